@@ -1,0 +1,62 @@
+# `make` lists the targets. What .ci/run checks is `make check`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+IMAGE ?= belfry:$(VERSION)
+
+LINT_VERSION := v2.15.0
+LINT := .bin/golangci-lint
+
+.PHONY: help run test check fmt fmt-check vet lint build bench image clean FORCE
+
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+
+run: ## Run Belfry with a Postgres of its own; Ctrl-C stops both.
+	go run ./cmd/belfry dev
+
+test: ## Run all tests with the race detector; needs Postgres binaries, not a server.
+	go test -race -shuffle=on -timeout 15m ./...
+
+check: fmt-check vet lint test ## Everything a change must pass, cheapest first.
+
+fmt: $(LINT) ## Format the code and group its imports.
+	$(LINT) fmt
+
+fmt-check: ## Fail when a file is not formatted.
+	@unformatted="$$(gofmt -l .)"; \
+	if [[ -n "$$unformatted" ]]; then \
+		printf 'not formatted, run make fmt:\n%s\n' "$$unformatted" >&2; exit 1; \
+	fi
+
+vet: ## Run go vet.
+	go vet ./...
+
+lint: $(LINT) ## Run the linters of .golangci.yml.
+	$(LINT) run ./...
+
+build: ## Build a static binary, bin/belfry.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/belfry ./cmd/belfry
+
+bench: ## Measure throughput and latency.
+	go run ./test/bench
+
+image: ## Build the container image.
+	docker build --build-arg VERSION='$(VERSION)' --tag '$(IMAGE)' .
+
+clean: ## Remove what was built, the linter included.
+	rm -rf bin .bin
+
+# Installed once, and again when LINT_VERSION changes. FORCE makes the recipe
+# look every time; it installs only when the version is another.
+$(LINT): FORCE
+	@if ! [[ -x $(LINT) ]] || [[ "v$$($(LINT) version --short)" != '$(LINT_VERSION)' ]]; then \
+		echo 'installing golangci-lint $(LINT_VERSION) into .bin'; \
+		GOBIN='$(CURDIR)/.bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); \
+	fi
+
+FORCE:

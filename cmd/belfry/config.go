@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+func newConfigCmd() *cobra.Command {
+	var check, reference bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the settings in force and where each came from",
+		Long: `Print the settings in force as YAML, each with its source: default, file,
+env or flag. Passwords are shown as ***. All problems are reported at once.`,
+		Example: `  belfry config
+  belfry config --check --config belfry.yaml
+  belfry config --reference > belfry.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if reference {
+				_, err := fmt.Fprint(cmd.OutOrStdout(), config.Reference())
+				return err
+			}
+			cfg, err := loadConfig(cmd)
+			if err != nil || check {
+				return err
+			}
+			return cfg.Print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "only validate: print nothing when all is well")
+	cmd.Flags().BoolVar(&reference, "reference", false, "print a file with every key, its default and what it does")
+	cmd.MarkFlagsMutuallyExclusive("check", "reference")
+	return cmd
+}

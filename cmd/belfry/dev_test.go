@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+// devDir is a folder that Postgres's account can reach, also when root runs the
+// tests.
+func devDir(t *testing.T) string {
+	t.Helper()
+	parent, err := os.MkdirTemp("", "belfry-dev-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(parent, 0o755))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(parent)) })
+	return filepath.Join(parent, "dev")
+}
+
+// requireFree fails while anything of the cluster is left.
+func requireFree(t *testing.T, dir string) {
+	t.Helper()
+	require.NoFileExists(t, filepath.Join(dir, "data", "postmaster.pid"))
+	require.NoError(t, devdb.Remove(t.Context(), dir), "the folder was given back")
+}
+
+func devContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(devContext(t))
+	dir := devDir(t)
+	cfg := config.Default()
+	cfg.Database.URL, cfg.Database.ListenURL = "postgres://production/db", "postgres://production/db"
+	cfg.Database.PoolSize = 120
+	var out bytes.Buffer
+	err := dev(ctx, &out, cfg, zap.NewNop(), devOptions{dataDir: dir}, func(ctx context.Context, cfg config.Config, _ *zap.Logger, ready func(net.Addr)) error {
+		require.Contains(t, cfg.Database.URL, "@127.0.0.1:")
+		require.Contains(t, cfg.Database.URL, "/belfry?")
+		require.Equal(t, cfg.Database.URL, cfg.Database.DirectURL())
+		require.Equal(t, "150", one(t, cfg.Database.URL, "SHOW max_connections"))
+		ready(&net.TCPAddr{IP: net.IPv6unspecified, Port: 7001})
+		stop()
+		<-ctx.Done()
+		return nil
+	})
+	require.NoError(t, err, "being stopped is no error")
+	require.Contains(t, out.String(), "\ncurl -s localhost:7001/api/v1/push ")
+	require.Contains(t, out.String(), "its data is in "+dir)
+	requireFree(t, dir)
+}
+
+func TestDevStopsPostgresWhenTheServerFails(t *testing.T) {
+	t.Parallel()
+	dir := devDir(t)
+	failure := errors.New("the port is taken")
+	err := dev(devContext(t), &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
+		func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error { return failure })
+	require.ErrorIs(t, err, failure)
+	requireFree(t, dir)
+}
+
+func TestDevEndsWhenPostgresDies(t *testing.T) {
+	t.Parallel()
+	dir := devDir(t)
+	err := dev(devContext(t), &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
+		func(ctx context.Context, _ config.Config, _ *zap.Logger, _ func(net.Addr)) error {
+			require.NoError(t, syscall.Kill(postmaster(t, dir), syscall.SIGQUIT))
+			<-ctx.Done()
+			return errors.New("no connection") // a consequence
+		})
+	require.ErrorIs(t, err, errPostgresDied)
+	require.ErrorContains(t, err, dir)
+	require.NotContains(t, err.Error(), "no connection")
+	require.NoError(t, devdb.Remove(t.Context(), dir))
+}
+
+func TestDevStoppedWhileStartingIsNoError(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := devDir(t)
+	require.NoError(t, dev(ctx, &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
+		func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error {
+			t.Error("it must not come this far")
+			return nil
+		}))
+	requireFree(t, dir)
+}
+
+func TestReachable(t *testing.T) {
+	t.Parallel()
+	for addr, want := range map[string]string{
+		"[::]:6632": "localhost:6632", "0.0.0.0:1": "localhost:1", "127.0.0.1:2": "127.0.0.1:2", "[::1]:3": "[::1]:3", "10.0.0.5:4": "10.0.0.5:4",
+	} {
+		tcp, err := net.ResolveTCPAddr("tcp", addr)
+		require.NoError(t, err)
+		require.Equal(t, want, reachable(tcp))
+	}
+}
+
+// one returns the single value of a statement.
+func one(t *testing.T, dsn, sql string) (value string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	require.NoError(t, conn.QueryRow(t.Context(), sql).Scan(&value))
+	require.NoError(t, conn.Close(t.Context()))
+	return value
+}
+
+func postmaster(t *testing.T, dir string) int {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	require.NoError(t, err)
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, err := strconv.Atoi(first)
+	require.NoError(t, err)
+	return pid
+}
+
+// output collects what a process prints and wakes whoever waits for a part.
+type output struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	grown chan struct{}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.grown != nil {
+		close(o.grown)
+		o.grown = nil
+	}
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) await(ctx context.Context, t *testing.T, part string) string {
+	t.Helper()
+	for {
+		o.mu.Lock()
+		text := o.text.String()
+		if strings.Contains(text, part) {
+			o.mu.Unlock()
+			return text
+		}
+		if o.grown == nil {
+			o.grown = make(chan struct{})
+		}
+		grown := o.grown
+		o.mu.Unlock()
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			t.Fatalf("%q did not come; so far:\n%s", part, text)
+		}
+	}
+}
+
+// devProcess runs `belfry dev` in a process of its own.
+func devProcess(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *output) {
+	t.Helper()
+	encoded, err := json.Marshal(append([]string{"dev"}, args...))
+	require.NoError(t, err)
+	cmd = exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), argsVariable+"="+string(encoded), "BELFRY_CONFIG=")
+	stdout, stderr = &output{}, &output{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = 10 * time.Second
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // the test has failed
+			_ = cmd.Wait()
+		}
+	})
+	return cmd, stdout, stderr
+}
+
+var curlLine = regexp.MustCompile(`(?m)^curl .*$`)
+
+func TestDevFromGreetingToExitCode(t *testing.T) {
+	t.Parallel()
+	ctx := devContext(t)
+	dir := devDir(t)
+	cmd, stdout, stderr := devProcess(t, "--data-dir", dir, "--http-addr", "127.0.0.1:0")
+	greeting := stdout.await(ctx, t, "Ctrl-C stops")
+	lines := curlLine.FindAllString(greeting, -1)
+	require.Len(t, lines, 3, greeting)
+	var answers []string
+	for _, line := range lines {
+		answer, err := exec.CommandContext(ctx, "sh", "-c", line).CombinedOutput()
+		require.NoError(t, err, "%s: %s", line, answer)
+		answers = append(answers, string(answer))
+	}
+	require.NotContains(t, answers[0], "error")
+	require.Contains(t, answers[1], `"hello":"world"`)
+	require.Contains(t, answers[2], `"hello":"world"`, "the other group gets it too")
+
+	// A second one says who has the folder, and leaves the first alone.
+	second, _, secondErr := devProcess(t, "--data-dir", dir, "--http-addr", "127.0.0.1:0")
+	require.Error(t, second.Wait())
+	require.Equal(t, 1, second.ProcessState.ExitCode())
+	require.Contains(t, secondErr.String(), "in use by process "+strconv.Itoa(cmd.Process.Pid))
+
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait(), stderr.String())
+	require.Contains(t, stderr.String(), "stopping in order")
+	requireFree(t, dir)
+}
+
+func TestDevAfterKillMinusNine(t *testing.T) {
+	t.Parallel()
+	ctx := devContext(t)
+	dir := devDir(t)
+	first, stdout, _ := devProcess(t, "--data-dir", dir, "--http-addr", "127.0.0.1:0")
+	push := curlLine.FindString(stdout.await(ctx, t, "Ctrl-C stops"))
+	require.NoError(t, exec.CommandContext(ctx, "sh", "-c", push).Run())
+	require.NoError(t, first.Process.Kill())
+	require.Error(t, first.Wait())
+
+	again, stdout, stderr := devProcess(t, "--data-dir", dir, "--http-addr", "127.0.0.1:0")
+	lines := curlLine.FindAllString(stdout.await(ctx, t, "Ctrl-C stops"), -1)
+	answer, err := exec.CommandContext(ctx, "sh", "-c", lines[1]).CombinedOutput()
+	require.NoError(t, err)
+	require.Contains(t, string(answer), `"hello":"world"`, "what was pushed is kept")
+	require.NoError(t, again.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, again.Wait(), stderr.String())
+	requireFree(t, dir)
+}
+
+func TestDevOnATakenPortExitsWith1(t *testing.T) {
+	t.Parallel()
+	var lc net.ListenConfig
+	taken, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	dir := devDir(t)
+	cmd, stdout, stderr := devProcess(t, "--data-dir", dir, "--http-addr", taken.Addr().String())
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 1, cmd.ProcessState.ExitCode(), stderr.String())
+	require.Contains(t, stderr.String(), taken.Addr().String())
+	require.Empty(t, stdout.String())
+	requireFree(t, dir)
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// argsVariable makes the test program be belfry: tests that send signals and
+// look at exit codes need a process of its own.
+const argsVariable = "BELFRY_TEST_ARGS"
+
+func TestMain(m *testing.M) {
+	if encoded := os.Getenv(argsVariable); encoded != "" {
+		var args []string
+		if err := json.Unmarshal([]byte(encoded), &args); err != nil {
+			panic(err)
+		}
+		os.Exit(run(args, os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}

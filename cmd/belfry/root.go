@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+// version is set by the build: -ldflags "-X main.version=v1.2.3".
+var version string
+
+// keyFlags are the settings a person types; the others have a variable and a
+// line in the file.
+var keyFlags = []struct{ key, usage string }{
+	{"database.url", "DSN of the main database"},
+	{"http.addr", "listen address, host:port"},
+	{"log.level", "least severe level written: debug, info, warn or error"},
+}
+
+// runError is a failure of the work itself. What cobra reports before the work
+// starts (flags, arguments, unknown commands) is not one.
+type runError struct{ err error }
+
+func (e *runError) Error() string { return e.err.Error() }
+
+func (e *runError) Unwrap() error { return e.err }
+
+// newRootCmd builds the whole command tree.
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "belfry",
+		Short:         "An event dispatcher beside Postgres",
+		Version:       versionText(),
+		Args:          noSuchCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("belfry {{.Version}}\n")
+	flags := root.PersistentFlags()
+	flags.String("config", "", "YAML file with settings (env BELFRY_CONFIG)")
+	for _, f := range keyFlags {
+		flags.String(config.FlagName(f.key), "", fmt.Sprintf("%s (env %s)", f.usage, config.EnvName(f.key)))
+	}
+	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newVersionCmd())
+	markRunErrors(root)
+	return root
+}
+
+// noSuchCommand refuses a word that is no command and names similar ones.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		hint = ", did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q%s", args[0], hint)
+}
+
+// markRunErrors makes every command report the failure of its work as a
+// runError, so that no command has to think of exit codes.
+func markRunErrors(cmd *cobra.Command) {
+	if work := cmd.RunE; work != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := work(cmd, args); err != nil {
+				return &runError{err: err}
+			}
+			return nil
+		}
+	}
+	for _, child := range cmd.Commands() {
+		markRunErrors(child)
+	}
+}
+
+// loadConfig composes the configuration from the flags of cmd, the environment
+// and the file. Its error lists every problem.
+func loadConfig(cmd *cobra.Command) (config.Config, error) {
+	flags := cmd.Flags()
+	opts := config.Options{Environ: os.Environ(), Flags: map[string]string{}}
+	if f := flags.Lookup("config"); f != nil {
+		opts.File = f.Value.String()
+	}
+	for _, kf := range keyFlags {
+		if f := flags.Lookup(config.FlagName(kf.key)); f != nil && f.Changed {
+			opts.Flags[kf.key] = f.Value.String()
+		}
+	}
+	return config.Load(opts)
+}
+
+// newLogger builds the logger of the section "log". It writes to standard
+// error, so that standard output stays free for what a command prints. Nothing
+// is sampled away: an answer 500 names an id that must be found in the log.
+func newLogger(cfg config.Config) (*zap.Logger, error) {
+	level, err := zapcore.ParseLevel(cfg.Log.Level)
+	if err != nil {
+		return nil, fmt.Errorf("reading log.level %q: %w", cfg.Log.Level, err)
+	}
+	zc := zap.NewProductionConfig()
+	zc.Level = zap.NewAtomicLevelAt(level)
+	zc.Sampling = nil
+	zc.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	zc.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
+	if cfg.Log.Format == "console" {
+		zc.Encoding = "console"
+		zc.DisableCaller = true
+		zc.DisableStacktrace = true
+		zc.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		zc.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
+		zc.EncoderConfig.ConsoleSeparator = " "
+	}
+	log, err := zc.Build()
+	if err != nil {
+		return nil, fmt.Errorf("building the logger: %w", err)
+	}
+	return log, nil
+}
+
+func newVersionCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "belfry %s\n", versionText())
+			return err
+		},
+	}
+}
+
+// versionText is the version the build set, else what Go recorded: the module
+// version of `go install`, or the commit of a checkout.
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return versionFrom(info)
+}
+
+func versionFrom(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	if revision == "" {
+		return "unknown"
+	}
+	return revision + dirty
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"net"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/app"
+)
+
+var errNoDatabase = errors.New("no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST, " +
+	"or run `belfry dev`, which brings its own")
+
+func newServeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server until it is told to stop",
+		Long: `Run the server on a Postgres database of yours until SIGINT or SIGTERM; then it
+takes no new requests, finishes those in flight and exits with 0.`,
+		Example: `  belfry serve --database-url postgres://belfry@localhost:5432/belfry
+  belfry serve --config /etc/belfry/belfry.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			return serve(cmd, cfg)
+		},
+	}
+}
+
+func serve(cmd *cobra.Command, cfg config.Config) error {
+	if cfg.Database.URL == "" {
+		return errNoDatabase
+	}
+	log, err := newLogger(cfg)
+	if err != nil {
+		return err
+	}
+	// Standard error may be a terminal or a pipe, which cannot be synced.
+	defer func() { _ = log.Sync() }()
+	return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
+		log.Info("ready", zap.Stringer("addr", addr), zap.String("version", versionText()))
+	})
+}

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func replaceFile(pattern, file string) string { return strings.ReplaceAll(pattern, "%s", file) }
+
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Options{Environ: []string{
+		"DB_POOL_SIZE=33", "MAX_INTENTIONS=44", "POLL_INTERVAL_MS=250", "QUEUE_MAX_POLL_INTERVAL=5000",
+		"QUEUE_BACKOFF_THRESHOLD=5", "QUEUE_BACKOFF_MULTIPLIER=1.5", "DEFAULT_TIMEOUT=7000", "DEFAULT_BATCH_SIZE=8",
+		"DEFAULT_SUBSCRIPTION_MODE=new", "LOG_LEVEL=warn", "SIDECAR_POOL_SIZE=50",
+	}})
+	require.NoError(t, err)
+	cfg.sources = nil
+	want := Default()
+	want.Database.PoolSize = 33
+	want.Dispatch.MaxIntentions = 44
+	want.Dispatch.PollInterval = 250 * time.Millisecond
+	want.Dispatch.MaxPollInterval = 5 * time.Second
+	want.Dispatch.BackoffThreshold = 5
+	want.Dispatch.BackoffMultiplier = 1.5
+	want.Defaults.PopTimeout = 7 * time.Second
+	want.Defaults.PopBatchSize = 8
+	want.Defaults.SubscriptionMode = "new"
+	want.Log.Level = "warn"
+	require.Equal(t, want, cfg)
+}
+
+func TestPollIntervalAliasesInOrder(t *testing.T) {
+	t.Parallel()
+	environ := []string{"POLL_DB_INTERVAL=3", "POLL_WORKER_INTERVAL=2", "POLL_INTERVAL_MS=1"}
+	for n, want := range []time.Duration{3, 2, 1} {
+		cfg, err := Load(Options{Environ: environ[:n+1]})
+		require.NoError(t, err)
+		require.Equal(t, want*time.Millisecond, cfg.Dispatch.PollInterval)
+	}
+}
+
+// Every alias gives way to the Belfry name of its key, even a malformed one.
+func TestBelfryNameBeatsAlias(t *testing.T) {
+	t.Parallel()
+	mine := []string{
+		"BELFRY_DATABASE_URL=postgres://mine/db", "BELFRY_HTTP_ADDR=:7", "BELFRY_DATABASE_POOL_SIZE=7",
+		"BELFRY_DISPATCH_MAX_INTENTIONS=7", "BELFRY_DISPATCH_POLL_INTERVAL=7ms", "BELFRY_DISPATCH_MAX_POLL_INTERVAL=7s",
+		"BELFRY_DISPATCH_BACKOFF_THRESHOLD=7", "BELFRY_DISPATCH_BACKOFF_MULTIPLIER=7", "BELFRY_DEFAULTS_POP_TIMEOUT=7s",
+		"BELFRY_DEFAULTS_POP_BATCH_SIZE=7", "BELFRY_DEFAULTS_SUBSCRIPTION_MODE=all", "BELFRY_LOG_LEVEL=error",
+		"BELFRY_ENCRYPTION_KEY=" + strings.Repeat("7", 64),
+	}
+	want, err := Load(Options{Environ: mine})
+	require.NoError(t, err)
+	theirs := []string{"PG_HOST=other", "PG_PORT=x", "PG_USE_SSL=x", "PORT=x", "HOST=other"}
+	for _, a := range aliases {
+		for _, name := range a.names {
+			theirs = append(theirs, name+"=x")
+		}
+	}
+	got, err := Load(Options{Environ: append(theirs, mine...)})
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+
+	flagged, err := Load(Options{Environ: []string{"PG_PORT=x"}, Flags: map[string]string{"database.url": "postgres://f/db"}})
+	require.NoError(t, err)
+	require.Equal(t, "postgres://f/db", flagged.Database.URL)
+}
+
+func TestDatabaseURLFromParts(t *testing.T) {
+	t.Parallel()
+	for environ, want := range map[string]string{
+		"PG_USE_SSL=true":                 "",
+		"PG_HOST=db":                      "postgres://postgres:postgres@db:5432/postgres",
+		"PG_PORT=6543":                    "postgres://postgres:postgres@localhost:6543/postgres",
+		"PG_PASSWORD=p@s/s:w?#%":          "postgres://postgres:p%40s%2Fs%3Aw%3F%23%25@localhost:5432/postgres",
+		"PG_USER=u;PG_DB=d":               "postgres://u:postgres@localhost:5432/d",
+		"PG_HOST=db;PG_USE_SSL=true":      "postgres://postgres:postgres@db:5432/postgres?sslmode=require",
+		"PG_HOST=db;PG_USE_SSL=false":     "postgres://postgres:postgres@db:5432/postgres",
+		"PG_HOST=::1":                     "postgres://postgres:postgres@[::1]:5432/postgres",
+		"PG_HOST=/var/run/postgresql":     "postgres://postgres:postgres@/postgres?host=%2Fvar%2Frun%2Fpostgresql&port=5432",
+		"PG_HOST=db;BELFRY_DATABASE_URL=": "postgres://postgres:postgres@db:5432/postgres",
+	} {
+		cfg, err := Load(Options{Environ: strings.Split(environ, ";")})
+		require.NoError(t, err, environ)
+		require.Equal(t, want, cfg.Database.URL, environ)
+	}
+	for _, environ := range []string{"PG_PORT=0", "PG_PORT=65536", "PG_HOST=db;PG_USE_SSL=yes"} {
+		require.Len(t, problems(t, Options{Environ: strings.Split(environ, ";")}), 1, environ)
+	}
+}
+
+func TestHTTPAddrFromHalves(t *testing.T) {
+	t.Parallel()
+	file := write(t, "http: {addr: '127.0.0.1:9000'}")
+	for _, c := range []struct{ file, environ, want string }{
+		{"", "PORT=7000", ":7000"},
+		{"", "HOST=10.0.0.1", "10.0.0.1:6632"},
+		{"", "HOST=::1;PORT=7000", "[::1]:7000"},
+		{file, "PORT=7000", "127.0.0.1:7000"},
+		{file, "HOST=0.0.0.0", "0.0.0.0:9000"},
+	} {
+		cfg, err := Load(Options{File: c.file, Environ: strings.Split(c.environ, ";")})
+		require.NoError(t, err, c)
+		require.Equal(t, c.want, cfg.HTTP.Addr, c)
+	}
+	require.Len(t, problems(t, Options{Environ: []string{"PORT=http"}}), 1)
+}
+
+func TestMillisecondAliasesMustBeNumbers(t *testing.T) {
+	t.Parallel()
+	require.Equal(t,
+		[]string{`  - defaults.pop_timeout is "30s" (env DEFAULT_TIMEOUT): it must be a whole number of milliseconds`},
+		problems(t, Options{Environ: []string{"DEFAULT_TIMEOUT=30s"}}))
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+)
+
+// Config is everything an operator may set, one section per room.
+type Config struct {
+	Database   postgres.Config `mapstructure:"database"`
+	HTTP       httpapi.Config  `mapstructure:"http"`
+	Dispatch   dispatch.Config `mapstructure:"dispatch"`
+	Defaults   queue.Defaults  `mapstructure:"defaults"`
+	Encryption seal.Config     `mapstructure:"encryption"`
+	Log        Log             `mapstructure:"log"`
+
+	// sources says where each key that is not a default came from; Load writes
+	// it once, Print reads it.
+	sources map[string]string
+}
+
+// Log is the section "log".
+type Log struct {
+	// Level is the least severe level that is written: debug, info, warn or
+	// error.
+	Level string `mapstructure:"level"`
+	// Format is console (short lines for people) or json (one object per line).
+	Format string `mapstructure:"format"`
+}
+
+// DefaultLog returns the values of config/belfry.yaml.
+func DefaultLog() Log { return Log{Level: "info", Format: "console"} }
+
+// Validate names every value that cannot work.
+func (l Log) Validate() error {
+	var errs []error
+	switch l.Level {
+	case "debug", "info", "warn", "error":
+	default:
+		errs = append(errs, fmt.Errorf("log.level is %q: it must be debug, info, warn or error", l.Level))
+	}
+	switch l.Format {
+	case "console", "json":
+	default:
+		errs = append(errs, fmt.Errorf("log.format is %q: it must be console or json", l.Format))
+	}
+	return errors.Join(errs...)
+}
+
+// Default returns the configuration of a server that was told nothing.
+func Default() Config {
+	return Config{
+		Database: postgres.DefaultConfig(),
+		HTTP:     httpapi.DefaultConfig(),
+		Dispatch: dispatch.DefaultConfig(),
+		Defaults: queue.DefaultDefaults(),
+		Log:      DefaultLog(),
+	}
+}
+
+// Validate asks every room and joins the answers.
+func (c Config) Validate() error {
+	return errors.Join(
+		c.Database.Validate(),
+		c.HTTP.Validate(),
+		c.Dispatch.Validate(),
+		c.Defaults.Validate(),
+		c.Encryption.Validate(),
+		c.Log.Validate(),
+	)
+}
+
+//go:embed belfry.yaml
+var reference string
+
+// Reference returns config/belfry.yaml: every key with its default and what it
+// does. It is a working configuration file.
+func Reference() string { return reference }

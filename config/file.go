@@ -1,0 +1,160 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// fileReader walks the nodes of a YAML file. It does not decode into maps: a
+// node knows its line, and whether a value was written as text or as a number.
+type fileReader struct {
+	path   string
+	keys   []key
+	layer  map[string]setting
+	errs   []error
+	lineOf map[string]int
+}
+
+// parseFile returns the settings of a YAML file. The error joins one error per
+// unknown key, repeated key and value of a wrong kind, each with its line.
+func parseFile(path string, data []byte, keys []key) (map[string]setting, error) {
+	r := &fileReader{path: path, keys: keys, layer: map[string]setting{}, lineOf: map[string]int{}}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("parsing %s as YAML: %w", path, err)
+	}
+	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("parsing %s: it must hold one YAML document, remove what follows the line ---", path)
+	}
+	r.walk("", doc.Content[0])
+	return r.layer, errors.Join(r.errs...)
+}
+
+func (r *fileReader) fail(node *yaml.Node, format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf(format+" (%s)", append(args, r.at(node))...))
+}
+
+func (r *fileReader) at(node *yaml.Node) string {
+	return fmt.Sprintf("file %s:%d", r.path, node.Line)
+}
+
+// walk reads the section called prefix ("" is the whole file).
+func (r *fileReader) walk(prefix string, node *yaml.Node) {
+	node = target(node)
+	if isNull(node) {
+		return // a section whose keys are all commented out
+	}
+	if node.Kind != yaml.MappingNode {
+		what := "section " + prefix
+		if prefix == "" {
+			what = "the file"
+		}
+		r.fail(node, "%s must hold keys with values: %s", what, strings.Join(r.below(prefix), ", "))
+		return
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		r.pair(prefix, node.Content[i], node.Content[i+1])
+	}
+}
+
+func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
+	name := nameNode.Value
+	if prefix != "" {
+		name = prefix + "." + name
+	}
+	if first, repeated := r.lineOf[name]; repeated {
+		r.fail(nameNode, "%s was set before, on line %d: remove one of the two", name, first)
+		return
+	}
+	r.lineOf[name] = nameNode.Line
+	k, found := r.key(name)
+	switch {
+	case found:
+		r.leaf(k, target(value))
+	case nameNode.Kind == yaml.ScalarNode && len(r.below(name)) > 0:
+		r.walk(name, value)
+	default:
+		r.fail(nameNode, "the key %s is unknown: the nearest is %s", name, nearest(name, r.candidates(name)))
+	}
+}
+
+// leaf takes one value. Text must be written as text and everything else as
+// what it is or quoted; YAML knows the difference, a variable does not.
+func (r *fileReader) leaf(k key, value *yaml.Node) {
+	if value.Kind != yaml.ScalarNode {
+		r.fail(value, "%s holds a list or a section: it must be %s", k.name, k.expected())
+		return
+	}
+	if isNull(value) {
+		r.fail(value, "%s has no value: it must be %s; remove the line to keep the default", k.name, k.expected())
+		return
+	}
+	if k.typ.Kind() == reflect.String && value.Tag != "!!str" {
+		r.fail(value, "%s is %s: it must be text, put it in quotes", k.name, k.hide(value.Value))
+		return
+	}
+	r.layer[k.name] = setting{text: value.Value, source: r.at(value)}
+}
+
+func (r *fileReader) key(name string) (key, bool) {
+	i := slices.IndexFunc(r.keys, func(k key) bool { return k.name == name })
+	if i < 0 {
+		return key{}, false
+	}
+	return r.keys[i], true
+}
+
+// below lists the names directly inside a section.
+func (r *fileReader) below(section string) []string {
+	prefix := ""
+	if section != "" {
+		prefix = section + "."
+	}
+	var names []string
+	for _, k := range r.keys {
+		rest, found := strings.CutPrefix(k.name, prefix)
+		if !found {
+			continue
+		}
+		if first, _, _ := strings.Cut(rest, "."); !slices.Contains(names, first) {
+			names = append(names, first)
+		}
+	}
+	return names
+}
+
+// candidates are what a person may have meant: sections for a name without a
+// dot, else keys.
+func (r *fileReader) candidates(name string) []string {
+	var names []string
+	for _, k := range r.keys {
+		names = append(names, k.name)
+	}
+	if !strings.Contains(name, ".") {
+		names = append(names, r.below("")...)
+	}
+	return names
+}
+
+// target follows a YAML alias to its anchor.
+func target(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.Tag == "!!null"
+}

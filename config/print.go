@@ -1,0 +1,60 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Print writes the effective values as YAML under the names of the file, each
+// with a comment that says where it came from: default, file, env or flag.
+// Passwords are shown as ***. The error is w's.
+func (c Config) Print(w io.Writer) error {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	sections := map[string]*yaml.Node{}
+	for _, k := range allKeys() {
+		section, name, _ := strings.Cut(k.name, ".")
+		if sections[section] == nil {
+			sections[section] = &yaml.Node{Kind: yaml.MappingNode}
+			root.Content = append(root.Content, text(section), sections[section])
+		}
+		sections[section].Content = append(sections[section].Content, text(name), c.node(k))
+	}
+	var buf bytes.Buffer
+	enc := yaml.NewEncoder(&buf)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(root), enc.Close()); err != nil {
+		return fmt.Errorf("encoding the configuration: %w", err)
+	}
+	if _, err := buf.WriteTo(w); err != nil {
+		return fmt.Errorf("printing the configuration: %w", err)
+	}
+	return nil
+}
+
+// node renders one value and its source.
+func (c Config) node(k key) *yaml.Node {
+	shown := k.hide(k.format(k.valueIn(c)))
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: shown}
+	if k.typ.Kind() == reflect.String {
+		n = text(shown)
+	}
+	if n.LineComment = c.sources[k.name]; n.LineComment == "" {
+		n.LineComment = "default"
+	}
+	// A line break in a file name would end the comment.
+	n.LineComment = "# " + strings.NewReplacer("\n", " ", "\r", " ").Replace(n.LineComment)
+	return n
+}
+
+// text makes a string node; the encoder quotes it where YAML needs that.
+func text(s string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(s)
+	return n
+}

@@ -1,0 +1,185 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// page is how many partitions one transaction touches.
+const page = 1000
+
+// Catalog runs the operator's verbs. It is safe for concurrent use.
+type Catalog struct {
+	pool *postgres.Pool
+	log  *zap.Logger
+	// purge receives when there is something to purge; one signal stands for
+	// many.
+	purge chan struct{}
+}
+
+// New returns a Catalog on pool.
+func New(pool *postgres.Pool, log *zap.Logger) *Catalog {
+	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1)}
+}
+
+// Settings are what Configure stores.
+type Settings struct {
+	Queue     string
+	Namespace string
+	Task      string
+	Options   queue.Options
+}
+
+// Configured names what Configure made or found.
+type Configured struct {
+	// QueueID and PartitionID (of the partition "Default") are wire ids.
+	QueueID     queue.ID
+	PartitionID queue.ID
+}
+
+// Configure creates the queue if need be, with its partition "Default", and
+// replaces its tags and all its options. Errors: CodeInvalid, CodeUnavailable.
+func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, error) {
+	out, err := c.configure(ctx, set)
+	if err != nil {
+		return Configured{}, postgres.Wrap(fmt.Errorf("configuring queue %q: %w", set.Queue, err))
+	}
+	return out, nil
+}
+
+func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, error) {
+	var out Configured
+	o := set.Options
+	// A queue deleted between the two statements is created again.
+	for {
+		stepCtx, cancel := c.pool.Bounded(ctx)
+		var id int64
+		var rearm bool
+		err := c.pool.QueryRow(stepCtx, sql.Query("open_partitions"), []string{set.Queue}, []string{queue.DefaultPartition},
+			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil)
+		if err == nil {
+			err = c.pool.QueryRow(stepCtx, sql.Query("queue_configure"), set.Queue, set.Namespace, set.Task,
+				o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
+				o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
+				o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries).Scan(&id, (*[16]byte)(&out.QueueID), &rearm)
+		}
+		cancel()
+		if postgres.IsNoRows(err) && ctx.Err() == nil {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		if rearm {
+			return out, c.rearm(ctx, id)
+		}
+		return out, nil
+	}
+}
+
+// rearm computes ready_at of every cursor of a queue anew.
+func (c *Catalog) rearm(ctx context.Context, id int64) error {
+	for above := int64(0); ; {
+		ids, err := c.page(ctx, "queue_partitions", id, above, int64(page))
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for _, step := range []string{"rearm", "wake"} {
+			if _, err := c.exec(ctx, step, ids); err != nil {
+				return err
+			}
+		}
+		above = ids[len(ids)-1]
+	}
+}
+
+// Delete takes the queue away. When it returns, the name is free and nothing
+// can be pushed to or popped from what was there; the rows are purged by Run.
+// Errors: CodeUnavailable; what was begun goes on at the next start.
+func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err error) {
+	stepCtx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	var id int64
+	err = c.pool.QueryRow(stepCtx, sql.Query("queue_delete"), name).Scan(&id)
+	if postgres.IsNoRows(err) {
+		return false, nil
+	}
+	if err == nil {
+		err = c.closePartitions(ctx, id)
+	}
+	c.requestPurge()
+	if err != nil {
+		return true, postgres.Wrap(fmt.Errorf("deleting queue %q: %w", name, err))
+	}
+	return true, nil
+}
+
+func (c *Catalog) requestPurge() {
+	select {
+	case c.purge <- struct{}{}:
+	default: // one is pending and covers this one
+	}
+}
+
+// closePartitions makes every partition of a queue unusable, page by page.
+func (c *Catalog) closePartitions(ctx context.Context, id int64) error {
+	for {
+		ids, err := c.closePage(ctx, id)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+	}
+}
+
+func (c *Catalog) closePage(ctx context.Context, id int64) (ids []int64, err error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql.Query("partitions_close"), id, int64(page))
+		if err != nil {
+			return err
+		}
+		if ids, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, sql.Query("cursors_delete"), ids)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("closing partitions: %w", err)
+	}
+	return ids, nil
+}
+
+// page runs a query that returns ids.
+func (c *Catalog) page(ctx context.Context, query string, args ...any) ([]int64, error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	rows, err := c.pool.Query(ctx, sql.Query(query), args...)
+	if err != nil {
+		return nil, fmt.Errorf("running %s: %w", query, err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, fmt.Errorf("running %s: %w", query, err)
+	}
+	return ids, nil
+}
+
+// exec runs one statement and returns how many rows it touched.
+func (c *Catalog) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	tag, err := c.pool.Exec(ctx, sql.Query(query), args...)
+	if err != nil {
+		return 0, fmt.Errorf("running %s: %w", query, err)
+	}
+	return tag.RowsAffected(), nil
+}

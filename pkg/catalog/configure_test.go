@@ -1,0 +1,168 @@
+package catalog_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// stored reads a live queue back.
+func (r *room) stored(name string) (catalog.Settings, catalog.Configured) {
+	r.t.Helper()
+	set := catalog.Settings{Queue: name}
+	var made catalog.Configured
+	o := &set.Options
+	require.NoError(r.t, r.conn.QueryRow(soon(r.t), `
+		SELECT q.uid, p.uid, q.namespace, q.task, q.lease_time, q.retry_limit, q.delayed_processing, q.window_buffer,
+		       q.encryption_enabled, q.retention_enabled, q.retention_seconds, q.completed_retention_seconds,
+		       q.max_wait_time_seconds, q.max_size, q.priority, q.retry_delay, q.ttl, q.dead_letter_queue, q.dlq_after_max_retries
+		  FROM belfry.queue q JOIN belfry.partition p ON p.queue_id = q.id AND p.name = 'Default'
+		 WHERE q.name = $1 AND q.deleted_at IS NULL`, name).
+		Scan((*[16]byte)(&made.QueueID), (*[16]byte)(&made.PartitionID), &set.Namespace, &set.Task, &o.LeaseTime, &o.RetryLimit,
+			&o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled, &o.RetentionSeconds,
+			&o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority, &o.RetryDelay, &o.TTL,
+			&o.DeadLetterQueue, &o.DLQAfterMaxRetries))
+	return set, made
+}
+
+func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	// Every option has a value of its own, so that none can take another's place.
+	first := catalog.Settings{Queue: "orders.new", Namespace: "n", Task: "t", Options: queue.Options{
+		LeaseTime: 11, RetryLimit: 12, DelayedProcessing: 13, WindowBuffer: 14, EncryptionEnabled: true, RetentionEnabled: false,
+		RetentionSeconds: 15, CompletedRetentionSeconds: 16, MaxWaitTimeSeconds: 17, MaxSize: 18, Priority: -19,
+		RetryDelay: 20, TTL: 21, DeadLetterQueue: true, DLQAfterMaxRetries: false,
+	}}
+	made, err := r.Configure(soon(t), first)
+	require.NoError(t, err)
+	set, ids := r.stored("orders.new")
+	require.Equal(t, first, set)
+	require.Equal(t, ids, made)
+
+	second := catalog.Settings{Queue: "orders.new", Options: queue.DefaultDefaults().Options()}
+	second.Options.RetentionEnabled, second.Options.DLQAfterMaxRetries = true, true
+	again, err := r.Configure(soon(t), second)
+	require.NoError(t, err)
+	require.Equal(t, made, again, "it is the same queue")
+	set, ids = r.stored("orders.new")
+	require.Equal(t, second, set, "tags that are not sent are gone, and so is every option")
+	require.Equal(t, made, ids)
+	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue"))
+	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.partition"))
+}
+
+func TestConfigureKeepsWhatIsInTheQueue(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	key := r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 3, messages: 2, groups: 2, deadLetters: 1})
+	h := r.holdings(key)
+	before := r.count(h)
+	r.configure("orders", func(o *queue.Options) { o.LeaseTime, o.DelayedProcessing, o.WindowBuffer = 7, 60, 60 })
+	require.Equal(t, before, r.count(h))
+}
+
+func TestEmptyNameIsAName(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	made := r.configure("")
+	_, ids := r.stored("")
+	require.Equal(t, ids, made)
+}
+
+func TestManyConfigureTheSameNewQueue(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	type answer struct {
+		made catalog.Configured
+		err  error
+	}
+	answers := make(chan answer, 10)
+	ctx := soon(t)
+	for i := range cap(answers) {
+		go func() {
+			set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+			set.Options.LeaseTime = int64(i + 1)
+			made, err := r.Configure(ctx, set)
+			answers <- answer{made, err}
+		}()
+	}
+	first := <-answers
+	require.NoError(t, first.err)
+	for range cap(answers) - 1 {
+		next := <-answers
+		require.NoError(t, next.err)
+		require.Equal(t, first.made, next.made)
+	}
+	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue"))
+}
+
+func TestValuesTheDatabaseRefusesAreTheCallers(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	for _, name := range []string{strings.Repeat("x", 256), "a\x00b", "\xff"} {
+		_, err := r.Configure(soon(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
+		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), "%q: %v", name, err)
+		require.ErrorContains(t, err, "configuring queue ")
+	}
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.queue"))
+}
+
+func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.pool.Close()
+	_, err := r.Configure(soon(t), catalog.Settings{Queue: "orders"})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
+	require.ErrorContains(t, err, `configuring queue "orders"`)
+	_, err = r.Delete(soon(t), "orders")
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
+	require.ErrorContains(t, err, `deleting queue "orders"`)
+}
+
+// An operator's change is carried through, also when he does not wait for it.
+func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	key := r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 1, messages: 1, groups: 1})
+	holder := connect(t, r.dsn)
+	_, err := holder.Exec(soon(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+		set.Options.DelayedProcessing = 3600
+		_, err := catalog.New(r.pool, zap.NewNop()).Configure(ctx, set)
+		done <- err
+	}()
+	r.await("the change waits for the cursor", r.somebodyWaits)
+	leave()
+	_, err = holder.Exec(soon(t), "COMMIT")
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	require.Positive(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at > clock_timestamp() + $1::interval", 50*time.Minute))
+}
+
+func TestWhatWasAskedIsDoneForAClientThatHasLeft(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Configure(gone, catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()})
+	require.NoError(t, err)
+	r.stored("orders")
+	existed, err := r.Delete(gone, "orders")
+	require.NoError(t, err)
+	require.True(t, existed)
+	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.partition WHERE closed"))
+}

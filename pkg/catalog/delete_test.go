@@ -1,0 +1,94 @@
+package catalog_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	old := r.configure("orders")
+	key, other := r.queueKey(old), r.queueKey(r.configure("other"))
+	r.fill(key, size{partitions: 3000, messages: 5, groups: 2, deadLetters: 2})
+	r.fill(other, size{partitions: 20, messages: 5, groups: 2, deadLetters: 2})
+	h, kept := r.holdings(key), r.holdings(other)
+	before, untouched := r.count(h), r.count(kept)
+	require.Equal(t, rows{queues: 1, partitions: 3001, messages: 15000, groups: 2, cursors: 6000, deadLetters: 12000}, before)
+
+	// Somebody reads a message and a dead letter: the answer waits for neither.
+	reader := connect(t, r.dsn)
+	_, err := reader.Exec(soon(t), "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
+	require.NoError(t, err)
+	began := time.Now()
+	existed, err := r.Delete(soon(t), "orders")
+	require.NoError(t, err)
+	require.True(t, existed)
+	require.Less(t, time.Since(began), patience/3)
+	after := r.count(h)
+	require.Equal(t, before.messages, after.messages, "the rows go later")
+	require.Zero(t, after.cursors, "nothing can be popped")
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.partition WHERE queue_id = $1 AND NOT closed", key), "nothing can be pushed")
+	existed, err = r.Delete(soon(t), "orders")
+	require.NoError(t, err)
+	require.False(t, existed)
+
+	// The name is free at once, before anything was purged.
+	fresh := r.configure("orders")
+	require.NotEqual(t, old.QueueID, fresh.QueueID)
+	require.NotEqual(t, old.PartitionID, fresh.PartitionID)
+	reborn := r.queueKey(fresh)
+	r.fill(reborn, size{partitions: 10, messages: 1, groups: 1, deadLetters: 1})
+	living := r.holdings(reborn)
+	alive := r.count(living)
+	_, err = reader.Exec(soon(t), "COMMIT")
+	require.NoError(t, err)
+
+	stop := run(t, r.Catalog)
+	r.await("every row is purged", func() bool { return r.count(h) == rows{} })
+	require.NoError(t, stop())
+	require.Equal(t, alive, r.count(living), "the queue that has the name now")
+	require.Equal(t, untouched, r.count(kept), "a queue that was not deleted")
+}
+
+func TestDeleteOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	existed, err := r.Delete(soon(t), "orders")
+	require.NoError(t, err)
+	require.False(t, existed)
+}
+
+func TestOfManyDeletesOneFindsTheQueue(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	key := r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 1500, messages: 1, groups: 2})
+	h := r.holdings(key)
+	type answer struct {
+		existed bool
+		err     error
+	}
+	answers := make(chan answer, 8)
+	ctx := soon(t)
+	for range cap(answers) {
+		go func() {
+			existed, err := r.Delete(ctx, "orders")
+			answers <- answer{existed, err}
+		}()
+	}
+	var found int
+	for range cap(answers) {
+		a := <-answers
+		require.NoError(t, a.err)
+		if a.existed {
+			found++
+		}
+	}
+	require.Equal(t, 1, found)
+	require.Zero(t, r.count(h).cursors)
+	require.NoError(t, r.Purge(soon(t)))
+	require.Equal(t, rows{}, r.count(h))
+}

@@ -1,0 +1,175 @@
+package devdb
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+)
+
+const binDirVariable = "BELFRY_PG_BIN"
+
+// programs are what a folder must hold to be of use.
+var programs = []string{"postgres", "initdb", "pg_ctl"}
+
+// installPatterns are the places packages put Postgres in, most of them not on
+// PATH. A pattern with several matches is tried newest version first.
+var installPatterns = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/opt/homebrew/opt/postgresql@*/bin",
+	"/usr/local/pgsql/bin",
+	"/usr/local/opt/postgresql@*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// FindBinaries returns the folder with postgres, initdb and pg_ctl. It looks at
+// dirHint, at the variable BELFRY_PG_BIN, on PATH, at what `pg_config --bindir`
+// says and in the usual install folders. dirHint and the variable are choices of
+// a person: when set, they are used or refused, never passed over. When the
+// machine has no Postgres it is downloaded once from the Maven repository of
+// github.com/fergusstrange/embedded-postgres, which the end of ctx stops.
+func FindBinaries(ctx context.Context, dirHint string) (string, error) {
+	return findBinaries(ctx, dirHint, zap.NewNop())
+}
+
+func findBinaries(ctx context.Context, dirHint string, log *zap.Logger) (string, error) {
+	f := finder{env: os.Getenv, patterns: installPatterns, fetch: func(ctx context.Context) (string, error) {
+		cache, err := downloadDir()
+		if err != nil {
+			return "", err
+		}
+		return fetcher{cache: cache, repository: mavenCentral, log: log}.fetch(ctx)
+	}}
+	return f.find(ctx, dirHint)
+}
+
+// finder is FindBinaries with the machine as an argument.
+type finder struct {
+	env      func(string) string
+	patterns []string
+	fetch    func(context.Context) (string, error)
+}
+
+func (f finder) find(ctx context.Context, dirHint string) (string, error) {
+	for _, choice := range []struct{ source, dir string }{
+		{"the folder named for Postgres", dirHint},
+		{binDirVariable, f.env(binDirVariable)},
+	} {
+		if choice.dir == "" {
+			continue
+		}
+		if missing := missingFrom(choice.dir); len(missing) > 0 {
+			return "", fmt.Errorf("%s is %s, which lacks %s: name the folder that holds %s",
+				choice.source, choice.dir, strings.Join(missing, ", "), strings.Join(programs, ", "))
+		}
+		return choice.dir, nil
+	}
+	path := filepath.SplitList(f.env("PATH"))
+	for _, dir := range slices.Concat(path, pgConfigDir(ctx, path), f.installed()) {
+		if filepath.IsAbs(dir) && len(missingFrom(dir)) == 0 {
+			return dir, nil
+		}
+	}
+	dir, err := f.fetch(ctx)
+	if err != nil {
+		return "", fmt.Errorf("finding Postgres: none is installed where we looked (%s, PATH, pg_config and the usual folders), "+
+			"and fetching it failed; install Postgres, or set %s to the folder of its programs, "+
+			"or run `belfry serve` with database.url set to a server of yours: %w", binDirVariable, binDirVariable, err)
+	}
+	return dir, nil
+}
+
+// missingFrom names the programs that dir has no executable file for.
+func missingFrom(dir string) (missing []string) {
+	for _, name := range programs {
+		if !isExecutable(filepath.Join(dir, name)) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func isExecutable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// pgConfigDir asks the first pg_config on the path. Debian installs it in
+// /usr/bin, away from the server's programs.
+func pgConfigDir(ctx context.Context, path []string) []string {
+	for _, dir := range path {
+		file := filepath.Join(dir, "pg_config")
+		if !filepath.IsAbs(file) || !isExecutable(file) {
+			continue
+		}
+		// A pg_config that fails is no better than none: the search goes on.
+		out, err := exec.CommandContext(ctx, file, "--bindir").Output()
+		if err != nil {
+			return nil
+		}
+		return []string{strings.TrimSpace(string(out))}
+	}
+	return nil
+}
+
+// installed lists the existing install folders in the order of the patterns.
+func (f finder) installed() (dirs []string) {
+	for _, pattern := range f.patterns {
+		// The only error is a malformed pattern; then nothing matches.
+		matches, _ := filepath.Glob(pattern)
+		slices.SortStableFunc(matches, func(a, b string) int { return cmp.Compare(versionIn(b), versionIn(a)) })
+		dirs = append(dirs, matches...)
+	}
+	return dirs
+}
+
+var numberInPath = regexp.MustCompile(`\d+(\.\d+)?`)
+
+// versionIn is the last number in a path: 9.6 in /usr/lib/postgresql/9.6/bin.
+// Without one, as in Postgres.app's "latest", it is 0.
+func versionIn(path string) float64 {
+	numbers := numberInPath.FindAllString(path, -1)
+	if len(numbers) == 0 {
+		return 0
+	}
+	version, err := strconv.ParseFloat(numbers[len(numbers)-1], 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+var majorInVersion = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
+
+var errNoVersion = errors.New("it does not say its version")
+
+// majorVersion runs `postgres --version` as the account of the cluster and in
+// its folder, which also proves that the account can reach both.
+func majorVersion(ctx context.Context, binDir, dir string, as account) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "postgres"), "--version")
+	cmd.Dir = dir
+	cmd.Env = childEnv()
+	cmd.SysProcAttr = as.processAttributes()
+	out, err := cmd.Output()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return "", fmt.Errorf("running %s as %s: %w", cmd.Path, as, err)
+	}
+	match := majorInVersion.FindSubmatch(out)
+	if match == nil {
+		return "", fmt.Errorf("asking %s for its version: %w: %q", cmd.Path, errNoVersion, out)
+	}
+	return string(match[1]), nil
+}

@@ -1,0 +1,208 @@
+package devdb
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func TestKillIsAPowerCutAndRestartRecovers(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	c := start(t, testConfig(clusterDir(t)))
+	url := c.URL("postgres")
+	query(t, c, makeNote, readNote)
+
+	// Many sessions at work: Postgres refuses to start while one of them lives.
+	for range 5 {
+		conn, err := pgx.Connect(ctx, url)
+		require.NoError(t, err)
+		result := make(chan error, 1)
+		go func() {
+			_, err := conn.Exec(ctx, "DO $$ BEGIN LOOP END LOOP; END $$")
+			result <- err
+		}()
+		defer func() {
+			require.Error(t, <-result)
+			require.NoError(t, conn.Close(ctx))
+		}()
+	}
+	done := c.Done()
+	require.NoError(t, c.Kill())
+	<-done
+	require.NoError(t, c.Kill(), "twice is fine")
+	_, err := pgx.Connect(ctx, url)
+	require.Error(t, err)
+
+	require.NoError(t, c.Restart(ctx))
+	require.NotEqual(t, done, c.Done(), "a run of its own")
+	require.Equal(t, url, c.URL("postgres"))
+	require.Equal(t, "kept", query(t, c, readNote))
+	require.FileExists(t, filepath.Join(c.Dir(), oldLogName))
+}
+
+func TestDoneClosesWhenPostgresDies(t *testing.T) {
+	t.Parallel()
+	c := start(t, testConfig(clusterDir(t)))
+	select {
+	case <-c.Done():
+		t.Fatal("it runs")
+	default:
+	}
+	require.NoError(t, syscall.Kill(c.current().pid, syscall.SIGQUIT))
+	<-c.Done()
+}
+
+func TestStopInAHurryIsToldAndRecovered(t *testing.T) {
+	t.Parallel()
+	hurry, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := start(t, testConfig(clusterDir(t)))
+	query(t, c, makeNote, readNote)
+
+	// A frozen checkpointer cannot write out, so there is no stop in order.
+	children, err := childrenOf(c.current().pid)
+	require.NoError(t, err)
+	frozen := 0
+	for _, child := range children {
+		command, err := commandOf(child)
+		require.NoError(t, err)
+		if strings.Contains(command, "checkpointer") {
+			require.NoError(t, syscall.Kill(child, syscall.SIGSTOP))
+			frozen++
+		}
+	}
+	require.Equal(t, 1, frozen)
+	require.ErrorIs(t, c.Stop(hurry), context.Canceled)
+	require.True(t, c.current().cmd.ProcessState.Exited(), "the postmaster ended its processes itself")
+	require.NoError(t, c.Restart(testContext(t)))
+	require.Equal(t, "kept", query(t, c, readNote))
+
+	// A frozen postmaster cannot stop at all.
+	require.NoError(t, syscall.Kill(c.current().pid, syscall.SIGSTOP))
+	require.ErrorIs(t, c.Stop(hurry), context.Canceled)
+	<-c.Done()
+	require.NoError(t, c.Restart(testContext(t)))
+	require.Equal(t, "kept", query(t, c, readNote))
+}
+
+// owner runs the cluster in a process of its own and returns the postmaster.
+func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ownerVariable+"="+dir)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // dead already unless the test failed
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Regexp(t, `^\d+\n$`, line)
+	_, postmaster, err = readPIDFile(filepath.Join(dir, dataName))
+	require.NoError(t, err)
+	return cmd.Process, postmaster
+}
+
+func TestKilledOwnerLeavesAUsableCluster(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	dir := clusterDir(t)
+	process, postmaster := owner(t, dir)
+	var inUse *InUseError
+	_, err := Start(ctx, testConfig(dir))
+	require.ErrorAs(t, err, &inUse)
+	require.Equal(t, process.Pid, inUse.PID)
+
+	require.NoError(t, process.Kill())
+	_, err = process.Wait() // from here on the kernel has dropped the lock
+	require.NoError(t, err)
+	c := start(t, testConfig(dir))
+	require.Equal(t, "1", query(t, c, "SELECT '1'"))
+	running, err := isPostmaster(postmaster, c.data())
+	require.NoError(t, err)
+	require.False(t, running)
+}
+
+// orphan runs Postgres on a cluster that nobody owns.
+func orphan(t *testing.T, c *Cluster) (postmaster int) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(c.binDir, "postgres"), c.cfg.arguments(c.data(), c.port)...)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = c.dir, childEnv(), c.account.processAttributes()
+	require.NoError(t, cmd.Start())
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		_ = cmd.Wait() // how it ends is the test's business
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // gone already unless the test failed
+		<-waited
+	})
+	ctx := testContext(t)
+	for c.look(ctx) != nil {
+		require.True(t, pause(ctx, lookInterval))
+	}
+	return cmd.Process.Pid
+}
+
+func TestOrphanIsStoppedAndSaid(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	cfg := testConfig(clusterDir(t))
+	c := start(t, cfg)
+	query(t, c, makeNote, readNote)
+	require.NoError(t, c.Stop(ctx))
+
+	pid := orphan(t, c)
+	core, logs := observer.New(zap.WarnLevel)
+	cfg.Log = zap.New(core)
+	again := start(t, cfg)
+	require.Equal(t, "kept", query(t, again, readNote))
+	require.Equal(t, 1, logs.Len())
+	require.EqualValues(t, pid, logs.All()[0].ContextMap()["pid"])
+	require.NoError(t, again.Stop(ctx))
+
+	pid = orphan(t, c)
+	require.NoError(t, Remove(ctx, cfg.Dir))
+	require.NoDirExists(t, cfg.Dir)
+	running, err := isPostmaster(pid, c.data())
+	require.NoError(t, err)
+	require.False(t, running)
+}
+
+func TestStalePIDFileDoesNotBlock(t *testing.T) {
+	t.Parallel()
+	ctx := testContext(t)
+	c := start(t, testConfig(clusterDir(t)))
+	// After a power cut the number may belong to any process of the same user.
+	sleeper := exec.Command("sleep", "600")
+	sleeper.SysProcAttr = c.account.processAttributes()
+	require.NoError(t, sleeper.Start())
+	defer func() {
+		require.NoError(t, sleeper.Process.Kill())
+		require.Error(t, sleeper.Wait())
+	}()
+	for _, first := range []string{fmt.Sprint(sleeper.Process.Pid), "", "torn"} {
+		require.NoError(t, c.Kill())
+		content, err := os.ReadFile(pidFile(c.data()))
+		require.NoError(t, err)
+		_, rest, _ := strings.Cut(string(content), "\n")
+		require.NoError(t, os.WriteFile(pidFile(c.data()), []byte(first+"\n"+rest), 0o600))
+		require.NoError(t, c.Restart(ctx), first)
+	}
+	require.NoError(t, sleeper.Process.Signal(syscall.Signal(0)), "a process that is not Postgres is left alone")
+}

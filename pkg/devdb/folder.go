@@ -1,0 +1,177 @@
+package devdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	markName    = "belfry-cluster"
+	dataName    = "data"
+	initPrefix  = "data.init-"
+	logName     = "postgres.log"
+	oldLogName  = "postgres.log.old"
+	initTimeout = 2 * time.Minute
+)
+
+const markText = `This folder holds a private Postgres cluster made by Belfry.
+Stop its owner before you remove it; "belfry dev --fresh" starts it over.
+`
+
+// openFolder creates dir when it is missing, refuses it when it holds something
+// else, and takes its lock. The returned path is absolute and has no links, so
+// that it can be compared with what a running Postgres says.
+func openFolder(dir string) (string, *lock, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", nil, fmt.Errorf("finding the cluster folder %s: %w", dir, err)
+	}
+	mode := fs.FileMode(0o700)
+	if os.Geteuid() == 0 {
+		mode = 0o755 // another account has to pass
+	}
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return "", nil, fmt.Errorf("making the cluster folder: %w", err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", nil, fmt.Errorf("finding the cluster folder: %w", err)
+	}
+	if err := refuseForeign(dir); err != nil {
+		return "", nil, err
+	}
+	l, err := acquire(dir)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, markName), []byte(markText), 0o644); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("marking the cluster folder: %w", err), l.release())
+	}
+	return dir, l, nil
+}
+
+// refuseForeign fails unless dir has our mark or is empty.
+func refuseForeign(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("reading the cluster folder: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == markName {
+			return nil
+		}
+	}
+	for _, entry := range entries {
+		if entry.Name() != lockName { // another Start may have come this far
+			return fmt.Errorf("the folder %s is not empty and was not made by Belfry (there is %s in it): "+
+				"choose another folder for the cluster, or empty it yourself", dir, entry.Name())
+		}
+	}
+	return nil
+}
+
+// prepare leaves a cluster of the right version in the folder: the kept one, or
+// a new one.
+func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
+	leftovers, err := filepath.Glob(filepath.Join(c.dir, initPrefix+"*"))
+	if err != nil {
+		return fmt.Errorf("looking for leftovers in %s: %w", c.dir, err)
+	}
+	if fresh {
+		leftovers = append(leftovers, c.data())
+	}
+	for _, path := range leftovers {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("removing the old cluster: %w", err)
+		}
+	}
+	have, err := majorVersion(ctx, c.binDir, c.dir, c.account)
+	if err != nil {
+		return c.account.explain(err, c.dir, c.binDir)
+	}
+	kept, err := os.ReadFile(filepath.Join(c.data(), "PG_VERSION"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.initialize(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the version of the kept cluster: %w", err)
+	}
+	if made := strings.TrimSpace(string(kept)); made != have {
+		return fmt.Errorf("the cluster in %s was made by Postgres %s, and the programs in %s are Postgres %s: "+
+			"set %s to the folder of Postgres %s, or start over with --fresh, which loses the data",
+			c.dir, made, c.binDir, have, binDirVariable, made)
+	}
+	return nil
+}
+
+// initialize makes the cluster under another name and renames it when it is
+// whole: a crash in between leaves no half-made cluster behind.
+func (c *Cluster) initialize(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, initTimeout)
+	defer cancel()
+	dir := filepath.Join(c.dir, fmt.Sprintf("%s%d", initPrefix, os.Getpid()))
+	if err := c.account.own(dir); err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	args := []string{"-D", dir, "-U", superuser, "--auth=trust", "--encoding=UTF8", "--no-locale"}
+	if !c.cfg.durable() {
+		args = append(args, "--no-sync")
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(c.binDir, "initdb"), args...)
+	cmd.Dir = c.dir
+	cmd.Env = childEnv()
+	cmd.SysProcAttr = c.account.processAttributes()
+	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
+	cmd.WaitDelay = time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return errors.Join(fmt.Errorf("making a cluster in %s: %w\n%s", c.dir, err, tail(out)), os.RemoveAll(dir))
+	}
+	if err := os.Rename(dir, c.data()); err != nil {
+		return fmt.Errorf("putting the new cluster in place: %w", err)
+	}
+	return nil
+}
+
+// childEnv is our environment without what would change the behaviour or the
+// language of Postgres.
+func childEnv() []string {
+	env := []string{"LC_ALL=C", "TZ=UTC"}
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "PG") && name != "LC_ALL" && name != "TZ" {
+			env = append(env, entry)
+		}
+	}
+	return env
+}
+
+// Remove deletes a cluster folder that nobody owns, for clusters whose owner
+// died before it could. A Postgres still running in it is stopped first. It
+// returns an *InUseError for a living owner and refuses folders that are not
+// ours.
+func Remove(ctx context.Context, dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, markName)); err != nil {
+		return fmt.Errorf("removing the cluster in %s: %w", dir, err)
+	}
+	dir, l, err := openFolder(dir)
+	if err != nil {
+		return err
+	}
+	err = stopOrphan(ctx, filepath.Join(dir, dataName), nil)
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err != nil {
+		err = fmt.Errorf("removing the cluster in %s: %w", dir, err)
+	}
+	return errors.Join(err, l.release())
+}

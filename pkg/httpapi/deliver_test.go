@@ -1,0 +1,147 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// oneMessage is a delivery under the lease idThree.
+func oneMessage() queue.Delivery {
+	return queue.Delivery{
+		Queue: "orders", Group: "g", LeaseID: idThree, Partitions: 1,
+		Messages: []queue.Message{{
+			Partition: &queue.Partition{ID: idOne, Name: "Default"}, ID: idTwo, TransactionID: "t", Payload: json.RawMessage("1"),
+		}},
+	}
+}
+
+func deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+	return func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return d, nil }
+}
+
+// writer is a client's connection: each write calls onWrite first.
+type writer struct {
+	httptest.ResponseRecorder
+	onWrite func() error
+	writes  int
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.writes++
+	if err := w.onWrite(); err != nil {
+		return 0, err
+	}
+	return w.ResponseRecorder.Write(b)
+}
+
+func TestDeliveryThatCannotBeWrittenIsReleasedOnce(t *testing.T) {
+	t.Parallel()
+	f := &fakes{pop: deliver(oneMessage())}
+	s, logs := newServer(f)
+	w := &writer{onWrite: func() error { return errors.New("broken pipe") }}
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pop/queue/orders", http.NoBody))
+	require.Equal(t, []queue.Delivery{oneMessage()}, f.released)
+	require.Equal(t, 1, w.writes, "no second answer is tried")
+	require.Zero(t, logs.Len())
+}
+
+func TestDeliveryToAClientThatLeftIsReleasedOnce(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fakes{pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+		cancel()
+		return oneMessage(), nil
+	}}
+	s, _ := newServer(f)
+	send(s, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pop/queue/orders", http.NoBody))
+	require.Equal(t, []queue.Delivery{oneMessage()}, f.released)
+}
+
+func TestPopThatFailedHasNothingToRelease(t *testing.T) {
+	t.Parallel()
+	f := &fakes{pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+		return queue.Delivery{}, &queue.Error{Code: queue.CodeOverloaded, Message: "later"}
+	}}
+	require.Equal(t, "later", requireError(t, call(f, "GET", "/api/v1/pop/queue/orders", ""), 503))
+	require.Empty(t, f.released)
+}
+
+// leases is the store below a real dispatcher: it delivers once and keeps what
+// comes back.
+type leases struct {
+	delivery queue.Delivery
+	popped   func()
+	released []queue.ID
+}
+
+func (l *leases) Pop(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+	l.popped()
+	return l.delivery, nil
+}
+
+func (l *leases) Release(_ context.Context, lease queue.ID) error {
+	l.released = append(l.released, lease)
+	return nil
+}
+
+// A lease goes back exactly once, whichever of the two rooms notices that its
+// client is gone; what was consumed on delivery has none.
+func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken pipe")
+	for name, c := range map[string]struct {
+		autoAck       bool
+		leaves        string
+		writing       error
+		releases      int
+		answerWritten bool
+	}{
+		"delivered":                        {leaves: "never", answerWritten: true},
+		"the client left during the look":  {leaves: "look", releases: 1},
+		"the client left during the write": {leaves: "write", releases: 1, answerWritten: true},
+		"the write failed":                 {leaves: "never", writing: broken, releases: 1},
+		"both":                             {leaves: "write", writing: broken, releases: 1},
+		"autoAck delivered":                {autoAck: true, leaves: "never", answerWritten: true},
+		"autoAck left during the look":     {autoAck: true, leaves: "look"},
+		"autoAck left during the write":    {autoAck: true, leaves: "write", answerWritten: true},
+		"autoAck and the write failed":     {autoAck: true, leaves: "never", writing: broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			store := &leases{delivery: oneMessage(), popped: func() {
+				if c.leaves == "look" {
+					cancel()
+				}
+			}}
+			if c.autoAck {
+				store.delivery.LeaseID = queue.ID{}
+			}
+			s, _ := newServer(&fakes{})
+			s.deps.Popper = dispatch.New(store, dispatch.DefaultConfig(), zap.NewNop())
+			w := &writer{ResponseRecorder: *httptest.NewRecorder(), onWrite: func() error {
+				if c.leaves == "write" {
+					cancel()
+				}
+				return c.writing
+			}}
+			s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pop/queue/orders?wait=true", http.NoBody))
+			require.Len(t, store.released, c.releases)
+			for _, lease := range store.released {
+				require.Equal(t, idThree, lease)
+			}
+			require.Equal(t, c.answerWritten, w.Body.Len() > 0)
+		})
+	}
+}

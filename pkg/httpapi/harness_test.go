@@ -1,0 +1,161 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	idOne   = queue.ID{0x01, 15: 0x01}
+	idTwo   = queue.ID{0x02, 15: 0x02}
+	idThree = queue.ID{0x03, 15: 0x03}
+)
+
+// fakes stand in for the rooms below: what a field does not say is answered
+// with something harmless, and what came is kept.
+type fakes struct {
+	push      func(items []queue.PushItem) ([]queue.PushResult, error)
+	ack       func(items []queue.AckItem) ([]queue.AckResult, error)
+	extend    func(lease queue.ID, d time.Duration) (time.Time, error)
+	pop       func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
+	configure func(set catalog.Settings) (catalog.Configured, error)
+	remove    func(name string) (bool, error)
+	ping      func(ctx context.Context) error
+	waiting   int
+
+	pushed   [][]queue.PushItem
+	acked    [][]queue.AckItem
+	popped   []*queue.PopRequest
+	released []queue.Delivery
+	set      []catalog.Settings
+	removed  []string
+}
+
+func (f *fakes) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+	f.pushed = append(f.pushed, items)
+	if f.push != nil {
+		return f.push(items)
+	}
+	return make([]queue.PushResult, len(items)), nil
+}
+
+func (f *fakes) Ack(_ context.Context, items []queue.AckItem) ([]queue.AckResult, error) {
+	f.acked = append(f.acked, items)
+	if f.ack != nil {
+		return f.ack(items)
+	}
+	return make([]queue.AckResult, len(items)), nil
+}
+
+func (f *fakes) Extend(_ context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
+	return f.extend(lease, d)
+}
+
+func (f *fakes) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	f.popped = append(f.popped, req)
+	if f.pop != nil {
+		return f.pop(ctx, req)
+	}
+	return queue.Delivery{}, nil
+}
+
+func (f *fakes) Release(_ context.Context, delivery *queue.Delivery) {
+	f.released = append(f.released, *delivery)
+}
+
+func (f *fakes) Waiting() int { return f.waiting }
+
+func (f *fakes) Configure(_ context.Context, set catalog.Settings) (catalog.Configured, error) {
+	f.set = append(f.set, set)
+	if f.configure != nil {
+		return f.configure(set)
+	}
+	return catalog.Configured{QueueID: idOne, PartitionID: idTwo}, nil
+}
+
+func (f *fakes) Delete(_ context.Context, name string) (bool, error) {
+	f.removed = append(f.removed, name)
+	if f.remove != nil {
+		return f.remove(name)
+	}
+	return true, nil
+}
+
+// reached says whether anything below was called.
+func (f *fakes) reached() bool {
+	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.set)+len(f.removed) > 0
+}
+
+// newServer returns a server on the fakes, and its log.
+func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.DebugLevel)
+	if f.ping == nil {
+		f.ping = func(context.Context) error { return nil }
+	}
+	return New(DefaultConfig(), Deps{
+		Verbs: f, Popper: f, Catalog: f, Ping: f.ping, Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
+	}), logs
+}
+
+// call sends one request to a server on the fakes.
+func call(f *fakes, method, target, body string) *httptest.ResponseRecorder {
+	s, _ := newServer(f)
+	return send(s, httptest.NewRequest(method, target, reader(body)))
+}
+
+func reader(body string) io.Reader {
+	if body == "" {
+		return http.NoBody
+	}
+	return strings.NewReader(body)
+}
+
+func send(s *Server, r *http.Request) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	s.Handler().ServeHTTP(rec, r)
+	return rec
+}
+
+// sendBody sends a request that must be answered with 200.
+func sendBody(t *testing.T, s *Server, method, target, body string) {
+	t.Helper()
+	rec := send(s, httptest.NewRequest(method, target, reader(body)))
+	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+}
+
+// requireError checks an error answer and returns its text.
+func requireError(t *testing.T, rec *httptest.ResponseRecorder, status int) string {
+	t.Helper()
+	require.Equal(t, status, rec.Code, rec.Body)
+	require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body), rec.Body)
+	require.Len(t, body, 1)
+	require.NotEmpty(t, body["error"])
+	return body["error"]
+}
+
+// requireInvalid checks that err is one that becomes a 400.
+func requireInvalid(t testing.TB, err error) {
+	t.Helper()
+	var coded *queue.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, queue.CodeInvalid, coded.Code)
+	require.NotEmpty(t, coded.Message)
+}

@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func TestHealthTellsWhetherThisServerCanWork(t *testing.T) {
+	t.Parallel()
+	f := &fakes{waiting: 7}
+	rec := call(f, "GET", "/health", "")
+	require.Equal(t, 200, rec.Code)
+	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7}`, rec.Body.String())
+
+	require.Equal(t, 200, call(f, "HEAD", "/health", "").Code, "some load balancers ask this way")
+
+	rec = call(&fakes{ping: func(context.Context) error { return errors.New("no") }}, "GET", "/health", "")
+	require.Equal(t, 503, rec.Code)
+	require.JSONEq(t, `{"status":"unhealthy","database":"disconnected","server":"belfry","version":"1.2.3","waiting":0}`, rec.Body.String())
+}
+
+func TestHealthDoesNotHangWithTheDatabase(t *testing.T) {
+	t.Parallel()
+	var left time.Duration
+	f := &fakes{ping: func(ctx context.Context) error {
+		deadline, ok := ctx.Deadline()
+		require.True(t, ok)
+		left = time.Until(deadline)
+		return nil
+	}}
+	require.Equal(t, 200, call(f, "GET", "/health", "").Code)
+	require.LessOrEqual(t, left, healthTimeout)
+}
+
+func TestHealthSaysWhenTheServerIsStopping(t *testing.T) {
+	t.Parallel()
+	s, _ := newServer(&fakes{})
+	s.Drain()
+	client := serve(t, s)
+	resp := client.get("/health")
+	require.Equal(t, 503, resp.status)
+	require.Contains(t, resp.body, `"status":"stopping","database":"connected"`)
+	require.Equal(t, 204, client.get("/api/v1/pop/queue/q").status, "requests are still served")
+}
+
+// client talks to a server on a port of its own.
+type client struct {
+	t    *testing.T
+	base string
+	http *http.Client
+	// served receives what Serve returned.
+	served chan error
+}
+
+type response struct {
+	status int
+	body   string
+	err    error
+}
+
+func serve(t *testing.T, s *Server) *client {
+	t.Helper()
+	s.cfg.Addr = "127.0.0.1:0"
+	ln, err := s.Listen(t.Context())
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	c := &client{t: t, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: transport}, served: make(chan error, 1)}
+	go func() { c.served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = s.http.Close()
+	})
+	return c
+}
+
+func (c *client) try(path string) response {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, c.base+path, http.NoBody)
+	if err != nil {
+		return response{err: err}
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return response{err: err}
+	}
+	body, err := io.ReadAll(resp.Body)
+	return response{resp.StatusCode, string(body), errors.Join(err, resp.Body.Close())}
+}
+
+func (c *client) get(path string) response {
+	c.t.Helper()
+	resp := c.try(path)
+	require.NoError(c.t, resp.err)
+	return resp
+}
+
+// within receives what must come soon.
+func within[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(30 * time.Second)
+	defer timer.Stop()
+	select {
+	case value := <-from:
+		return value
+	case <-timer.C:
+		require.Fail(t, "it did not happen")
+		panic("unreachable")
+	}
+}
+
+func TestPortInUseIsAnErrorWithAdvice(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	s, _ := newServer(&fakes{})
+	s.cfg.Addr = taken.Addr().String()
+	_, err = s.Listen(t.Context())
+	require.ErrorContains(t, err, "listening on "+taken.Addr().String()+" (http.addr)")
+	require.ErrorContains(t, err, "--http-addr")
+}
+
+func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
+	t.Parallel()
+	inside, finish := make(chan struct{}), make(chan struct{})
+	s, _ := newServer(&fakes{pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+		close(inside)
+		<-finish
+		return oneMessage(), nil
+	}})
+	c := serve(t, s)
+	answered := make(chan response, 1)
+	go func() { answered <- c.try("/api/v1/pop/queue/q") }()
+	within(t, inside)
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(context.Background()) }()
+	require.NoError(t, within(t, c.served), "Serve returns as soon as nothing new is taken")
+	require.Error(t, c.try("/health").err, "nothing new is taken")
+	select {
+	case err := <-stopped:
+		require.Fail(t, "Shutdown did not wait", "%v", err)
+	default:
+	}
+	close(finish)
+	resp := within(t, answered)
+	require.NoError(t, resp.err)
+	require.Equal(t, 200, resp.status)
+	require.NoError(t, within(t, stopped))
+}
+
+func TestShutdownCutsOffWhatDoesNotFinish(t *testing.T) {
+	t.Parallel()
+	inside, left := make(chan struct{}), make(chan struct{})
+	s, _ := newServer(&fakes{pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
+		close(inside)
+		<-ctx.Done()
+		close(left)
+		return queue.Delivery{}, ctx.Err()
+	}})
+	s.cfg.ShutdownTimeout = 20 * time.Millisecond
+	c := serve(t, s)
+	answered := make(chan response, 1)
+	go func() { answered <- c.try("/api/v1/pop/queue/q") }()
+	within(t, inside)
+	err := s.Shutdown(context.Background())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "http.shutdown_timeout")
+	require.Error(t, within(t, answered).err)
+	within(t, left)
+	require.NoError(t, within(t, c.served))
+}
+
+func TestServingOnAClosedListenerIsAnError(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Addr: "127.0.0.1:0"}, Deps{Log: zap.NewNop()})
+	ln, err := s.Listen(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	require.ErrorContains(t, s.Serve(ln), "serving on 127.0.0.1:")
+}
+
+func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, DefaultConfig().Validate())
+	require.NoError(t, Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
+	err := Config{MaxBodyBytes: 1023}.Validate()
+	for _, key := range []string{"http.addr is empty", "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s"} {
+		require.ErrorContains(t, err, key)
+	}
+}

@@ -1,0 +1,146 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+)
+
+// DirtyError says that a migration failed and nobody has looked at it yet.
+type DirtyError struct {
+	// Version is what the failed migration was leading to; 0 is the empty schema.
+	Version uint
+	// Previous is the version the schema still has. Meaningless unless Known.
+	Previous uint
+	// Known is false when another tool wrote the record.
+	Known bool
+}
+
+// Error says what dirty means and which commands repair it.
+func (e *DirtyError) Error() string {
+	if !e.Known {
+		return fmt.Sprintf("the schema is marked dirty at version %d and the record does not say which version it came from: "+
+			"compare the tables with that migration, run \"belfry migrate force %d\" if its changes are there "+
+			"or \"belfry migrate force N\" with the version whose changes are, then \"belfry migrate up\"", e.Version, e.Version)
+	}
+	again := "belfry migrate up"
+	if e.Version < e.Previous {
+		again = "belfry migrate down"
+	}
+	return fmt.Sprintf("the schema is marked dirty at version %d: the migration from version %d to version %d failed. "+
+		"It was rolled back, nothing of it is left and the schema is still at version %d. "+
+		"Remove the cause (the failed run printed it), then run \"belfry migrate force %d\" and \"%s\"",
+		e.Version, e.Previous, e.Version, e.Previous, e.Previous, again)
+}
+
+// NewerError says that a newer binary has migrated the schema.
+type NewerError struct {
+	// Schema is the version in the database, Binary the latest this binary knows.
+	Schema, Binary uint
+}
+
+// Error names both versions and the way out.
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("the schema is at version %d and this binary knows versions up to %d: "+
+		"use a newer binary, or go back to version %d with \"belfry migrate down\" of the binary that made version %d "+
+		"(going back destroys data)", e.Schema, e.Binary, e.Binary, e.Schema)
+}
+
+// OlderError says that the schema waits for migrations.
+type OlderError struct {
+	// Schema is the version in the database, Binary the one this binary needs.
+	Schema, Binary uint
+}
+
+// Error names both versions and the way out.
+func (e *OlderError) Error() string {
+	at := fmt.Sprintf("is at version %d", e.Schema)
+	if e.Schema == 0 {
+		at = "has not been created"
+	}
+	return fmt.Sprintf("the schema %s and this binary needs version %d: run \"belfry migrate up\", "+
+		"or set database.migrate_on_start", at, e.Binary)
+}
+
+// Holder is the session that holds the migration lock.
+type Holder struct {
+	PID int32
+	// Application and Address are empty when the role may not see them.
+	Application, Address string
+}
+
+// String describes the session for a message; a nil Holder is one that was not
+// found.
+func (h *Holder) String() string {
+	if h == nil {
+		return "its session is gone"
+	}
+	parts := []string{fmt.Sprintf("pid %d", h.PID)}
+	if h.Application != "" {
+		parts = append(parts, fmt.Sprintf("application %q", h.Application))
+	}
+	if h.Address != "" {
+		parts = append(parts, "from "+h.Address)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// LockedError says that another instance is migrating.
+type LockedError struct {
+	// Waited is how long this one has waited; 0 when it did not wait.
+	Waited time.Duration
+	// Holder is nil when the session could not be found.
+	Holder *Holder
+}
+
+// Error names the other session and the way out.
+func (e *LockedError) Error() string {
+	if e.Waited == 0 {
+		return fmt.Sprintf("another instance is migrating the schema right now (%s): wait until it has finished", e.Holder)
+	}
+	text := fmt.Sprintf("another instance has been migrating the schema for %s (%s): "+
+		"wait until it has finished and start again, or raise database.migrate_lock_timeout", e.Waited.Round(time.Millisecond), e.Holder)
+	if e.Holder != nil {
+		text += fmt.Sprintf("; if it hangs, end it with \"SELECT pg_terminate_backend(%d)\": its migration is rolled back", e.Holder.PID)
+	}
+	return text
+}
+
+// invalidURL explains a DSN that cannot be read. The library quotes the DSN, or
+// the piece it stumbled over, which may be part of the password: only problems
+// beyond the syntax are passed on.
+func invalidURL(err error) error {
+	var parse *pgconn.ParseConfigError
+	if inner := errors.Unwrap(err); errors.As(err, &parse) && inner != nil && !strings.Contains(err.Error(), "failed to parse as") {
+		return fmt.Errorf("reading database.url (or database.listen_url): %w", inner)
+	}
+	return errors.New("database.url (or database.listen_url) cannot be read: write it as " +
+		"postgres://user:password@host:5432/name, with characters such as / # ? % @ in the password percent-encoded")
+}
+
+// unreachable explains a connection that could not be made. The error of pgx
+// names user and database and not the password.
+func unreachable(ctx context.Context, cc *pgx.ConnConfig, err error) error {
+	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
+	switch state := postgres.SQLState(err); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("connecting to the database at %s: %w", where, ctx.Err())
+	case strings.HasPrefix(state, "28"), strings.HasPrefix(state, "3D"), strings.HasPrefix(state, "42"):
+		return fmt.Errorf("the database at %s refuses this user, password or database name: %w; "+
+			"correct database.url (database.listen_url when it is set)", where, err)
+	case state != "":
+		return fmt.Errorf("the database at %s takes no connections now: %w; try again", where, err)
+	default:
+		return fmt.Errorf("the database at %s cannot be reached: %w; "+
+			"start it, or correct database.url (database.listen_url when it is set)", where, err)
+	}
+}

@@ -1,0 +1,120 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+)
+
+// These statements stand here and not in sql/queries: they run before the
+// schema exists, so they cannot be checked against it.
+const (
+	hasRecord   = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
+	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
+	clearRecord = `DELETE FROM belfry.schema_migrations`
+	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
+	// cleanRecord runs as the last statement of every migration.
+	cleanRecord = `UPDATE belfry.schema_migrations SET dirty = false, previous = NULL`
+
+	hasSchema    = `SELECT to_regnamespace('belfry') IS NOT NULL`
+	createSchema = `CREATE SCHEMA IF NOT EXISTS belfry`
+	createRecord = `CREATE TABLE IF NOT EXISTS belfry.schema_migrations (
+	version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint)`
+)
+
+// record is what the database says about its schema. No row and a row with
+// version -1 both mean version 0: golang-migrate writes -1 for the empty schema.
+type record struct {
+	version  uint
+	dirty    bool
+	previous *uint // the version to go back to; only while dirty, nil if unknown
+}
+
+// applied is the version whose tables are there.
+func (r record) applied() uint {
+	if r.dirty && r.previous != nil {
+		return *r.previous
+	}
+	return r.version
+}
+
+func (r record) dirtyError() *DirtyError {
+	e := &DirtyError{Version: r.version}
+	if r.previous != nil {
+		e.Previous, e.Known = *r.previous, true
+	}
+	return e
+}
+
+func (s *session) record(ctx context.Context) (record, error) {
+	var exists bool
+	if err := s.conn.QueryRow(ctx, hasRecord).Scan(&exists); err != nil {
+		return record{}, fmt.Errorf("looking for the record of the schema's version: %w", err)
+	}
+	if !exists {
+		return record{}, nil
+	}
+	var version int64
+	var previous *int64
+	var r record
+	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record{}, nil
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("reading the record of the schema's version: %w", err)
+	}
+	r.version = uint(max(version, 0))
+	if previous != nil {
+		p := uint(max(*previous, 0))
+		r.previous = &p
+	}
+	return r, nil
+}
+
+// write replaces the record and commits it.
+func (s *session) write(ctx context.Context, r record) error {
+	err := pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, clearRecord); err != nil {
+			return err
+		}
+		if r.version == 0 && !r.dirty {
+			return nil
+		}
+		version := int64(r.version)
+		if version == 0 {
+			version = -1
+		}
+		_, err := tx.Exec(ctx, writeRecord, version, r.dirty, r.previous)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("recording version %d of the schema: %w", r.version, err)
+	}
+	return nil
+}
+
+// prepare makes the schema and the record. The schema is only created when it
+// is missing: IF NOT EXISTS alone asks for the right to create one even then.
+func (s *session) prepare(ctx context.Context) error {
+	var exists bool
+	err := s.conn.QueryRow(ctx, hasSchema).Scan(&exists)
+	if err == nil && !exists {
+		_, err = s.conn.Exec(ctx, createSchema)
+	}
+	if err == nil {
+		_, err = s.conn.Exec(ctx, createRecord)
+	}
+	if postgres.SQLState(err) == "42501" {
+		return fmt.Errorf("creating the schema belfry and its version record: %w; "+
+			"grant the role CREATE on the database, or migrate with a role that has it", err)
+	}
+	if err != nil {
+		return fmt.Errorf("creating the schema belfry and its version record: %w", err)
+	}
+	return nil
+}

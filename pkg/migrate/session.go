@@ -1,0 +1,141 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"go.uber.org/zap"
+)
+
+const (
+	// lockKey is the advisory lock of a run: "belfry" and a number. Advisory
+	// locks belong to one database, so two databases do not meet.
+	lockKey int64 = 0x62656c66727901
+
+	connectTimeout = 10 * time.Second
+	// partingTimeout bounds what is still done after ctx has ended.
+	partingTimeout = 5 * time.Second
+
+	firstLockDelay = 20 * time.Millisecond
+	maxLockDelay   = time.Second
+
+	tryLock    = `SELECT pg_try_advisory_lock($1)`
+	unlock     = `SELECT pg_advisory_unlock($1)`
+	lockHolder = `
+SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), '')
+  FROM pg_locks l
+  JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+   AND l.classid::bigint = $1::bigint >> 32 AND l.objid::bigint = $1::bigint & 4294967295`
+)
+
+// session is the one connection of a run: the lock, the record and the
+// migrations all go over it.
+type session struct {
+	conn *pgx.Conn
+}
+
+// connect opens the session. ctx ends it sooner than connectTimeout.
+func (m *Migrator) connect(ctx context.Context) (*session, error) {
+	if m.cfg.URL == "" {
+		return nil, errors.New("no database is configured: set database.url, for example postgres://user:password@host:5432/name")
+	}
+	cc, err := pgx.ParseConfig(m.cfg.URL)
+	if err != nil {
+		return nil, invalidURL(err)
+	}
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = connectTimeout
+	}
+	if cc.RuntimeParams["application_name"] == "" {
+		cc.RuntimeParams["application_name"] = "belfry migrate"
+	}
+	cc.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// When ctx ends, ask the server to cancel and wait for its answer instead of
+	// dropping the connection: the answer says that the migration was undone.
+	cc.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, DeadlineDelay: partingTimeout}
+	}
+	conn, err := pgx.ConnectConfig(ctx, cc)
+	if err != nil {
+		return nil, unreachable(ctx, cc, err)
+	}
+	s := &session{conn: conn}
+	// A statement_timeout set for the role or the database is meant for requests.
+	settings := fmt.Sprintf("SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
+		m.cfg.StatementLockTimeout.Milliseconds())
+	if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
+		s.close(ctx)
+		return nil, fmt.Errorf("preparing the connection: %w", err)
+	}
+	return s, nil
+}
+
+// close ends the session; an error changes nothing any more.
+func (s *session) close(ctx context.Context) {
+	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTimeout)
+	defer cancel()
+	_ = s.conn.Close(parting)
+}
+
+// lock waits for the advisory lock, for timeout at most; ctx ends it sooner. It
+// asks again and again instead of waiting inside Postgres, so that the wait
+// holds no snapshot there and can say whom it waits for.
+func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
+	delay := firstLockDelay
+	for started := time.Now(); ; delay = min(delay*2, maxLockDelay) {
+		var got bool
+		if err := s.conn.QueryRow(ctx, tryLock, lockKey).Scan(&got); err != nil {
+			return fmt.Errorf("taking the migration lock: %w", err)
+		}
+		if got {
+			return nil
+		}
+		waited := time.Since(started)
+		if waited >= timeout || delay == firstLockDelay {
+			holder, err := s.holder(ctx)
+			if err != nil {
+				return err
+			}
+			if waited >= timeout {
+				return &LockedError{Waited: waited, Holder: holder}
+			}
+			log.Info("waiting for another instance that is migrating",
+				zap.Stringer("holder", holder), zap.Duration("giving_up_after", timeout))
+		}
+		timer := time.NewTimer(min(delay, timeout-waited))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("waiting for another instance that is migrating: %w", ctx.Err())
+		}
+	}
+}
+
+// unlock gives the lock back at once; the end of the connection would do it a
+// moment later.
+func (s *session) unlock(ctx context.Context) {
+	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTimeout)
+	defer cancel()
+	_, _ = s.conn.Exec(parting, unlock, lockKey)
+}
+
+// holder finds who holds the lock; nil if nobody does.
+func (s *session) holder(ctx context.Context) (*Holder, error) {
+	var h Holder
+	err := s.conn.QueryRow(ctx, lockHolder, lockKey).Scan(&h.PID, &h.Application, &h.Address)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the instance that is migrating: %w", err)
+	}
+	return &h, nil
+}

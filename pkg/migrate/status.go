@@ -1,0 +1,113 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+)
+
+// Status is what the database and the binary say about the schema.
+type Status struct {
+	// Version is the record's version; 0 means that there is no schema yet.
+	Version uint
+	// Dirty means that the migration leading to Version failed, or is running
+	// right now if Migrating is set.
+	Dirty bool
+	// Migrating is the session that is migrating right now; nil if none is.
+	Migrating *Holder
+	// Latest is the version the binary was built for.
+	Latest uint
+	// Pending are the steps Up would run, once a dirty schema is repaired.
+	Pending []Step
+	// Problem is what keeps this binary from working with the schema as it is:
+	// LockedError, DirtyError, NewerError, OlderError, or nil.
+	Problem error
+}
+
+// Status reads the state of the schema. It changes nothing and does not wait
+// for an instance that is migrating.
+func (m *Migrator) Status(ctx context.Context) (Status, error) {
+	v, err := load(m.cfg.Source)
+	if err != nil {
+		return Status{}, err
+	}
+	r, holder, err := m.look(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	status := Status{
+		Version: r.version, Dirty: r.dirty, Migrating: holder,
+		Latest: v.latest(), Pending: v.after(r.applied()),
+	}
+	switch refused := v.refuse(r); {
+	case refused == nil && len(status.Pending) == 0:
+		// Whoever holds the lock will find nothing to do.
+	case holder != nil:
+		status.Problem = &LockedError{Holder: holder}
+	case refused != nil:
+		status.Problem = refused
+	default:
+		status.Problem = &OlderError{Schema: r.version, Binary: v.latest()}
+	}
+	return status, nil
+}
+
+// Plan returns the steps Up would run now, none if the schema is up to date. It
+// changes nothing, and fails where Up would refuse or wait: DirtyError,
+// NewerError, LockedError.
+func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
+	status, err := m.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var older *OlderError
+	if status.Problem != nil && !errors.As(status.Problem, &older) {
+		return nil, status.Problem
+	}
+	return status.Pending, nil
+}
+
+// Check says whether this binary can work with the schema as it is: nil, or
+// DirtyError, NewerError, OlderError, LockedError. It changes nothing and does
+// not wait.
+func (m *Migrator) Check(ctx context.Context) error {
+	status, err := m.Status(ctx)
+	if err != nil {
+		return err
+	}
+	return status.Problem
+}
+
+// look reads the record without the lock. The record is dirty all through a
+// migration, so it takes the lock's holder to tell a running one from a failed
+// one. Both are read until two looks agree, because a migration may begin or
+// end between the two questions.
+func (m *Migrator) look(ctx context.Context) (record, *Holder, error) {
+	s, err := m.connect(ctx)
+	if err != nil {
+		return record{}, nil, err
+	}
+	defer s.close(ctx)
+	type view struct {
+		version uint
+		dirty   bool
+		pid     int32
+	}
+	for before, first := (view{}), true; ; first = false {
+		holder, err := s.holder(ctx)
+		if err != nil {
+			return record{}, nil, err
+		}
+		r, err := s.record(ctx)
+		if err != nil {
+			return record{}, nil, err
+		}
+		now := view{version: r.version, dirty: r.dirty}
+		if holder != nil {
+			now.pid = holder.PID
+		}
+		if !first && now == before {
+			return r, holder, nil
+		}
+		before = now
+	}
+}

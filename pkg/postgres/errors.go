@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// RetryAfter is what a caller is told to wait when the database is away.
+const RetryAfter = time.Second
+
+// PartitionGone is the SQLSTATE a push raises when a partition it has cached
+// was deleted.
+const PartitionGone = "BF001"
+
+// SQLState returns the SQLSTATE in err's chain, or "".
+func SQLState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// Wrap gives err a code. It returns nil for nil, and an error that has a code
+// already unchanged.
+//
+//   - 22, 23: the values cannot be stored: CodeInvalid.
+//   - 08, 53, 57, 58, 40, 55P03, 25006, a connection that cannot be had or was
+//     lost, a deadline: CodeUnavailable, the same request may be sent again.
+//   - everything else: CodeInternal.
+func Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *queue.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	if state := SQLState(err); state != "" {
+		return wrapState(err, state)
+	}
+	if Lost(err) {
+		return unavailable(err)
+	}
+	return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
+}
+
+func wrapState(err error, state string) error {
+	switch {
+	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54001":
+		var pg *pgconn.PgError
+		errors.As(err, &pg)
+		return &queue.Error{Code: queue.CodeInvalid, Message: "the database refused a value: " + pg.Message, Err: err}
+	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
+		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == "55P03", state == "25006":
+		return unavailable(err)
+	default:
+		return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
+	}
+}
+
+func unavailable(err error) error {
+	return &queue.Error{
+		Code:       queue.CodeUnavailable,
+		Message:    "the database is not available; send the request again",
+		RetryAfter: RetryAfter,
+		Err:        err,
+	}
+}
+
+// Lost reports whether err says that the connection could not be had, was lost
+// or ran out of time: the outcome of what was sent over it is unknown.
+func Lost(err error) bool {
+	if err == nil || errors.Is(err, pgx.ErrNoRows) {
+		return false
+	}
+	if state := SQLState(err); state != "" {
+		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P")
+	}
+	var connect *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connect) || errors.As(err, &network) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err)
+}
+
+// IsNoRows reports whether a query that should return a row returned none.
+func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

@@ -1,0 +1,150 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func state(code string) error {
+	return fmt.Errorf("pushing 3 items: %w", &pgconn.PgError{Severity: "ERROR", Code: code, Message: "the value is out of range"})
+}
+
+// refused is what connecting to nobody really returns.
+func refused(t *testing.T) error {
+	t.Helper()
+	_, err := pgconn.Connect(t.Context(), "postgres://u:s3cret@"+nobody(t)+"/d?sslmode=disable")
+	require.Error(t, err)
+	return fmt.Errorf("pushing: %w", err)
+}
+
+func TestStatesBecomeCodes(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]queue.Code{
+		"22001":                queue.CodeInvalid,     // string too long
+		"22P05":                queue.CodeInvalid,     // a character the database cannot hold
+		"22003":                queue.CodeInvalid,     // number out of range
+		"23514":                queue.CodeInvalid,     // check violated
+		"23505":                queue.CodeInvalid,     // unique violated
+		"54001":                queue.CodeInvalid,     // JSON nested too deeply
+		"08006":                queue.CodeUnavailable, // connection failure
+		"08P01":                queue.CodeUnavailable,
+		"53300":                queue.CodeUnavailable, // too many connections
+		"53100":                queue.CodeUnavailable, // disk full
+		"57014":                queue.CodeUnavailable, // statement timeout
+		"57P01":                queue.CodeUnavailable, // shutting down
+		"57P02":                queue.CodeUnavailable, // another session crashed
+		"57P03":                queue.CodeUnavailable, // starting up
+		"58030":                queue.CodeUnavailable, // I/O error
+		"40001":                queue.CodeUnavailable, // serialization failure
+		"40P01":                queue.CodeUnavailable, // deadlock
+		"55P03":                queue.CodeUnavailable, // lock timeout
+		"25006":                queue.CodeUnavailable, // read only: a standby
+		"42P01":                queue.CodeInternal,    // no such table
+		"42703":                queue.CodeInternal,    // no such column
+		"42501":                queue.CodeInternal,    // no right
+		"55000":                queue.CodeInternal,
+		"25P02":                queue.CodeInternal, // in a failed transaction
+		"54000":                queue.CodeInternal,
+		"XX000":                queue.CodeInternal,
+		"P0001":                queue.CodeInternal,
+		postgres.PartitionGone: queue.CodeInternal, // the store handles it before
+	} {
+		err := postgres.Wrap(state(code))
+		require.Equal(t, want, queue.CodeOf(err), code)
+		require.Equal(t, code, postgres.SQLState(err), "the cause stays in the chain")
+	}
+}
+
+func TestOtherFailuresBecomeCodes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err  error
+		want queue.Code
+		lost bool
+	}{
+		"a deadline":               {context.DeadlineExceeded, queue.CodeUnavailable, true},
+		"a cancellation":           {context.Canceled, queue.CodeUnavailable, true},
+		"a cut answer":             {io.ErrUnexpectedEOF, queue.CodeUnavailable, true},
+		"an end":                   {io.EOF, queue.CodeUnavailable, true},
+		"a closed connection":      {net.ErrClosed, queue.CodeUnavailable, true},
+		"a network failure":        {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, queue.CodeUnavailable, true},
+		"a name that is not found": {&net.DNSError{Err: "no such host", Name: "db"}, queue.CodeUnavailable, true},
+		"a closed pool":            {puddle.ErrClosedPool, queue.CodeUnavailable, true},
+		"nobody listens":           {refused(t), queue.CodeUnavailable, true},
+		"no row":                   {pgx.ErrNoRows, queue.CodeInternal, false},
+		"a bug":                    {errors.New("cannot scan"), queue.CodeInternal, false},
+	} {
+		wrapped := fmt.Errorf("pushing: %w", c.err)
+		err := postgres.Wrap(wrapped)
+		require.Equal(t, c.want, queue.CodeOf(err), name)
+		require.Equal(t, c.lost, postgres.Lost(wrapped), name)
+		require.Equal(t, c.lost, postgres.Lost(err), "%s, wrapped", name)
+		require.ErrorIs(t, err, c.err, name)
+		require.Empty(t, postgres.SQLState(err), name)
+	}
+}
+
+func TestMessagesSayWhatTheCallerMayKnow(t *testing.T) {
+	t.Parallel()
+	message := func(err error) *queue.Error {
+		var coded *queue.Error
+		require.ErrorAs(t, postgres.Wrap(err), &coded)
+		return coded
+	}
+	require.Contains(t, message(state("22003")).Message, "the value is out of range", "the caller can do something about it")
+	internal := message(state("42P01"))
+	require.Equal(t, "internal error", internal.Message)
+	require.Zero(t, internal.RetryAfter)
+	for _, err := range []error{state("57P01"), refused(t), context.DeadlineExceeded} {
+		away := message(err)
+		require.Equal(t, postgres.RetryAfter, away.RetryAfter)
+		require.Contains(t, away.Message, "send the request again")
+		require.NotContains(t, away.Message, "127.0.0.1")
+	}
+}
+
+func TestWhatHasACodeKeepsIt(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, postgres.Wrap(nil))
+	coded := fmt.Errorf("configuring: %w", &queue.Error{Code: queue.CodeNotFound, Message: "no such queue", Err: state("57P01")})
+	require.Same(t, coded, postgres.Wrap(coded))
+	once := postgres.Wrap(state("40001"))
+	require.Same(t, once, postgres.Wrap(once))
+}
+
+func TestOnlySomeStatesMeanThatTheOutcomeIsUnknown(t *testing.T) {
+	t.Parallel()
+	require.False(t, postgres.Lost(nil))
+	for code, want := range map[string]bool{
+		"08006": true, "08003": true, "57P01": true, "57P02": true, "57P03": true,
+		"57014": false, "40001": false, "53300": false, "23505": false, "42P01": false,
+	} {
+		require.Equal(t, want, postgres.Lost(state(code)), code)
+	}
+}
+
+func TestSQLStateIsReadFromAnywhereInTheChain(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, postgres.SQLState(nil))
+	require.Empty(t, postgres.SQLState(errors.New("ERROR: duplicate key (SQLSTATE 23505)")), "never from text")
+	require.Equal(t, "23505", postgres.SQLState(errors.Join(io.EOF, state("23505"))))
+}
+
+func TestNoRowIsToldApart(t *testing.T) {
+	t.Parallel()
+	require.True(t, postgres.IsNoRows(fmt.Errorf("finding: %w", pgx.ErrNoRows)))
+	require.False(t, postgres.IsNoRows(io.EOF))
+	require.False(t, postgres.IsNoRows(nil))
+}

@@ -1,0 +1,104 @@
+package postgres_test
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds what must happen soon; a test that reaches it has failed.
+const patience = 60 * time.Second
+
+func config(dsn string, edit ...func(*postgres.Config)) postgres.Config {
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = dsn, patience
+	for _, e := range edit {
+		e(&cfg)
+	}
+	return cfg
+}
+
+func open(t *testing.T, cfg postgres.Config) *postgres.Pool {
+	t.Helper()
+	pool, err := postgres.Open(t.Context(), cfg, "belfry-test")
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// soon is a context for what must happen soon, also after the test's own end.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// withPassword adds one to a DSN.
+func withPassword(t *testing.T, dsn, password string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	u.User = url.UserPassword(u.User.Username(), password)
+	return u.String()
+}
+
+// nobody returns an address where nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return listener.Addr().String()
+}
+
+// refusing is a server that refuses every session with a SQLSTATE, or, without
+// one, never says a word. It returns its address and a channel that receives
+// for each session.
+func refusing(t *testing.T, state string) (address string, sessions <-chan struct{}) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	seen, stop, stopped := make(chan struct{}, 1000), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			seen <- struct{}{}
+			if state == "" {
+				<-stop
+			} else {
+				refuse(conn, state)
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		_ = listener.Close()
+		<-stopped
+	})
+	return listener.Addr().String(), seen
+}
+
+func refuse(conn net.Conn, state string) {
+	backend := pgproto3.NewBackend(conn, conn)
+	if _, err := backend.ReceiveStartupMessage(); err != nil {
+		return
+	}
+	backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: state, Message: "refused for the test"})
+	_ = backend.Flush()
+}

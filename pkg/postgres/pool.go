@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/zap"
+)
+
+// sessionSettings pin the plans of the hot statements. Each of them has one
+// sensible plan: nested loops over index scans. Left to itself the planner
+// picks others on a fresh database without statistics, caches them, and keeps
+// them while the tables grow. They are set after connecting, not as startup
+// parameters, because poolers refuse unknown startup parameters.
+const sessionSettings = `
+SET timezone = 'UTC';
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_bitmapscan = off;
+SET jit = off;
+SET idle_in_transaction_session_timeout = '60s'`
+
+// Pool is a bounded set of connections for requests.
+type Pool struct {
+	*pgxpool.Pool
+	requestTimeout time.Duration
+	lost           chan struct{}
+}
+
+// Open makes the pool. It does not connect; see Wait. Close releases it.
+func Open(ctx context.Context, cfg Config, applicationName string) (*Pool, error) {
+	pc, err := pgxpool.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("reading database.url: %w", err)
+	}
+	p := &Pool{requestTimeout: cfg.RequestTimeout, lost: make(chan struct{}, 1)}
+	pc.MaxConns = cfg.PoolSize
+	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
+		pc.ConnConfig.RuntimeParams["application_name"] = applicationName
+	}
+	if pc.ConnConfig.ConnectTimeout == 0 {
+		pc.ConnConfig.ConnectTimeout = cfg.RequestTimeout
+	}
+	// A statement that the caller has given up must not go on holding locks.
+	settings := fmt.Sprintf("%s;\nSET statement_timeout = %d", sessionSettings, cfg.RequestTimeout.Milliseconds())
+	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
+		return err
+	}
+	// A connection closed by the pool is still open here; one that broke is not.
+	pc.BeforeClose = func(conn *pgx.Conn) {
+		if conn.IsClosed() {
+			p.ReportLost()
+		}
+	}
+	p.Pool, err = pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("opening the pool: %w", err)
+	}
+	return p, nil
+}
+
+// Lost receives after a connection broke: whatever was committed just before
+// may lack what runs after a commit. One signal may stand for many.
+func (p *Pool) Lost() <-chan struct{} { return p.lost }
+
+// ReportLost makes Lost receive.
+func (p *Pool) ReportLost() {
+	select {
+	case p.lost <- struct{}{}:
+	default: // one is pending already and covers this one
+	}
+}
+
+// Bounded returns a context for the database work of one request: it ends after
+// the request timeout and not when the client leaves, because a statement cut
+// off in the middle costs its connection and leaves its outcome unknown.
+func (p *Pool) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), p.requestTimeout)
+}
+
+// Wait blocks until the database answers, for timeout at most; ctx ends it
+// sooner. It logs what it waits for.
+func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
+	deadline, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	where := fmt.Sprintf("%s:%d", p.Config().ConnConfig.Host, p.Config().ConnConfig.Port)
+	delay := 100 * time.Millisecond
+	for started := time.Now(); ; {
+		err := p.Ping(deadline)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the database at %s: %w", where, ctx.Err())
+		}
+		if !temporary(err) {
+			return fmt.Errorf("connecting to the database at %s: %w; check database.url", where, err)
+		}
+		if deadline.Err() != nil {
+			return fmt.Errorf("the database at %s did not answer within %s (database.start_timeout): "+
+				"start it, or correct database.url: %w", where, timeout, err)
+		}
+		log.Info("waiting for the database", zap.String("address", where), zap.Error(err),
+			zap.Duration("waited", time.Since(started).Round(time.Millisecond)), zap.Duration("giving_up_after", timeout))
+		timer := time.NewTimer(delay)
+		select {
+		case <-timer.C:
+		case <-deadline.Done():
+			timer.Stop()
+		}
+		delay = min(delay*2, 2*time.Second)
+	}
+}
+
+// temporary: refused, unreachable, starting up or shutting down. A wrong
+// password or database name stays wrong.
+func temporary(err error) bool {
+	switch state := SQLState(err); state {
+	case "":
+		return true
+	case "57P03", "57P01", "57P02", "53300":
+		return true
+	default:
+		return false
+	}
+}

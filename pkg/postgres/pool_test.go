@@ -1,0 +1,133 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestEverySessionHasTheSettings(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
+	var conns []*pgxpool.Conn
+	for range 3 { // a session has them because it is new, not because it is the first
+		conn, err := pool.Acquire(soon(t))
+		require.NoError(t, err)
+		defer conn.Release()
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		for name, want := range map[string]string{
+			"timezone": "UTC", "plan_cache_mode": "force_generic_plan", "jit": "off",
+			"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
+			"enable_nestloop": "on", "enable_indexscan": "on",
+			"idle_in_transaction_session_timeout": "1min", "statement_timeout": "7s",
+			"application_name": "belfry-test",
+		} {
+			var have string
+			require.NoError(t, conn.QueryRow(soon(t), "SELECT current_setting($1)", name).Scan(&have))
+			require.Equal(t, want, have, name)
+		}
+	}
+}
+
+func TestApplicationNameOfTheURLWins(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config(pgtest.EmptyDatabase(t)+"&application_name=mine"))
+	var have string
+	require.NoError(t, pool.QueryRow(soon(t), "SHOW application_name").Scan(&have))
+	require.Equal(t, "mine", have)
+}
+
+func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) {
+		c.RequestTimeout, c.PoolSize = 300*time.Millisecond, 1
+	}))
+	var before, after int
+	require.NoError(t, pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&before))
+	_, err := pool.Exec(soon(t), "SELECT pg_sleep(600)")
+	require.Equal(t, "57014", postgres.SQLState(err), "the database ended it: %v", err)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(err)))
+	require.NoError(t, pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&after))
+	require.Equal(t, before, after, "its connection is still good")
+}
+
+func TestPoolHasItsBound(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.PoolSize = 2 }))
+	require.Equal(t, int32(2), pool.Config().MaxConns)
+	for range 2 {
+		conn, err := pool.Acquire(soon(t))
+		require.NoError(t, err)
+		defer conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := pool.Acquire(ctx)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(err)))
+}
+
+type key struct{}
+
+func TestWorkOfARequestOutlivesItsClientButNotItsTime(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config("postgres://u@"+nobody(t)+"/d", func(c *postgres.Config) { c.RequestTimeout = 50 * time.Millisecond }))
+	parent, leave := context.WithDeadline(context.WithValue(t.Context(), key{}, "kept"), time.Now().Add(-time.Hour))
+	leave()
+	require.Error(t, parent.Err())
+	before := time.Now()
+	ctx, cancel := pool.Bounded(parent)
+	defer cancel()
+	require.NoError(t, ctx.Err())
+	require.Equal(t, "kept", ctx.Value(key{}))
+	deadline, ok := ctx.Deadline()
+	require.True(t, ok)
+	require.WithinRange(t, deadline, before.Add(50*time.Millisecond), time.Now().Add(50*time.Millisecond))
+	<-ctx.Done()
+	require.Equal(t, context.DeadlineExceeded, ctx.Err())
+
+	ctx, cancel = pool.Bounded(t.Context())
+	cancel()
+	require.Equal(t, context.Canceled, ctx.Err(), "cancel releases it")
+}
+
+func TestUnreadableURLIsAnErrorWithoutThePassword(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"postgres://u:s3cret@h:port/d", "postgres://u:s3cret@h:99999999/d", "postgres://u:s3cret@h/d?sslmode=maybe",
+		"host=h password=s3cret port=x", "host=h password='s3cret", "postgres://u:s3cret@h/d?pool_max_conns=x",
+		"postgres://u@h/d?password=s3cret&sslmode=maybe", "host=h password=s3cret sslmode=maybe",
+	} {
+		_, err := postgres.Open(t.Context(), config(dsn), "belfry-test")
+		require.ErrorContains(t, err, "database.url", dsn)
+		require.NotContains(t, err.Error(), "s3cret", dsn)
+	}
+}
+
+func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, postgres.DefaultConfig().Validate())
+	err := postgres.Config{StartTimeout: -1}.Validate()
+	for _, key := range []string{"pool_size is 0", "start_timeout is -1ns", "request_timeout is 0s", "migrate_lock_timeout is 0s"} {
+		require.ErrorContains(t, err, "database."+key)
+	}
+	cfg := postgres.DefaultConfig()
+	for size, good := range map[int32]bool{1: true, 10000: true, 10001: false} {
+		cfg.PoolSize = size
+		require.Equal(t, good, cfg.Validate() == nil, "%d", size)
+	}
+}
+
+func TestDirectURLFallsBackToTheMainOne(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "a", postgres.Config{URL: "a"}.DirectURL())
+	require.Equal(t, "b", postgres.Config{URL: "a", ListenURL: "b"}.DirectURL())
+}

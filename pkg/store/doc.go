@@ -1,0 +1,101 @@
+// Package store holds the hot verbs, one file each: push, pop, ack, extend and
+// release a lease, and the wake that follows a commit. It promises the
+// invariants below in SQL; whoever calls it needs no lock and no order.
+//
+// Importable from floor 3 upwards.
+//
+// # What a row means
+//
+// A partition is an append-only log; seq numbers its messages without gaps as
+// they are stored. A cursor is a consumer group's place in it: everything up to
+// committed is done. ready_at is the earliest instant at which a pop of this
+// group could get something from this partition:
+//
+//	nothing beyond the cursor, or paused     NULL
+//	messages waiting, no lease               an instant in the past
+//	leased                                   lease_until
+//	head delayed, window open                the instant it ends
+//
+// So expiry needs no sweeper, and one index (group_id, ready_at) answers "what
+// can this group pop" and "when is the next thing due" however many partitions
+// there are. The rule is written once, in the SQL function belfry.ready_at.
+//
+// # Who locks what
+//
+//	push      partition rows, in id order
+//	ack       cursor rows, in (partition, group) order
+//	wake      cursor rows, in (partition, group) order
+//	pop       cursor rows, as they come, with SKIP LOCKED: it never waits
+//	claim_wait, settle, release, extend: cursor rows in that same order
+//
+// No transaction holds a cursor lock while it waits for a partition lock.
+// Everyone who waits for cursor locks waits in one order, and the only one that
+// takes them in another order never waits. So there is no cycle, and no
+// deadlock. (A prototype's waiting wake deadlocked with pop, and was given SKIP
+// LOCKED instead. That shape strands messages: a claim whose candidate changed
+// under it holds the lock of a row it does not return, a wake skips that row,
+// and neither comes back. Waiting in order is both simpler and provable.)
+//
+// # The invariants
+//
+// I1, nothing acknowledged is lost. Push and ack answer after COMMIT, with
+// synchronous_commit on. Only a lease is committed without waiting for the disk:
+// a crash that forgets it leads to a redelivery.
+//
+// I2, commit order is delivery order. A push numbers its messages while it holds
+// the partition's row lock, and keeps it until its commit. Whoever gets the lock
+// next commits later and numbers higher. Hence what any snapshot sees of a log
+// is a prefix of it, and a cursor can never pass a message that is still to be
+// committed. created_at is taken under the same lock and never falls.
+//
+// I3, nothing is stranded: a cursor without a lease whose partition has messages
+// beyond it does not keep ready_at NULL. Proof. Call a transaction a sleeper if
+// it leaves ready_at of the cursor NULL (an ack or an autoAck pop that saw
+// nothing left, a settle, a new cursor). Every push and every sleeper is
+// followed, after its commit, by a wake of the partition. Suppose that all have
+// finished and the cursor is stranded: ready_at is NULL and committed is below
+// last_seq. Let S be the last sleeper and P the push that stored last_seq, and W
+// the wake after the later of the two commits. The snapshot of W sees both
+// commits, so it sees the cursor as S left it, since only a wake or a join turns
+// NULL into something else and only a sleeper moves committed of a cursor that
+// ends up NULL; and it sees last_seq. So the cursor is a candidate of W. W locks
+// it, waiting if it must, and reads its newest version. Had that changed since
+// the snapshot, then either to non-NULL, and a later sleeper would have had to
+// put it back, or by a later sleeper: both contradict that S is the last. So W
+// writes ready_at. This contradicts the supposition. If W was never run (the
+// process died between the commit and the wake, or lost its connection) the
+// partition waits for the next push to it or for Heal, which runs at the start
+// and whenever a connection broke, and goes by last_seq > committed.
+//
+// I4, one lease. Taking one requires ready_at in the past under the row lock,
+// and a live lease keeps it in the future. Ack, extend and release compare the
+// lease id under the lock.
+//
+// I5 and I6, order and cursors that only move forward: decideAck, and
+// greatest() in ack_apply.sql.
+//
+// I7, dedup. The look for a stored transaction id runs in a statement of its own
+// after the partition is locked, so its snapshot holds all that was ever stored
+// there; the unique index stands behind it.
+//
+// I8, empty means empty. A pop that found nothing although something was due
+// when it began lost a race. It waits until the winner has finished and looks
+// again (claim_wait.sql), and answers empty only when nothing was due at all.
+//
+// I9, at least once, and bounded: a claim counts an attempt, a failed ack a
+// failure; at the queue's retryLimit the message is dead-lettered for the group
+// and skipped by it. A release counts nothing.
+//
+// I10, strangers do not hurt each other: each call is its own transaction.
+//
+// I11, no shared row is written by unrelated pushes: a push writes its messages
+// and its partitions' rows, a wake the cursors of those partitions.
+//
+// # Clock and plans
+//
+// The database's clock decides. Conditions use statement_timestamp(), which is
+// stable; clock_timestamp() is volatile and would keep the index from being
+// used. Each statement has one sensible plan and the pool's session settings
+// leave the planner no other (see pkg/postgres); a test reads them back on an
+// empty schema and on 100,000 partitions.
+package store

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// nameOf is the key under which the group of a pop is remembered.
+func nameOf(queueName string, req *queue.PopRequest) groupName {
+	name := groupName{queue: queueName, group: req.Group, partition: "*"}
+	if req.Partition != nil {
+		name.partition = "=" + *req.Partition
+	}
+	return name
+}
+
+// group returns the ids a claim needs, and registers the consumer group at its
+// first pop, on an empty queue too. ok is false when the queue, or the
+// partition asked for, does not exist.
+func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys groupKeys, ok bool, err error) {
+	name := nameOf(req.Queue, req)
+	if keys, ok := s.names.group(name); ok {
+		return keys, true, nil
+	}
+	var partition, group pgtype.Int8
+	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group)
+	if postgres.IsNoRows(err) {
+		return groupKeys{}, false, nil
+	}
+	if err != nil {
+		return groupKeys{}, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
+	}
+	if req.Partition != nil && !partition.Valid {
+		return groupKeys{}, false, nil
+	}
+	keys = groupKeys{group: group.Int64, partition: partition.Int64}
+	if !group.Valid {
+		keys.group, ok, err = s.join(ctx, req)
+		if err != nil || !ok {
+			return groupKeys{}, false, err
+		}
+	}
+	s.names.addGroup(name, keys)
+	return keys, true, nil
+}
+
+// join registers the group of req on its queue.
+func (s *Store) join(ctx context.Context, req *queue.PopRequest) (group int64, ok bool, err error) {
+	mode, from := req.Subscription.Mode, pgtype.Timestamptz{}
+	if mode == "" || req.Group == queue.NoGroup {
+		mode = queue.SubscribeAll
+	}
+	if mode == queue.SubscribeFrom {
+		from = pgtype.Timestamptz{Time: req.Subscription.From, Valid: true}
+	}
+	var made int64
+	err = s.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from).Scan(nil, &group, &made)
+	if postgres.IsNoRows(err) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("registering group %q on queue %q: %w", req.Group, req.Queue, err)
+	}
+	if made > 0 {
+		err = s.wakeGroup(ctx, group)
+	}
+	return group, true, err
+}
+
+// match is a queue whose tags match a pop.
+type match struct {
+	queue  string
+	joined bool
+	due    bool
+}
+
+// matches returns the queues that match the tags of req, the longest due first.
+func (s *Store) matches(ctx context.Context, req *queue.PopRequest) ([]match, error) {
+	rows, err := s.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group)
+	if err != nil {
+		return nil, fmt.Errorf("matching queues of namespace %q and task %q: %w", req.Tags.Namespace, req.Tags.Task, err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (match, error) {
+		var m match
+		var group pgtype.Int8
+		err := row.Scan(&m.queue, &group, &m.due)
+		m.joined = group.Valid
+		return m, err
+	})
+}

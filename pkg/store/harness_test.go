@@ -1,0 +1,132 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// bench is a store on a database of its own.
+type bench struct {
+	*store.Store
+	t    testing.TB
+	pool *postgres.Pool
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL = pgtest.Database(t)
+	cfg.RequestTimeout = 30 * time.Second // shared machines pause
+	pool, err := postgres.Open(t.Context(), cfg, "store-test")
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return &bench{Store: store.New(pool, queue.DefaultDefaults(), nil, zap.NewNop()), t: t, pool: pool}
+}
+
+func (b *bench) push(partition string, transactionIDs ...string) []queue.PushResult {
+	b.t.Helper()
+	items := make([]queue.PushItem, len(transactionIDs))
+	for i, id := range transactionIDs {
+		items[i] = item(partition, id)
+	}
+	results, err := b.Push(b.t.Context(), items)
+	require.NoError(b.t, err)
+	return results
+}
+
+// register makes the queue, with partition "p", and the group, before anything
+// is pushed.
+func (b *bench) register(groups ...string) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), sql.Query("open_partitions"), []string{"q"}, []string{"p"}, 300, 3)
+	require.NoError(b.t, err)
+	for _, group := range groups {
+		require.Empty(b.t, b.pop(request(group, 1)).Messages)
+	}
+}
+
+func item(partition, transactionID string) queue.PushItem {
+	return queue.PushItem{Queue: "q", Partition: partition, TransactionID: transactionID, Payload: []byte(`{}`)}
+}
+
+func request(group string, batch int) *queue.PopRequest {
+	return &queue.PopRequest{Queue: "q", Group: group, Batch: batch, Partitions: 1}
+}
+
+func (b *bench) pop(req *queue.PopRequest) queue.Delivery {
+	b.t.Helper()
+	delivery, err := b.Pop(b.t.Context(), req)
+	require.NoError(b.t, err)
+	return delivery
+}
+
+// ack acknowledges messages of a delivery with one status.
+func (b *bench) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) []queue.AckResult {
+	b.t.Helper()
+	results, err := b.Ack(b.t.Context(), acks(d, status, messages...))
+	require.NoError(b.t, err)
+	return results
+}
+
+func acks(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) []queue.AckItem {
+	items := make([]queue.AckItem, len(messages))
+	for i, m := range messages {
+		items[i] = queue.AckItem{
+			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, Status: status,
+		}
+		if !d.LeaseID.IsZero() {
+			items[i].LeaseID = d.LeaseID.String()
+		}
+	}
+	return items
+}
+
+func transactionIDs(d queue.Delivery) []string {
+	ids := make([]string, len(d.Messages))
+	for i, m := range d.Messages {
+		ids[i] = m.TransactionID
+	}
+	return ids
+}
+
+// scan reads one row of plain SQL.
+func (b *bench) scan(query string, args []any, into ...any) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
+}
+
+// stranded counts cursors that break I3.
+func (b *bench) stranded() (n int) {
+	b.t.Helper()
+	b.scan(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		WHERE c.ready_at IS NULL AND c.committed < p.last_seq`, nil, &n)
+	return n
+}
+
+// deadlocks counts those of the whole database.
+func (b *bench) deadlocks() (n int) {
+	b.t.Helper()
+	b.scan(`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`, nil, &n)
+	return n
+}
+
+func numbered(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%d", prefix, i)
+	}
+	return names
+}

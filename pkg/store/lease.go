@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Extend prolongs every live lease with the given id to now + d and returns the
+// earliest expiry. Errors: CodeNotFound for an unknown lease, CodeLeaseGone for
+// one that has expired, CodeUnavailable.
+func (s *Store) Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	var until pgtype.Timestamptz
+	var known bool
+	err := s.pool.QueryRow(ctx, sqlLeaseExtend, [16]byte(lease), int64(d/time.Second)).Scan(&until, &known)
+	switch {
+	case err != nil:
+		return time.Time{}, postgres.Wrap(fmt.Errorf("extending lease %s: %w", lease, err))
+	case until.Valid:
+		return until.Time, nil
+	case known:
+		return time.Time{}, &queue.Error{Code: queue.CodeLeaseGone, Message: "Lease already expired"}
+	default:
+		return time.Time{}, &queue.Error{Code: queue.CodeNotFound, Message: "Lease not found"}
+	}
+}
+
+// giveBack undoes a claim whose messages cannot be delivered; by holds their
+// partitions.
+func (s *Store) giveBack(ctx context.Context, d *queue.Delivery, group int64, by []int64) error {
+	if !d.LeaseID.IsZero() {
+		return s.Release(ctx, d.LeaseID)
+	}
+	var partitions, first, last, n []int64
+	for i, m := range d.Messages {
+		if i == 0 || by[i] != by[i-1] {
+			partitions, first = append(partitions, by[i]), append(first, m.Seq)
+			last, n = append(last, m.Seq), append(n, 0)
+		}
+		last[len(last)-1] = m.Seq
+		n[len(n)-1]++
+	}
+	if _, err := s.pool.Exec(ctx, sqlUnconsume, group, partitions, first, last, n); err != nil {
+		return fmt.Errorf("taking back %d messages of group %d: %w", len(d.Messages), group, err)
+	}
+	return nil
+}
+
+// Release gives a lease back whose delivery did not reach its client; the
+// messages are poppable again at once and no attempt is counted.
+func (s *Store) Release(ctx context.Context, lease queue.ID) error {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, sqlLeaseRelease, [16]byte(lease))
+	if err != nil {
+		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
+	}
+	var partition int64
+	var ready pgtype.Timestamptz
+	var asleep []int64
+	_, err = pgx.ForEachRow(rows, []any{nil, &partition, &ready}, func() error {
+		if !ready.Valid {
+			asleep = append(asleep, partition)
+		}
+		return nil
+	})
+	if err != nil {
+		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
+	}
+	s.wake(ctx, asleep)
+	return nil
+}

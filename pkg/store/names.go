@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// maxNames bounds each of the name tables. A full table is emptied: the next
+// request of each name costs one look-up, and nothing else changes.
+const maxNames = 200_000
+
+type laneName struct{ queue, partition string }
+
+// groupName is a group as a pop names it. partition is "*" plus nothing for the
+// whole queue, "=" plus the name for one partition.
+type groupName struct{ queue, group, partition string }
+
+type groupKeys struct {
+	group int64
+	// partition is 0 for the whole queue.
+	partition int64
+}
+
+// names remembers what hardly changes: ids by name. That something was deleted
+// is noticed by the statements that use the id (a push
+// raises BF001, a claim reports that the group is gone), never here.
+type names struct {
+	mu     sync.RWMutex
+	byName map[laneName]*queue.Partition
+	byKey  map[int64]*queue.Partition
+	byID   map[queue.ID]*queue.Partition
+	groups map[groupName]groupKeys
+}
+
+func newNames() *names {
+	n := &names{groups: map[groupName]groupKeys{}}
+	n.clearLanesLocked()
+	return n
+}
+
+func (n *names) clearLanesLocked() {
+	n.byName = map[laneName]*queue.Partition{}
+	n.byKey = map[int64]*queue.Partition{}
+	n.byID = map[queue.ID]*queue.Partition{}
+}
+
+func (n *names) add(found []*queue.Partition) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.byKey)+len(found) > maxNames {
+		n.clearLanesLocked()
+	}
+	for _, p := range found {
+		n.byName[laneName{p.Queue, p.Name}] = p
+		n.byKey[p.Key] = p
+		n.byID[p.ID] = p
+	}
+}
+
+func (n *names) forget(lanes []laneName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range lanes {
+		if p := n.byName[name]; p != nil {
+			delete(n.byName, name)
+			delete(n.byKey, p.Key)
+			delete(n.byID, p.ID)
+		}
+	}
+}
+
+func (n *names) group(name groupName) (groupKeys, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	keys, ok := n.groups[name]
+	return keys, ok
+}
+
+func (n *names) addGroup(name groupName, keys groupKeys) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.groups) >= maxNames {
+		n.groups = map[groupName]groupKeys{}
+	}
+	n.groups[name] = keys
+}
+
+func (n *names) forgetGroup(name groupName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.groups, name)
+}
+
+// open returns the partitions of the given names, creating what does not exist.
+func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queue.Partition, error) {
+	found := make(map[laneName]*queue.Partition, len(wanted))
+	// Names of a queue that is being deleted this instant are absent from the
+	// answer; asked again, they belong to a new queue.
+	for range 5 {
+		missing := s.known(wanted, found)
+		if len(missing) == 0 {
+			return found, nil
+		}
+		queues, partitions := make([]string, len(missing)), make([]string, len(missing))
+		for i, name := range missing {
+			queues[i], partitions[i] = name.queue, name.partition
+		}
+		options := s.defaults.Options()
+		rows, err := s.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit)
+		if err != nil {
+			return nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
+		}
+		opened, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+			p := &queue.Partition{}
+			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed)
+			return p, err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
+		}
+		s.names.add(opened)
+		for _, p := range opened {
+			found[laneName{p.Queue, p.Name}] = p
+		}
+	}
+	return nil, fmt.Errorf("opening partitions of a queue that is being deleted again and again: %v", wanted[0].queue)
+}
+
+// known moves what is remembered into found and returns what is not.
+func (s *Store) known(wanted []laneName, found map[laneName]*queue.Partition) (missing []laneName) {
+	s.names.mu.RLock()
+	defer s.names.mu.RUnlock()
+	for _, name := range wanted {
+		if found[name] != nil {
+			continue
+		}
+		if p := s.names.byName[name]; p != nil {
+			found[name] = p
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// byKeys returns the partitions of the given database ids that exist.
+func (s *Store) byKeys(ctx context.Context, keys []int64) (map[int64]*queue.Partition, error) {
+	return lookUp(ctx, s, keys, func(n *names) map[int64]*queue.Partition { return n.byKey },
+		func(p *queue.Partition) int64 { return p.Key },
+		func(missing []int64) (any, any) { return missing, [][16]byte{} })
+}
+
+// byIDs returns the partitions of the given wire ids that exist.
+func (s *Store) byIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*queue.Partition, error) {
+	return lookUp(ctx, s, ids, func(n *names) map[queue.ID]*queue.Partition { return n.byID },
+		func(p *queue.Partition) queue.ID { return p.ID },
+		func(missing []queue.ID) (any, any) { return []int64{}, rawIDs(missing) })
+}
+
+func lookUp[K comparable](ctx context.Context, s *Store, wanted []K,
+	table func(*names) map[K]*queue.Partition, keyOf func(*queue.Partition) K, args func([]K) (any, any),
+) (map[K]*queue.Partition, error) {
+	found := make(map[K]*queue.Partition, len(wanted))
+	var missing []K
+	s.names.mu.RLock()
+	for _, key := range wanted {
+		if p := table(s.names)[key]; p != nil {
+			found[key] = p
+		} else {
+			missing = append(missing, key)
+		}
+	}
+	s.names.mu.RUnlock()
+	if len(missing) == 0 {
+		return found, nil
+	}
+	keys, ids := args(missing)
+	rows, err := s.pool.Query(ctx, sqlFindPartitions, keys, ids)
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
+	}
+	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+		p := &queue.Partition{}
+		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed)
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
+	}
+	s.names.add(fresh)
+	for _, p := range fresh {
+		found[keyOf(p)] = p
+	}
+	return found, nil
+}
+
+// rawIDs gives ids the type the driver encodes in binary.
+func rawIDs(ids []queue.ID) [][16]byte {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	return raw
+}

@@ -1,0 +1,125 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// I2: two transactions push to one partition; the one that started first
+// commits last; a consumer drains in between. Ordered by time or id the slow
+// one's message would lie behind the cursor when it commits.
+func TestCommitOrderIsDeliveryOrder(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "before")
+	b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 10, Partitions: 1, AutoAck: true})
+	var partition int64
+	b.scan(`SELECT id FROM belfry.partition WHERE name = 'p'`, nil, &partition)
+
+	// The slow producer begins, and has its transaction id and its clock.
+	slow, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = slow.Rollback(t.Context()) }()
+	slowID := queue.NewID()
+	_, err = slow.Exec(t.Context(), `SELECT pg_current_xact_id(), now()`)
+	require.NoError(t, err)
+
+	// A fast one starts later and commits first, and a consumer drains.
+	b.push("p", "fast-1")
+	drained := transactionIDs(b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 10, Partitions: 1, AutoAck: true}))
+	require.Equal(t, []string{"fast-1"}, drained)
+
+	_, err = slow.Exec(t.Context(), sql.Query("push_lock"), []int64{partition}, []bool{false})
+	require.NoError(t, err)
+	_, err = slow.Exec(t.Context(), sql.Query("push_insert"), []int64{partition}, [][16]byte{slowID}, []string{"slow"},
+		[]string{"{}"}, [][16]byte{}, []string{}, []string{}, []bool{})
+	require.NoError(t, err)
+
+	// Another one arrives while the slow one holds the lane: it must wait.
+	later := make(chan error, 1)
+	go func() {
+		_, err := b.Push(t.Context(), []queue.PushItem{item("p", "fast-2")})
+		later <- err
+	}()
+	awaitLockWait(t, b)
+	require.Empty(t, b.pop(request("g", 10)).Messages, "nothing uncommitted is delivered")
+	require.NoError(t, slow.Commit(t.Context()))
+	require.NoError(t, <-later)
+
+	got := transactionIDs(b.pop(request("g", 10)))
+	require.Equal(t, []string{"slow", "fast-2"}, got, "what commits later is delivered later, and nothing is skipped")
+}
+
+// A concurrent push that commits with a lower place than one already seen must
+// be impossible even when the clock of created_at goes backwards.
+func TestCreatedAtNeverFallsWithinAPartition(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "a")
+	_, err := b.pool.Exec(t.Context(), `UPDATE belfry.partition SET last_push_at = now() + interval '1 hour'`)
+	require.NoError(t, err)
+	b.push("p", "b")
+	b.push("p", "c")
+	var falling int
+	b.scan(`SELECT count(*) FROM belfry.message a JOIN belfry.message b USING (partition_id)
+		WHERE a.seq < b.seq AND a.created_at > b.created_at`, nil, &falling)
+	require.Zero(t, falling)
+}
+
+// I7, in one call, across calls, and across partitions.
+func TestDuplicatesGetTheFirstMessagesID(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	first := b.push("p", "x", "y", "x")
+	require.False(t, first[0].Duplicate)
+	require.False(t, first[1].Duplicate)
+	require.True(t, first[2].Duplicate)
+	require.Equal(t, first[0].MessageID, first[2].MessageID)
+
+	again := b.push("p", "z", "x")
+	require.False(t, again[0].Duplicate)
+	require.True(t, again[1].Duplicate)
+	require.Equal(t, first[0].MessageID, again[1].MessageID)
+	require.False(t, b.push("other", "x")[0].Duplicate, "another partition is another log")
+
+	// No hole: the log counts what it holds, so depth needs no counting.
+	var lastSeq, n int64
+	b.scan(`SELECT p.last_seq, count(*) FROM belfry.partition p JOIN belfry.message m ON m.partition_id = p.id
+		WHERE p.name = 'p' GROUP BY 1`, nil, &lastSeq, &n)
+	require.Equal(t, n, lastSeq)
+}
+
+// I7 under a race: 50 at once, one wins, all hear of the winner.
+func TestFiftyConcurrentPushesOfOneTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const n = 50
+	results := make(chan queue.PushResult, n)
+	for range n {
+		go func() {
+			r, err := b.Push(t.Context(), []queue.PushItem{item("p", "once")})
+			if err != nil || len(r) != 1 {
+				results <- queue.PushResult{}
+				return
+			}
+			results <- r[0]
+		}()
+	}
+	queued, ids := 0, map[queue.ID]int{}
+	for range n {
+		r := <-results
+		ids[r.MessageID]++
+		if !r.Duplicate {
+			queued++
+		}
+	}
+	require.Equal(t, 1, queued)
+	require.Len(t, ids, 1)
+	var stored queue.ID
+	b.scan(`SELECT id FROM belfry.message`, nil, (*[16]byte)(&stored))
+	require.Equal(t, n, ids[stored])
+}

@@ -1,0 +1,167 @@
+package store_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// plan is a node of EXPLAIN (FORMAT JSON).
+type plan struct {
+	Type     string  `json:"Node Type"`
+	Index    string  `json:"Index Name"`
+	Relation string  `json:"Relation Name"`
+	Cond     string  `json:"Index Cond"`
+	Loops    float64 `json:"Actual Loops"`
+	Hit      int     `json:"Shared Hit Blocks"`
+	Read     int     `json:"Shared Read Blocks"`
+	Plans    []plan  `json:"Plans"`
+}
+
+func (p *plan) walk(visit func(*plan)) {
+	visit(p)
+	for i := range p.Plans {
+		p.Plans[i].walk(visit)
+	}
+}
+
+// explain runs a claim under EXPLAIN on a pooled session, rolls it back, and
+// returns its plan and milliseconds.
+func (b *bench) explainClaim(group int64, partition *int64) (plan, float64) {
+	b.t.Helper()
+	tx, err := b.pool.Begin(b.t.Context())
+	require.NoError(b.t, err)
+	defer func() { _ = tx.Rollback(b.t.Context()) }()
+	var raw []byte
+	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("claim"),
+		group, partition, int64(1), int64(1), [16]byte(queue.NewID()))
+	require.NoError(b.t, row.Scan(&raw))
+	var out []struct {
+		Plan plan    `json:"Plan"`
+		Time float64 `json:"Execution Time"`
+	}
+	require.NoError(b.t, json.Unmarshal(raw, &out))
+	return out[0].Plan, out[0].Time
+}
+
+// fill makes a queue with n partitions, one group, and one message in the last.
+func (b *bench) fill(n int) (group int64) {
+	b.t.Helper()
+	b.exec(`INSERT INTO belfry.queue (name) VALUES ('q')`)
+	b.exec(`INSERT INTO belfry.partition (queue_id, name) SELECT q.id, 'p' || i FROM belfry.queue q, generate_series(1, $1::int) i`, n)
+	b.pop(request("g", 1))
+	b.push("p"+strconv.Itoa(n), "only")
+	b.scan(`SELECT id FROM belfry.consumer_group`, nil, &group)
+	return group
+}
+
+// One ready partition among 100,000: the claim is an index scan that touches a
+// few dozen buffers, in the time it takes on ten partitions; with the
+// statistics of an empty database, and with true ones.
+func TestClaimDoesNotSeeIdlePartitions(t *testing.T) {
+	t.Parallel()
+	small, large := newBench(t), newBench(t)
+	smallGroup, largeGroup := small.fill(10), large.fill(100_000)
+	var last int64
+	large.scan(`SELECT max(id) FROM belfry.partition`, nil, &last)
+
+	for _, statistics := range []string{"none", "analyzed"} {
+		if statistics == "analyzed" {
+			large.exec(`ANALYZE`)
+		}
+		for _, partition := range []*int64{nil, &last} {
+			found, _ := large.explainClaim(largeGroup, partition)
+			found.walk(func(p *plan) {
+				require.NotEqual(t, "Seq Scan", p.Type, "statistics %s: %s", statistics, p.Relation)
+			})
+			require.Less(t, found.Hit+found.Read, 64, "statistics %s: buffers", statistics)
+		}
+	}
+	usesIndex := false
+	found, _ := large.explainClaim(largeGroup, nil)
+	found.walk(func(p *plan) { usesIndex = usesIndex || p.Index == "cursor_ready" && p.Loops > 0 })
+	require.True(t, usesIndex)
+
+	// Best of many, alternating: what remains is the work itself.
+	best := func(b *bench, group int64, so float64) float64 {
+		_, ms := b.explainClaim(group, nil)
+		return min(so, ms)
+	}
+	smallest, largest := 1e9, 1e9
+	for range 40 {
+		smallest, largest = best(small, smallGroup, smallest), best(large, largeGroup, largest)
+	}
+	require.Less(t, largest, 3*smallest, "100,000 partitions: %.3f ms, 10 partitions: %.3f ms", largest, smallest)
+}
+
+// leading is the first column of each index of a table that grows.
+var leading = map[string]string{
+	"partition_pkey": "id", "partition_uid_key": "uid", "partition_queue_id_name_key": "queue_id",
+	"message_pkey": "partition_id", "message_partition_id_transaction_id_key": "partition_id",
+	"cursor_pkey": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id",
+	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
+}
+
+// Every hot statement reaches a table that grows by the first column of an
+// index, whatever the planner believes of its size. A plan made while the
+// tables were empty or tiny is kept while they grow; if it walked a whole index
+// then, it would walk 100,000 entries later.
+func TestHotStatementsHaveOnePlan(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	hot := []string{
+		"push_lock", "push_insert", "wake", "claim", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
+		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
+		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
+	}
+	check := func(state string) {
+		conn, err := b.pool.Acquire(t.Context())
+		require.NoError(t, err)
+		defer conn.Release()
+		for _, name := range hot {
+			prepared, err := conn.Conn().Prepare(t.Context(), name+state, sql.Query(name))
+			require.NoError(t, err)
+			nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")
+			var raw []byte
+			row := conn.QueryRow(t.Context(), fmt.Sprintf("EXPLAIN (FORMAT JSON) EXECUTE %q (%s)", name+state, nulls),
+				pgx.QueryExecModeSimpleProtocol)
+			require.NoError(t, row.Scan(&raw))
+			var out []struct {
+				Plan plan `json:"Plan"`
+			}
+			require.NoError(t, json.Unmarshal(raw, &out))
+			out[0].Plan.walk(func(p *plan) {
+				require.NotEqual(t, "Seq Scan", p.Type, "%s, %s: %s", name, state, p.Relation)
+				if column, grows := leading[p.Index]; grows {
+					require.Contains(t, p.Cond, column+" ", "%s, %s: %s walks all of %s", name, state, p.Type, p.Index)
+				}
+			})
+		}
+	}
+	check("on an empty schema")
+	for _, partition := range numbered("p", 20) {
+		b.push(partition, "m")
+	}
+	b.pop(request("g", 1))
+	b.exec(`ANALYZE`)
+	check("with 20 rows a table")
+	b.exec(`INSERT INTO belfry.partition (queue_id, name) SELECT q.id, 'x' || i FROM belfry.queue q, generate_series(1, 2000) i`)
+	b.pop(request("another", 1))
+	items := make([]queue.PushItem, 0, 5000)
+	for _, id := range numbered("m", cap(items)) {
+		items = append(items, item("x"+strconv.Itoa(len(items)%2000+1), id))
+	}
+	_, err := b.Push(t.Context(), items)
+	require.NoError(t, err)
+	check("after growth without ANALYZE")
+	b.exec(`ANALYZE`)
+	check("analyzed")
+}

@@ -1,0 +1,205 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// I3: push, pop and ack race on few partitions, for two groups, so that the ack
+// that finds nothing left and the push that commits meanwhile meet all the time.
+// Nothing may be stranded, lost, doubled or out of order, and no deadlock.
+func TestNothingIsStrandedByRacingPushPopAck(t *testing.T) {
+	t.Parallel()
+	const rounds, partitions, pushers, poppers = 10_000, 3, 4, 4
+	b := newBench(t)
+	groups := []string{"g1", "g2"}
+	b.register(groups...)
+
+	var pushed atomic.Int64
+	work, ctx := errgroup.WithContext(t.Context())
+	for range pushers {
+		work.Go(func() error {
+			for {
+				n := pushed.Add(1)
+				if n > rounds {
+					return nil
+				}
+				partition := fmt.Sprintf("p%d", rand.IntN(partitions))
+				if _, err := b.Push(ctx, []queue.PushItem{item(partition, fmt.Sprintf("m%d", n))}); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	var consumed [2]atomic.Int64
+	for g, group := range groups {
+		for popper := range poppers {
+			work.Go(func() error {
+				return drain(ctx, b, group, popper%2 == 0, func(n int) bool { return consumed[g].Add(int64(n)) >= rounds })
+			})
+		}
+	}
+	require.NoError(t, work.Wait())
+
+	require.Zero(t, b.stranded(), "stranded cursors")
+	require.Zero(t, b.deadlocks(), "deadlocks")
+	for g, group := range groups {
+		require.EqualValues(t, rounds, consumed[g].Load(), "messages of %s", group)
+		require.Empty(t, b.pop(request(group, 1)).Messages)
+	}
+}
+
+// drain pops until done says that everything was consumed, acknowledging by
+// hand or on delivery. Each popper sees each partition in order; that two of
+// them never hold one at a time is I4, checked by the count.
+func drain(ctx context.Context, b *bench, group string, autoAck bool, done func(n int) bool) error {
+	last := map[string]int64{}
+	for {
+		req := request(group, 1+rand.IntN(3))
+		req.AutoAck, req.Partitions = autoAck, 2
+		d, err := b.Pop(ctx, req)
+		if err != nil {
+			return err
+		}
+		for _, m := range d.Messages {
+			if m.Seq <= last[m.Partition.Name] {
+				return fmt.Errorf("group %s, partition %s: seq %d after %d", group, m.Partition.Name, m.Seq, last[m.Partition.Name])
+			}
+			last[m.Partition.Name] = m.Seq
+		}
+		if !autoAck && len(d.Messages) > 0 {
+			results, err := b.Ack(ctx, acks(d, queue.AckCompleted, d.Messages...))
+			if err != nil {
+				return err
+			}
+			for _, r := range results {
+				if !r.Success {
+					return fmt.Errorf("ack refused: %s", r.Error)
+				}
+			}
+		}
+		if done(len(d.Messages)) {
+			return nil
+		}
+	}
+}
+
+// I8: ten poppers on ten ready partitions get ten deliveries, every time.
+func TestTenPoppersTenReadyPartitions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const n, rounds = 10, 100
+	partitions := numbered("p", n)
+	b.register("g")
+	for round := range rounds {
+		items := make([]queue.PushItem, n)
+		for i, partition := range partitions {
+			items[i] = item(partition, fmt.Sprint(round))
+		}
+		_, err := b.Push(t.Context(), items)
+		require.NoError(t, err)
+		b.popAll(round, n)
+	}
+	require.Zero(t, b.stranded())
+}
+
+func (b *bench) popAll(round, n int) {
+	b.t.Helper()
+	deliveries := make([]queue.Delivery, n)
+	start := make(chan struct{})
+	var poppers errgroup.Group
+	for i := range n {
+		poppers.Go(func() (err error) {
+			<-start
+			deliveries[i], err = b.Pop(context.WithoutCancel(b.t.Context()), request("g", 1))
+			return err
+		})
+	}
+	close(start)
+	require.NoError(b.t, poppers.Wait())
+	seen := map[string]bool{}
+	for i, d := range deliveries {
+		require.Len(b.t, d.Messages, 1, "round %d, popper %d got nothing although something was ready", round, i)
+		seen[d.Messages[0].Partition.Name] = true
+		b.ack(d, queue.AckCompleted, d.Messages...)
+	}
+	require.Len(b.t, seen, n, "round %d: one lease a partition", round)
+}
+
+// I4 and I8 against a rival that holds the only due cursor: the pop must wait
+// for it instead of answering empty, and take what the rival gives back.
+func TestLosingARaceIsNotEmptiness(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "m")
+	b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 1, Partitions: 1}) // registers, leases
+	_, err := b.pool.Exec(t.Context(), `UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, ready_at = now()`)
+	require.NoError(t, err)
+
+	rival, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = rival.Rollback(t.Context()) }()
+	_, err = rival.Exec(t.Context(), `SELECT partition_id FROM belfry.cursor FOR UPDATE`)
+	require.NoError(t, err)
+	for _, req := range []*queue.PopRequest{request("g", 1), {Queue: "q", Group: "g", Batch: 1, Partitions: 1, Partition: ptr("p")}} {
+		got := make(chan queue.Delivery, 1)
+		go func() {
+			d, err := b.Pop(t.Context(), req)
+			if err == nil {
+				got <- d
+			}
+			close(got)
+		}()
+		awaitLockWait(t, b)
+		require.NoError(t, rival.Rollback(t.Context()))
+		d := <-got
+		require.Equal(t, []string{"m"}, transactionIDs(d))
+		require.NoError(t, b.Release(t.Context(), d.LeaseID))
+
+		rival, err = b.pool.Begin(t.Context())
+		require.NoError(t, err)
+		_, err = rival.Exec(t.Context(), `SELECT partition_id FROM belfry.cursor FOR UPDATE`)
+		require.NoError(t, err)
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// The same race for groups and partitions that are born while messages are
+// pushed: a cursor must exist for every pair, and see every message.
+func TestGroupsAndPartitionsBornTogetherMissNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const partitions, groups = 40, 8
+	b.push("p-first", "m")
+	work, ctx := errgroup.WithContext(t.Context())
+	for p := range partitions {
+		work.Go(func() error {
+			_, err := b.Push(ctx, []queue.PushItem{item(fmt.Sprintf("p%d", p), "m")})
+			return err
+		})
+	}
+	for g := range groups {
+		work.Go(func() error {
+			_, err := b.Pop(ctx, &queue.PopRequest{Queue: "q", Group: fmt.Sprintf("g%d", g), Batch: 1, Partitions: 1, AutoAck: true})
+			return err
+		})
+	}
+	require.NoError(t, work.Wait())
+	var cursors int
+	b.scan(`SELECT count(*) FROM belfry.cursor`, nil, &cursors)
+	require.Equal(t, (partitions+1)*groups, cursors)
+	require.Zero(t, b.stranded())
+	for g := range groups {
+		req := &queue.PopRequest{Queue: "q", Group: fmt.Sprintf("g%d", g), Batch: 1000, Partitions: 200, AutoAck: true}
+		require.Len(t, b.pop(req).Messages, partitions, "one of %d was consumed at registration", partitions+1)
+	}
+}

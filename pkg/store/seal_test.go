@@ -1,0 +1,53 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/store"
+)
+
+// A store that remembers a queue as unsealed must not write in the clear once
+// encryptionEnabled was set, through this instance or another.
+func TestSealedQueueStoresNoClearText(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	keyless := b.Store
+	b.Store = store.New(b.pool, queue.DefaultDefaults(), sealer, zap.NewNop())
+	push := func(id string) {
+		one := item("p", id)
+		one.Payload = []byte(`{"clear": 1.0}`)
+		_, err := b.Push(t.Context(), []queue.PushItem{one})
+		require.NoError(t, err)
+	}
+	push("open")
+	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+	push("sealed")
+	var inClear int
+	b.scan(`SELECT count(*) FROM belfry.message WHERE payload::text LIKE '%clear%'`, nil, &inClear)
+	require.Equal(t, 1, inClear)
+
+	for _, autoAck := range []bool{false, true} {
+		req := request("g", 10)
+		req.AutoAck = autoAck
+		_, err = keyless.Pop(t.Context(), req)
+		require.ErrorIs(t, err, seal.ErrNoKey, "without the key nothing is delivered and nothing is lost")
+	}
+	d := b.pop(request("g", 10))
+	require.Len(t, d.Messages, 2)
+	for _, m := range d.Messages {
+		require.Equal(t, `{"clear": 1.0}`, string(m.Payload))
+	}
+
+	b.exec(`UPDATE belfry.queue SET encryption_enabled = false`)
+	push("open again")
+	b.scan(`SELECT count(*) FROM belfry.message WHERE payload::text LIKE '%clear%'`, nil, &inClear)
+	require.Equal(t, 2, inClear)
+}

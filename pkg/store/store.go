@@ -1,0 +1,98 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// The statements, read once.
+var (
+	sqlPushLock         = sql.Query("push_lock")
+	sqlPushInsert       = sql.Query("push_insert")
+	sqlOpenPartitions   = sql.Query("open_partitions")
+	sqlFindPartitions   = sql.Query("find_partitions")
+	sqlWake             = sql.Query("wake")
+	sqlHeal             = sql.Query("heal")
+	sqlFindGroup        = sql.Query("find_group")
+	sqlJoinGroup        = sql.Query("join_group")
+	sqlGroupPartitions  = sql.Query("group_partitions")
+	sqlMatchQueues      = sql.Query("match_queues")
+	sqlClaim            = sql.Query("claim")
+	sqlClaimWait        = sql.Query("claim_wait")
+	sqlSettleLock       = sql.Query("settle_lock")
+	sqlSettle           = sql.Query("settle")
+	sqlAckLock          = sql.Query("ack_lock")
+	sqlAckFind          = sql.Query("ack_find")
+	sqlAckApply         = sql.Query("ack_apply")
+	sqlDeadLetterInsert = sql.Query("dead_letter_insert")
+	sqlLeaseExtend      = sql.Query("lease_extend")
+	sqlLeaseRelease     = sql.Query("lease_release")
+	sqlUnconsume        = sql.Query("unconsume")
+)
+
+// Store runs the hot verbs. It is safe for concurrent use.
+type Store struct {
+	pool     *postgres.Pool
+	defaults queue.Defaults
+	log      *zap.Logger
+	sealer   *seal.Sealer
+	names    *names
+}
+
+// New returns a Store on pool. defaults are given to queues born by a push;
+// sealer may be nil: then queues with encryptionEnabled store in the clear.
+func New(pool *postgres.Pool, defaults queue.Defaults, sealer *seal.Sealer, log *zap.Logger) *Store {
+	return &Store{pool: pool, defaults: defaults, sealer: sealer, log: log, names: newNames()}
+}
+
+// batch sends b on one connection and hands its results to read in order. The
+// statements of b may open a transaction: whatever happens, the connection
+// leaves without one.
+func (s *Store) batch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResults) error) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return runBatch(ctx, conn, b, read)
+}
+
+func runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read func(pgx.BatchResults) error) error {
+	results := conn.SendBatch(ctx, b)
+	err := read(results)
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		rollback(ctx, conn)
+	}
+	return err
+}
+
+// rollback leaves conn outside a transaction. A connection that cannot even do
+// that is broken, and the pool drops it on release.
+func rollback(ctx context.Context, conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			// The error that led here is the one worth reporting.
+			return
+		}
+	}
+}
+
+// skip reads a result whose rows are of no interest.
+func skip(results pgx.BatchResults, what string) error {
+	if _, err := results.Exec(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+)
+
+const (
+	// healPage is how many partitions one look of Heal covers.
+	healPage = 5000
+	// healGap is the least time between two heals, however often connections
+	// break.
+	healGap = time.Second
+)
+
+// wake runs the wake statement for partitions. Whoever calls it has committed
+// already, so a failure is not the caller's: it is logged and left to the
+// healer.
+func (s *Store) wake(ctx context.Context, partitions []int64) {
+	if len(partitions) == 0 {
+		return
+	}
+	if _, err := s.pool.Exec(ctx, sqlWake, partitions); err != nil {
+		s.log.Warn("a wake failed; it will be healed", zap.Int("partitions", len(partitions)), zap.Error(err))
+		s.pool.ReportLost()
+	}
+}
+
+// Heal wakes every partition that owes a wake: one whose cursor says that
+// nothing is left although something is. Only a crash between a commit and its
+// wake leaves such a cursor. It goes page by page and never waits long.
+func (s *Store) Heal(ctx context.Context) (healed int, err error) {
+	for above := int64(0); ; {
+		var partitions []int64
+		pageCtx, cancel := s.pool.Bounded(ctx)
+		err := s.pool.QueryRow(pageCtx, sqlHeal, above, int64(healPage)).Scan(&above, &partitions)
+		if err == nil && len(partitions) > 0 {
+			_, err = s.pool.Exec(pageCtx, sqlWake, partitions)
+		}
+		cancel()
+		switch {
+		case postgres.IsNoRows(err):
+			return healed, nil
+		case err != nil:
+			return healed, fmt.Errorf("healing partitions above %d: %w", above, postgres.Wrap(err))
+		case ctx.Err() != nil:
+			return healed, ctx.Err()
+		}
+		healed += len(partitions)
+	}
+}
+
+// Run heals once at the start and again after every lost connection, until ctx
+// ends. A heal that fails is tried again.
+func (s *Store) Run(ctx context.Context) error {
+	gap := time.NewTimer(0)
+	defer gap.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-gap.C:
+		}
+		healed, err := s.Heal(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			s.log.Warn("healing failed; it will be tried again", zap.Error(err))
+			gap.Reset(healGap)
+			continue
+		case healed > 0:
+			s.log.Info("woke partitions that a crash had left asleep", zap.Int("partitions", healed))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.pool.Lost():
+			gap.Reset(healGap)
+		}
+	}
+}
+
+// wakeGroup wakes every partition of a group whose cursors were just made.
+func (s *Store) wakeGroup(ctx context.Context, group int64) error {
+	for above := int64(0); ; {
+		rows, err := s.pool.Query(ctx, sqlGroupPartitions, group, above, int64(healPage))
+		if err != nil {
+			return fmt.Errorf("listing the partitions of group %d: %w", group, err)
+		}
+		partitions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil {
+			return fmt.Errorf("listing the partitions of group %d: %w", group, err)
+		}
+		if len(partitions) == 0 {
+			return nil
+		}
+		s.wake(ctx, partitions)
+		above = partitions[len(partitions)-1]
+	}
+}

@@ -1,0 +1,29 @@
+-- Writes what the rules of an ack decided, one row a cursor. By array: $1
+-- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts,
+-- $6 release the lease, $7 messages done; $8 the skip lists as text ('{3,5}'),
+-- since an array of arrays must be rectangular.
+UPDATE belfry.cursor c
+   SET committed = greatest(c.committed, d.committed),
+       failures = d.failures,
+       attempts = d.attempts,
+       skip = nullif(d.skip::bigint[], '{}'),
+       consumed = c.consumed + d.done,
+       consumed_at = CASE WHEN d.done > 0 THEN statement_timestamp() ELSE c.consumed_at END,
+       lease_id = CASE WHEN d.release THEN NULL ELSE c.lease_id END,
+       lease_until = CASE WHEN d.release THEN NULL ELSE c.lease_until END,
+       lease_end = CASE WHEN d.release THEN NULL ELSE c.lease_end END,
+       ready_at = CASE WHEN d.release
+            THEN belfry.ready_at(d.partition_id, d.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                 q.delayed_processing, q.window_buffer, q.paused OR g.paused)
+            ELSE c.ready_at END
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::boolean[], $7::bigint[], $8::text[])
+       AS d(partition_id, group_id, committed, failures, attempts, release, done, skip)
+  CROSS JOIN LATERAL (
+         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+           FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p
+  CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
+  CROSS JOIN LATERAL (
+         SELECT q.delayed_processing, q.window_buffer, q.paused
+           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+ WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = d.partition_id AND c.group_id = d.group_id
+RETURNING c.group_id, c.partition_id, c.ready_at

@@ -1,0 +1,8 @@
+-- Parks messages. By array: $1 partition ids, $2 seqs, $3 group ids,
+-- $4 attempts, $5 error texts. One that is parked already stays as it is.
+INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+SELECT d.partition_id, d.seq, d.group_id, d.attempts, d.error
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::text[])
+       AS d(partition_id, seq, group_id, attempts, error)
+ ORDER BY d.partition_id, d.group_id, d.seq
+ON CONFLICT (partition_id, group_id, seq) DO NOTHING

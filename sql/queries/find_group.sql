@@ -1,0 +1,14 @@
+-- Looks a consumer group up by name. $1 queue, $2 group, $3 partition or NULL.
+-- One row when the queue exists; group_id is NULL when the group must be
+-- joined first, partition_id when there is no such partition.
+SELECT q.id AS queue_id, p.id AS partition_id,
+       CASE WHEN g.whole_queue OR (
+                SELECT true FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = g.id)
+            THEN g.id END AS group_id
+  FROM belfry.queue q
+  LEFT JOIN LATERAL (
+        SELECT g.id, g.whole_queue FROM belfry.consumer_group g
+         WHERE g.queue_id = q.id AND g.name = $2::text OFFSET 0) AS g ON true
+  LEFT JOIN LATERAL (
+        SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = $3::text OFFSET 0) AS p ON true
+ WHERE q.name = $1::text AND q.deleted_at IS NULL

@@ -1,0 +1,20 @@
+-- Prolongs every live lease with id $1 to now + $2 seconds, never shortening
+-- one. Returns the earliest expiry, or NULL when none is live.
+WITH held AS MATERIALIZED (
+    SELECT c.partition_id, c.group_id
+      FROM belfry.cursor c
+     WHERE c.lease_id = $1::uuid AND c.lease_until > statement_timestamp()
+     ORDER BY c.partition_id + 0, c.group_id -- + 0: not by walking the primary key
+       FOR NO KEY UPDATE
+), extended AS (
+    UPDATE belfry.cursor c
+       SET lease_until = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint)),
+           ready_at = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint))
+      FROM held h
+     WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id
+       AND c.lease_id = $1::uuid
+    RETURNING c.lease_until
+)
+SELECT min(e.lease_until) AS expires_at,
+       EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.lease_id = $1::uuid) AS known
+  FROM extended e

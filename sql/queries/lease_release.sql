@@ -1,0 +1,23 @@
+-- Gives every lease with id $1 back as if it had never been taken: the delivery
+-- did not reach its client, so it is no attempt.
+WITH held AS MATERIALIZED (
+    SELECT c.partition_id, c.group_id, c.committed, c.lease_id
+      FROM belfry.cursor c
+     WHERE c.lease_id = $1::uuid
+     ORDER BY c.partition_id + 0, c.group_id -- + 0: not by walking the primary key
+       FOR NO KEY UPDATE
+)
+UPDATE belfry.cursor c
+   SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = greatest(c.attempts - 1, 0),
+       ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused)
+  FROM held h
+  CROSS JOIN LATERAL (
+         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+           FROM belfry.partition p WHERE p.id = h.partition_id OFFSET 0) AS p
+  CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
+  CROSS JOIN LATERAL (
+         SELECT q.delayed_processing, q.window_buffer, q.paused
+           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+ WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id AND c.lease_id = $1::uuid
+RETURNING c.group_id, c.partition_id, c.ready_at

@@ -1,0 +1,15 @@
+-- Queues by tags ($1 namespace, $2 task, NULL or empty matches any) with the id
+-- of group $3 there (NULL: not joined) and the earliest instant it is due,
+-- earliest first.
+SELECT q.name, g.id AS group_id, coalesce(d.ready_at <= statement_timestamp(), false) AS due
+  FROM belfry.queue q
+  LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = $3::text AND g.whole_queue
+  LEFT JOIN LATERAL (
+        SELECT c.ready_at FROM belfry.cursor c
+         WHERE c.group_id = g.id AND c.ready_at IS NOT NULL
+         ORDER BY c.ready_at
+         LIMIT 1) AS d ON true
+ WHERE q.deleted_at IS NULL
+   AND (coalesce($1::text, '') = '' OR q.namespace = $1::text)
+   AND (coalesce($2::text, '') = '' OR q.task = $2::text)
+ ORDER BY d.ready_at NULLS LAST, q.id

@@ -1,0 +1,19 @@
+-- Replaces the tags and all options of a live queue ($1). $2 namespace, $3 task,
+-- $4 to $18 the options in the order of the table. Says whether what decides
+-- ready_at changed.
+WITH old AS MATERIALIZED (
+    SELECT q.id, q.delayed_processing, q.window_buffer
+      FROM belfry.queue q
+     WHERE q.name = $1::text AND q.deleted_at IS NULL
+       FOR NO KEY UPDATE
+)
+UPDATE belfry.queue q
+   SET namespace = $2::text, task = $3::text,
+       lease_time = $4::bigint, retry_limit = $5::bigint, delayed_processing = $6::bigint, window_buffer = $7::bigint,
+       encryption_enabled = $8::boolean, retention_enabled = $9::boolean, retention_seconds = $10::bigint,
+       completed_retention_seconds = $11::bigint, max_wait_time_seconds = $12::bigint, max_size = $13::bigint,
+       priority = $14::bigint, retry_delay = $15::bigint, ttl = $16::bigint, dead_letter_queue = $17::boolean,
+       dlq_after_max_retries = $18::boolean
+  FROM old
+ WHERE q.id = old.id
+RETURNING q.id, q.uid, old.delayed_processing <> q.delayed_processing OR old.window_buffer <> q.window_buffer AS rearm

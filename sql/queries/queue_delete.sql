@@ -1,0 +1,5 @@
+-- Begins the deletion of the live queue named $1: its name is free from here on.
+UPDATE belfry.queue q
+   SET deleted_at = clock_timestamp()
+ WHERE q.name = $1::text AND q.deleted_at IS NULL
+RETURNING q.id

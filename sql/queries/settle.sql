@@ -1,0 +1,14 @@
+-- With the cursor locked by settle_lock.sql and a newer snapshot: when nothing
+-- but holes and dead letters is left in the log, the cursor moves to its end.
+-- $1: partition id, $2: group id.
+UPDATE belfry.cursor c
+   SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
+       lease_id = NULL, lease_until = NULL, lease_end = NULL
+  FROM belfry.partition p
+ WHERE c.partition_id = $1::bigint AND c.group_id = $2::bigint AND p.id = $1::bigint
+   AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp())
+   AND NOT EXISTS (
+        SELECT 1 FROM belfry.message m
+         WHERE m.partition_id = $1::bigint AND m.seq > c.committed
+           AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
+RETURNING c.committed

@@ -1,0 +1,15 @@
+-- Takes back what an autoAck pop of group $1 consumed but could not deliver. By
+-- array: $2 partition ids, $3 the first and $4 the last seq consumed, $5 how
+-- many. A cursor that has moved on since stays where it is.
+WITH held AS MATERIALIZED (
+    SELECT c.partition_id, k.first_seq, k.n
+      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS k(partition_id, first_seq, last_seq, n)
+      JOIN belfry.cursor c ON c.partition_id = k.partition_id AND c.group_id = $1::bigint
+     WHERE c.partition_id = ANY ($2::bigint[]) AND c.committed = k.last_seq AND c.lease_id IS NULL
+     ORDER BY c.partition_id
+       FOR NO KEY UPDATE OF c
+)
+UPDATE belfry.cursor c
+   SET committed = h.first_seq - 1, consumed = c.consumed - h.n, ready_at = statement_timestamp()
+  FROM held h
+ WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = $1::bigint

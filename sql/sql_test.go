@@ -1,0 +1,53 @@
+package sql_test
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+func TestQueryReturnsTheFile(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(sql.Queries, "queries/*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	for _, path := range names {
+		want, err := fs.ReadFile(sql.Queries, path)
+		require.NoError(t, err)
+		require.NotEmpty(t, strings.TrimSpace(string(want)), "%s is empty", path)
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "queries/"), ".sql")
+		require.Equal(t, string(want), sql.Query(name))
+	}
+}
+
+func TestQueryPanicsOnAnUnknownName(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		require.Contains(t, recover(), "sql/queries/no_such_query.sql")
+	}()
+	sql.Query("no_such_query")
+	t.Fatal("Query returned for a name that has no file")
+}
+
+// A migration is one transaction together with the record of its version; see
+// pkg/migrate. A file that begins or ends a transaction itself breaks that.
+func TestMigrationsLeaveTransactionsAlone(t *testing.T) {
+	t.Parallel()
+	control := regexp.MustCompile(`(?im)^\s*(begin|start transaction|commit|rollback|end)\b[^;]*;`)
+	body := regexp.MustCompile(`(?s)\$(\w*)\$.*?\$(\w*)\$`)
+	files, err := fs.Glob(sql.Migrations, "migrations/*.sql")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, path := range files {
+		text, err := fs.ReadFile(sql.Migrations, path)
+		require.NoError(t, err)
+		outside := body.ReplaceAllString(string(text), "''")
+		require.Empty(t, control.FindString(outside), "%s controls the transaction itself", path)
+		require.NotRegexp(t, `(?i)\bconcurrently\b`, outside, "%s cannot run inside a transaction", path)
+	}
+}

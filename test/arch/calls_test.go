@@ -1,0 +1,196 @@
+package arch_test
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// prints says whether standard output belongs to the file: it is a command, or
+// a report for people.
+func prints(s source) bool {
+	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || s.dir == "test/bench"
+}
+
+// exits says whether the file may end the process: only where main is, and in
+// the TestMain that all packages share.
+func exits(s source) bool { return s.pkg == "main" || s.dir == "test/pgtest" }
+
+// callBreaches complains about sleeping where a signal belongs, about tests
+// that do not run, and about printing or exiting where the caller decides.
+func callBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		complaints = append(complaints, callsOf(file)...)
+	}
+	return complaints
+}
+
+func callsOf(file source) []string {
+	names := localNames(file)
+	var complaints []string
+	complain := func(n ast.Node, text string) { complaints = append(complaints, file.at(n)+": "+text) }
+	virtual := synctestBodies(file, names)
+	ast.Inspect(file.syntax, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if name, ok := call.Fun.(*ast.Ident); ok && (name.Name == "print" || name.Name == "println") {
+				complain(n, "the builtin "+name.Name+" is for debugging: remove it")
+			}
+			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && (file.test || beside(file.dir)) && skips(selector.Sel.Name) {
+				complain(n, selector.Sel.Name+" hides a test that does not run: let it run or fail")
+			}
+		}
+		selector, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		left, ok := selector.X.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		switch imported, name := names[left.Name], selector.Sel.Name; {
+		case imported == "time" && name == "Sleep" && !inside(n, virtual):
+			complain(n, "time.Sleep: wait for a signal, or for a timer together with a context")
+		case imported == "fmt" && (name == "Print" || name == "Println" || name == "Printf") && !file.test && !prints(file):
+			complain(n, "fmt."+name+": return it, log it, or take an io.Writer")
+		case !file.test && !exits(file) && (imported == "os" && name == "Exit" || imported == "log" && strings.HasPrefix(name, "Fatal")):
+			complain(n, imported+"."+name+": return an error, only main ends the process")
+		}
+		return true
+	})
+	return complaints
+}
+
+func skips(name string) bool { return name == "Skip" || name == "Skipf" || name == "SkipNow" }
+
+// localNames maps the names a file uses for its imports to import paths.
+func localNames(file source) map[string]string {
+	names := map[string]string{}
+	for _, spec := range file.syntax.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser has accepted it, so this cannot happen
+		}
+		name := path.Base(imported)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = imported
+	}
+	return names
+}
+
+// synctestBodies returns the calls of synctest.Test: time is virtual inside
+// them, and sleeping there is how a test moves the clock.
+func synctestBodies(file source, names map[string]string) []ast.Node {
+	var bodies []ast.Node
+	ast.Inspect(file.syntax, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if selector, ok := call.Fun.(*ast.SelectorExpr); ok && selector.Sel.Name == "Test" {
+			if left, ok := selector.X.(*ast.Ident); ok && names[left.Name] == "testing/synctest" {
+				bodies = append(bodies, call)
+			}
+		}
+		return true
+	})
+	return bodies
+}
+
+func inside(n ast.Node, outer []ast.Node) bool {
+	return slices.ContainsFunc(outer, func(o ast.Node) bool { return o.Pos() <= n.Pos() && n.End() <= o.End() })
+}
+
+// dotBreaches complains about dot imports: they hide where a name comes from,
+// from the reader and from the rules above.
+func dotBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		for _, spec := range file.syntax.Imports {
+			if spec.Name != nil && spec.Name.Name == "." {
+				complaints = append(complaints, file.at(spec)+": a dot import hides where a name comes from")
+			}
+		}
+	}
+	return complaints
+}
+
+func TestNobodySleepsSkipsPrintsOrExits(t *testing.T) {
+	t.Parallel()
+	files := repository(t)
+	holds(t, callBreaches(files))
+	holds(t, dotBreaches(files))
+}
+
+func TestForbiddenCallsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file, imports, body string
+		want                string
+	}{
+		{"pkg/x/x.go", "time", "time.Sleep(time.Second)", "pkg/x/x.go:5: time.Sleep"},
+		{"pkg/x/x_test.go", "time", "time.Sleep(time.Second)", "time.Sleep"},
+		{"cmd/belfry/x.go", "time", "time.Sleep(time.Second)", "time.Sleep"},
+		{"test/chaos/x.go", "time", "time.Sleep(time.Second)", "time.Sleep"},
+		{"pkg/x/x.go", "time", "wait := time.Sleep; wait(1)", "time.Sleep"},
+		{"pkg/x/x.go", "time", "<-time.After(time.Second)", ""},
+		{"pkg/x/x.go", "example.com/time2", "time.Sleep(1)", ""},
+		{"pkg/x/x_test.go", "", "t.Skip(\"no database\")", "Skip hides"},
+		{"pkg/x/x_test.go", "", "t.SkipNow()", "SkipNow hides"},
+		{"test/pgtest/x.go", "", "t.Skipf(\"no %s\", \"database\")", "Skipf hides"},
+		{"pkg/x/x.go", "", "decoder.Skip()", ""},
+		{"pkg/x/x.go", "fmt", "fmt.Println(1)", "fmt.Println"},
+		{"test/pgtest/x.go", "fmt", "fmt.Printf(\"\")", "fmt.Printf"},
+		{"pkg/x/x.go", "fmt", "fmt.Fprintln(w, 1)", ""},
+		{"cmd/belfry/x.go", "fmt", "fmt.Println(1)", ""},
+		{"test/bench/x.go", "fmt", "fmt.Print(1)", ""},
+		{"pkg/x/x.go", "", "println(1)", "builtin println"},
+		{"pkg/x/x.go", "os", "os.Exit(1)", "os.Exit"},
+		{"config/x.go", "log", "log.Fatalf(\"\")", "log.Fatalf"},
+		{"test/pgtest/x.go", "os", "os.Exit(1)", ""},
+	} {
+		text := fmt.Sprintf("package x\n\nimport %q\n\nfunc f() { %s }\n", c.imports, c.body)
+		if c.imports == "" {
+			text = fmt.Sprintf("package x\n\nfunc f() { %s }\n", c.body)
+		}
+		complaints := callBreaches([]source{sample(t, c.file, text)})
+		if c.want == "" {
+			require.Empty(t, complaints, "%s: %s", c.file, c.body)
+			continue
+		}
+		require.Len(t, complaints, 1, "%s: %s", c.file, c.body)
+		require.Contains(t, complaints[0], c.want)
+	}
+}
+
+func TestOnlyMainMayExit(t *testing.T) {
+	t.Parallel()
+	const body = "\n\nimport \"os\"\n\nfunc f() { os.Exit(1) }\n"
+	require.Empty(t, callBreaches([]source{sample(t, "test/bench/main.go", "package main"+body)}))
+	require.Len(t, callBreaches([]source{sample(t, "test/bench/load.go", "package load"+body)}), 1)
+}
+
+func TestSleepUnderAnotherNameIsFound(t *testing.T) {
+	t.Parallel()
+	text := "package x\n\nimport clock \"time\"\n\nfunc f() { clock.Sleep(1) }\n"
+	require.Len(t, callBreaches([]source{sample(t, "pkg/x/x.go", text)}), 1)
+	text = "package x\n\nimport . \"time\"\n\nfunc f() { Sleep(1) }\n"
+	require.Len(t, dotBreaches([]source{sample(t, "pkg/x/x.go", text)}), 1)
+}
+
+func TestSleepMovesTheClockOfSynctest(t *testing.T) {
+	t.Parallel()
+	text := "package x\n\nimport (\n\t\"testing/synctest\"\n\t\"time\"\n)\n\n" +
+		"func f() {\n\tsynctest.Test(t, func(t *testing.T) { time.Sleep(1) })\n\ttime.Sleep(2)\n}\n"
+	complaints := callBreaches([]source{sample(t, "pkg/x/x_test.go", text)})
+	require.Len(t, complaints, 1)
+	require.Contains(t, complaints[0], "x_test.go:10")
+}

@@ -1,0 +1,140 @@
+package arch_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+// variable finds a name that Belfry would read from the environment.
+var variable = regexp.MustCompile(`\bBELFRY_[A-Z0-9_]+\b`)
+
+// readYAML parses a file of the repository.
+func readYAML(t *testing.T, name string) *yaml.Node {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	require.NoError(t, err)
+	return parseYAML(t, string(text))
+}
+
+func parseYAML(t *testing.T, text string) *yaml.Node {
+	t.Helper()
+	var document yaml.Node
+	require.NoError(t, yaml.Unmarshal([]byte(text), &document))
+	require.Len(t, document.Content, 1, "one document")
+	return document.Content[0]
+}
+
+// at walks down a mapping; it returns nil when a key is not there.
+func at(node *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		if node == nil || node.Kind != yaml.MappingNode {
+			return nil
+		}
+		var next *yaml.Node
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == key {
+				next = node.Content[i+1]
+			}
+		}
+		node = next
+	}
+	return node
+}
+
+// settings returns the variable of each key in config/belfry.yaml.
+func settings(config *yaml.Node) []string {
+	var names []string
+	for i := 0; i+1 < len(config.Content); i += 2 {
+		section, keys := config.Content[i].Value, config.Content[i+1]
+		for j := 0; j+1 < len(keys.Content); j += 2 {
+			names = append(names, strings.ToUpper("belfry_"+section+"_"+keys.Content[j].Value))
+		}
+	}
+	return names
+}
+
+// variables returns every BELFRY_ name in the keys and values below node,
+// comments left aside.
+func variables(node *yaml.Node) []string {
+	names := variable.FindAllString(node.Value, -1)
+	for _, child := range node.Content {
+		names = append(names, variables(child)...)
+	}
+	return names
+}
+
+// composeBreaches complains about variables that Belfry would refuse at start,
+// and about a stop that is cut short.
+func composeBreaches(compose, config *yaml.Node) []string {
+	var complaints []string
+	known := settings(config)
+	for _, name := range variables(compose) {
+		if !slices.Contains(known, name) {
+			complaints = append(complaints, fmt.Sprintf("docker-compose.yml names %s, which is no key of config/belfry.yaml", name))
+		}
+	}
+	stop, err := duration(at(config, "http", "shutdown_timeout"))
+	if err != nil {
+		return append(complaints, fmt.Sprintf("config/belfry.yaml: http.shutdown_timeout: %v", err))
+	}
+	grace, err := duration(at(compose, "services", "belfry", "stop_grace_period"))
+	if err != nil {
+		return append(complaints, fmt.Sprintf("docker-compose.yml: stop_grace_period of belfry: %v", err))
+	}
+	if grace <= stop {
+		complaints = append(complaints, fmt.Sprintf(
+			"docker-compose.yml kills belfry after %s, but a stop may take http.shutdown_timeout, which is %s", grace, stop))
+	}
+	return complaints
+}
+
+func duration(node *yaml.Node) (time.Duration, error) {
+	if node == nil {
+		return 0, fmt.Errorf("it is not set")
+	}
+	return time.ParseDuration(node.Value)
+}
+
+func TestComposeSpeaksTheConfig(t *testing.T) {
+	t.Parallel()
+	compose := readYAML(t, "docker-compose.yml")
+	require.NotEmpty(t, variables(compose))
+	holds(t, composeBreaches(compose, readYAML(t, "config/belfry.yaml")))
+}
+
+func TestComposeBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	config := parseYAML(t, "database:\n  url: \"\"\nhttp:\n  addr: \":1\"\n  shutdown_timeout: 10s\n")
+	const good = "services:\n  belfry:\n    stop_grace_period: 30s\n    environment:\n      BELFRY_DATABASE_URL: x\n"
+	for _, c := range []struct {
+		compose string
+		want    string
+	}{
+		{good, ""},
+		{"# BELFRY_NO_KEY in a comment\n" + good, ""},
+		{good + "      BELFRY_HTTP_ADDR: \":2\"\n      PGHOST: a\n", ""},
+		{good + "      BELFRY_HTTP_ADR: \":2\"\n", "BELFRY_HTTP_ADR"},
+		{good + "      OTHER: ${BELFRY_PASSWORD}\n", "BELFRY_PASSWORD"},
+		{strings.Replace(good, ":\n      BELFRY_DATABASE_URL: x", ":\n      - BELFRY_DATABASE=x", 1), "BELFRY_DATABASE,"},
+		{strings.Replace(good, "30s", "10s", 1), "kills belfry after 10s"},
+		{strings.Replace(good, "30s", "soon", 1), "stop_grace_period"},
+		{strings.Replace(good, "stop_grace_period", "stop_signal", 1), "is not set"},
+	} {
+		complaints := composeBreaches(parseYAML(t, c.compose), config)
+		if c.want == "" {
+			require.Empty(t, complaints, c.compose)
+			continue
+		}
+		require.Len(t, complaints, 1, c.compose)
+		require.Contains(t, complaints[0], c.want)
+	}
+}

@@ -1,0 +1,158 @@
+package arch_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// minOpening is the least a query's opening comment says, in characters.
+const minOpening = 20
+
+// prepareTimeout bounds the round trips of all PREPAREs together.
+const prepareTimeout = time.Minute
+
+var (
+	// notCode is what a statement's text may hold besides code: literals, quoted
+	// names, dollar quotes and comments. The first to start wins, as in Postgres.
+	notCode = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|\$\$.*?\$\$|--[^\n]*|/\*.*?\*/`)
+	// star is a column list left to the schema: what SELECT, RETURNING, a comma
+	// or a dot put before it makes it neither count(*) nor a product.
+	star = regexp.MustCompile(`(?i)(?:\b(?:select|returning|distinct|all)\b|,|\.)\s*\*`)
+)
+
+// queryFiles reads sql/queries as file name to text.
+func queryFiles(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "sql", "queries", "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, paths)
+	queries := map[string]string{}
+	for _, name := range paths {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		queries[filepath.Base(name)] = string(text)
+	}
+	return queries
+}
+
+// queryBreaches complains about a file that is not one statement under a
+// comment that says what it does, with its columns listed.
+func queryBreaches(name, text string) []string {
+	var complaints []string
+	complain := func(format string, args ...any) {
+		complaints = append(complaints, "sql/queries/"+name+": "+fmt.Sprintf(format, args...))
+	}
+	if !regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
+		complain("call it some_name.sql")
+	}
+	opening, _, _ := strings.Cut(text, "\n")
+	if !strings.HasPrefix(opening, "-- ") || len(opening) < minOpening {
+		complain("it does not open with a comment that says what the statement does")
+	}
+	code := strings.TrimSpace(notCode.ReplaceAllString(text, " "))
+	code = strings.TrimSpace(strings.TrimSuffix(code, ";"))
+	if code == "" {
+		complain("it holds no statement")
+	}
+	if strings.Contains(code, ";") {
+		complain("it holds more than one statement: give each a file")
+	}
+	if found := star.FindString(code); found != "" {
+		complain("list the columns instead of %q", strings.Join(strings.Fields(found), " "))
+	}
+	return complaints
+}
+
+func TestQueriesAreOneStatementEach(t *testing.T) {
+	t.Parallel()
+	for name, text := range queryFiles(t) {
+		holds(t, queryBreaches(name, text))
+	}
+}
+
+// A statement that Postgres does not accept against the schema of the
+// migrations fails here and not at its first caller.
+func TestQueriesFitTheSchema(t *testing.T) {
+	t.Parallel()
+	holds(t, prepareBreaches(t, queryFiles(t)))
+}
+
+// prepareBreaches PREPAREs every query against a migrated database.
+func prepareBreaches(t *testing.T, queries map[string]string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), prepareTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, pgtest.Database(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(ctx))) }()
+	var complaints []string
+	for name, text := range queries {
+		if _, err := conn.Prepare(ctx, name, text); err != nil {
+			complaints = append(complaints, fmt.Sprintf("sql/queries/%s: %v", name, err))
+		}
+	}
+	return complaints
+}
+
+func TestQueriesThatDoNotFitAreFound(t *testing.T) {
+	t.Parallel()
+	complaints := prepareBreaches(t, map[string]string{
+		"fits.sql":  "SELECT q.id FROM belfry.queue q WHERE q.name = $1",
+		"typo.sql":  "SELECT q.idd FROM belfry.queue q",
+		"two.sql":   "SELECT 1; SELECT 2",
+		"table.sql": "SELECT s.id FROM belfry.no_such_table s",
+	})
+	require.Len(t, complaints, 3)
+	require.NotContains(t, strings.Join(complaints, "\n"), "fits.sql")
+}
+
+func TestQueryBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	const opening = "-- Reads what the test needs.\n"
+	for _, c := range []struct {
+		name, text string
+		want       string
+	}{
+		{"a.sql", opening + "SELECT a.id FROM a\n", ""},
+		{"a.sql", opening + "SELECT a.id FROM a;\n", ""},
+		{"a.sql", opening + "SELECT a.id FROM a; -- the end\n", ""},
+		{"a.sql", opening + "SELECT count(*), count( * ) FROM a", ""},
+		{"a.sql", opening + "SELECT a.n * 2, (a.n) * a.m, 3*4 FROM a", ""},
+		{"a.sql", opening + "SELECT ';', a.id FROM a -- not; this *\n WHERE a.b = 'select *'", ""},
+		{"a.sql", opening + "SELECT 'it''s; so' FROM a /* nor; this */", ""},
+		{"a.sql", "SELECT a.id FROM a", "open with a comment"},
+		{"a.sql", "-- Reads.\nSELECT a.id FROM a", "open with a comment"},
+		{"a.sql", "\n" + opening + "SELECT a.id FROM a", "open with a comment"},
+		{"a.sql", opening, "no statement"},
+		{"a.sql", opening + "SELECT 1; SELECT 2", "more than one statement"},
+		{"a.sql", opening + "SELECT 1;;", "more than one statement"},
+		{"a.sql", opening + "SELECT * FROM a", `"SELECT *"`},
+		{"a.sql", opening + "select\n  * FROM a", `"select *"`},
+		{"a.sql", opening + "SELECT DISTINCT * FROM a", `"DISTINCT *"`},
+		{"a.sql", opening + "SELECT a.id, b.* FROM a, b", `".*"`},
+		{"a.sql", opening + "SELECT 1, * FROM a", `", *"`},
+		{"a.sql", opening + "DELETE FROM a RETURNING *", `"RETURNING *"`},
+		{"a.sql", opening + "DELETE FROM a RETURNING a.*", `".*"`},
+		{"A-b.sql", opening + "SELECT 1", "some_name.sql"},
+		{"a.txt", opening + "SELECT 1", "some_name.sql"},
+	} {
+		complaints := queryBreaches(c.name, c.text)
+		if c.want == "" {
+			require.Empty(t, complaints, c.text)
+			continue
+		}
+		require.Len(t, complaints, 1, c.text)
+		require.Contains(t, complaints[0], c.want)
+	}
+}

@@ -1,0 +1,120 @@
+package arch_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// module is the path of this module, as go.mod has it.
+const module = "github.com/belfry-mq/belfry"
+
+// root is the top of the repository, seen from this folder.
+const root = "../.."
+
+// source is one Go file of the repository.
+type source struct {
+	path    string // from the top of the repository, with slashes
+	dir     string // the room: path without the file name
+	test    bool   // the name ends in _test.go
+	pkg     string // the name in the package clause
+	doc     string // the comment on the package clause
+	lines   int
+	imports []string
+	syntax  *ast.File
+	fset    *token.FileSet
+}
+
+// production says whether the file can end up in the server.
+func (s source) production() bool { return !s.test && !beside(s.dir) }
+
+// at returns path:line of a node, for complaints.
+func (s source) at(n ast.Node) string {
+	return s.path + ":" + strconv.Itoa(s.fset.Position(n.Pos()).Line)
+}
+
+// parse reads one file; name is its path from the top of the repository.
+func parse(name, text string) (source, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{
+		path: name, dir: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), pkg: file.Name.Name,
+		doc: file.Doc.Text(), lines: strings.Count(text, "\n"), syntax: file, fset: fset,
+	}
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, err
+		}
+		s.imports = append(s.imports, imported)
+	}
+	return s, nil
+}
+
+// repository reads every Go file of the module. Folders whose name starts with
+// a dot or an underscore, and testdata, are not part of it: the go command
+// ignores them as well.
+func repository(t *testing.T) []source {
+	t.Helper()
+	var files []source
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := entry.Name()
+		if entry.IsDir() {
+			if name != root && (strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || base == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(base) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		file, err := parse(filepath.ToSlash(relative), string(text))
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, len(files), 20, "the walk must see the repository")
+	return files
+}
+
+// sample parses a made-up file for the test of a rule.
+func sample(t *testing.T, name, text string) source {
+	t.Helper()
+	s, err := parse(name, text)
+	require.NoError(t, err)
+	return s
+}
+
+// holds fails the test with one line per complaint.
+func holds(t *testing.T, complaints []string) {
+	t.Helper()
+	for _, complaint := range complaints {
+		t.Error(complaint)
+	}
+}

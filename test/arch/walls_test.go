@@ -1,0 +1,102 @@
+package arch_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wall keeps a library in the rooms that are built around it, so that replacing
+// it touches nobody else.
+type wall struct {
+	library string // an import path and everything below it
+	rooms   []string
+}
+
+// walls hold in test files too: a test that speaks the library of another room
+// ties it down just as well.
+var walls = []wall{
+	{"github.com/spf13/viper", []string{"config"}},
+	{"github.com/labstack/echo", []string{"pkg/httpapi", "pkg/dashboard"}},
+	{"github.com/jackc/pgxlisten", []string{"pkg/listen"}},
+	{"github.com/golang-migrate/migrate", []string{"pkg/migrate"}},
+	{"github.com/fergusstrange/embedded-postgres", []string{"pkg/devdb"}},
+	{"github.com/spf13/cobra", []string{"cmd/belfry"}},
+}
+
+// testLibraries stay out of the server. The one exception is signalRoom, which
+// serves tests from within the server and so may speak of testing.TB.
+var testLibraries = []string{
+	"testing", "net/http/httptest", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
+}
+
+const signalRoom = "pkg/testsignal"
+
+// below says whether an import path is the library or lies below it.
+func below(imported, library string) bool {
+	return imported == library || strings.HasPrefix(imported, library+"/")
+}
+
+// wallBreaches complains about a library outside its rooms and about test
+// libraries in the server.
+func wallBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		for _, imported := range file.imports {
+			for _, w := range walls {
+				if below(imported, w.library) && !slices.Contains(w.rooms, file.dir) {
+					complaints = append(complaints, fmt.Sprintf(
+						"%s imports %s, which lives only in %s", file.path, imported, strings.Join(w.rooms, " and ")))
+				}
+			}
+			for _, library := range testLibraries {
+				if below(imported, library) && file.production() && file.dir != signalRoom {
+					complaints = append(complaints, fmt.Sprintf("%s imports %s, which is for tests", file.path, imported))
+				}
+			}
+		}
+	}
+	return complaints
+}
+
+func TestLibrariesStayInTheirRooms(t *testing.T) {
+	t.Parallel()
+	holds(t, wallBreaches(repository(t)))
+}
+
+func TestWallBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file, imports string
+		want          string
+	}{
+		{"config/load.go", "github.com/spf13/viper", ""},
+		{"config/load.go", "github.com/spf13/pflag", ""},
+		{"pkg/app/app.go", "github.com/spf13/viper", "lives only in config"},
+		{"pkg/app/app_test.go", "github.com/spf13/viper", "lives only in config"},
+		{"pkg/dashboard/page.go", "github.com/labstack/echo/v4", ""},
+		{"pkg/app/app.go", "github.com/labstack/echo/v4/middleware", "pkg/httpapi and pkg/dashboard"},
+		{"pkg/app/app.go", "github.com/labstack/echo/v5", "pkg/httpapi and pkg/dashboard"},
+		{"pkg/postgres/pool.go", "github.com/jackc/pgxlisten", "lives only in pkg/listen"},
+		{"test/pgtest/pgtest.go", "github.com/golang-migrate/migrate/v4", "lives only in pkg/migrate"},
+		{"test/pgtest/pgtest.go", "github.com/fergusstrange/embedded-postgres", "lives only in pkg/devdb"},
+		{"config/load.go", "github.com/spf13/cobra", "lives only in cmd/belfry"},
+		{"pkg/queue/id.go", "testing", "is for tests"},
+		{"pkg/queue/id.go", "github.com/stretchr/testify/require", "is for tests"},
+		{"pkg/queue/id_test.go", "github.com/stretchr/testify/require", ""},
+		{"test/pgtest/pgtest.go", "go.uber.org/goleak", ""},
+		{"pkg/testsignal/signal.go", "testing", ""},
+	} {
+		file := sample(t, c.file, fmt.Sprintf("package x\n\nimport _ %q\n", c.imports))
+		complaints := wallBreaches([]source{file})
+		if c.want == "" {
+			require.Empty(t, complaints, "%s importing %s", c.file, c.imports)
+			continue
+		}
+		require.Len(t, complaints, 1, "%s importing %s", c.file, c.imports)
+		require.Contains(t, complaints[0], c.want)
+	}
+}

@@ -1,0 +1,211 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// client speaks to one server on behalf of one test.
+type client struct {
+	t *testing.T
+	*server
+}
+
+func (s *server) client(t *testing.T) client { return client{t, s} }
+
+// answer is a reply with its decoded body: what the verb returns, or the text of
+// an error.
+type answer[T any] struct {
+	t *testing.T
+	reply
+	body    T
+	failure string
+}
+
+func ask[T any](c client, what call) answer[T] {
+	c.t.Helper()
+	got, err := c.send(c.t.Context(), what)
+	require.NoError(c.t, err, "%s %s", what.method, what.target)
+	return read[T](c.t, got)
+}
+
+func read[T any](t *testing.T, got reply) answer[T] {
+	t.Helper()
+	a := answer[T]{t: t, reply: got}
+	body, failure, err := decode[T](got)
+	require.NoError(t, err)
+	a.body, a.failure = body, failure
+	return a
+}
+
+// decode reads the body of a reply; it may run on any goroutine.
+func decode[T any](got reply) (body T, failure string, err error) {
+	if len(got.raw) == 0 {
+		return body, "", nil
+	}
+	var refused struct {
+		Error *string `json:"error"`
+	}
+	if got.status >= http.StatusBadRequest && json.Unmarshal(got.raw, &refused) == nil && refused.Error != nil {
+		failure = *refused.Error
+		if !strings.Contains(string(got.raw), "leaseId") {
+			return body, failure, nil
+		}
+	}
+	if err := json.Unmarshal(got.raw, &body); err != nil {
+		return body, failure, fmt.Errorf("status %d with %.200q: %w", got.status, got.raw, err)
+	}
+	return body, failure, nil
+}
+
+// ok requires a status and returns the body.
+func (a answer[T]) ok(status int) T {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%.500s", a.raw)
+	return a.body
+}
+
+// refused requires a 400 with exactly this text.
+func (a answer[T]) refused(text string) {
+	a.t.Helper()
+	require.Equal(a.t, http.StatusBadRequest, a.status, "%.500s", a.raw)
+	require.Equal(a.t, text, a.failure)
+}
+
+func (c client) push(items ...item) answer[[]pushed] {
+	c.t.Helper()
+	return ask[[]pushed](c, pushCall(items...))
+}
+
+// pushIDs stores messages with the given transaction ids in one partition.
+func (c client) pushIDs(queue, partition string, ids ...string) []pushed {
+	c.t.Helper()
+	items := make([]item, len(ids))
+	for i, id := range ids {
+		items[i] = item{Queue: queue, Partition: partition, TransactionID: id}
+	}
+	return c.push(items...).ok(http.StatusCreated)
+}
+
+func (c client) pop(queue, query string) answer[delivery] {
+	c.t.Helper()
+	return ask[delivery](c, popCall(queue, query))
+}
+
+// popIDs pops and returns the transaction ids; none for 204.
+func (c client) popIDs(queue, query string) []string {
+	c.t.Helper()
+	got := c.pop(queue, query)
+	require.Contains(c.t, []int{http.StatusOK, http.StatusNoContent}, got.status, "%.500s", got.raw)
+	return got.body.ids()
+}
+
+func (c client) popPartition(queue, partition, query string) answer[delivery] {
+	c.t.Helper()
+	return ask[delivery](c, popPartitionCall(queue, partition, query))
+}
+
+func (c client) ack(one ackItem) answer[[]acked] {
+	c.t.Helper()
+	return ask[[]acked](c, ackCall(one))
+}
+
+func (c client) ackBatch(group string, items ...ackItem) answer[[]acked] {
+	c.t.Helper()
+	return ask[[]acked](c, ackBatchCall(group, items...))
+}
+
+func (c client) extend(lease, body string) answer[extension] {
+	c.t.Helper()
+	return ask[extension](c, extendCall(lease, body))
+}
+
+func (c client) configure(queue string, options map[string]any) answer[configured] {
+	c.t.Helper()
+	return ask[configured](c, configureCall(queue, options))
+}
+
+func (c client) deleteQueue(queue string) answer[deleted] {
+	c.t.Helper()
+	return ask[deleted](c, deleteCall(queue))
+}
+
+// begun is a call that runs in the background.
+type begun struct {
+	t      *testing.T
+	done   chan struct{}
+	reply  reply
+	err    error
+	cancel context.CancelFunc
+}
+
+// begin sends a call in the background. What the test does not wait for is
+// broken off at its end.
+func (c client) begin(what call) *begun {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	b := &begun{t: c.t, done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(b.done)
+		b.reply, b.err = c.send(ctx, what)
+	}()
+	c.t.Cleanup(func() {
+		cancel()
+		<-b.done
+	})
+	return b
+}
+
+// delivery waits for the answer to a pop.
+func (b *begun) delivery() answer[delivery] {
+	b.t.Helper()
+	<-b.done
+	require.NoError(b.t, b.err)
+	return read[delivery](b.t, b.reply)
+}
+
+// leave breaks the call off as a client that goes away.
+func (b *begun) leave() {
+	b.cancel()
+	<-b.done
+}
+
+// untilWaiting blocks until the server says that n requests wait.
+func (c client) untilWaiting(n int) {
+	c.t.Helper()
+	until(c.t, fmt.Sprintf("%d requests wait", n), func() bool {
+		health := ask[struct{ Waiting int }](c, call{method: http.MethodGet, target: "/health"})
+		return health.body.Waiting == n
+	})
+}
+
+// storedQueue says whether a queue of that name exists. It looks at the tables:
+// asking a verb would make or remove one.
+func (c client) storedQueue(name string) (exists bool) {
+	c.t.Helper()
+	c.scan(c.t, `SELECT EXISTS (SELECT 1 FROM belfry.queue WHERE name = $1 AND deleted_at IS NULL)`, []any{name}, &exists)
+	return exists
+}
+
+// putToSleep makes a queue with one unread partition look as a crash between a
+// commit and its wake leaves it: a message is there, and the group's cursor says
+// that there is none.
+func (c client) putToSleep(queue, group string) {
+	c.t.Helper()
+	known := c.pop(queue, "consumerGroup="+group).ok(http.StatusOK)
+	require.True(c.t, c.ackBatch(group, known.ack("retry")...).ok(http.StatusOK)[0].Success)
+	var asleep int
+	c.scan(c.t, `WITH asleep AS (
+	    UPDATE belfry.cursor c SET ready_at = NULL
+	      FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+	     WHERE c.group_id = g.id AND q.name = $1 AND g.name = $2
+	    RETURNING 1)
+	SELECT count(*) FROM asleep`, []any{queue, group}, &asleep)
+	require.Equal(c.t, 1, asleep)
+	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).status)
+}

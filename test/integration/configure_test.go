@@ -1,0 +1,161 @@
+package integration_test
+
+import (
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+// defaultOptions are the fifteen options of a queue that was told nothing, as
+// JSON has them.
+func defaultOptions() map[string]any {
+	return map[string]any{
+		"leaseTime": 300.0, "retryLimit": 3.0, "delayedProcessing": 0.0, "windowBuffer": 0.0, "encryptionEnabled": false,
+		"retentionEnabled": false, "retentionSeconds": 0.0, "completedRetentionSeconds": 0.0, "maxWaitTimeSeconds": 0.0,
+		"maxSize": 0.0, "priority": 0.0, "retryDelay": 1000.0, "ttl": 3600.0, "deadLetterQueue": false, "dlqAfterMaxRetries": false,
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, run := range map[string]func(t *testing.T, c client, queue string){
+		"echo":             configureEcho,
+		"full replacement": configureReplaces,
+		"tags":             configureTags,
+		"odd values":       configureOddValues,
+		"the empty name":   configureEmptyName,
+		"lease time":       configureLeaseTime,
+		"refused":          configureRefused,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, s.client(t), t.Name())
+		})
+	}
+}
+
+func configureEcho(t *testing.T, c client, queue string) {
+	plain := c.configure(queue, nil)
+	got := plain.ok(http.StatusOK)
+	require.Equal(t, []string{"configured", "namespace", "options", "partitionId", "queue", "queueId", "task"}, keys(t, plain.raw))
+	requireUUID(t, got.QueueID, got.PartitionID)
+	require.Equal(t, configured{
+		Configured: true, QueueID: got.QueueID, PartitionID: got.PartitionID, Queue: queue, Options: defaultOptions(),
+	}, got)
+
+	sent := map[string]any{
+		"leaseTime": 11.0, "retryLimit": 0.0, "delayedProcessing": 12.0, "windowBuffer": 13.0, "encryptionEnabled": true,
+		"retentionEnabled": true, "retentionSeconds": 14.0, "completedRetentionSeconds": 15.0, "maxWaitTimeSeconds": 16.0,
+		"maxSize": 17.0, "priority": -18.0, "retryDelay": 19.0, "ttl": 2147483647.0, "deadLetterQueue": true, "dlqAfterMaxRetries": true,
+	}
+	again := c.configure(queue, sent).ok(http.StatusOK)
+	require.Equal(t, sent, again.Options)
+	require.Equal(t, got.QueueID, again.QueueID)
+	require.Equal(t, got.PartitionID, again.PartitionID)
+	require.Equal(t, got.PartitionID, c.pushIDs(queue, "", "1")[0].PartitionID, "the partition is Default")
+}
+
+func configureReplaces(t *testing.T, c client, queue string) {
+	c.configure(queue, map[string]any{"leaseTime": 1, "retryLimit": 7, "deadLetterQueue": true, "delayedProcessing": 3600}).ok(http.StatusOK)
+	want := defaultOptions()
+	want["ttl"] = 5.0
+	require.Equal(t, want, c.configure(queue, map[string]any{"ttl": 5}).ok(http.StatusOK).Options)
+	for _, body := range []string{
+		`{"queue":"` + queue + `"}`, `{"queue":"` + queue + `","options":null}`, `{"queue":"` + queue + `","options":{}}`,
+	} {
+		got := ask[configured](c, call{http.MethodPost, configurePath, body})
+		require.Equal(t, defaultOptions(), got.ok(http.StatusOK).Options, body)
+	}
+	c.pushIDs(queue, "", "1")
+	require.Equal(t, []string{"1"}, c.popIDs(queue, ""), "what is echoed is what holds")
+}
+
+func configureTags(t *testing.T, c client, queue string) {
+	tag := func(tags string) configured {
+		return ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"` + queue + `"` + tags + `}`}).ok(http.StatusOK)
+	}
+	c.pushIDs(queue, "", "1")
+	tagged := tag(`,"namespace":"my space","task":"é"`)
+	require.Equal(t, "my space", tagged.Namespace)
+	require.Equal(t, "é", tagged.Task)
+	require.Equal(t, []string{"1"}, ask[delivery](c, popTaggedCall("namespace=my+space&task=%C3%A9&consumerGroup=a")).ok(http.StatusOK).ids())
+	for _, tags := range []string{``, `,"namespace":null,"task":null`, `,"namespace":7,"task":{}`} {
+		require.Equal(t, "my space", tag(`,"namespace":"my space","task":"é"`).Namespace)
+		bare := tag(tags)
+		require.Empty(t, bare.Namespace+bare.Task, "tags not sent are reset")
+		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).status)
+	}
+}
+
+func configureOddValues(t *testing.T, c client, queue string) {
+	got := ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"` + queue +
+		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`})
+	want := defaultOptions()
+	maps.Copy(want, map[string]any{"leaseTime": 60.0, "ttl": 300.0, "priority": 2.0})
+	require.Equal(t, want, got.ok(http.StatusOK).Options, "unknown options are dropped, null is the default")
+}
+
+// The empty name fits in no path; its messages are popped by tags.
+func configureEmptyName(t *testing.T, c client, _ string) {
+	got := ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"","namespace":"empty name"}`}).ok(http.StatusOK)
+	require.Empty(t, got.Queue)
+	require.Equal(t, "empty name", got.Namespace)
+	pushed := c.pushIDs("", "", "1")[0]
+	require.Equal(t, "queued", pushed.Status)
+	require.Equal(t, got.PartitionID, pushed.PartitionID)
+	d := ask[delivery](c, popTaggedCall("namespace=empty+name")).ok(http.StatusOK)
+	require.Equal(t, []string{"1"}, d.ids())
+	require.Empty(t, d.Queue)
+	require.True(t, c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)[0].released())
+}
+
+func configureLeaseTime(t *testing.T, c client, queue string) {
+	c.configure(queue, map[string]any{"leaseTime": 0}).ok(http.StatusOK)
+	c.pushIDs(queue, "", "1")
+	lease := c.pop(queue, "").ok(http.StatusOK).LeaseID
+	requireEnd(t, c.extend(lease, `{"seconds":1}`).ok(http.StatusOK), 60*time.Second)
+}
+
+func configureRefused(t *testing.T, c client, queue string) {
+	want := defaultOptions()
+	want["ttl"] = 5.0
+	c.configure(queue, map[string]any{"ttl": 5}).ok(http.StatusOK)
+	for option := range defaultOptions() {
+		for _, value := range []any{"5", []int{1}, map[string]int{}, 1.5} {
+			got := c.configure(queue, map[string]any{"leaseTime": 9, option: value})
+			require.Equal(t, http.StatusBadRequest, got.status, option)
+			require.Regexp(t, `^options\.`+option+` must be `, got.failure)
+		}
+	}
+	var ttl, lease int64
+	c.scan(t, `SELECT ttl, lease_time FROM belfry.queue WHERE name = $1`, []any{queue}, &ttl, &lease)
+	require.Equal(t, []int64{5, 300}, []int64{ttl, lease}, "nothing was changed")
+	c.configure(queue+" new", map[string]any{"ttl": "x"}).refused(`options.ttl must be a whole number, not "x"`)
+	require.False(t, c.storedQueue(queue+" new"))
+}
+
+func TestOperatorDefaults(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(cfg *config.Config) {
+		cfg.Defaults.LeaseTime = 1000 * time.Second
+		cfg.Defaults.RetryLimit = 0
+		cfg.Defaults.PopBatchSize = 2
+		cfg.Defaults.PopTimeout = 500 * time.Millisecond
+	}).client(t)
+	got := c.configure("q", nil).ok(http.StatusOK)
+	require.InDelta(t, 1000.0, got.Options["leaseTime"], 0)
+	require.InDelta(t, 0.0, got.Options["retryLimit"], 0)
+
+	c.pushIDs("born by push", "", "1", "2", "3")
+	d := c.pop("born by push", "").ok(http.StatusOK)
+	require.Len(t, d.Messages, 2)
+	requireEnd(t, c.extend(d.LeaseID, `{"seconds":1}`).ok(http.StatusOK), 1000*time.Second)
+	require.True(t, c.ack(d.ack("failed", 0)[0]).ok(http.StatusOK)[0].DLQ)
+	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").status, "the default timeout is short")
+}

@@ -1,0 +1,124 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, run := range map[string]func(t *testing.T, c client, queue string){
+		"answers":                  deleteAnswers,
+		"nothing is inherited":     deleteInheritsNothing,
+		"a pop right after a push": deleteThenPopAtOnce,
+		"leases and acks":          deleteEndsLeases,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, s.client(t), t.Name())
+		})
+	}
+}
+
+func deleteAnswers(t *testing.T, c client, queue string) {
+	missing := c.deleteQueue(queue)
+	require.Equal(t, []string{"deleted", "existed", "queue"}, keys(t, missing.raw))
+	require.Equal(t, deleted{Deleted: true, Queue: queue}, missing.ok(http.StatusOK))
+	c.configure(queue, nil).ok(http.StatusOK)
+	require.Equal(t, deleted{Deleted: true, Queue: queue, Existed: true}, c.deleteQueue(queue).ok(http.StatusOK))
+	require.Equal(t, deleted{Deleted: true, Queue: queue}, c.deleteQueue(queue).ok(http.StatusOK))
+}
+
+func deleteInheritsNothing(t *testing.T, c client, queue string) {
+	body := `{"queue":"` + queue + `","namespace":"inherited","options":{"delayedProcessing":3600,"retryLimit":0}}`
+	before := ask[configured](c, call{http.MethodPost, configurePath, body}).ok(http.StatusOK)
+	c.configure(queue, nil).ok(http.StatusOK)
+	c.pushIDs(queue, "", "1", "2", "3")
+	c.pushIDs(queue, "other", "4")
+	require.Equal(t, []string{"1", "2"}, c.popPartition(queue, "Default", "batch=2&autoAck=true&consumerGroup=g").ok(http.StatusOK).ids())
+	require.Empty(t, c.popIDs(queue, "consumerGroup=late&subscriptionMode=new"))
+	ask[configured](c, call{http.MethodPost, configurePath, body}).ok(http.StatusOK)
+	require.True(t, c.deleteQueue(queue).ok(http.StatusOK).Existed)
+	require.Empty(t, c.popIDs(queue, "batch=9"))
+	require.Empty(t, c.popIDs(queue, "batch=9&consumerGroup=g"))
+	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited")).status)
+
+	again := c.pushIDs(queue, "", "1", "5")
+	require.Equal(t, "queued", again[0].Status, "the transaction ids are free again")
+	require.NotEqual(t, before.PartitionID, again[0].PartitionID)
+	for _, query := range []string{"", "&consumerGroup=g", "&consumerGroup=late"} {
+		// A waiting pop, so that this test is about what is inherited and not about when.
+		require.Equal(t, []string{"1", "5"}, c.popIDs(queue, "batch=9&partitions=9&wait=true&timeout=20000"+query), "group %q", query)
+	}
+	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited&consumerGroup=x")).status)
+	var limit int64
+	c.scan(t, `SELECT retry_limit FROM belfry.queue WHERE name = $1 AND deleted_at IS NULL`, []any{queue}, &limit)
+	require.EqualValues(t, 3, limit, "the options are the defaults")
+	require.Equal(t, defaultOptions(), c.configure(queue, nil).ok(http.StatusOK).Options)
+}
+
+// Empty means empty: a group that was known before the deletion sees a message
+// of the new queue at once, while the rows of the old one are still being
+// purged.
+func deleteThenPopAtOnce(t *testing.T, c client, queue string) {
+	for i := range 20 {
+		id := fmt.Sprint(i)
+		c.pushIDs(queue, "p", id)
+		require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup=g"), "round %d", i)
+		require.Equal(t, []string{id}, c.popPartition(queue, "p", "consumerGroup=h").ok(http.StatusOK).ids(), "round %d", i)
+		require.True(t, c.deleteQueue(queue).ok(http.StatusOK).Existed)
+	}
+}
+
+func deleteEndsLeases(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2")
+	d := c.pop(queue, "batch=2").ok(http.StatusOK)
+	c.deleteQueue(queue).ok(http.StatusOK)
+	for _, one := range c.ackBatch("", d.ack("completed")...).ok(http.StatusOK) {
+		require.False(t, one.Success)
+		require.NotEmpty(t, one.reason())
+	}
+	require.Equal(t, http.StatusNotFound, c.extend(d.LeaseID, `{}`).status)
+
+	c.pushIDs(queue, "p", "1")
+	for _, one := range c.ackBatch("", d.ack("completed", 0)...).ok(http.StatusOK) {
+		require.False(t, one.Success, "the old partition is not the new one")
+	}
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "wait=true&timeout=20000"))
+}
+
+// Another instance learns of a deletion only from the database, when it uses
+// what it remembers.
+func TestDeleteOnAnotherInstance(t *testing.T) {
+	t.Parallel()
+	first := start(t)
+	a, b := first.client(t), startOn(t, first.dsn).client(t)
+	before := b.pushIDs("q", "p", "1", "2")
+	require.Equal(t, []string{"1"}, b.popIDs("q", "autoAck=true&consumerGroup=g"))
+	require.True(t, a.deleteQueue("q").ok(http.StatusOK).Existed)
+	require.Empty(t, b.popIDs("q", "consumerGroup=g"), "nothing can be popped from what was deleted")
+
+	again := b.push(item{Queue: "q", Partition: "p", TransactionID: "1"}, item{Queue: "q", Partition: "o", TransactionID: "3"},
+		item{Queue: "else", TransactionID: "4"}).ok(http.StatusCreated)
+	for _, one := range again {
+		require.Equal(t, "queued", one.Status)
+	}
+	require.NotEqual(t, before[0].PartitionID, again[0].PartitionID)
+	require.True(t, a.storedQueue("q"))
+	require.ElementsMatch(t, []string{"1", "3"}, a.popIDs("q", "batch=9&partitions=9&consumerGroup=a"))
+	d := b.pop("q", "batch=9&partitions=9&consumerGroup=g&wait=true&timeout=20000").ok(http.StatusOK)
+	require.ElementsMatch(t, []string{"1", "3"}, d.ids())
+	for _, one := range a.ackBatch("g", d.ack("completed")...).ok(http.StatusOK) {
+		require.True(t, one.Success, "an ack may go to another instance: %s", one.reason())
+	}
+
+	old := b.ack(ackItem{TransactionID: "2", PartitionID: before[0].PartitionID, ConsumerGroup: "g"}).ok(http.StatusOK)[0]
+	require.False(t, old.Success)
+	b.configure("q", map[string]any{"delayedProcessing": 3600}).ok(http.StatusOK)
+	a.pushIDs("q", "p", "5")
+	require.Empty(t, a.popIDs("q", "consumerGroup=g"), "an option set on one instance holds on all")
+}

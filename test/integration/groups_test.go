@@ -1,0 +1,160 @@
+package integration_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, run := range map[string]func(t *testing.T, c client, queue string){
+		"independent":                  groupsIndependent,
+		"new on an empty queue":        groupsNewOnEmpty,
+		"new skips what is there":      groupsNew,
+		"from a timestamp":             groupsFrom,
+		"unreadable timestamp":         groupsFromUnreadable,
+		"other modes are all":          groupsOtherModes,
+		"the stored subscription wins": groupsStoredWins,
+		"one partition binds no other": groupsOnePartition,
+		"later partitions":             groupsLaterPartitions,
+		"queue mode has no mode":       groupsQueueMode,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, s.client(t), t.Name())
+		})
+	}
+}
+
+func groupsIndependent(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2", "3")
+	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "consumerGroup=a&autoAck=true&batch=2"))
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=b&autoAck=true"))
+	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=a&autoAck=true&batch=9"))
+	require.Equal(t, []string{"2", "3"}, c.popIDs(queue, "consumerGroup=b&autoAck=true&batch=9"))
+	require.Equal(t, []string{"1", "2", "3"}, c.popIDs(queue, "autoAck=true&batch=9"))
+	c.pushIDs(queue, "p", "4")
+	for _, group := range []string{"a", "b", "__QUEUE_MODE__"} {
+		require.Equal(t, []string{"4"}, c.popIDs(queue, "autoAck=true&consumerGroup="+group), group)
+	}
+	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group is none")
+}
+
+func groupsNewOnEmpty(t *testing.T, c client, queue string) {
+	c.configure(queue, nil).ok(http.StatusOK)
+	for _, query := range []string{"consumerGroup=a&subscriptionMode=new", "consumerGroup=b&subscriptionFrom=now"} {
+		require.Empty(t, c.popIDs(queue, query))
+	}
+	c.pushIDs(queue, "", "1")
+	c.pushIDs(queue, "later", "2")
+	for _, query := range []string{"consumerGroup=a&subscriptionMode=new", "consumerGroup=b&subscriptionFrom=now"} {
+		require.ElementsMatch(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&partitions=9&"+query), query)
+	}
+}
+
+func groupsNew(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=a&subscriptionMode=new"))
+	require.Empty(t, c.popIDs(queue, "consumerGroup=b&subscriptionFrom=now"))
+	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=c&subscriptionMode=new").raw)
+	c.pushIDs(queue, "p", "3")
+	for _, group := range []string{"a", "b", "c"} {
+		require.Equal(t, []string{"3"}, c.popIDs(queue, "batch=9&consumerGroup="+group), group)
+	}
+}
+
+func groupsFrom(t *testing.T, c client, queue string) {
+	for _, id := range []string{"1", "2", "3", "4"} {
+		c.pushIDs(queue, "p", id)
+	}
+	stored := c.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages
+	second, err := time.Parse(time.RFC3339Nano, stored[1].CreatedAt)
+	require.NoError(t, err)
+	berlin := time.FixedZone("", 2*60*60)
+	for group, from := range map[string]string{
+		"as delivered": stored[1].CreatedAt,
+		"offset":       second.In(berlin).Format(time.RFC3339Nano),
+		"space":        second.Format("2006-01-02 15:04:05.999999Z07:00"),
+		"no zone":      second.Format("2006-01-02T15:04:05.999999"),
+		"an instant":   second.Add(time.Microsecond).Format(time.RFC3339Nano),
+	} {
+		query := "batch=9&consumerGroup=" + url.QueryEscape(group) + "&subscriptionMode=new&subscriptionFrom=" + url.QueryEscape(from)
+		require.Equal(t, []string{"3", "4"}, c.popIDs(queue, query), "%s: strictly after %s", group, from)
+	}
+	require.Equal(t, []string{"1", "2", "3", "4"}, c.popIDs(queue, "batch=9&consumerGroup=past&subscriptionFrom=1999-12-31"))
+	require.Empty(t, c.popIDs(queue, "batch=9&consumerGroup=future&subscriptionFrom=2999-12-31T00:00:00Z"))
+}
+
+func groupsFromUnreadable(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1")
+	for _, from := range []string{"yesterday-ish", "2026-13-45", "NOW"} {
+		query := "subscriptionMode=new&consumerGroup=" + from + "&subscriptionFrom=" + from
+		require.Equal(t, []string{"1"}, c.popIDs(queue, query), "%s is silently like all", from)
+	}
+}
+
+func groupsOtherModes(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1")
+	for _, mode := range []string{"all", "from_beginning", "new-only", "NEW", "x"} {
+		require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup="+mode+"&subscriptionMode="+mode), mode)
+	}
+}
+
+func groupsStoredWins(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
+	for _, query := range []string{"", "&subscriptionMode=all", "&subscriptionFrom=1999-12-31"} {
+		require.Empty(t, c.popIDs(queue, "consumerGroup=g"+query), query)
+		require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g"+query).raw, query)
+	}
+	c.pushIDs(queue, "p", "2")
+	c.pushIDs(queue, "later", "3")
+	require.ElementsMatch(t, []string{"2", "3"}, c.popIDs(queue, "batch=9&partitions=9&consumerGroup=g&subscriptionFrom=now"))
+
+	require.Equal(t, []string{"1"}, c.popPartition(queue, "p", "consumerGroup=h").ok(http.StatusOK).ids())
+	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=h&partitions=9"), "not new any more either")
+}
+
+func groupsOnePartition(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "p1")
+	c.pushIDs(queue, "o", "o1")
+	c.pushIDs(queue, "n", "n1")
+	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g&subscriptionMode=new").raw)
+	require.Equal(t, []string{"o1"}, c.popPartition(queue, "o", "consumerGroup=g").ok(http.StatusOK).ids())
+	require.Equal(t, []string{"n1"}, c.popIDs(queue, "consumerGroup=g&batch=9&partitions=9"), "o is leased, p starts after p1")
+	c.pushIDs(queue, "p", "p2")
+	require.Equal(t, []string{"p2"}, c.popIDs(queue, "consumerGroup=g&batch=9&partitions=9"))
+}
+
+func groupsLaterPartitions(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1")
+	start := c.pop(queue, "consumerGroup=look").ok(http.StatusOK).Messages[0].CreatedAt
+	for group, query := range map[string]string{"all": "", "new": "&subscriptionMode=new", "from": "&subscriptionFrom=" + start} {
+		c.popIDs(queue, "autoAck=true&consumerGroup="+group+query)
+	}
+	c.pushIDs(queue, "later", "2", "3")
+	for _, group := range []string{"all", "new", "from"} {
+		require.Equal(t, []string{"2", "3"}, c.popIDs(queue, "batch=9&partitions=9&consumerGroup="+group), group)
+	}
+}
+
+func groupsQueueMode(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1")
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "subscriptionMode=new"), "it always starts at the beginning")
+}
+
+func TestDefaultSubscriptionMode(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(cfg *config.Config) { cfg.Defaults.SubscriptionMode = "new" }).client(t)
+	c.pushIDs("q", "p", "1")
+	require.Empty(t, c.popIDs("q", "consumerGroup=g"))
+	require.Equal(t, []string{"1"}, c.popIDs("q", "consumerGroup=h&subscriptionMode=all"))
+	require.Equal(t, []string{"1"}, c.popIDs("q", ""))
+}

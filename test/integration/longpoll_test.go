@@ -1,0 +1,168 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+func TestWaitingPopGetsALaterMessage(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	c.configure("known", nil).ok(http.StatusOK)
+	for i, what := range []call{
+		popCall("known", "wait=true&timeout=60000"),
+		popCall("born.later", "wait=true&timeout=60000"),
+		popPartitionCall("known", "born later", "wait=true&timeout=60000&consumerGroup=g"),
+		popTaggedCall("namespace=ns&wait=true&timeout=60000"),
+	} {
+		waiting := c.begin(what)
+		c.untilWaiting(1)
+		id := fmt.Sprint(i)
+		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "born.later", TransactionID: id},
+			item{Queue: "known", Partition: "born later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
+		got := waiting.delivery()
+		require.Equal(t, http.StatusOK, got.status, what.target)
+		require.Less(t, got.took, patience, what.target)
+		c.untilWaiting(0)
+		for _, queue := range []string{"known", "born.later", "ns.task"} {
+			c.deleteQueue(queue).ok(http.StatusOK)
+		}
+		c.configure("known", nil).ok(http.StatusOK)
+	}
+}
+
+func TestWaitingPopGetsWhatIsGivenBack(t *testing.T) {
+	t.Parallel()
+	g := given(t, start(t), 1, 1, nil)
+	waiting := g.begin(popCall(g.queue, "wait=true&timeout=60000"))
+	g.untilWaiting(1)
+	g.say(g.first, "failed")
+	require.Equal(t, []string{"m1"}, waiting.delivery().ok(http.StatusOK).ids())
+}
+
+// The answer to a waiting pop comes a little before its time is up: a client
+// whose own limit is the same would be gone.
+func TestWaitingPopAnswersInTime(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	c.configure("q", nil).ok(http.StatusOK)
+	const timeout = 5 * time.Second
+	got := c.pop("q", fmt.Sprintf("wait=true&timeout=%d", timeout.Milliseconds()))
+	require.Equal(t, http.StatusNoContent, got.status)
+	require.Empty(t, got.raw)
+	require.Less(t, got.took, timeout)
+	require.Greater(t, got.took, timeout-timeout/10)
+}
+
+func TestClientThatLeavesWhileWaiting(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	c.configure("q", nil).ok(http.StatusOK)
+	const rounds = 5
+	for i := range rounds {
+		waiting := c.begin(popCall("q", "wait=true&timeout=60000"))
+		c.untilWaiting(1)
+		waiting.leave()
+		require.ErrorIs(t, waiting.err, context.Canceled)
+		c.untilWaiting(0)
+		c.pushIDs("q", "", fmt.Sprint(i))
+		got := c.pop("q", "").ok(http.StatusOK)
+		require.Equal(t, []string{fmt.Sprint(i)}, got.ids(), "at once, without waiting")
+		require.Equal(t, 1, got.Messages[0].Attempt)
+		c.ackBatch("", got.ack("completed")...).ok(http.StatusOK)
+	}
+}
+
+// The client leaves at the worst moment: the pop stands in the database and
+// will take the lease. The answer is larger than what is buffered for a new
+// connection, so the server cannot believe that it was received.
+func TestClientThatLeavesWhileItsPopClaims(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.client(t)
+	c.configure("q", nil).ok(http.StatusOK)
+	require.Empty(t, c.popIDs("q", ""), "the group is known")
+	c.push(item{Queue: "q", TransactionID: "m", Payload: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}).ok(http.StatusCreated)
+
+	// Whoever holds the cursor keeps pops waiting: they must not say "empty".
+	rival, err := pgx.Connect(t.Context(), s.dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rival.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = rival.Exec(t.Context(), `BEGIN; SELECT 1 FROM belfry.cursor FOR UPDATE`)
+	require.NoError(t, err)
+
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popCall("q", "").target)
+	require.NoError(t, err)
+	until(t, "the pop waits for the rival", func() bool {
+		var blocked bool
+		s.scan(t, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`, nil, &blocked)
+		return blocked
+	})
+	require.NoError(t, conn.Close())
+	_, err = rival.Exec(t.Context(), `ROLLBACK`)
+	require.NoError(t, err)
+
+	got := c.pop("q", "wait=true&timeout=20000").ok(http.StatusOK)
+	require.Equal(t, []string{"m"}, got.ids(), "the lease did not stay with the client that left")
+	require.Equal(t, 1, got.Messages[0].Attempt, "and that was no attempt")
+}
+
+func TestTooManyWaitingRequests(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(cfg *config.Config) { cfg.Dispatch.MaxIntentions = 2 }).client(t)
+	c.pushIDs("ready", "", "1")
+	c.configure("q", nil).ok(http.StatusOK)
+	first := c.begin(popCall("q", "wait=true&timeout=60000"))
+	c.begin(popCall("other", "wait=true&timeout=60000"))
+	c.untilWaiting(2)
+
+	over := c.pop("q", "wait=true&timeout=60000")
+	require.Equal(t, http.StatusServiceUnavailable, over.status)
+	require.Equal(t, "1", over.header.Get("Retry-After"))
+	require.Equal(t, "too many requests are waiting (dispatch.max_intentions); send the request again", over.failure)
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").status, "what does not wait is served")
+	require.Equal(t, []string{"1"}, c.popIDs("ready", "wait=true&timeout=60000"), "and so is what need not wait")
+
+	c.pushIDs("q", "", "2")
+	require.Equal(t, []string{"2"}, first.delivery().ok(http.StatusOK).ids(), "those that wait are not disturbed")
+	c.untilWaiting(1)
+	again := c.begin(popCall("q", "wait=true&timeout=60000"))
+	c.untilWaiting(2)
+	again.leave()
+	c.untilWaiting(1)
+}
+
+func TestStopAnswersWaitingPops(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.client(t)
+	c.configure("q", nil).ok(http.StatusOK)
+	var waiting []*begun
+	for range 5 {
+		waiting = append(waiting, c.begin(popCall("q", "wait=true&timeout=300000")))
+	}
+	c.untilWaiting(len(waiting))
+	started := time.Now()
+	require.NoError(t, s.stop(t))
+	require.Less(t, time.Since(started), 5*time.Second, "nobody waits for a timeout")
+	for _, one := range waiting {
+		got := one.delivery()
+		require.Equal(t, http.StatusNoContent, got.status)
+		require.Empty(t, got.raw)
+	}
+	_, err := s.send(t.Context(), popCall("q", ""))
+	require.Error(t, err, "the server is gone")
+}

@@ -1,0 +1,120 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+const (
+	outageTimeout = time.Second
+	// outageAnswer bounds an answer while the database is away: the request
+	// timeout and what a busy machine takes.
+	outageAnswer = outageTimeout + 3*time.Second
+)
+
+// TestDatabaseAway kills Postgres under load. Callers are told to come back, and
+// once it is there again everything goes on without a restart and nothing that
+// was answered with 201 is missing.
+func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.OwnCluster(t)
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "away"))
+	s := startOn(t, cluster.URL("away"), func(cfg *config.Config) { cfg.Database.RequestTimeout = outageTimeout })
+	c := s.client(t)
+	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).status == http.StatusCreated })
+	until(t, "the group is known", func() bool { return c.pop("q", "consumerGroup=g").status == http.StatusNoContent })
+	held := c.pop("held", "").ok(http.StatusOK)
+	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).status == http.StatusCreated })
+	c.putToSleep("asleep", "g")
+	waiting := c.begin(popCall("held", "wait=true&timeout=60000"))
+	c.untilWaiting(1)
+
+	acknowledged, enough := make(chan string, 1<<16), make(chan struct{})
+	pushers := pushUntilFailure(t, s, acknowledged, 100, enough)
+	<-enough
+	require.NoError(t, cluster.Kill())
+	require.NoError(t, pushers.Wait())
+	close(acknowledged)
+	missing := map[string]bool{}
+	for id := range acknowledged {
+		missing[id] = true
+	}
+	require.GreaterOrEqual(t, len(missing), 100)
+
+	for range 2 {
+		for _, what := range []call{
+			pushCall(item{Queue: "q", TransactionID: "while away"}), pushCall(item{Queue: "new while away"}),
+			popCall("q", "consumerGroup=g"), popCall("q", "consumerGroup=g&wait=true&timeout=60000"), popTaggedCall("namespace=q"),
+			ackCall(held.ack("completed")[0]), ackBatchCall("", held.ack("completed")...), extendCall(held.LeaseID, "{}"),
+			configureCall("q", nil), deleteCall("held"),
+		} {
+			got := ask[any](c, what)
+			require.Equal(t, http.StatusServiceUnavailable, got.status, "%s %s: %s", what.method, what.target, got.raw)
+			require.Equal(t, "1", got.header.Get("Retry-After"), what.target)
+			require.Equal(t, "the database is not available; send the request again", got.failure)
+			require.Less(t, got.took, outageAnswer, what.target)
+		}
+	}
+	sick := ask[map[string]any](c, call{method: http.MethodGet, target: "/health"})
+	require.Equal(t, http.StatusServiceUnavailable, sick.status)
+	require.Equal(t, "unhealthy", sick.body["status"])
+	require.Equal(t, "disconnected", sick.body["database"])
+	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().status, "who waited is told, too")
+
+	require.NoError(t, cluster.Restart(t.Context()))
+	until(t, "the server is healthy", func() bool {
+		return ask[any](c, call{method: http.MethodGet, target: "/health"}).status == http.StatusOK
+	})
+	until(t, "pushes work", func() bool { return c.push(item{Queue: "after", TransactionID: "1"}).status == http.StatusCreated })
+	until(t, "acks work", func() bool {
+		got := c.ackBatch("", held.ack("completed")...)
+		return got.status == http.StatusOK && got.body[0].Success
+	})
+	until(t, "what was asleep is awake", func() bool { return c.pop("asleep", "consumerGroup=g").status == http.StatusOK })
+	until(t, "everything acknowledged was delivered", func() bool {
+		got := c.pop("q", "consumerGroup=g&batch=10000&partitions=100&autoAck=true&wait=true&timeout=1000")
+		for _, id := range got.body.ids() {
+			delete(missing, id)
+		}
+		return len(missing) == 0
+	})
+}
+
+// pushUntilFailure pushes from several goroutines until each has seen a failure,
+// writes the ids that were answered with 201, and closes enough after least of
+// them.
+func pushUntilFailure(t *testing.T, s *server, acknowledged chan<- string, least int64, enough chan<- struct{}) *errgroup.Group {
+	t.Helper()
+	pushers := &errgroup.Group{}
+	var stored atomic.Int64
+	for p := range 4 {
+		pushers.Go(func() error {
+			for i := 0; ; i++ {
+				id := fmt.Sprintf("%d.%d", p, i)
+				got, err := s.send(t.Context(), pushCall(item{Queue: "q", Partition: fmt.Sprint(i % 10), TransactionID: id}))
+				switch {
+				case err != nil:
+					return err
+				case got.status == http.StatusServiceUnavailable:
+					return nil
+				case got.status != http.StatusCreated:
+					return fmt.Errorf("pushing %s: status %d: %s", id, got.status, got.raw)
+				}
+				acknowledged <- id
+				if stored.Add(1) == least {
+					close(enough)
+				}
+			}
+		})
+	}
+	return pushers
+}

@@ -1,0 +1,110 @@
+package integration_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pushRaw pushes one message whose payload is given as it stands in the body.
+func pushRaw(c client, queue, payload string) answer[[]pushed] {
+	c.t.Helper()
+	return ask[[]pushed](c, call{http.MethodPost, "/api/v1/push", `{"items":[{"queue":"` + queue + `","payload": ` + payload + ` }]}`})
+}
+
+// payload pops one message and returns the bytes of its data.
+func payload(c client, queue string) string {
+	c.t.Helper()
+	got := c.pop(queue, "autoAck=true").ok(http.StatusOK)
+	require.Len(c.t, got.Messages, 1)
+	return string(got.Messages[0].Data)
+}
+
+func TestPayloads(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	t.Run("too deep", func(t *testing.T) {
+		t.Parallel()
+		payloadTooDeep(t, s.client(t))
+	})
+	t.Run("the last of two counts", func(t *testing.T) {
+		t.Parallel()
+		payloadTwice(t, s.client(t))
+	})
+	for name, sent := range map[string]string{
+		"key order":               `{"z":1,"a":2,"m":{"y":1,"b":2}}`,
+		"duplicate keys":          `{"a":1,"a":2,"a":1}`,
+		"fraction":                `1.0`,
+		"trailing zeros":          `[1.50, -0, -0.0, 1E5, 1e+05]`,
+		"beyond a double":         `1e400`,
+		"beyond 64 bits":          `123456789012345678901234567890`,
+		"many digits":             `0.1000000000000000055511151231257827021181583404541015625`,
+		"unicode":                 `"grüße, 世界, 🎉, ﷽"`,
+		"escapes":                 `"\u00e9\u00E9\/\"\\\b\f\n\r\t/"`,
+		"pair of surrogates":      `"\ud83c\udf89"`,
+		"lone surrogate":          `"\ud83d"`,
+		"lone surrogate in a key": `{"\udc00x":1}`,
+		"escaped NUL":             `"a\u0000b"`,
+		"escaped NUL in a key":    `{"a\u0000b":"\u0000"}`,
+		"whitespace":              "{ \"a\" :\t[ 1 ,\r\n 2 ] ,\n\n  \"b\":{ } }",
+		"null":                    `null`,
+		"true":                    `true`,
+		"false":                   `false`,
+		"zero":                    `0`,
+		"empty string":            `""`,
+		"empty object":            `{}`,
+		"empty array":             `[]`,
+		"nested arrays":           `[[[[]]],[{}],[null,[false]]]`,
+		"html":                    `"<script>&amp;</script>"`,
+		"line separators":         "\"\u2028\u2029\u007f\"",
+		"envelope":                `{"encrypted":"x","iv":"y","authTag":"z"}`,
+		"two megabytes":           `{"text":"` + strings.Repeat("0123456789abcdeF", 1<<17) + `"}`,
+		"a thousand deep":         strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := s.client(t)
+			pushRaw(c, name, sent).ok(http.StatusCreated)
+			got := payload(c, name)
+			if got != sent { // two megabytes of difference help nobody
+				t.Errorf("sent %.200q, got %.200q", sent, got)
+			}
+		})
+	}
+}
+
+func payloadTwice(t *testing.T, c client) {
+	got := ask[[]pushed](c, call{http.MethodPost, "/api/v1/push",
+		`{"items":[{"queue":"no"}],"items":[{"queue":"twice","payload":1,"payload":{"b":1,"a":1}}]}`})
+	require.Len(t, got.ok(http.StatusCreated), 1)
+	require.Equal(t, `{"b":1,"a":1}`, payload(c, "twice"))
+}
+
+// The limit is that of the JSON reader or of the database's stack, whichever is
+// reached first; beyond it the sender is told, and the server goes on.
+func payloadTooDeep(t *testing.T, c client) {
+	deep := func(n int) string {
+		return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)
+	}
+	for _, depth := range []int{2_000, 9_000, 9_996, 10_000, 100_000} {
+		queue := fmt.Sprintf("deep-%d", depth)
+		got := pushRaw(c, queue, deep(depth))
+		switch got.status {
+		case http.StatusCreated:
+			require.Less(t, depth, 10_000)
+			popped, err := c.send(t.Context(), popCall(queue, "autoAck=true"))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, popped.status)
+			require.True(t, bytes.Contains(popped.raw, []byte(`"data":`+deep(depth)+`,`)), "depth %d", depth)
+		default:
+			require.Equal(t, http.StatusBadRequest, got.status, "depth %d: %.300s", depth, got.raw)
+			require.NotEmpty(t, got.failure)
+			require.Greater(t, depth, 2_000)
+			require.Empty(t, c.popIDs(queue, ""))
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package integration_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+func requireCORS(t *testing.T, got reply) {
+	t.Helper()
+	require.Equal(t, "*", got.header.Get("Access-Control-Allow-Origin"))
+	require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", got.header.Get("Access-Control-Allow-Methods"))
+	require.Equal(t, "Content-Type, Authorization", got.header.Get("Access-Control-Allow-Headers"))
+}
+
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	t.Run("CORS", func(t *testing.T) {
+		t.Parallel()
+		corsHeaders(t, s.client(t))
+	})
+	for _, one := range []struct {
+		method, target string
+		status         int
+		text           string
+	}{
+		{http.MethodGet, "/nope", http.StatusNotFound, "no such endpoint: GET /nope"},
+		{http.MethodPost, "/api/v1/nope", http.StatusNotFound, "no such endpoint: POST /api/v1/nope"},
+		{http.MethodGet, "/api/v1/push", http.StatusMethodNotAllowed, "GET is not allowed on /api/v1/push"},
+		{http.MethodPut, "/api/v1/configure", http.StatusMethodNotAllowed, "PUT is not allowed on /api/v1/configure"},
+		{http.MethodPost, "/api/v1/pop/queue/q", http.StatusMethodNotAllowed, "POST is not allowed on /api/v1/pop/queue/q"},
+		{http.MethodDelete, "/health", http.StatusMethodNotAllowed, "DELETE is not allowed on /health"},
+	} {
+		t.Run(one.method+" "+one.target, func(t *testing.T) {
+			t.Parallel()
+			got := ask[any](s.client(t), call{one.method, one.target, `{}`})
+			require.Equal(t, one.status, got.status)
+			require.Equal(t, one.text, got.failure)
+			require.Equal(t, []string{"error"}, keys(t, got.raw))
+			require.Equal(t, "application/json", got.header.Get("Content-Type"))
+			requireCORS(t, got.reply)
+		})
+	}
+}
+
+func corsHeaders(t *testing.T, c client) {
+	for _, target := range []string{"/", "/health", pushPath, "/api/v1/pop/queue/a%2Fb", "/api/v1/nope"} {
+		got := ask[any](c, call{method: http.MethodOptions, target: target})
+		require.Equal(t, http.StatusNoContent, got.status, target)
+		require.Empty(t, got.raw, target)
+		require.Equal(t, "86400", got.header.Get("Access-Control-Max-Age"), target)
+		requireCORS(t, got.reply)
+	}
+	c.pushIDs("q", "", "a")
+	for _, what := range []call{
+		{method: http.MethodGet, target: "/health"}, popCall("q", ""), popCall("q", ""), pushCall(item{Queue: "q"}),
+		{http.MethodPost, pushPath, "{"}, extendCall("x", "{}"), deleteCall("q"),
+	} {
+		requireCORS(t, ask[any](c, what).reply)
+	}
+}
+
+func TestBodiesTooLarge(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 10
+	s := start(t, func(cfg *config.Config) { cfg.HTTP.MaxBodyBytes = limit })
+	c := s.client(t)
+	padded := func(size int) string {
+		head, tail := `{"items":[{"queue":"q","payload":"`, `"}]}`
+		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
+	}
+	pushPadded := func(size int) answer[[]pushed] {
+		return ask[[]pushed](c, call{http.MethodPost, pushPath, padded(size)})
+	}
+	const text = "the body is larger than 65536 bytes: send fewer items a call, or raise http.max_body_bytes"
+	pushPadded(limit).ok(http.StatusCreated)
+	over := pushPadded(limit + 1)
+	require.Equal(t, http.StatusRequestEntityTooLarge, over.status, "%s", over.raw)
+	require.Equal(t, text, over.failure)
+	for _, path := range []string{ackPath, batchPath, configurePath, extendPath} {
+		require.Equal(t, http.StatusRequestEntityTooLarge, ask[any](c, call{http.MethodPost, path, padded(limit + 1)}).status, path)
+	}
+
+	// Without a Content-Length the size shows only while reading.
+	chunked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+pushPath,
+		io.MultiReader(strings.NewReader(padded(limit)), strings.NewReader(" ")))
+	require.NoError(t, err)
+	require.Zero(t, chunked.ContentLength)
+	response, err := s.http.Do(chunked)
+	require.NoError(t, err)
+	raw := &bytes.Buffer{}
+	_, err = raw.ReadFrom(response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+	require.JSONEq(t, `{"error":"`+text+`"}`, raw.String())
+
+	require.Len(t, c.popIDs("q", "batch=10"), 1, "only what was accepted is stored")
+}

@@ -1,0 +1,61 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// TestTenInstancesAtOnce starts ten instances on a database without a schema.
+func TestTenInstancesAtOnce(t *testing.T) {
+	t.Parallel()
+	const instances = 10
+	dsn := pgtest.EmptyDatabase(t)
+	servers := make([]*server, instances)
+	for i := range servers {
+		servers[i] = launch(t, dsn, func(cfg *config.Config) { cfg.Database.PoolSize = 2 })
+	}
+	for _, s := range servers {
+		s.ready(t)
+	}
+	want := []string{}
+	for i, s := range servers {
+		c := s.client(t)
+		require.Equal(t, http.StatusOK, ask[any](c, call{method: http.MethodGet, target: "/health"}).status)
+		id := fmt.Sprint(i)
+		require.Equal(t, "queued", c.pushIDs("q", "", id)[0].Status)
+		want = append(want, id)
+	}
+	for _, s := range servers {
+		c := s.client(t)
+		d := c.pop("q", "batch=100").ok(http.StatusOK)
+		require.Equal(t, want, d.ids(), "each sees what all have pushed, in order")
+		require.True(t, c.ackBatch("", d.ack("retry", 0)...).ok(http.StatusOK)[0].released())
+	}
+	var schemas, versions, queues int
+	var dirty bool
+	servers[0].scan(t, `SELECT (SELECT count(*) FROM pg_namespace WHERE nspname = 'belfry'),
+	       (SELECT count(*) FROM belfry.schema_migrations), (SELECT bool_or(dirty) FROM belfry.schema_migrations),
+	       (SELECT count(*) FROM belfry.queue)`, nil, &schemas, &versions, &dirty, &queues)
+	require.Equal(t, []int{1, 1, 1}, []int{schemas, versions, queues})
+	require.False(t, dirty)
+}
+
+// An instance that died between a commit and the wake after it leaves messages
+// that no pop finds. The next start finds them.
+func TestStartWakesWhatACrashLeftAsleep(t *testing.T) {
+	t.Parallel()
+	first := start(t)
+	c := first.client(t)
+	c.pushIDs("q", "p", "1")
+	c.putToSleep("q", "g")
+	require.NoError(t, first.stop(t))
+
+	second := startOn(t, first.dsn).client(t)
+	require.Equal(t, []string{"1"}, second.popIDs("q", "consumerGroup=g&wait=true&timeout=20000"))
+}

@@ -1,0 +1,86 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+const (
+	dirPrefix   = "belfry-pgtest-"
+	clusterName = "cluster"
+)
+
+// settings make tests fast. What survives a killed Postgres is the same as in
+// production (synchronous_commit stays on); only a power cut would lose data.
+func settings() map[string]string {
+	return map[string]string{
+		"fsync":                    "off",
+		"full_page_writes":         "off",
+		"synchronous_commit":       "on",
+		"max_connections":          "300",
+		"shared_preload_libraries": "",
+	}
+}
+
+// startCluster runs a server in a new temporary folder, which its account can
+// reach when root runs the tests. Folders of test processes that were killed go
+// first.
+func startCluster(ctx context.Context) (*devdb.Cluster, error) {
+	if err := sweep(ctx, os.TempDir()); err != nil {
+		return nil, err
+	}
+	parent, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for Postgres: %w", err)
+	}
+	if err := os.Chmod(parent, 0o755); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the folder for Postgres: %w", err), os.RemoveAll(parent))
+	}
+	cluster, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(parent, clusterName), Settings: settings()})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(parent))
+	}
+	return cluster, nil
+}
+
+func removeCluster(cluster *devdb.Cluster) error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return errors.Join(cluster.Stop(ctx), os.RemoveAll(filepath.Dir(cluster.Dir())))
+}
+
+// sweep removes what killed test processes left in the temporary folder: a test
+// binary that runs into its time limit, for one, cleans nothing up.
+func sweep(ctx context.Context, tmp string) error {
+	dirs, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*", clusterName))
+	if err != nil {
+		return fmt.Errorf("looking for folders of killed tests: %w", err)
+	}
+	for _, dir := range dirs {
+		// A living test may have stopped its server to restart it; a folder that
+		// cannot be removed is another user's, or just being removed by another.
+		if ownerLives(filepath.Base(filepath.Dir(dir))) || devdb.Remove(ctx, dir) != nil {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+			return fmt.Errorf("removing the folder of a killed test: %w", err)
+		}
+	}
+	return nil
+}
+
+// ownerLives reads the process in a folder's name. A name it cannot read is
+// nobody's business.
+func ownerLives(name string) bool {
+	number, _, _ := strings.Cut(strings.TrimPrefix(name, dirPrefix), "-")
+	pid, err := strconv.Atoi(number)
+	return err != nil || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}

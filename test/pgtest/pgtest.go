@@ -1,0 +1,92 @@
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+const (
+	// setupTimeout bounds the work behind one call: at the first one a server is
+	// started and migrated, on a machine that may be busy with other tests.
+	setupTimeout = 3 * time.Minute
+	stopTimeout  = 30 * time.Second
+)
+
+// shared is the server of this test process.
+var shared server
+
+// Main is for TestMain of every package with database tests. It runs the tests,
+// stops the server, fails when goroutines are left, and exits.
+func Main(m *testing.M) {
+	shared.allow()
+	code := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintf(os.Stderr, "pgtest: %v\n", err)
+		code = 1
+	}
+	if code == 0 { // after a failure what is left says nothing
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintf(os.Stderr, "pgtest: goroutines outlived the tests: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Database returns the DSN of a new database with the schema in it, which is
+// dropped with the test, whoever is still connected. It fails the test when
+// there is no Postgres.
+func Database(t testing.TB) string {
+	t.Helper()
+	return database(t, true)
+}
+
+// EmptyDatabase is Database without the schema.
+func EmptyDatabase(t testing.TB) string {
+	t.Helper()
+	return database(t, false)
+}
+
+func database(t testing.TB, migrated bool) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
+	defer cancel()
+	dsn, name, err := shared.create(ctx, migrated)
+	if err != nil {
+		t.Fatalf("making a test database: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+		defer cancel()
+		if err := shared.drop(ctx, name); err != nil {
+			t.Errorf("dropping a test database: %v", err)
+		}
+	})
+	return dsn
+}
+
+// OwnCluster starts a server for this test alone, which the test may kill and
+// restart. It is stopped and removed with the test. Its databases are the
+// test's to make and migrate.
+func OwnCluster(t testing.TB) *devdb.Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
+	defer cancel()
+	cluster, err := startCluster(ctx)
+	if err != nil {
+		t.Fatalf("starting a Postgres for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := removeCluster(cluster); err != nil {
+			t.Errorf("removing the Postgres of the test: %v", err)
+		}
+	})
+	return cluster
+}

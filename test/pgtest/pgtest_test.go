@@ -1,0 +1,182 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end it on purpose
+	return conn
+}
+
+func value(t *testing.T, conn *pgx.Conn, sql string, args ...any) (text string) {
+	t.Helper()
+	require.NoError(t, conn.QueryRow(t.Context(), sql, args...).Scan(&text), sql)
+	return text
+}
+
+func templateName() string {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	return shared.template
+}
+
+const hasSchema = "SELECT (to_regclass('belfry.schema_migrations') IS NOT NULL)::text"
+
+func TestDatabasesAreMigratedAndApart(t *testing.T) {
+	t.Parallel()
+	first, second := Database(t), Database(t)
+	require.NotEqual(t, first, second)
+	conn := connect(t, first)
+	require.Equal(t, "true", value(t, conn, hasSchema))
+	_, err := conn.Exec(t.Context(), "CREATE TABLE mine ()")
+	require.NoError(t, err)
+	other := connect(t, second)
+	require.Equal(t, "true", value(t, other, hasSchema))
+	require.Equal(t, "false", value(t, other, "SELECT (to_regclass('mine') IS NOT NULL)::text"))
+
+	require.Equal(t, "false", value(t, connect(t, EmptyDatabase(t)), hasSchema))
+	require.Equal(t, "false", value(t, other, "SELECT datallowconn::text FROM pg_database WHERE datname = $1", templateName()),
+		"a session in the template would be in the way of every copy")
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+			defer cancel()
+			_, name, err := shared.create(ctx, true)
+			if err == nil {
+				err = shared.drop(ctx, name)
+			}
+			if err != nil {
+				t.Errorf("one of many at once: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
+	t.Parallel()
+	var name string
+	t.Run("inner", func(t *testing.T) {
+		dsn, err := url.Parse(Database(t))
+		require.NoError(t, err)
+		name = dsn.Path[1:]
+		// Left open on purpose: nobody can keep a test from ending.
+		_, err = pgx.Connect(context.Background(), dsn.String())
+		require.NoError(t, err)
+	})
+	require.NotEmpty(t, name)
+	watch := connect(t, EmptyDatabase(t))
+	require.Equal(t, "0", value(t, watch, "SELECT count(*)::text FROM pg_database WHERE datname = $1", name))
+}
+
+func TestSettingsKeepWhatAKillMustNotLose(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, OwnCluster(t).URL("postgres")) // a named server has settings of its own
+	for name, want := range settings() {
+		require.Equal(t, want, value(t, conn, "SELECT current_setting($1)", name), name)
+	}
+}
+
+func TestOwnClusterMayBeKilled(t *testing.T) {
+	t.Parallel()
+	var dir string
+	t.Run("inner", func(t *testing.T) {
+		cluster := OwnCluster(t)
+		dir = cluster.Dir()
+		conn := connect(t, cluster.URL("postgres"))
+		_, err := conn.Exec(t.Context(), "CREATE TABLE note AS SELECT 'kept' AS text")
+		require.NoError(t, err)
+		require.NoError(t, cluster.Kill())
+		require.Error(t, conn.Ping(t.Context()))
+		require.NoError(t, cluster.Restart(t.Context()))
+		require.Equal(t, "kept", value(t, connect(t, cluster.URL("postgres")), "SELECT text FROM note"))
+	})
+	require.NoDirExists(t, filepath.Dir(dir))
+}
+
+func TestWithoutMainNothingStarts(t *testing.T) {
+	t.Parallel()
+	var s server
+	_, _, err := s.create(t.Context(), false)
+	require.ErrorIs(t, err, errNoMain)
+}
+
+func TestMissingPostgresIsAnErrorForEveryTest(t *testing.T) {
+	t.Parallel()
+	s := server{allowed: true, failed: errors.New("no Postgres")}
+	for range 2 {
+		_, _, err := s.create(t.Context(), true)
+		require.ErrorIs(t, err, s.failed)
+	}
+	require.NoError(t, s.close())
+}
+
+func TestNamedServerIsUsedAndLeftClean(t *testing.T) {
+	cluster := OwnCluster(t)
+	t.Setenv(serverVariable, cluster.URL("postgres"))
+	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
+	defer cancel()
+	s := server{allowed: true}
+	dsn, name, err := s.create(ctx, true)
+	require.NoError(t, err)
+	require.Equal(t, cluster.URL(name), dsn)
+	require.NoError(t, s.drop(ctx, name))
+	require.NoError(t, s.close())
+	conn := connect(t, cluster.URL("postgres"))
+	require.Equal(t, "0", value(t, conn, "SELECT count(*)::text FROM pg_database WHERE datname LIKE 'belfry%'"))
+
+	t.Setenv(serverVariable, "host=localhost")
+	s = server{allowed: true}
+	_, _, err = s.create(ctx, true)
+	require.ErrorContains(t, err, serverVariable+": it must be a URL")
+}
+
+func TestSweepRemovesWhatDeadTestsLeft(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
+	defer cancel()
+	dead := exec.Command("true")
+	require.NoError(t, dead.Run())
+	tmp, err := os.MkdirTemp("", "belfry-sweep-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(tmp, 0o755))
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(tmp)) })
+	leave := func(pid int) string {
+		dir := filepath.Join(tmp, fmt.Sprintf("%s%d-1", dirPrefix, pid), clusterName)
+		cluster, err := devdb.Start(ctx, devdb.Config{Dir: dir, Settings: settings()})
+		require.NoError(t, err)
+		require.NoError(t, cluster.Stop(ctx))
+		return dir
+	}
+	left, mine := leave(dead.ProcessState.Pid()), leave(os.Getpid())
+	require.NoError(t, sweep(ctx, tmp))
+	require.NoDirExists(t, filepath.Dir(left))
+	require.DirExists(t, mine, "a living test may start it again")
+	require.False(t, ownerLives(dirPrefix+strconv.Itoa(dead.ProcessState.Pid())+"-1"))
+	require.True(t, ownerLives(dirPrefix+"name"))
+}

@@ -1,0 +1,161 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/migrate"
+)
+
+const serverVariable = "BELFRY_TEST_DATABASE_URL"
+
+var errNoMain = errors.New("the package has no TestMain that calls pgtest.Main, so nobody would stop the server: add one")
+
+// server makes and drops databases on the private server or the named one. One
+// connection does it all: Postgres cannot copy a database while another session
+// is in it, so copies are made one after the other anyway.
+type server struct {
+	mu       sync.Mutex
+	allowed  bool           // Main runs the tests
+	cluster  *devdb.Cluster // nil when the server was named
+	base     *url.URL       // DSN of any database of the server
+	admin    *pgx.Conn      // nil until the first call
+	template string         // empty until a test needs it
+	failed   error          // the server did not start: no test tries again
+}
+
+func (s *server) allow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.allowed = true
+}
+
+// create makes a database and returns its DSN and name.
+func (s *server) create(ctx context.Context, migrated bool) (dsn, name string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.allowed {
+		return "", "", errNoMain
+	}
+	if s.failed != nil {
+		return "", "", s.failed
+	}
+	if s.admin == nil {
+		if err := s.startLocked(ctx); err != nil {
+			s.failed = err
+			return "", "", err
+		}
+	}
+	source := "template1"
+	if migrated {
+		if source, err = s.templateLocked(ctx); err != nil {
+			return "", "", err
+		}
+	}
+	name = newName("test")
+	if err := s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE "+source); err != nil {
+		return "", "", err
+	}
+	return s.dsn(name), name, nil
+}
+
+// drop removes a database and throws out who is still in it.
+func (s *server) drop(ctx context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.execLocked(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
+}
+
+// close drops the template and stops the server, if there is one.
+func (s *server) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.allowed = false
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	var err error
+	if s.template != "" && s.cluster == nil { // a private server goes as a whole
+		err = s.execLocked(ctx, "DROP DATABASE IF EXISTS "+s.template+" WITH (FORCE)")
+	}
+	if s.admin != nil {
+		err = errors.Join(err, s.admin.Close(ctx))
+	}
+	if s.cluster != nil {
+		err = errors.Join(err, removeCluster(s.cluster))
+	}
+	s.admin, s.cluster, s.template = nil, nil, ""
+	return err
+}
+
+func (s *server) startLocked(ctx context.Context) (err error) {
+	base := os.Getenv(serverVariable)
+	if base == "" {
+		if s.cluster, err = startCluster(ctx); err != nil {
+			return fmt.Errorf("starting Postgres (or name a server in %s): %w", serverVariable, err)
+		}
+		base = s.cluster.URL("postgres")
+	}
+	if s.base, err = url.Parse(base); err != nil || s.base.Host == "" {
+		return fmt.Errorf("reading %s: it must be a URL such as postgres://user@host:5432/postgres", serverVariable)
+	}
+	if s.admin, err = pgx.Connect(ctx, base); err != nil {
+		return fmt.Errorf("connecting to the test server: %w", err)
+	}
+	return nil
+}
+
+// templateLocked makes the template at the first call. It gets its name when it
+// is whole, so that a failed migration is reported by every test that needs it.
+func (s *server) templateLocked(ctx context.Context) (string, error) {
+	if s.template != "" {
+		return s.template, nil
+	}
+	name := newName("template")
+	if err := s.execLocked(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", err
+	}
+	err := migrate.New(migrate.Config{URL: s.dsn(name), LockTimeout: time.Minute}, zap.NewNop()).Up(ctx)
+	if err == nil {
+		// From here on no session can be in the way of a copy.
+		err = s.execLocked(ctx, "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false")
+	}
+	if err != nil {
+		err = fmt.Errorf("migrating the template of the test databases: %w", err)
+		return "", errors.Join(err, s.execLocked(ctx, "DROP DATABASE "+name+" WITH (FORCE)"))
+	}
+	s.template = name
+	return name, nil
+}
+
+func (s *server) execLocked(ctx context.Context, statement string) error {
+	if s.admin == nil {
+		return fmt.Errorf("running %q: the server is stopped", statement)
+	}
+	if _, err := s.admin.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("running %q: %w", statement, err)
+	}
+	return nil
+}
+
+func (s *server) dsn(database string) string {
+	dsn := *s.base
+	dsn.Path, dsn.RawPath = "/"+database, ""
+	return dsn.String()
+}
+
+// newName is unique on a server that several test processes share, and needs no
+// quotes.
+func newName(kind string) string {
+	id := uuid.New()
+	return fmt.Sprintf("belfry_%s_%x", kind, id[:8])
+}
