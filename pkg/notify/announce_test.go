@@ -1,0 +1,146 @@
+package notify_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/notify"
+)
+
+func TestAnnounceWakesEveryTicketOfTheKeyOnce(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	a, b, other := n.Ticket("orders"), n.Ticket("orders"), n.Ticket("mails")
+	requireWoken(t, []bool{false, false, false}, a, b, other)
+	requireWaiting(t, n, 3, 2)
+
+	require.Equal(t, 2, n.Announce("orders", time.Now()))
+	requireWoken(t, []bool{true, true, false}, a, b, other)
+	requireWaiting(t, n, 1, 1)
+	require.Zero(t, n.Announce("orders", time.Now()), "they have left")
+
+	require.Equal(t, 1, n.Announce("mails", time.Time{}), "long ago is now")
+	requireWoken(t, []bool{true}, other)
+	requireNothingKept(t, n)
+	require.Zero(t, n.WokenByTimer())
+}
+
+func TestNothingIsKeptForAKeyWithoutTickets(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	require.Zero(t, n.Announce("orders", time.Now()))
+	require.Zero(t, n.Announce("orders", time.Now().Add(time.Hour)))
+	requireNothingKept(t, n)
+	late := n.Ticket("orders")
+	defer late.Close()
+	requireWoken(t, []bool{false}, late)
+	_, some := n.Next()
+	require.False(t, some, "who comes later looks first")
+}
+
+func TestAnyKeyWakesATicketOfSeveral(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"a", "b", "c"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			n := notify.New[string]()
+			defer n.Close()
+			several, single := n.Ticket("a", "b", "c"), n.Ticket("b")
+			requireWaiting(t, n, 2, 3)
+			wokenWithIt := 1
+			if key == "b" {
+				wokenWithIt = 2
+			}
+			require.Equal(t, wokenWithIt, n.Announce(key, time.Now()))
+			requireWoken(t, []bool{true, key == "b"}, several, single)
+			requireWaiting(t, n, 2-wokenWithIt, 2-wokenWithIt)
+			require.Equal(t, 2-wokenWithIt, n.AnnounceAll(), "who has woken has left its other keys")
+			requireNothingKept(t, n)
+		})
+	}
+}
+
+func TestAKeyNamedTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	ticket := n.Ticket("a", "b", "a", "a")
+	requireWaiting(t, n, 1, 2)
+	require.Equal(t, 1, n.Announce("a", time.Now()))
+	requireWoken(t, []bool{true}, ticket)
+	requireNothingKept(t, n)
+	n.Ticket("a", "a").Close()
+	requireNothingKept(t, n)
+}
+
+func TestAnnounceAllWakesEverybody(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	a, several, none := n.Ticket("a"), n.Ticket("a", "b"), n.Ticket()
+	given := n.Ticket("a")
+	given.Close()
+	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour)))
+	require.Equal(t, 3, n.AnnounceAll())
+	requireWoken(t, []bool{true, true, true, false}, a, several, none, given)
+	requireNothingKept(t, n)
+	require.Zero(t, n.AnnounceAll())
+}
+
+func TestATicketWithoutKeysWakesOnlyWithAll(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	ticket := n.Ticket()
+	requireWaiting(t, n, 1, 0)
+	require.Zero(t, n.Announce("", time.Now()))
+	requireWoken(t, []bool{false}, ticket)
+	require.Equal(t, 1, n.AnnounceAll())
+	requireWoken(t, []bool{true}, ticket)
+	n.Ticket().Close()
+	requireNothingKept(t, n)
+}
+
+func TestATicketGivenBackDoesNotWake(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	first, second, third := n.Ticket("a"), n.Ticket("a", "b"), n.Ticket("a")
+	second.Close()
+	second.Close()
+	requireWaiting(t, n, 2, 1)
+	require.Equal(t, 2, n.Announce("a", time.Now()))
+	requireWoken(t, []bool{true, false, true}, first, second, third)
+	// After waking, and in any number: no panic, and nobody else is disturbed.
+	later := n.Ticket("a")
+	first.Close()
+	first.Close()
+	third.Close()
+	requireWaiting(t, n, 1, 1)
+	require.Equal(t, 1, n.Announce("a", time.Now()))
+	requireWoken(t, []bool{true}, later)
+}
+
+func TestCloseWakesEverybodyAndIgnoresTheRest(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	waiting, promised := n.Ticket("a"), n.Ticket("b")
+	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour)))
+	n.Close()
+	n.Close()
+	requireWoken(t, []bool{true, true}, waiting, promised)
+	waiting.Close()
+	requireNothingKept(t, n)
+
+	late := n.Ticket("a")
+	require.Zero(t, n.Announce("a", time.Now()))
+	require.Zero(t, n.Announce("a", time.Now().Add(time.Hour)))
+	require.Zero(t, n.AnnounceAll())
+	requireWoken(t, []bool{false}, late)
+	late.Close()
+	requireNothingKept(t, n)
+}

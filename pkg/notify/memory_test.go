@@ -1,0 +1,94 @@
+package notify_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/pkg/notify"
+)
+
+// Tickets of one to four of 500 keys leave in another order than they came, some
+// by waking, most with instants to come.
+func TestNothingIsLeftOfTicketsThatLeft(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		tickets := make([]*notify.Ticket[int], 0, 2000)
+		for range cap(tickets) {
+			keys := make([]int, 1+random.IntN(4))
+			for i := range keys {
+				keys[i] = random.IntN(500)
+			}
+			tickets = append(tickets, n.Ticket(keys...))
+			n.Announce(keys[0], time.Now().Add(time.Hour+time.Duration(random.IntN(1000))*time.Second))
+		}
+		for range 50 {
+			n.Announce(random.IntN(500), time.Now())
+		}
+		random.Shuffle(len(tickets), func(i, j int) { tickets[i], tickets[j] = tickets[j], tickets[i] })
+		still, keys := n.Waiting()
+		require.Positive(t, keys)
+		for _, ticket := range tickets {
+			if !woken(ticket) {
+				still--
+			}
+			ticket.Close()
+		}
+		require.Zero(t, still, "who did not wake was waiting")
+		requireNothingKept(t, n)
+	}
+}
+
+// Memory goes key by key, not only when everybody has left.
+func TestAKeyGoesWithItsLastTicket(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	stays := n.Ticket(-1)
+	defer stays.Close()
+	for key := range 1000 {
+		ticket, second := n.Ticket(key), n.Ticket(key)
+		n.Announce(key, time.Now().Add(time.Hour))
+		ticket.Close()
+		requireWaiting(t, n, 2, 2)
+		require.Len(t, n.Due(10), 1)
+		second.Close()
+		requireWaiting(t, n, 1, 1)
+		require.Empty(t, n.Due(10))
+	}
+	tickets, _, instants, armed := n.Kept()
+	require.Less(t, tickets, 10, "room for tickets")
+	require.Less(t, instants, 10, "room for instants")
+	require.False(t, armed, "the timer is still set")
+}
+
+// Not parallel: it counts the goroutines of the process.
+func TestInstantsNeedNoGoroutines(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	n := notify.New[int]()
+	defer n.Close()
+	for key := range 10_000 {
+		n.Ticket(key)
+		n.Announce(key, time.Now().Add(time.Hour+time.Duration(key)))
+	}
+	require.NoError(t, goleak.Find(before))
+}
+
+// Not parallel: it counts the allocations of the process.
+func TestAnnouncingAllocatesLittle(t *testing.T) {
+	n := notify.New[int]()
+	defer n.Close()
+	past := time.Now()
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past) }), "nobody waits for the key")
+
+	n.Ticket(2)
+	future := past.Add(time.Hour)
+	n.Announce(2, future)
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future) }), "the instant is known")
+}
