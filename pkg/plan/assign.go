@@ -1,0 +1,132 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Assign gives partitions to intents, as the package doc promises, and returns
+// one decision per intent, in the order of the intents. It changes neither
+// intents nor candidates and never blocks.
+//
+// rotate is any number that grows by one from round to round: it says which of
+// several equally deep partitions is given away first.
+//
+// doubleAssignments counts the rows that repeated a candidate. Each of them
+// would have been a second assignment of one partition to one group; a preflight
+// that is right never yields any.
+func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
+	offers, repeated := offersOf(now, candidates)
+	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
+	// Groups share no partition, so each is decided alone: both lists are
+	// sorted by group and read from front to back.
+	for queue := r.ranking(); len(queue) > 0; {
+		group := intents[queue[0]].Key.Group
+		asking := prefix(queue, func(i int) bool { return intents[i].Key.Group == group })
+		queue = queue[len(asking):]
+
+		offers = offers[len(prefix(offers, func(o offer) bool { return o.Group < group })):]
+		offered := prefix(offers, func(o offer) bool { return o.Group == group })
+
+		specific := prefix(asking, func(i int) bool { return !intents[i].Key.any() })
+		r.serveSpecific(specific, offered)
+		r.serveAny(asking[len(specific):], offered)
+	}
+	return r.decisions, repeated
+}
+
+// round is one call of Assign. Intents and their decisions have the same index.
+type round struct {
+	now       time.Time
+	rotate    uint64
+	intents   []Intent
+	decisions []Decision
+}
+
+// ranking returns the indexes of the intents, group by group, in the order in
+// which they are served.
+func (r *round) ranking() []int {
+	order := make([]int, len(r.intents))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &r.intents[i], &r.intents[j]
+		if a.Key.Group != b.Key.Group {
+			return cmp.Compare(a.Key.Group, b.Key.Group)
+		}
+		if a.Key.any() != b.Key.any() {
+			if b.Key.any() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.Deadline.Compare(b.Deadline), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	return order
+}
+
+// live reports whether the request behind an intent still has time.
+func (r *round) live(i int) bool { return r.intents[i].Deadline.After(r.now) }
+
+// serveSpecific decides the intents of one group that name their partition.
+// offered is sorted by partition.
+func (r *round) serveSpecific(ranked []int, offered []offer) {
+	for _, i := range ranked {
+		at, found := slices.BinarySearchFunc(offered, r.intents[i].Key.Partition, func(o offer, partition int64) int {
+			return cmp.Compare(o.Partition, partition)
+		})
+		if !found {
+			r.skip(i, SkipNoPartitions, time.Time{})
+			continue
+		}
+		outcome, next := outlookOf(r.now, offered[at:at+1])
+		r.skip(i, outcome, next)
+		if o := &offered[at]; o.obstacle == poppable && !o.taken && r.live(i) {
+			o.taken = true
+			r.grant(i, o.Partition)
+		}
+	}
+}
+
+// serveAny decides the intents of one group that take any partition: one
+// partition each, and as long as some are left, one more for each that may have
+// more.
+func (r *round) serveAny(ranked []int, offered []offer) {
+	if len(ranked) == 0 {
+		return
+	}
+	outcome, next := outlookOf(r.now, offered)
+	wanting := make([]int, 0, len(ranked))
+	for _, i := range ranked {
+		r.skip(i, outcome, next)
+		if r.live(i) {
+			wanting = append(wanting, i)
+		}
+	}
+	rest := freeOf(r.rotate, offered)
+	for len(wanting) > 0 && len(rest) > 0 {
+		more := wanting[:0]
+		for _, i := range wanting[:min(len(wanting), len(rest))] {
+			r.grant(i, rest[0].partition)
+			rest = rest[1:]
+			if len(r.decisions[i].Partitions) < r.intents[i].Partitions {
+				more = append(more, i)
+			}
+		}
+		wanting = more
+	}
+}
+
+// skip notes what the intent is told if it gets nothing.
+func (r *round) skip(i int, outcome Outcome, next time.Time) {
+	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome, Next: next}
+}
+
+// grant adds a partition to what the intent may claim.
+func (r *round) grant(i int, partition int64) {
+	d := &r.decisions[i]
+	d.Outcome = ViableAssigned
+	d.Partitions = append(d.Partitions, partition)
+}
