@@ -15,7 +15,12 @@ import (
 
 func TestEverySessionHasTheSettings(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
+	dsn := pgtest.EmptyDatabase(t)
+	_, err := open(t, config(dsn)).Exec(soon(t), `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I SET timezone = %L', current_database(), 'Asia/Tokyo');
+	END $$`)
+	require.NoError(t, err)
+	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
 	for range 3 { // a session has them because it is new, not because it is the first
 		conn, err := pool.Acquire(soon(t))
