@@ -86,7 +86,7 @@ func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) 
 			continue
 		}
 		dead := entry.status == queue.AckDead ||
-			entry.status == queue.AckFailed && !stopped && int64(failures) >= state.retryLimit
+			entry.status == queue.AckFailed && entry.seq > committed && !stopped && int64(failures) >= state.retryLimit
 		switch {
 		case entry.status == queue.AckUnknown:
 			// No effect and, as the contract has it, no reason.
@@ -134,7 +134,8 @@ func (state cursorState) change(committed int64, failures int32, skip []int64, f
 	finished := state.leaseLive && committed >= state.leaseEnd
 	attempts := state.attempts
 	switch {
-	case finished:
+	case moved && committed >= state.leaseEnd:
+		// Nothing of what was delivered is left, whether its lease lived or not.
 		attempts = 0
 	case moved:
 		// What is first now was delivered with the rest of its batch.
