@@ -13,22 +13,30 @@ type alias struct {
 	key string
 	// names in order of preference.
 	names []string
-	// millis says that the value is a whole number of milliseconds.
-	millis bool
+	// unit says that the value is a whole number of ms or s.
+	unit string
 }
+
+var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds"}
 
 var aliases = []alias{
 	{key: "database.pool_size", names: []string{"DB_POOL_SIZE"}},
 	{key: "dispatch.max_intentions", names: []string{"MAX_INTENTIONS"}},
 	{
-		key:    "dispatch.poll_interval",
-		names:  []string{"POLL_INTERVAL_MS", "POLL_WORKER_INTERVAL", "POLL_DB_INTERVAL"},
-		millis: true,
+		key:   "dispatch.poll_interval",
+		names: []string{"POLL_INTERVAL_MS", "POLL_WORKER_INTERVAL", "POLL_DB_INTERVAL"},
+		unit:  "ms",
 	},
-	{key: "dispatch.max_poll_interval", names: []string{"QUEUE_MAX_POLL_INTERVAL"}, millis: true},
+	{key: "dispatch.max_poll_interval", names: []string{"QUEUE_MAX_POLL_INTERVAL"}, unit: "ms"},
+	{key: "dispatch.poll_workers", names: []string{"POLL_WORKER_COUNT"}},
 	{key: "dispatch.backoff_threshold", names: []string{"QUEUE_BACKOFF_THRESHOLD"}},
 	{key: "dispatch.backoff_multiplier", names: []string{"QUEUE_BACKOFF_MULTIPLIER"}},
-	{key: "defaults.pop_timeout", names: []string{"DEFAULT_TIMEOUT"}, millis: true},
+	{key: "dispatch.backoff_cleanup", names: []string{"QUEUE_BACKOFF_CLEANUP_THRESHOLD"}, unit: "s"},
+	{key: "dispatch.use_priority_dispatch", names: []string{"USE_PRIORITY_DISPATCH"}},
+	{key: "smart_poll.preflight_timeout", names: []string{"SMART_POLL_PREFLIGHT_TIMEOUT"}, unit: "ms"},
+	{key: "smart_poll.max_intentions", names: []string{"SMART_POLL_MAX_INTENTIONS"}},
+	{key: "smart_poll.min_interval", names: []string{"SMART_POLL_MIN_INTERVAL"}, unit: "ms"},
+	{key: "defaults.pop_timeout", names: []string{"DEFAULT_TIMEOUT"}, unit: "ms"},
 	{key: "defaults.pop_batch_size", names: []string{"DEFAULT_BATCH_SIZE"}},
 	{key: "defaults.subscription_mode", names: []string{"DEFAULT_SUBSCRIPTION_MODE"}},
 	{key: "encryption.key", names: []string{"QUEEN_ENCRYPTION_KEY"}},
@@ -67,12 +75,12 @@ func (l *loader) fromAlias(a alias) (setting, bool) {
 		if text == "" {
 			continue
 		}
-		if a.millis {
+		if a.unit != "" {
 			if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-				l.fail(fmt.Errorf("%s is %q (env %s): it must be a whole number of milliseconds", a.key, text, name))
+				l.fail(fmt.Errorf("%s is %q (env %s): it must be a whole number of %s", a.key, text, name, unitNames[a.unit]))
 				return setting{}, false
 			}
-			text += "ms"
+			text += a.unit
 		}
 		return setting{text: text, source: "env " + name}, true
 	}

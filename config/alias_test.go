@@ -15,7 +15,9 @@ func TestAliases(t *testing.T) {
 	cfg, err := Load(Options{Environ: []string{
 		"DB_POOL_SIZE=33", "MAX_INTENTIONS=44", "POLL_INTERVAL_MS=250", "QUEUE_MAX_POLL_INTERVAL=5000",
 		"QUEUE_BACKOFF_THRESHOLD=5", "QUEUE_BACKOFF_MULTIPLIER=1.5", "DEFAULT_TIMEOUT=7000", "DEFAULT_BATCH_SIZE=8",
-		"DEFAULT_SUBSCRIPTION_MODE=new", "LOG_LEVEL=warn", "SIDECAR_POOL_SIZE=50",
+		"DEFAULT_SUBSCRIPTION_MODE=new", "LOG_LEVEL=warn", "SIDECAR_POOL_SIZE=50", "POLL_WORKER_COUNT=3",
+		"QUEUE_BACKOFF_CLEANUP_THRESHOLD=90", "USE_PRIORITY_DISPATCH=false", "SMART_POLL_PREFLIGHT_TIMEOUT=75",
+		"SMART_POLL_MAX_INTENTIONS=55", "SMART_POLL_MIN_INTERVAL=20",
 	}})
 	require.NoError(t, err)
 	cfg.sources = nil
@@ -26,6 +28,12 @@ func TestAliases(t *testing.T) {
 	want.Dispatch.MaxPollInterval = 5 * time.Second
 	want.Dispatch.BackoffThreshold = 5
 	want.Dispatch.BackoffMultiplier = 1.5
+	want.Dispatch.PollWorkers = 3
+	want.Dispatch.BackoffCleanup = 90 * time.Second
+	want.Dispatch.UsePriorityDispatch = false
+	want.SmartPoll.PreflightTimeout = 75 * time.Millisecond
+	want.SmartPoll.MaxIntentions = 55
+	want.SmartPoll.MinInterval = 20 * time.Millisecond
 	want.Defaults.PopTimeout = 7 * time.Second
 	want.Defaults.PopBatchSize = 8
 	want.Defaults.SubscriptionMode = "new"
@@ -51,7 +59,9 @@ func TestBelfryNameBeatsAlias(t *testing.T) {
 		"BELFRY_DISPATCH_MAX_INTENTIONS=7", "BELFRY_DISPATCH_POLL_INTERVAL=7ms", "BELFRY_DISPATCH_MAX_POLL_INTERVAL=7s",
 		"BELFRY_DISPATCH_BACKOFF_THRESHOLD=7", "BELFRY_DISPATCH_BACKOFF_MULTIPLIER=7", "BELFRY_DEFAULTS_POP_TIMEOUT=7s",
 		"BELFRY_DEFAULTS_POP_BATCH_SIZE=7", "BELFRY_DEFAULTS_SUBSCRIPTION_MODE=all", "BELFRY_LOG_LEVEL=error",
-		"BELFRY_ENCRYPTION_KEY=" + strings.Repeat("7", 64),
+		"BELFRY_ENCRYPTION_KEY=" + strings.Repeat("7", 64), "BELFRY_DISPATCH_POLL_WORKERS=7",
+		"BELFRY_DISPATCH_BACKOFF_CLEANUP=7s", "BELFRY_DISPATCH_USE_PRIORITY_DISPATCH=true",
+		"BELFRY_SMART_POLL_PREFLIGHT_TIMEOUT=7ms", "BELFRY_SMART_POLL_MAX_INTENTIONS=7", "BELFRY_SMART_POLL_MIN_INTERVAL=7ms",
 	}
 	want, err := Load(Options{Environ: mine})
 	require.NoError(t, err)
@@ -110,8 +120,11 @@ func TestHTTPAddrFromHalves(t *testing.T) {
 	require.Len(t, problems(t, Options{Environ: []string{"PORT=http"}}), 1)
 }
 
-func TestMillisecondAliasesMustBeNumbers(t *testing.T) {
+func TestAliasesWithAUnitMustBeNumbers(t *testing.T) {
 	t.Parallel()
+	require.Equal(t,
+		[]string{`  - dispatch.backoff_cleanup is "1h" (env QUEUE_BACKOFF_CLEANUP_THRESHOLD): it must be a whole number of seconds`},
+		problems(t, Options{Environ: []string{"QUEUE_BACKOFF_CLEANUP_THRESHOLD=1h"}}))
 	require.Equal(t,
 		[]string{`  - defaults.pop_timeout is "30s" (env DEFAULT_TIMEOUT): it must be a whole number of milliseconds`},
 		problems(t, Options{Environ: []string{"DEFAULT_TIMEOUT=30s"}}))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
@@ -14,12 +15,14 @@ import (
 
 // Config is everything an operator may set, one section per room.
 type Config struct {
-	Database   postgres.Config `mapstructure:"database"`
-	HTTP       httpapi.Config  `mapstructure:"http"`
-	Dispatch   dispatch.Config `mapstructure:"dispatch"`
-	Defaults   queue.Defaults  `mapstructure:"defaults"`
-	Encryption seal.Config     `mapstructure:"encryption"`
-	Log        Log             `mapstructure:"log"`
+	Database   postgres.Config    `mapstructure:"database"`
+	HTTP       httpapi.Config     `mapstructure:"http"`
+	Dispatch   dispatch.Config    `mapstructure:"dispatch"`
+	SmartPoll  dispatch.SmartPoll `mapstructure:"smart_poll"`
+	Listen     listen.Config      `mapstructure:"listen"`
+	Defaults   queue.Defaults     `mapstructure:"defaults"`
+	Encryption seal.Config        `mapstructure:"encryption"`
+	Log        Log                `mapstructure:"log"`
 
 	// sources says where each key that is not a default came from; Load writes
 	// it once, Print reads it.
@@ -57,11 +60,13 @@ func (l Log) Validate() error {
 // Default returns the configuration of a server that was told nothing.
 func Default() Config {
 	return Config{
-		Database: postgres.DefaultConfig(),
-		HTTP:     httpapi.DefaultConfig(),
-		Dispatch: dispatch.DefaultConfig(),
-		Defaults: queue.DefaultDefaults(),
-		Log:      DefaultLog(),
+		Database:  postgres.DefaultConfig(),
+		HTTP:      httpapi.DefaultConfig(),
+		Dispatch:  dispatch.DefaultConfig(),
+		SmartPoll: dispatch.DefaultSmartPoll(),
+		Listen:    listen.DefaultConfig(),
+		Defaults:  queue.DefaultDefaults(),
+		Log:       DefaultLog(),
 	}
 }
 
@@ -71,6 +76,8 @@ func (c Config) Validate() error {
 		c.Database.Validate(),
 		c.HTTP.Validate(),
 		c.Dispatch.Validate(),
+		c.SmartPoll.Validate(),
+		c.Listen.Validate(),
 		c.Defaults.Validate(),
 		c.Encryption.Validate(),
 		c.Log.Validate(),

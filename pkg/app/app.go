@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -14,17 +17,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/store"
 )
+
+// zeroTime means now in a notification.
+var zeroTime time.Time
+
+// warmConnections stay open while nothing happens, so that the first request
+// after a pause does not wait for one.
+const warmConnections = 2
 
 // Run serves until ctx ends, then stops in order and returns nil. ready is
 // called once requests are answered, with the address. An error means that the
 // server could not start, or that a part of it failed; everything is released.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
-	pool, err := postgres.Open(ctx, cfg.Database, "belfry")
+	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
 	if err != nil {
 		return err
 	}
@@ -35,48 +47,159 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	if err := prepareSchema(ctx, cfg.Database, log); err != nil {
 		return ended(ctx, err)
 	}
+	p, err := build(ctx, cfg, pool, log)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	ln, err := p.server.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, ln, log, ready)
+}
 
+// parts are the rooms of a running server.
+type parts struct {
+	verbs      *store.Store
+	operator   *catalog.Catalog
+	dispatcher *dispatch.Dispatcher
+	listener   *listen.Listener
+	sender     *listen.Sender
+	server     *httpapi.Server
+	close      func()
+}
+
+func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) (*parts, error) {
 	sealer, err := seal.New(cfg.Encryption)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	verbs := store.New(pool, cfg.Defaults, sealer, log)
-	operator := catalog.New(pool, log)
-	dispatcher := dispatch.New(verbs, cfg.Dispatch, log)
-	server := httpapi.New(cfg.HTTP, httpapi.Deps{
-		Verbs: verbs, Popper: dispatcher, Catalog: operator, Ping: pool.Ping,
-		Defaults: cfg.Defaults, Version: version(), Log: log,
-	})
-	ln, err := server.Listen(ctx)
+	p := &parts{close: func() {}}
+	p.verbs = store.New(pool, cfg.Defaults, sealer, log)
+	p.operator = catalog.New(pool, log)
+	if cfg.Dispatch.UsePriorityDispatch {
+		urgentConfig := cfg.Database
+		urgentConfig.PoolSize = int32(min(cfg.Dispatch.PollWorkers+1, 1000))
+		urgent, err := postgres.Open(ctx, urgentConfig, "belfry-dispatch", urgentConfig.PoolSize)
+		if err != nil {
+			return nil, err
+		}
+		p.close = urgent.Close
+		p.verbs.Prioritise(urgent.Pool)
+	}
+	p.sender, err = listen.NewSender(cfg.Database.DirectURL(), queue.NewID(), cfg.Listen, log)
 	if err != nil {
-		return err
+		p.close()
+		return nil, err
 	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	peers := &others{sender: p.sender}
+	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
+	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
+		OnMessage: func(m listen.Message) { hear(p.dispatcher, m) },
+		OnDoubt: func(reason string) {
+			// Whoever fell silent may have died between a commit and its wake.
+			pool.ReportLost()
+			p.dispatcher.Doubt(reason)
+		},
+		OnState: func(state listen.State) {
+			// Those who sleep long because we were proven must sleep less now.
+			p.dispatcher.Doubt("the listener is " + string(state))
+		},
+	}, log)
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	peers.listener = p.listener
+	p.verbs.Announce(p.dispatcher)
+	p.operator.Announce(operatorNews{p.dispatcher, peers})
+	observe(reg, pool, p.verbs, peers)
+	reg.MustRegister(newLateness(p.operator.Lateness))
+	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
+		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, Ping: pool.Ping, Listener: peers.state,
+		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
+	})
+	return p, nil
+}
 
+// run starts the background work and serves, and stops all of it in order.
+func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready func(addr net.Addr)) error {
 	// Background work outlives ctx: it ends after the last request.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
-	parts, failed := errgroup.WithContext(background)
-	parts.Go(func() error { return verbs.Run(failed) })
-	parts.Go(func() error { return operator.Run(failed) })
-	parts.Go(func() error { return server.Serve(ln) })
+	// The listener and the sender outlive the work whose commits they report.
+	telling, endTelling := context.WithCancel(context.WithoutCancel(ctx))
+	defer endTelling()
+	work, workFailed := errgroup.WithContext(background)
+	work.Go(func() error { return p.verbs.Run(workFailed) })
+	work.Go(func() error { return p.operator.Run(workFailed) })
+	work.Go(func() error { return p.dispatcher.Run(workFailed) })
+	work.Go(func() error { return p.server.Serve(ln) })
+	tell, tellFailed := errgroup.WithContext(telling)
+	tell.Go(func() error { return p.listener.Run(tellFailed) })
+	tell.Go(func() error { return p.sender.Run(tellFailed) })
 	log.Info("serving", zap.String("address", ln.Addr().String()), zap.String("version", version()))
 	ready(ln.Addr())
 
 	select {
 	case <-ctx.Done():
-		log.Info("stopping", zap.Int("waiting", dispatcher.Waiting()))
-	case <-failed.Done():
+		log.Info("stopping", zap.Int("waiting", p.dispatcher.Waiting()))
+	case <-workFailed.Done():
 		log.Error("a part of the server failed; stopping")
+	case <-tellFailed.Done():
+		log.Error("the listener or the sender failed; stopping")
 	}
-	server.Drain()
-	dispatcher.Stop()
-	stopping := server.Shutdown(context.WithoutCancel(ctx))
+	p.server.Drain()
+	p.dispatcher.Stop()
+	stopping := p.server.Shutdown(context.WithoutCancel(ctx))
 	endBackground()
-	if err := errors.Join(parts.Wait(), stopping); err != nil {
+	worked := work.Wait()
+	endTelling()
+	if err := errors.Join(worked, tell.Wait(), stopping); err != nil {
 		return err
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// observe registers what is read off the pool, the store and the listener.
+func observe(reg *prometheus.Registry, pool *postgres.Pool, verbs *store.Store, peers *others) {
+	gauge := func(name, help string, value func() float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	counter := func(name, help string, value func() float64) {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	}
+	gauge("belfry_pool_connections", "Connections of the pool.", func() float64 { return float64(pool.Stat().TotalConns()) })
+	gauge("belfry_pool_acquired", "Connections in use.", func() float64 { return float64(pool.Stat().AcquiredConns()) })
+	counter("belfry_heals_total", "Looks for partitions that a crash left asleep.", func() float64 {
+		passes, _ := verbs.Heals()
+		return float64(passes)
+	})
+	counter("belfry_healed_partitions_total", "Partitions that a crash had left asleep, and that were woken.", func() float64 {
+		_, partitions := verbs.Heals()
+		return float64(partitions)
+	})
+	gauge("belfry_listener_proven", "1 while the listener has proven that it hears.", func() float64 {
+		if peers.Proven() {
+			return 1
+		}
+		return 0
+	})
+	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
+		func() float64 { return peers.state().Proof.Seconds() })
+	gauge("belfry_listener_peers", "Other instances heard.", func() float64 { return float64(peers.state().Peers) })
+	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
+		func() float64 { return float64(peers.listener.Reconnects()) })
+	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(peers.sender.Stats().Flushes) })
+	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(peers.sender.Stats().Failures) })
+	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",
+		func() float64 { return float64(peers.sender.Stats().EntriesIn) })
+	counter("belfry_notify_entries_out_total", "Announcements sent after coalescing.",
+		func() float64 { return float64(peers.sender.Stats().EntriesOut) })
 }
 
 // prepareSchema migrates, or only checks when that was switched off.

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -15,19 +16,42 @@ import (
 // page is how many partitions one transaction touches.
 const page = 1000
 
+// latenessTimeout bounds a look for late messages: a scrape must not wait long.
+const latenessTimeout = time.Second
+
 // Catalog runs the operator's verbs. It is safe for concurrent use.
 type Catalog struct {
 	pool *postgres.Pool
 	log  *zap.Logger
 	// purge receives when there is something to purge; one signal stands for
 	// many.
-	purge chan struct{}
+	purge     chan struct{}
+	announcer Announcer
 }
+
+// Announcer is told, after a commit, what those who wait must hear of. It must
+// not block.
+type Announcer interface {
+	// Born: whoever waits for this partition should look; an empty partition
+	// stands for the queue, and for every queue by tags.
+	Born(queueName, partition string)
+	// Doubt: everybody who waits should look.
+	Doubt(reason string)
+}
+
+// silent is the Announcer of a Catalog nobody listens to.
+type silent struct{}
+
+func (silent) Born(_, _ string) {}
+func (silent) Doubt(string)     {}
 
 // New returns a Catalog on pool.
 func New(pool *postgres.Pool, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1)}
+	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1), announcer: silent{}}
 }
+
+// Announce makes the catalog tell a. Call it before the first verb.
+func (c *Catalog) Announce(a Announcer) { c.announcer = a }
 
 // Settings are what Configure stores.
 type Settings struct {
@@ -49,6 +73,7 @@ type Configured struct {
 func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, error) {
 	out, err := c.configure(ctx, set)
 	if err != nil {
+		c.announcer.Doubt("the outcome of configuring a queue is unknown")
 		return Configured{}, postgres.Wrap(fmt.Errorf("configuring queue %q: %w", set.Queue, err))
 	}
 	return out, nil
@@ -61,14 +86,14 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 	for {
 		stepCtx, cancel := c.pool.Bounded(ctx)
 		var id int64
-		var rearm bool
+		var born, queueBorn, retagged, rearm bool
 		err := c.pool.QueryRow(stepCtx, sql.Query("open_partitions"), []string{set.Queue}, []string{queue.DefaultPartition},
-			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil)
+			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, &born, &queueBorn)
 		if err == nil {
 			err = c.pool.QueryRow(stepCtx, sql.Query("queue_configure"), set.Queue, set.Namespace, set.Task,
 				o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
 				o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-				o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries).Scan(&id, (*[16]byte)(&out.QueueID), &rearm)
+				o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries).Scan(&id, (*[16]byte)(&out.QueueID), &retagged, &rearm)
 		}
 		cancel()
 		if postgres.IsNoRows(err) && ctx.Err() == nil {
@@ -77,10 +102,17 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 		if err != nil {
 			return out, err
 		}
-		if rearm {
-			return out, c.rearm(ctx, id)
+		if queueBorn || retagged {
+			c.announcer.Born(set.Queue, "")
+		} else if born {
+			c.announcer.Born(set.Queue, queue.DefaultPartition)
 		}
-		return out, nil
+		if !rearm {
+			return out, nil
+		}
+		err = c.rearm(ctx, id)
+		c.announcer.Doubt("a delay or a window was changed")
+		return out, err
 	}
 }
 
@@ -115,6 +147,7 @@ func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err er
 		err = c.closePartitions(ctx, id)
 	}
 	c.requestPurge()
+	c.announcer.Doubt("a queue was deleted")
 	if err != nil {
 		return true, postgres.Wrap(fmt.Errorf("deleting queue %q: %w", name, err))
 	}

@@ -40,7 +40,7 @@ func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.RequestTimeout = dsn, patience
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test")
+	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool

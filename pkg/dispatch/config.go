@@ -10,43 +10,86 @@ import (
 type Config struct {
 	// MaxIntentions bounds the waiting requests; one more gets 503.
 	MaxIntentions int `mapstructure:"max_intentions"`
-	// PollInterval is the first delay between two looks of a waiting request.
+	// PollWorkers is how many preflight rounds run at a time.
+	PollWorkers int `mapstructure:"poll_workers"`
+	// PollInterval is the first fallback delay of a group while the listener is
+	// not proven.
 	PollInterval time.Duration `mapstructure:"poll_interval"`
 	// MaxPollInterval caps that delay.
 	MaxPollInterval time.Duration `mapstructure:"max_poll_interval"`
+	// FallbackInterval is the fallback delay while the listener is proven.
+	FallbackInterval time.Duration `mapstructure:"fallback_interval"`
 	// BackoffThreshold is how many empty looks happen at PollInterval before
 	// the delay grows.
 	BackoffThreshold int `mapstructure:"backoff_threshold"`
 	// BackoffMultiplier is what the delay grows by after each further one.
 	BackoffMultiplier float64 `mapstructure:"backoff_multiplier"`
+	// BackoffCleanup is how long an idle group's backoff is remembered.
+	BackoffCleanup time.Duration `mapstructure:"backoff_cleanup"`
+	// UsePriorityDispatch gives woken pops connections of their own.
+	UsePriorityDispatch bool `mapstructure:"use_priority_dispatch"`
+}
+
+// SmartPoll is the section "smart_poll": the preflight rounds.
+type SmartPoll struct {
+	// PreflightTimeout bounds a preflight on the server. One that exceeds it is
+	// counted and logged, and the next round has twice the time.
+	PreflightTimeout time.Duration `mapstructure:"preflight_timeout"`
+	// MaxIntentions bounds the requests one round plans for.
+	MaxIntentions int `mapstructure:"max_intentions"`
+	// MinInterval is the least time between two rounds of a worker.
+	MinInterval time.Duration `mapstructure:"min_interval"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
 	return Config{
-		MaxIntentions: 10000, PollInterval: 100 * time.Millisecond,
-		MaxPollInterval: 2 * time.Second, BackoffThreshold: 1, BackoffMultiplier: 2,
+		MaxIntentions: 10000, PollWorkers: 2, PollInterval: 100 * time.Millisecond,
+		MaxPollInterval: 2 * time.Second, FallbackInterval: 5 * time.Minute,
+		BackoffThreshold: 1, BackoffMultiplier: 2, BackoffCleanup: time.Hour, UsePriorityDispatch: true,
 	}
+}
+
+// DefaultSmartPoll returns the values of config/belfry.yaml.
+func DefaultSmartPoll() SmartPoll {
+	return SmartPoll{PreflightTimeout: 50 * time.Millisecond, MaxIntentions: 200}
 }
 
 // Validate names every value that cannot work.
 func (c Config) Validate() error {
-	var errs []error
-	if c.MaxIntentions < 1 {
-		errs = append(errs, fmt.Errorf("dispatch.max_intentions is %d: it must be at least 1", c.MaxIntentions))
+	return errors.Join(
+		atLeast("dispatch.max_intentions", c.MaxIntentions, 1),
+		atLeast("dispatch.poll_workers", c.PollWorkers, 1),
+		atLeast("dispatch.backoff_threshold", c.BackoffThreshold, 1),
+		positive("dispatch.poll_interval", c.PollInterval),
+		positive("dispatch.fallback_interval", c.FallbackInterval),
+		positive("dispatch.backoff_cleanup", c.BackoffCleanup),
+		when(c.MaxPollInterval < c.PollInterval, "dispatch.max_poll_interval is %s: it must not be below dispatch.poll_interval (%s)",
+			c.MaxPollInterval, c.PollInterval),
+		when(c.BackoffMultiplier < 1, "dispatch.backoff_multiplier is %g: it must be at least 1", c.BackoffMultiplier),
+	)
+}
+
+// Validate names every value that cannot work.
+func (c SmartPoll) Validate() error {
+	return errors.Join(
+		when(c.PreflightTimeout < time.Millisecond, "smart_poll.preflight_timeout is %s: it must be at least 1ms", c.PreflightTimeout),
+		atLeast("smart_poll.max_intentions", c.MaxIntentions, 1),
+		when(c.MinInterval < 0, "smart_poll.min_interval is %s: it must not be negative", c.MinInterval),
+	)
+}
+
+func atLeast(key string, value, least int) error {
+	return when(value < least, "%s is %d: it must be at least %d", key, value, least)
+}
+
+func positive(key string, d time.Duration) error {
+	return when(d <= 0, "%s is %s: it must be positive", key, d)
+}
+
+func when(bad bool, format string, args ...any) error {
+	if !bad {
+		return nil
 	}
-	if c.PollInterval <= 0 {
-		errs = append(errs, fmt.Errorf("dispatch.poll_interval is %s: it must be positive", c.PollInterval))
-	}
-	if c.MaxPollInterval < c.PollInterval {
-		errs = append(errs, fmt.Errorf("dispatch.max_poll_interval is %s: it must not be below dispatch.poll_interval (%s)",
-			c.MaxPollInterval, c.PollInterval))
-	}
-	if c.BackoffThreshold < 1 {
-		errs = append(errs, fmt.Errorf("dispatch.backoff_threshold is %d: it must be at least 1", c.BackoffThreshold))
-	}
-	if c.BackoffMultiplier < 1 {
-		errs = append(errs, fmt.Errorf("dispatch.backoff_multiplier is %g: it must be at least 1", c.BackoffMultiplier))
-	}
-	return errors.Join(errs...)
+	return fmt.Errorf(format, args...)
 }

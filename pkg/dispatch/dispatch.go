@@ -2,23 +2,44 @@ package dispatch
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/notify"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // Store is what a waiting request needs of the database.
 type Store interface {
-	// Pop looks once.
+	// Resolve returns what a pop claims from; ok is false when it does not exist.
+	Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error)
+	// Forget drops a resolved group that is gone.
+	Forget(req *queue.PopRequest)
+	// Pop looks once, on its own.
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
+	// Preflight looks for many targets with one read-only query.
+	Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.Finding, error)
+	// Claim makes the claims of one round.
+	Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error)
 	// Release gives a lease back that was not used.
 	Release(ctx context.Context, lease queue.ID) error
+}
+
+// Others are the other instances. What it is told must not block.
+type Others interface {
+	// Ready: these became ready here.
+	Ready(ready []queue.Ready)
+	// Born: a queue or partition was created here.
+	Born()
+	// Doubt: look at everything again.
+	Doubt()
+	// Proven reports whether what others do is being heard.
+	Proven() bool
 }
 
 const (
@@ -30,27 +51,76 @@ const (
 	overloadRetry = time.Second
 )
 
+// key is what a waiting request can be woken by: a group (any partition), one
+// partition of it, or a name that does not exist yet.
+type key struct {
+	target queue.Target
+	name   string
+}
+
+func targetKey(t queue.Target) key { return key{target: t} }
+
+// anyBirth wakes everybody who waits for something that does not exist yet.
+var anyBirth = key{name: "*"}
+
+// tagKey wakes the pops by the same tags; no queue has an empty name.
+func tagKey(req *queue.PopRequest) key {
+	return key{name: "\x00" + req.Tags.Namespace + "\x00" + req.Tags.Task + "\x00" + req.Group}
+}
+
+func birthKey(queueName, partition string) key {
+	return key{name: queueName + "\x00" + partition}
+}
+
 // Dispatcher answers pops. It is safe for concurrent use.
 type Dispatcher struct {
 	store   Store
+	others  Others
 	log     *zap.Logger
+	cfg     Config
+	poll    SmartPoll
 	policy  backoff.Policy
-	bound   int64
-	waiting atomic.Int64
+	metrics *Metrics
+
+	notifier *notify.Notifier[key]
+	facts    *facts
+	backoffs *backoffs
+	workers  []*worker
+	waiting  atomic.Int64
+	intents  *intents
 
 	stopOnce sync.Once
 	stopping chan struct{}
 }
 
-// New returns a Dispatcher. Stop ends the waiting of its requests.
-func New(store Store, cfg Config, log *zap.Logger) *Dispatcher {
-	return &Dispatcher{
-		store: store, log: log, bound: int64(cfg.MaxIntentions), stopping: make(chan struct{}),
+// New returns a Dispatcher; Run makes its rounds. Stop ends the waiting of its
+// requests.
+func New(store Store, others Others, cfg Config, poll SmartPoll, metrics *Metrics, log *zap.Logger) *Dispatcher {
+	d := &Dispatcher{
+		store: store, others: others, log: log, cfg: cfg, poll: poll, metrics: metrics,
 		policy: backoff.Policy{
 			Initial: cfg.PollInterval, Max: cfg.MaxPollInterval,
 			Threshold: cfg.BackoffThreshold, Multiplier: cfg.BackoffMultiplier,
 		},
+		notifier: notify.New[key](), facts: newFacts(), backoffs: newBackoffs(), intents: newIntents(),
+		stopping: make(chan struct{}),
 	}
+	for range cfg.PollWorkers {
+		d.workers = append(d.workers, newWorker(d))
+	}
+	metrics.observe(d)
+	return d
+}
+
+// Run makes the rounds until ctx ends, then returns nil. Waiting requests must
+// have been told to Stop before.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	defer d.notifier.Close()
+	rounds, ctx := errgroup.WithContext(ctx)
+	for _, w := range d.workers {
+		rounds.Go(func() error { return w.run(ctx) })
+	}
+	return rounds.Wait()
 }
 
 // Waiting returns how many requests are waiting now.
@@ -64,15 +134,13 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // claimed, the time is up, ctx ends (the client left) or Stop was called. A
 // Delivery without messages means that nothing was poppable.
 //
-// Errors: those of Store.Pop, CodeOverloaded beyond the bound, and ctx.Err()
+// Errors: those of the Store, CodeOverloaded beyond the bound, and ctx.Err()
 // when the client left; then whatever had been claimed is released.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
-	started := time.Now()
-	delivery, err := d.look(ctx, req)
-	if err != nil || len(delivery.Messages) > 0 || req.Wait <= 0 {
-		return delivery, err
+	if req.Wait <= 0 {
+		return d.look(ctx, req)
 	}
-	if d.waiting.Add(1) > d.bound {
+	if d.waiting.Add(1) > int64(d.cfg.MaxIntentions) {
 		d.waiting.Add(-1)
 		return queue.Delivery{}, &queue.Error{
 			Code: queue.CodeOverloaded, RetryAfter: overloadRetry,
@@ -80,33 +148,12 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deli
 		}
 	}
 	defer d.waiting.Add(-1)
+	now := time.Now()
 	early := min(time.Duration(float64(req.Wait)*answerEarly), answerEarlyMax)
-	return d.wait(ctx, req, started.Add(req.Wait-early))
-}
-
-func (d *Dispatcher) wait(ctx context.Context, req *queue.PopRequest, deadline time.Time) (queue.Delivery, error) {
-	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	<-timer.C
-	for empties := 1; ; empties++ {
-		left := time.Until(deadline)
-		if left <= 0 {
-			return empty, nil
-		}
-		timer.Reset(min(left, d.policy.Delay(empties, rand.Float64())))
-		select {
-		case <-ctx.Done():
-			return empty, ctx.Err()
-		case <-d.stopping:
-			return empty, nil
-		case <-timer.C:
-		}
-		delivery, err := d.look(ctx, req)
-		if err != nil || len(delivery.Messages) > 0 {
-			return delivery, err
-		}
-	}
+	in := &intent{ctx: ctx, req: req, since: now, deadline: now.Add(req.Wait - early), handed: make(chan struct{})}
+	d.intents.add(in)
+	defer d.intents.remove(in)
+	return d.wait(in)
 }
 
 // look pops once and gives back what nobody is there to receive.

@@ -3,11 +3,12 @@ package dispatch_test
 import (
 	"context"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -19,65 +20,121 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeStore answers looks with pop and notes when they happened and which
-// leases came back. Without pop it never has anything.
-type fakeStore struct {
-	pop     func(ctx context.Context, req *queue.PopRequest, look int) (queue.Delivery, error)
-	release error
-
-	mu       sync.Mutex
-	looks    []time.Time
-	released []queue.ID
+// fakeOthers counts what the other instances are told.
+type fakeOthers struct {
+	deaf          atomic.Bool // not proven
+	ready, births atomic.Int64
 }
 
-func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
-	f.mu.Lock()
-	f.looks = append(f.looks, time.Now())
-	look := len(f.looks)
-	f.mu.Unlock()
-	if f.pop == nil {
-		return queue.Delivery{Queue: req.Queue, Group: req.Group}, nil
+func (o *fakeOthers) Ready(ready []queue.Ready) { o.ready.Add(int64(len(ready))) }
+func (o *fakeOthers) Born()                     { o.births.Add(1) }
+func (o *fakeOthers) Doubt()                    {}
+func (o *fakeOthers) Proven() bool              { return !o.deaf.Load() }
+
+// settings are what a test may change of a bench.
+type settings struct {
+	dispatch.Config
+	smart dispatch.SmartPoll
+	deaf  bool
+}
+
+func unproven(s *settings) { s.deaf = true }
+
+func bound(n int) func(*settings) { return func(s *settings) { s.MaxIntentions = n } }
+
+// bench is a running Dispatcher on a fake store.
+type bench struct {
+	*dispatch.Dispatcher
+	t      *testing.T
+	store  *fakeStore
+	others *fakeOthers
+	reg    *prometheus.Registry
+	logs   *observer.ObservedLogs
+	// end ends Run.
+	end context.CancelFunc
+}
+
+// run starts a Dispatcher inside a bubble; it ends with the test.
+func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *bench {
+	t.Helper()
+	s := settings{Config: dispatch.DefaultConfig(), smart: dispatch.DefaultSmartPoll()}
+	for _, edit := range edits {
+		edit(&s)
 	}
-	return f.pop(ctx, req, look)
+	core, logs := observer.New(zap.InfoLevel)
+	b := &bench{t: t, store: store, others: &fakeOthers{}, reg: prometheus.NewRegistry(), logs: logs}
+	b.others.deaf.Store(s.deaf)
+	b.Dispatcher = dispatch.New(store, b.others, s.Config, s.smart, dispatch.NewMetrics(b.reg), zap.New(core))
+	var ctx context.Context
+	ctx, b.end = context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	t.Cleanup(func() {
+		b.Stop()
+		synctest.Wait()
+		b.end()
+		require.NoError(t, <-done)
+	})
+	return b
 }
 
-func (f *fakeStore) Release(_ context.Context, lease queue.ID) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.released = append(f.released, lease)
-	return f.release
-}
-
-func (f *fakeStore) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.looks)
-}
-
-// gaps returns the times between the looks.
-func (f *fakeStore) gaps() []time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var gaps []time.Duration
-	for i := 1; i < len(f.looks); i++ {
-		gaps = append(gaps, f.looks[i].Sub(f.looks[i-1]))
+// value returns the sum of a metric over its labels, or the number of
+// observations of a histogram.
+func (b *bench) value(name string) (sum float64) {
+	b.t.Helper()
+	families, err := b.reg.Gather()
+	require.NoError(b.t, err)
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+		return sum
 	}
-	return gaps
+	require.Fail(b.t, "no such metric", name)
+	return 0
 }
 
-func (f *fakeStore) leases() []queue.ID {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.released)
+// labelled returns a metric with the given values of labels.
+func (b *bench) labelled(name string, labels ...string) float64 {
+	b.t.Helper()
+	families, err := b.reg.Gather()
+	require.NoError(b.t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var values []string
+			for _, label := range m.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			slices.Sort(values)
+			slices.Sort(labels)
+			if family.GetName() == name && slices.Equal(values, labels) {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
 }
 
-// delivery is one message under a lease.
-func delivery(lease queue.ID) queue.Delivery {
-	return queue.Delivery{Queue: "orders", Group: "g", LeaseID: lease, Partitions: 1, Messages: make([]queue.Message, 1)}
+// ready commits n messages in a partition of the group and announces them.
+func (b *bench) ready(group, partition int64, n int) {
+	b.store.put(group, partition, n, 0)
+	b.Ready([]queue.Ready{{Group: group, Partition: partition}})
 }
 
+// request pops the queue whose group has the id 1, and which has partition 1.
 func request(wait time.Duration) *queue.PopRequest {
 	return &queue.PopRequest{Queue: "orders", Group: "g", Batch: 1, Partitions: 1, Wait: wait}
+}
+
+// specific pops partition 1 alone.
+func specific(wait time.Duration) *queue.PopRequest {
+	partition := "1"
+	req := request(wait)
+	req.Partition = &partition
+	return req
 }
 
 // answer is what a Pop returned, and when.
@@ -87,14 +144,35 @@ type answer struct {
 	took time.Duration
 }
 
-// start pops in a goroutine; the answer comes on the channel.
-func start(ctx context.Context, d *dispatch.Dispatcher, wait time.Duration) <-chan answer {
+// begin pops in a goroutine; the answer comes on the channel.
+func (b *bench) begin(ctx context.Context, req *queue.PopRequest) <-chan answer {
 	out, began := make(chan answer, 1), time.Now()
 	go func() {
-		got, err := d.Pop(ctx, request(wait))
+		got, err := b.Pop(ctx, req)
 		out <- answer{got, err, time.Since(began)}
 	}()
 	return out
+}
+
+// wait pops with a timeout of an hour, and returns when it is asleep.
+func (b *bench) wait() <-chan answer {
+	b.t.Helper()
+	out := b.begin(b.t.Context(), request(time.Hour))
+	pending(b.t, out)
+	return out
+}
+
+// many waits n times.
+func (b *bench) many(n int) []<-chan answer {
+	b.t.Helper()
+	outs := make([]<-chan answer, n)
+	for i := range outs {
+		outs[i] = b.begin(b.t.Context(), request(time.Hour))
+	}
+	for _, out := range outs {
+		pending(b.t, out)
+	}
+	return outs
 }
 
 // settled returns the answer that must be there once nothing moves any more,
@@ -111,26 +189,39 @@ func settled(t *testing.T, out <-chan answer) answer {
 	}
 }
 
+// delivered returns an answer that must be there and must hold messages.
+func delivered(t *testing.T, out <-chan answer) answer {
+	t.Helper()
+	a := settled(t, out)
+	require.NoError(t, a.err)
+	require.NotEmpty(t, a.Messages)
+	return a
+}
+
 // pending checks that there is no answer yet.
 func pending(t *testing.T, out <-chan answer) {
 	t.Helper()
 	synctest.Wait()
 	select {
 	case a := <-out:
-		require.Fail(t, "the request was answered too early", "after %s: %v", a.took, a.err)
+		require.Fail(t, "the request was answered too early", "after %s: %v, %d messages", a.took, a.err, len(a.Messages))
 	default:
 	}
 }
 
-func dispatcher(store dispatch.Store, edit ...func(*dispatch.Config)) *dispatch.Dispatcher {
-	cfg := dispatch.DefaultConfig()
-	for _, e := range edit {
-		e(&cfg)
+// split counts those that were answered with messages and those that wait.
+func split(t *testing.T, outs []<-chan answer) (got, waiting int) {
+	t.Helper()
+	synctest.Wait()
+	for _, out := range outs {
+		select {
+		case a := <-out:
+			require.NoError(t, a.err)
+			require.NotEmpty(t, a.Messages)
+			got++
+		default:
+			waiting++
+		}
 	}
-	return dispatch.New(store, cfg, zap.NewNop())
-}
-
-func logged(store dispatch.Store) (*dispatch.Dispatcher, *observer.ObservedLogs) {
-	core, logs := observer.New(zap.DebugLevel)
-	return dispatch.New(store, dispatch.DefaultConfig(), zap.New(core)), logs
+	return got, waiting
 }

@@ -132,6 +132,7 @@ func (s *Server) answerAcks(c echo.Context, items []queue.AckItem) error {
 	if err != nil {
 		return err
 	}
+	s.deps.Metrics.acknowledged(results)
 	out := []byte{'['}
 	for i := range results {
 		if i > 0 {

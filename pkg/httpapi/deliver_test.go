@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -84,6 +86,28 @@ type leases struct {
 	released []queue.ID
 }
 
+func (*leases) Resolve(context.Context, *queue.PopRequest) (queue.Target, bool, error) {
+	return queue.Target{Group: 1}, true, nil
+}
+
+func (*leases) Forget(*queue.PopRequest) {}
+
+func (*leases) Preflight(context.Context, []queue.Probe, time.Duration) ([]queue.Finding, error) {
+	return nil, errors.New("the first look delivers")
+}
+
+func (*leases) Claim(context.Context, []queue.Assignment) ([]queue.Delivery, error) {
+	return nil, errors.New("the first look delivers")
+}
+
+// alone is a server without other instances.
+type alone struct{}
+
+func (alone) Ready([]queue.Ready) {}
+func (alone) Born()               {}
+func (alone) Doubt()              {}
+func (alone) Proven() bool        { return true }
+
 func (l *leases) Pop(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 	l.popped()
 	return l.delivery, nil
@@ -129,7 +153,8 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 				store.delivery.LeaseID = queue.ID{}
 			}
 			s, _ := newServer(&fakes{})
-			s.deps.Popper = dispatch.New(store, dispatch.DefaultConfig(), zap.NewNop())
+			s.deps.Popper = dispatch.New(store, alone{}, dispatch.DefaultConfig(), dispatch.DefaultSmartPoll(),
+				dispatch.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 			w := &writer{ResponseRecorder: *httptest.NewRecorder(), onWrite: func() error {
 				if c.leaves == "write" {
 					cancel()

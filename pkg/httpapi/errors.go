@@ -42,6 +42,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		seconds := int(math.Ceil(coded.RetryAfter.Seconds()))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
+	s.deps.Metrics.errors.WithLabelValues(string(coded.Code)).Inc()
 	text := coded.Message
 	switch coded.Code {
 	case queue.CodeInternal:

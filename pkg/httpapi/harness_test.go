@@ -10,12 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -38,6 +40,8 @@ type fakes struct {
 	remove    func(name string) (bool, error)
 	ping      func(ctx context.Context) error
 	waiting   int
+	status    dispatch.Status
+	listener  ListenerState
 
 	pushed   [][]queue.PushItem
 	acked    [][]queue.AckItem
@@ -81,6 +85,8 @@ func (f *fakes) Release(_ context.Context, delivery *queue.Delivery) {
 
 func (f *fakes) Waiting() int { return f.waiting }
 
+func (f *fakes) Status() dispatch.Status { return f.status }
+
 func (f *fakes) Configure(_ context.Context, set catalog.Settings) (catalog.Configured, error) {
 	f.set = append(f.set, set)
 	if f.configure != nil {
@@ -109,7 +115,8 @@ func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
 		f.ping = func(context.Context) error { return nil }
 	}
 	return New(DefaultConfig(), Deps{
-		Verbs: f, Popper: f, Catalog: f, Ping: f.ping, Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
+		Verbs: f, Popper: f, Catalog: f, Ping: f.ping, Listener: func() ListenerState { return f.listener },
+		Metrics: NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}), logs
 }
 

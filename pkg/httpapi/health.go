@@ -30,7 +30,9 @@ func (s *Server) health(c echo.Context) error {
 	}
 	b := fmt.Appendf(nil, `{"status":%q,"database":%q,"server":"belfry","version":`, state, database)
 	b = appendString(b, s.deps.Version)
-	b = fmt.Appendf(b, `,"waiting":%d}`, s.deps.Popper.Waiting())
+	l := s.listener()
+	b = fmt.Appendf(b, `,"waiting":%d,"listener":{"state":%q,"secondsSinceProof":%.3f}}`,
+		s.deps.Popper.Waiting(), l.State, l.SecondsSinceProof)
 	return answer(c, status, b)
 }
 

@@ -80,8 +80,10 @@ func (s *Server) pop(c echo.Context, req *queue.PopRequest) error {
 	}
 	if err != nil {
 		s.deps.Popper.Release(c.Request().Context(), &delivery)
+		return err
 	}
-	return err
+	s.deps.Metrics.delivered(&delivery)
+	return nil
 }
 
 // pathName returns a path parameter, decoded, if it can be a name.

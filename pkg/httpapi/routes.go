@@ -9,8 +9,10 @@ import (
 // routes is the whole API on one screen.
 func (s *Server) routes(e *echo.Echo) {
 	e.Pre(cors)
+	e.Use(s.deps.Metrics.measure)
 	e.GET("/health", s.health)
 	e.HEAD("/health", s.health)
+	e.GET("/metrics/prometheus", s.deps.Metrics.prometheus)
 
 	api := e.Group("/api/v1")
 	api.POST("/push", s.push)
@@ -22,6 +24,7 @@ func (s *Server) routes(e *echo.Echo) {
 	api.POST("/lease/:leaseId/extend", s.extend)
 	api.POST("/configure", s.configure)
 	api.DELETE("/resources/queues/:queue", s.deleteQueue)
+	api.GET("/status/dispatcher", s.dispatcher)
 }
 
 // cors puts the contract's headers on every answer and answers OPTIONS.

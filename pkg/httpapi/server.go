@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -27,6 +28,7 @@ type Popper interface {
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	Release(ctx context.Context, delivery *queue.Delivery)
 	Waiting() int
+	Status() dispatch.Status
 }
 
 // Catalog has the verbs of an operator.
@@ -41,7 +43,10 @@ type Deps struct {
 	Popper  Popper
 	Catalog Catalog
 	// Ping asks the database for a sign of life.
-	Ping     func(ctx context.Context) error
+	Ping func(ctx context.Context) error
+	// Listener tells the state of the LISTEN connection.
+	Listener func() ListenerState
+	Metrics  *Metrics
 	Defaults queue.Defaults
 	Version  string
 	Log      *zap.Logger

@@ -17,16 +17,18 @@ import (
 
 func TestHealthTellsWhetherThisServerCanWork(t *testing.T) {
 	t.Parallel()
-	f := &fakes{waiting: 7}
+	f := &fakes{waiting: 7, listener: ListenerState{State: "proven", Proof: 1500 * time.Millisecond, Reconnects: 2, Peers: 1}}
 	rec := call(f, "GET", "/health", "")
 	require.Equal(t, 200, rec.Code)
-	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7}`, rec.Body.String())
+	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7,
+		"listener":{"state":"proven","secondsSinceProof":1.5}}`, rec.Body.String())
 
 	require.Equal(t, 200, call(f, "HEAD", "/health", "").Code, "some load balancers ask this way")
 
 	rec = call(&fakes{ping: func(context.Context) error { return errors.New("no") }}, "GET", "/health", "")
 	require.Equal(t, 503, rec.Code)
-	require.JSONEq(t, `{"status":"unhealthy","database":"disconnected","server":"belfry","version":"1.2.3","waiting":0}`, rec.Body.String())
+	require.JSONEq(t, `{"status":"unhealthy","database":"disconnected","server":"belfry","version":"1.2.3","waiting":0,
+		"listener":{"state":"","secondsSinceProof":0}}`, rec.Body.String())
 }
 
 func TestHealthDoesNotHangWithTheDatabase(t *testing.T) {

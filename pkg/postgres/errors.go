@@ -71,6 +71,7 @@ func wrapState(err error, state string) error {
 
 func unavailable(err error) error {
 	return &queue.Error{
+		Timeout:    SQLState(err) == "57014",
 		Code:       queue.CodeUnavailable,
 		Message:    "the database is not available; send the request again",
 		RetryAfter: RetryAfter,

@@ -30,7 +30,7 @@ func config(dsn string, edit ...func(*postgres.Config)) postgres.Config {
 
 func open(t *testing.T, cfg postgres.Config) *postgres.Pool {
 	t.Helper()
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test")
+	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool

@@ -32,14 +32,16 @@ type Pool struct {
 	lost           chan struct{}
 }
 
-// Open makes the pool. It does not connect; see Wait. Close releases it.
-func Open(ctx context.Context, cfg Config, applicationName string) (*Pool, error) {
+// Open makes the pool. It does not wait for a connection; see Wait. It keeps warm
+// connections open, used or not. Close releases it.
+func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("reading database.url: %w", err)
 	}
 	p := &Pool{requestTimeout: cfg.RequestTimeout, lost: make(chan struct{}, 1)}
 	pc.MaxConns = cfg.PoolSize
+	pc.MinConns = min(warm, cfg.PoolSize)
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
 		pc.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}

@@ -111,7 +111,7 @@ func TestUnreadableURLIsAnErrorWithoutThePassword(t *testing.T) {
 		"host=h password=s3cret port=x", "host=h password='s3cret", "postgres://u:s3cret@h/d?pool_max_conns=x",
 		"postgres://u@h/d?password=s3cret&sslmode=maybe", "host=h password=s3cret sslmode=maybe",
 	} {
-		_, err := postgres.Open(t.Context(), config(dsn), "belfry-test")
+		_, err := postgres.Open(t.Context(), config(dsn), "belfry-test", 0)
 		require.ErrorContains(t, err, "database.url", dsn)
 		require.NotContains(t, err.Error(), "s3cret", dsn)
 	}

@@ -37,6 +37,8 @@ type Error struct {
 	Message string
 	// RetryAfter is set with CodeUnavailable and CodeOverloaded.
 	RetryAfter time.Duration
+	// Timeout, with CodeUnavailable: the statement exceeded its time.
+	Timeout bool
 	// Err is the cause; it is logged, never sent.
 	Err error
 }

@@ -126,6 +126,87 @@ type Delivery struct {
 	Messages []Message
 	// Partitions is how many partitions were claimed.
 	Partitions int
+
+	// NextIn is how long until something that the claim saw is due: what it
+	// leased or left behind, or, when it claimed nothing, what is due next.
+	// HasNext is false when nothing is in sight.
+	NextIn  time.Duration
+	HasNext bool
+	// Contested: something was due, and a rival holds it or it was not poppable
+	// after all. No messages then does not mean that there are none.
+	Contested bool
+	// Gone: the consumer group was deleted since it was resolved.
+	Gone bool
+	// Watched are the groups a pop by tags looked at.
+	Watched []int64
+	// DatabaseNow is the database's clock at the claim and ReceivedAt the local
+	// clock when its rows had arrived: the two ends of a latency are measured
+	// by one clock each.
+	DatabaseNow time.Time
+	ReceivedAt  time.Time
+}
+
+// DueIn notes that something more is due after in; the earliest counts.
+func (d *Delivery) DueIn(in time.Duration) {
+	if !d.HasNext || in < d.NextIn {
+		d.HasNext, d.NextIn = true, in
+	}
+}
+
+// Target is what a pop claims from, by database id. Partition 0 means any
+// partition of the group's queue.
+type Target struct{ Group, Partition int64 }
+
+// Handoff is a claim that a push makes for a request that waits for what is
+// pushed, right after its commit and in the same round trip.
+type Handoff struct {
+	Assignment
+	// Take is called exactly once, with what was claimed, or with no messages.
+	// False: the request has gone on, and the delivery must be released. It does
+	// not block.
+	Take func(d Delivery) (taken bool)
+}
+
+// Ready says that a partition became poppable for a group, or will in a while.
+// Partition 0 stands for any.
+type Ready struct {
+	Group, Partition int64
+	// In is how long it takes; 0 or less: now.
+	In time.Duration
+}
+
+// Probe asks a preflight about a target.
+type Probe struct {
+	Target Target
+	// Want bounds the candidates.
+	Want int
+}
+
+// Candidate is a partition a preflight found something in.
+type Candidate struct {
+	Partition int64
+	// In is how long until it is poppable; 0 or less: now.
+	In    time.Duration
+	Depth int64
+	// Why it is not poppable yet, when In is positive.
+	Leased, WindowOpen, Paused bool
+}
+
+// Finding answers a Probe.
+type Finding struct {
+	// Gone: the group does not exist any more.
+	Gone bool
+	// Candidates are the longest due partitions, Want at most, and the one that
+	// is due next.
+	Candidates []Candidate
+}
+
+// Assignment is a claim to make for a waiting pop.
+type Assignment struct {
+	Request *PopRequest
+	Group   int64
+	// Partition is claimed; 0: any, up to Request.Partitions.
+	Partition int64
 }
 
 // AckStatus is what a consumer says of a message.

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -219,9 +218,11 @@ func (s *Store) applyAck(ctx context.Context, conn *pgxpool.Conn, a *ack) error 
 	if len(w.partitions) > 0 {
 		b.Queue(sqlWake, w.partitions)
 	}
+	var ready []queue.Ready
 	return runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		if len(w.partitions) > 0 {
-			if err := skip(results, "moving cursors"); err != nil {
+			var err error
+			if ready, err = readyResult(results, "moving cursors"); err != nil {
 				return err
 			}
 		}
@@ -233,11 +234,9 @@ func (s *Store) applyAck(ctx context.Context, conn *pgxpool.Conn, a *ack) error 
 		if err := skip(results, "committing"); err != nil {
 			return err
 		}
+		s.announce(ready)
 		if len(w.partitions) > 0 {
-			if err := skip(results, "waking after an ack"); err != nil {
-				s.log.Warn("a wake failed; it will be healed", zap.Int("partitions", len(w.partitions)), zap.Error(err))
-				s.pool.ReportLost()
-			}
+			s.announceWake(results, len(w.partitions))
 		}
 		return nil
 	})

@@ -28,6 +28,9 @@
 //	pop       cursor rows, as they come, with SKIP LOCKED: it never waits
 //	claim_wait, settle, release, extend: cursor rows in that same order
 //
+// A push may carry claims for requests that wait for it (queue.Handoff). They run
+// after the wake and its commit, each for itself, as pops do.
+//
 // No transaction holds a cursor lock while it waits for a partition lock.
 // Everyone who waits for cursor locks waits in one order, and the only one that
 // takes them in another order never waits. So there is no cycle, and no

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -23,7 +24,7 @@ func nameOf(queueName string, req *queue.PopRequest) groupName {
 // group returns the ids a claim needs, and registers the consumer group at its
 // first pop, on an empty queue too. ok is false when the queue, or the
 // partition asked for, does not exist.
-func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys groupKeys, ok bool, err error) {
+func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys queue.Target, ok bool, err error) {
 	name := nameOf(req.Queue, req)
 	if keys, ok := s.names.group(name); ok {
 		return keys, true, nil
@@ -31,19 +32,19 @@ func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys groupKey
 	var partition, group pgtype.Int8
 	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group)
 	if postgres.IsNoRows(err) {
-		return groupKeys{}, false, nil
+		return queue.Target{}, false, nil
 	}
 	if err != nil {
-		return groupKeys{}, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
+		return queue.Target{}, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
 	}
 	if req.Partition != nil && !partition.Valid {
-		return groupKeys{}, false, nil
+		return queue.Target{}, false, nil
 	}
-	keys = groupKeys{group: group.Int64, partition: partition.Int64}
+	keys = queue.Target{Group: group.Int64, Partition: partition.Int64}
 	if !group.Valid {
-		keys.group, ok, err = s.join(ctx, req)
+		keys.Group, ok, err = s.join(ctx, req)
 		if err != nil || !ok {
-			return groupKeys{}, false, err
+			return queue.Target{}, false, err
 		}
 	}
 	s.names.addGroup(name, keys)
@@ -75,9 +76,13 @@ func (s *Store) join(ctx context.Context, req *queue.PopRequest) (group int64, o
 
 // match is a queue whose tags match a pop.
 type match struct {
-	queue  string
+	queue string
+	// group is 0 when the group has not joined this queue.
+	group  int64
 	joined bool
-	due    bool
+	// in is, if inSight, how long until something in it is due.
+	inSight bool
+	in      time.Duration
 }
 
 // matches returns the queues that match the tags of req, the longest due first.
@@ -89,8 +94,10 @@ func (s *Store) matches(ctx context.Context, req *queue.PopRequest) ([]match, er
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (match, error) {
 		var m match
 		var group pgtype.Int8
-		err := row.Scan(&m.queue, &group, &m.due)
-		m.joined = group.Valid
+		var seconds pgtype.Float8
+		err := row.Scan(&m.queue, &group, &seconds)
+		m.inSight, m.in = seconds.Valid, inSeconds(seconds.Float64)
+		m.group, m.joined = group.Int64, group.Valid
 		return m, err
 	})
 }

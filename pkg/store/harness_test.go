@@ -30,7 +30,7 @@ func newBench(t testing.TB) *bench {
 	cfg := postgres.DefaultConfig()
 	cfg.URL = pgtest.Database(t)
 	cfg.RequestTimeout = 30 * time.Second // shared machines pause
-	pool, err := postgres.Open(t.Context(), cfg, "store-test")
+	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return &bench{Store: store.New(pool, queue.DefaultDefaults(), nil, zap.NewNop()), t: t, pool: pool}

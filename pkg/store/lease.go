@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -63,18 +62,11 @@ func (s *Store) Release(ctx context.Context, lease queue.ID) error {
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
-	var partition int64
-	var ready pgtype.Timestamptz
-	var asleep []int64
-	_, err = pgx.ForEachRow(rows, []any{nil, &partition, &ready}, func() error {
-		if !ready.Valid {
-			asleep = append(asleep, partition)
-		}
-		return nil
-	})
+	ready, asleep, err := readReady(rows)
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
+	s.announce(ready)
 	s.wake(ctx, asleep)
 	return nil
 }

@@ -20,12 +20,6 @@ type laneName struct{ queue, partition string }
 // whole queue, "=" plus the name for one partition.
 type groupName struct{ queue, group, partition string }
 
-type groupKeys struct {
-	group int64
-	// partition is 0 for the whole queue.
-	partition int64
-}
-
 // names remembers what hardly changes: ids by name. That something was deleted
 // is noticed by the statements that use the id (a push
 // raises BF001, a claim reports that the group is gone), never here.
@@ -34,11 +28,11 @@ type names struct {
 	byName map[laneName]*queue.Partition
 	byKey  map[int64]*queue.Partition
 	byID   map[queue.ID]*queue.Partition
-	groups map[groupName]groupKeys
+	groups map[groupName]queue.Target
 }
 
 func newNames() *names {
-	n := &names{groups: map[groupName]groupKeys{}}
+	n := &names{groups: map[groupName]queue.Target{}}
 	n.clearLanesLocked()
 	return n
 }
@@ -74,18 +68,18 @@ func (n *names) forget(lanes []laneName) {
 	}
 }
 
-func (n *names) group(name groupName) (groupKeys, bool) {
+func (n *names) group(name groupName) (queue.Target, bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	keys, ok := n.groups[name]
 	return keys, ok
 }
 
-func (n *names) addGroup(name groupName, keys groupKeys) {
+func (n *names) addGroup(name groupName, keys queue.Target) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.groups) >= maxNames {
-		n.groups = map[groupName]groupKeys{}
+		n.groups = map[groupName]queue.Target{}
 	}
 	n.groups[name] = keys
 }
@@ -115,9 +109,14 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		if err != nil {
 			return nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
 		}
+		born := map[laneName]bool{} // with its queue?
 		opened, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 			p := &queue.Partition{}
-			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed)
+			var isNew, queueIsNew bool
+			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &isNew, &queueIsNew)
+			if isNew {
+				born[laneName{p.Queue, p.Name}] = queueIsNew
+			}
 			return p, err
 		})
 		if err != nil {
@@ -126,6 +125,12 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		s.names.add(opened)
 		for _, p := range opened {
 			found[laneName{p.Queue, p.Name}] = p
+		}
+		for name, newQueue := range born {
+			if newQueue {
+				name.partition = ""
+			}
+			s.announcer.Born(name.queue, name.partition)
 		}
 	}
 	return nil, fmt.Errorf("opening partitions of a queue that is being deleted again and again: %v", wanted[0].queue)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -123,8 +122,11 @@ func (s *Store) push(ctx context.Context, p *push) error {
 	b.Queue(sqlPushLock, keys, sealed)
 	b.Queue(sqlPushInsert, args...)
 	b.Queue("COMMIT")
-	b.Queue(sqlWake, keys)
-	return s.batch(ctx, b, func(results pgx.BatchResults) error {
+	handed := s.handoffs(p.lanes)
+	handed.queue(b, keys)
+	var ready []queue.Ready
+	var committed bool
+	err = s.batch(ctx, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning a push"); err != nil {
 			return err
 		}
@@ -137,13 +139,16 @@ func (s *Store) push(ctx context.Context, p *push) error {
 		if err := skip(results, "committing a push"); err != nil {
 			return err
 		}
-		// Committed: from here on nothing may fail the callers.
-		if err := skip(results, "waking after a push"); err != nil {
-			s.log.Warn("a wake failed; it will be healed", zap.Int("partitions", len(keys)), zap.Error(err))
-			s.pool.ReportLost()
-		}
+		committed = true
+		ready = handed.read(results, len(keys))
 		return nil
 	})
+	handed.conclude(ctx)
+	s.announce(ready)
+	if committed {
+		return nil // whatever failed after that is not the caller's
+	}
+	return err
 }
 
 // lock is a partition as push_lock.sql takes it.

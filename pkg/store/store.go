@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,23 +36,53 @@ var (
 	sqlAckApply         = sql.Query("ack_apply")
 	sqlDeadLetterInsert = sql.Query("dead_letter_insert")
 	sqlLeaseExtend      = sql.Query("lease_extend")
+	sqlPreflight        = sql.Query("preflight")
 	sqlLeaseRelease     = sql.Query("lease_release")
 	sqlUnconsume        = sql.Query("unconsume")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.
 type Store struct {
-	pool     *postgres.Pool
-	defaults queue.Defaults
-	log      *zap.Logger
-	sealer   *seal.Sealer
-	names    *names
+	pool      *postgres.Pool
+	announcer Announcer
+	defaults  queue.Defaults
+	log       *zap.Logger
+	sealer    *seal.Sealer
+	names     *names
+	// urgent are connections for waiting pops that were woken; nil: those of
+	// everybody.
+	urgent *pgxpool.Pool
+	// heals and healed count the passes of Run and what they woke.
+	heals, healed atomic.Int64
 }
 
 // New returns a Store on pool. defaults are given to queues born by a push;
 // sealer may be nil: then queues with encryptionEnabled store in the clear.
 func New(pool *postgres.Pool, defaults queue.Defaults, sealer *seal.Sealer, log *zap.Logger) *Store {
-	return &Store{pool: pool, defaults: defaults, sealer: sealer, log: log, names: newNames()}
+	return &Store{pool: pool, announcer: silent{}, defaults: defaults, sealer: sealer, log: log, names: newNames()}
+}
+
+// Announce makes the store tell a what becomes poppable. Call it before the
+// first verb.
+func (s *Store) Announce(a Announcer) { s.announcer = a }
+
+// Prioritise gives the preflights and claims of woken pops connections of their
+// own, so that they never queue behind ordinary traffic. Call it before the
+// first verb.
+func (s *Store) Prioritise(urgent *pgxpool.Pool) { s.urgent = urgent }
+
+// urgentBatch is batch on the connections of woken pops.
+func (s *Store) urgentBatch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResults) error) error {
+	pool := s.pool.Pool
+	if s.urgent != nil {
+		pool = s.urgent
+	}
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return runBatch(ctx, conn, b, read)
 }
 
 // batch sends b on one connection and hands its results to read in order. The

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 const (
@@ -26,10 +27,34 @@ func (s *Store) wake(ctx context.Context, partitions []int64) {
 	if len(partitions) == 0 {
 		return
 	}
-	if _, err := s.pool.Exec(ctx, sqlWake, partitions); err != nil {
-		s.log.Warn("a wake failed; it will be healed", zap.Int("partitions", len(partitions)), zap.Error(err))
-		s.pool.ReportLost()
+	rows, err := s.pool.Query(ctx, sqlWake, partitions)
+	var ready []queue.Ready
+	if err == nil {
+		ready, _, err = readReady(rows)
 	}
+	if err != nil {
+		s.wakeFailed(len(partitions), err)
+	}
+	s.announce(ready)
+}
+
+// announceWake announces the wake that is next in results. The commit before it
+// stands, whatever becomes of the wake.
+func (s *Store) announceWake(results pgx.BatchResults, partitions int) {
+	s.announce(s.readWake(results, partitions))
+}
+
+func (s *Store) readWake(results pgx.BatchResults, partitions int) []queue.Ready {
+	ready, err := readyResult(results, "waking")
+	if err != nil {
+		s.wakeFailed(partitions, err)
+	}
+	return ready
+}
+
+func (s *Store) wakeFailed(partitions int, err error) {
+	s.log.Warn("a wake failed; it will be healed", zap.Int("partitions", partitions), zap.Error(err))
+	s.pool.ReportLost()
 }
 
 // Heal wakes every partition that owes a wake: one whose cursor says that
@@ -40,8 +65,8 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 		var partitions []int64
 		pageCtx, cancel := s.pool.Bounded(ctx)
 		err := s.pool.QueryRow(pageCtx, sqlHeal, above, int64(healPage)).Scan(&above, &partitions)
-		if err == nil && len(partitions) > 0 {
-			_, err = s.pool.Exec(pageCtx, sqlWake, partitions)
+		if err == nil {
+			s.wake(pageCtx, partitions)
 		}
 		cancel()
 		switch {
@@ -68,6 +93,8 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-gap.C:
 		}
 		healed, err := s.Heal(ctx)
+		s.heals.Add(1)
+		s.healed.Add(int64(healed))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -86,6 +113,9 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Heals returns how often Run has healed, and how many partitions that woke.
+func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }
 
 // wakeGroup wakes every partition of a group whose cursors were just made.
 func (s *Store) wakeGroup(ctx context.Context, group int64) error {

@@ -1,7 +1,8 @@
 -- Writes what the rules of an ack decided, one row a cursor. By array: $1
 -- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts,
 -- $6 release the lease, $7 messages done; $8 the skip lists as text ('{3,5}'),
--- since an array of arrays must be rectangular.
+-- since an array of arrays must be rectangular. Returns when those whose lease
+-- ended are ready (NULL: not).
 UPDATE belfry.cursor c
    SET committed = greatest(c.committed, d.committed),
        failures = d.failures,
@@ -26,4 +27,5 @@ UPDATE belfry.cursor c
          SELECT q.delayed_processing, q.window_buffer, q.paused
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = d.partition_id AND c.group_id = d.group_id
-RETURNING c.group_id, c.partition_id, c.ready_at
+RETURNING c.group_id, c.partition_id,
+          CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in

@@ -1,12 +1,12 @@
 -- Queues by tags ($1 namespace, $2 task, NULL or empty matches any) with the id
--- of group $3 there (NULL: not joined) and the earliest instant it is due,
--- earliest first.
-SELECT q.name, g.id AS group_id, coalesce(d.ready_at <= statement_timestamp(), false) AS due
+-- of group $3 there (NULL: not joined) and the seconds until it is due (NULL:
+-- nothing in sight), earliest first.
+SELECT q.name, g.id AS group_id, extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in
   FROM belfry.queue q
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = $3::text AND g.whole_queue
   LEFT JOIN LATERAL (
         SELECT c.ready_at FROM belfry.cursor c
-         WHERE c.group_id = g.id AND c.ready_at IS NOT NULL
+         WHERE c.group_id = g.id AND c.ready_at < 'infinity'
          ORDER BY c.ready_at
          LIMIT 1) AS d ON true
  WHERE q.deleted_at IS NULL

@@ -1,8 +1,8 @@
 -- Replaces the tags and all options of a live queue ($1). $2 namespace, $3 task,
--- $4 to $18 the options in the order of the table. Says whether what decides
--- ready_at changed.
+-- $4 to $18 the options in the order of the table. Says whether the tags
+-- changed, and whether what decides ready_at did.
 WITH old AS MATERIALIZED (
-    SELECT q.id, q.delayed_processing, q.window_buffer
+    SELECT q.id, q.namespace, q.task, q.delayed_processing, q.window_buffer
       FROM belfry.queue q
      WHERE q.name = $1::text AND q.deleted_at IS NULL
        FOR NO KEY UPDATE
@@ -16,4 +16,5 @@ UPDATE belfry.queue q
        dlq_after_max_retries = $18::boolean
   FROM old
  WHERE q.id = old.id
-RETURNING q.id, q.uid, old.delayed_processing <> q.delayed_processing OR old.window_buffer <> q.window_buffer AS rearm
+RETURNING q.id, q.uid, (old.namespace, old.task) IS DISTINCT FROM (q.namespace, q.task) AS retagged,
+          old.delayed_processing <> q.delayed_processing OR old.window_buffer <> q.window_buffer AS rearm

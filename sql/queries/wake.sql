@@ -34,4 +34,4 @@ UPDATE belfry.cursor c
   FROM held h
  WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = h.group_id
    AND h.ready_at IS NULL AND h.committed < h.last_seq
-RETURNING c.group_id, c.partition_id, c.ready_at
+RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// others joins the dispatcher to the other instances: what happens here goes
+// out through the sender, what happens there comes in through the listener.
+type others struct {
+	sender   *listen.Sender
+	listener *listen.Listener
+}
+
+func (o *others) Ready(ready []queue.Ready) {
+	entries := make([]listen.Entry, len(ready))
+	for i, r := range ready {
+		// Only that something is ready there, not when: whoever hears it looks,
+		// and the look says when, by the database's clock.
+		entries[i] = listen.Ready(r.Group, r.Partition, zeroTime)
+	}
+	o.sender.Send(entries...)
+}
+
+func (o *others) Born()        { o.sender.Send(listen.Born()) }
+func (o *others) Doubt()       { o.sender.Send(listen.All()) }
+func (o *others) Proven() bool { return o.listener.Proven() }
+
+func (o *others) state() httpapi.ListenerState {
+	state, proof := o.listener.State()
+	return httpapi.ListenerState{
+		State: string(state), Proof: proof, Reconnects: o.listener.Reconnects(), Peers: len(o.listener.Peers()),
+	}
+}
+
+// hear hands the dispatcher what other instances reported.
+func hear(d *dispatch.Dispatcher, m listen.Message) {
+	var ready []queue.Ready
+	for _, e := range m.Entries {
+		switch e.Kind {
+		case listen.KindReady:
+			ready = append(ready, queue.Ready{Group: e.Group, Partition: e.Partition})
+		case listen.KindBorn:
+			d.RemoteBirth()
+		case listen.KindAll:
+			d.Doubt("another instance asked for it")
+		}
+	}
+	d.Remote(ready)
+}
+
+// operatorNews takes what the operator's verbs announce to those who wait here
+// and to the other instances.
+type operatorNews struct {
+	*dispatch.Dispatcher
+	peers *others
+}
+
+func (n operatorNews) Doubt(reason string) {
+	n.Dispatcher.Doubt(reason)
+	n.peers.Doubt()
+}

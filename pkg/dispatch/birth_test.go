@@ -1,0 +1,183 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// unborn is a store in which nothing exists until exists is stored.
+func unborn() (*fakeStore, *atomic.Bool) {
+	exists := &atomic.Bool{}
+	store := &fakeStore{}
+	store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
+		if !exists.Load() {
+			return queue.Target{}, false, nil
+		}
+		return targetOf(req), true, nil
+	}
+	return store, exists
+}
+
+// Whoever waits for a name that does not exist is woken when it is born, here or
+// on another instance, and then by what becomes ready in it.
+func TestBirthWakesWhoWaitsForTheName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		req  *queue.PopRequest
+		born func(*bench)
+	}{
+		"the queue":                    {request(time.Hour), func(b *bench) { b.Born("orders", "") }},
+		"the queue, elsewhere":         {request(time.Hour), func(b *bench) { b.RemoteBirth() }},
+		"the partition":                {specific(time.Hour), func(b *bench) { b.Born("orders", "1") }},
+		"the partition with its queue": {specific(time.Hour), func(b *bench) { b.Born("orders", "") }},
+		"the partition, elsewhere":     {specific(time.Hour), func(b *bench) { b.RemoteBirth() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store, exists := unborn()
+				b := run(t, store)
+				out := b.begin(context.WithoutCancel(t.Context()), c.req)
+				pending(t, out)
+				b.Born("another", "")
+				b.Born("orders", "2")
+				pending(t, out)
+				exists.Store(true)
+				c.born(b)
+				pending(t, out)
+				b.ready(1, 1, 1)
+				require.Zero(t, delivered(t, out).took)
+			})
+		})
+	}
+}
+
+// A birth between the answer "it does not exist" and the ticket is not lost, of
+// an arrival nor of a request that was woken by something else.
+func TestBirthDuringTheLookIsNotLost(t *testing.T) {
+	t.Parallel()
+	for _, before := range []int{1, 3} {
+		t.Run(fmt.Sprintf("resolve %d", before), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b *bench
+				store, exists := unborn()
+				answer, asked := store.resolve, 0
+				store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
+					target, ok, err := answer(req)
+					if asked++; asked == before {
+						exists.Store(true)
+						b.Born("orders", "")
+						b.ready(1, 1, 1)
+					}
+					return target, ok, err
+				}
+				b = run(t, store)
+				out := b.begin(context.WithoutCancel(t.Context()), request(time.Hour))
+				synctest.Wait()
+				b.Born("another", "")
+				require.Zero(t, delivered(t, out).took)
+			})
+		})
+	}
+}
+
+// The birth comes before the first message is committed; what was pushed in
+// between is found at once.
+func TestBirthWithAMessageIsFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, exists := unborn()
+		b := run(t, store)
+		out := b.wait()
+		exists.Store(true)
+		store.put(1, 1, 1, 0)
+		b.Born("orders", "")
+		delivered(t, out)
+	})
+}
+
+func tagged(wait time.Duration) *queue.PopRequest {
+	return &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g", Batch: 1, Partitions: 1, Wait: wait}
+}
+
+// A pop by tags watches every group it looked at, and any birth.
+func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
+	t.Parallel()
+	for name, wake := range map[string]func(*bench){
+		"a group it watches":   func(b *bench) { b.Ready([]queue.Ready{{Group: 2, Partition: 9}}) },
+		"a queue is born":      func(b *bench) { b.Born("new", "") },
+		"one is, elsewhere":    func(b *bench) { b.RemoteBirth() },
+		"the next due instant": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var full atomic.Bool
+				store := &fakeStore{}
+				store.pop = func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+					if full.Load() {
+						return queue.Delivery{Messages: make([]queue.Message, 1)}, nil
+					}
+					return queue.Delivery{Watched: []int64{1, 2}, HasNext: true, NextIn: time.Minute}, nil
+				}
+				b := run(t, store)
+				out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
+				pending(t, out)
+				require.Equal(t, 2, store.calls().pops, "it looks again once it knows what to watch")
+				b.Ready([]queue.Ready{{Group: 3, Partition: 1}})
+				pending(t, out)
+				require.Equal(t, 2, store.calls().pops, "another group is not its business")
+				full.Store(true)
+				if wake == nil {
+					time.Sleep(time.Minute)
+				} else {
+					wake(b)
+				}
+				delivered(t, out)
+			})
+		})
+	}
+}
+
+// A group that is gone is forgotten and resolved anew: the queue was deleted, and
+// perhaps made again.
+func TestGroupThatIsGoneIsResolvedAnew(t *testing.T) {
+	t.Parallel()
+	for name, waiting := range map[string]int{"alone": 1, "in a round": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var forgotten atomic.Bool
+				store := &fakeStore{}
+				store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
+					if !forgotten.Load() {
+						return queue.Target{Group: 1}, true, nil // as remembered
+					}
+					return queue.Target{Group: 5}, true, nil
+				}
+				store.onForget = func() { forgotten.Store(true) }
+				b := run(t, store)
+				outs := b.many(waiting)
+				store.mu.Lock()
+				store.gone = map[int64]bool{1: true}
+				store.mu.Unlock()
+				b.Doubt("a queue was deleted")
+				_, still := split(t, outs)
+				require.Equal(t, waiting, still)
+				require.Positive(t, store.forgotten)
+				b.ready(5, 1, 1)
+				got, _ := split(t, outs)
+				require.Equal(t, 1, got)
+			})
+		})
+	}
+}

@@ -1,0 +1,286 @@
+package dispatch_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// leaseTime is how long the fake store leases.
+const leaseTime = 10 * time.Minute
+
+// fakeStore keeps partitions in memory, as the database would: messages of one
+// that is claimed stay until its lease ends; autoAck consumes them at once. The
+// hooks run before the store does what it was asked, outside its lock; an error
+// of theirs is the answer.
+type fakeStore struct {
+	// resolve replaces the answer to Resolve, pop that to Pop.
+	resolve func(req *queue.PopRequest) (queue.Target, bool, error)
+	pop     func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
+	onPop   func(req *queue.PopRequest) error
+	// onPreflight is told the limit; onFound runs when the findings are made.
+	onPreflight func(limit time.Duration) error
+	onFound     func(findings []queue.Finding)
+	onClaim     func(assignments []queue.Assignment) error
+	// onClaimed runs when the claims are made.
+	onClaimed func()
+	release   error
+	onForget  func()
+	// gone are the groups that were deleted.
+	gone map[int64]bool
+
+	mu         sync.Mutex
+	parts      map[queue.Target]*part
+	pops       []time.Time
+	preflights []time.Time
+	limits     []time.Duration
+	probes     [][]queue.Probe
+	claims     [][]queue.Assignment
+	claimedAt  []time.Time
+	released   []queue.ID
+	forgotten  int
+}
+
+// part is a partition as one group sees it.
+type part struct {
+	messages int
+	readyAt  time.Time
+	leased   bool
+}
+
+// put adds messages that are poppable in a while.
+func (f *fakeStore) put(group, partition int64, n int, in time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.parts == nil {
+		f.parts = map[queue.Target]*part{}
+	}
+	one := queue.Target{Group: group, Partition: partition}
+	if f.parts[one] == nil {
+		f.parts[one] = &part{}
+	}
+	f.parts[one].messages += n
+	f.parts[one].readyAt = time.Now().Add(in)
+}
+
+// matchingLocked lists the partitions of a target that hold messages, the
+// longest due first.
+func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
+	var list []queue.Target
+	for one, p := range f.parts {
+		if one.Group == target.Group && (target.Partition == 0 || one.Partition == target.Partition) && p.messages > 0 {
+			list = append(list, one)
+		}
+	}
+	slices.SortFunc(list, func(a, b queue.Target) int {
+		return cmp.Or(f.parts[a].readyAt.Compare(f.parts[b].readyAt), cmp.Compare(a.Partition, b.Partition))
+	})
+	return list
+}
+
+// takeLocked is one claim.
+func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue.Delivery {
+	now := time.Now()
+	d := queue.Delivery{Queue: req.Queue, Group: req.Group, Gone: f.gone[target.Group]}
+	if !req.AutoAck {
+		d.LeaseID = queue.NewID()
+	}
+	next := func(at time.Time) {
+		if in := at.Sub(now); !d.HasNext || in < d.NextIn {
+			d.HasNext, d.NextIn = true, in
+		}
+	}
+	list := f.matchingLocked(target)
+	for _, one := range list {
+		p := f.parts[one]
+		take := min(req.Batch-len(d.Messages), p.messages)
+		if p.readyAt.After(now) || take == 0 || d.Partitions == req.Partitions {
+			continue
+		}
+		d.Partitions++
+		d.Messages = append(d.Messages, make([]queue.Message, take)...)
+		if req.AutoAck {
+			p.messages -= take
+		} else {
+			p.leased, p.readyAt = true, now.Add(leaseTime)
+		}
+		if p.messages > 0 {
+			next(p.readyAt)
+		}
+	}
+	if d.Partitions == 0 && len(list) > 0 {
+		next(f.parts[list[0]].readyAt)
+	}
+	return d
+}
+
+func (f *fakeStore) Resolve(_ context.Context, req *queue.PopRequest) (queue.Target, bool, error) {
+	if f.resolve != nil {
+		return f.resolve(req)
+	}
+	return targetOf(req), true, nil
+}
+
+func targetOf(req *queue.PopRequest) queue.Target {
+	if req.Partition != nil {
+		return queue.Target{Group: 1, Partition: 1}
+	}
+	return queue.Target{Group: 1}
+}
+
+func (f *fakeStore) Forget(*queue.PopRequest) {
+	f.mu.Lock()
+	f.forgotten++
+	f.mu.Unlock()
+	if f.onForget != nil {
+		f.onForget()
+	}
+}
+
+func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	f.mu.Lock()
+	f.pops = append(f.pops, time.Now())
+	f.mu.Unlock()
+	if f.onPop != nil {
+		if err := f.onPop(req); err != nil {
+			return queue.Delivery{}, err
+		}
+	}
+	if f.pop != nil {
+		return f.pop(ctx, req)
+	}
+	target, ok, err := f.Resolve(ctx, req)
+	if err != nil || !ok {
+		return queue.Delivery{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.takeLocked(req, target), nil
+}
+
+func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit time.Duration) ([]queue.Finding, error) {
+	f.mu.Lock()
+	f.preflights, f.limits = append(f.preflights, time.Now()), append(f.limits, limit)
+	f.probes = append(f.probes, probes)
+	f.mu.Unlock()
+	if f.onPreflight != nil {
+		if err := f.onPreflight(limit); err != nil {
+			return nil, err
+		}
+	}
+	findings := f.find(probes)
+	if f.onFound != nil {
+		f.onFound(findings)
+	}
+	return findings, nil
+}
+
+func (f *fakeStore) find(probes []queue.Probe) []queue.Finding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	findings := make([]queue.Finding, len(probes))
+	for i, probe := range probes {
+		due, next := 0, false
+		findings[i].Gone = f.gone[probe.Target.Group]
+		for _, one := range f.matchingLocked(probe.Target) {
+			p := f.parts[one]
+			in := time.Until(p.readyAt)
+			if (in <= 0 && due == probe.Want) || (in > 0 && next) {
+				continue
+			}
+			due, next = due+1, in > 0
+			findings[i].Candidates = append(findings[i].Candidates, queue.Candidate{
+				Partition: one.Partition, In: in, Depth: int64(p.messages), Leased: p.leased,
+			})
+		}
+	}
+	return findings
+}
+
+func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
+	f.mu.Lock()
+	f.claims, f.claimedAt = append(f.claims, assignments), append(f.claimedAt, time.Now())
+	due := make([]bool, len(assignments))
+	for i, a := range assignments {
+		list := f.matchingLocked(queue.Target{Group: a.Group, Partition: a.Partition})
+		due[i] = len(list) > 0 && !f.parts[list[0]].readyAt.After(time.Now())
+	}
+	f.mu.Unlock()
+	if f.onClaim != nil {
+		if err := f.onClaim(assignments); err != nil {
+			return nil, err
+		}
+	}
+	deliveries := make([]queue.Delivery, len(assignments))
+	f.mu.Lock()
+	for i, a := range assignments {
+		deliveries[i] = f.takeLocked(a.Request, queue.Target{Group: a.Group, Partition: a.Partition})
+		deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0
+	}
+	f.mu.Unlock()
+	if f.onClaimed != nil {
+		f.onClaimed()
+	}
+	return deliveries, nil
+}
+
+func (f *fakeStore) Release(_ context.Context, lease queue.ID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.released = append(f.released, lease)
+	return f.release
+}
+
+// steal lets somebody else take all that is due, under a lease.
+func (f *fakeStore) steal(partitions ...int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, partition := range partitions {
+		p := f.parts[queue.Target{Group: 1, Partition: partition}]
+		p.leased, p.readyAt = true, time.Now().Add(leaseTime)
+	}
+}
+
+// calls are the numbers of calls so far.
+type calls struct{ pops, preflights, claims int }
+
+func (f *fakeStore) calls() calls {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return calls{len(f.pops), len(f.preflights), len(f.claims)}
+}
+
+// looks returns the instants of all looks, in order. A claim is one unless it
+// follows a preflight.
+func (f *fakeStore) looks() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	looks := slices.Concat(f.pops, f.preflights)
+	for _, at := range f.claimedAt {
+		if !slices.ContainsFunc(f.preflights, at.Equal) {
+			looks = append(looks, at)
+		}
+	}
+	slices.SortFunc(looks, time.Time.Compare)
+	return looks
+}
+
+// gaps returns the times between the looks.
+func (f *fakeStore) gaps() []time.Duration {
+	looks := f.looks()
+	var gaps []time.Duration
+	for i := 1; i < len(looks); i++ {
+		gaps = append(gaps, looks[i].Sub(looks[i-1]))
+	}
+	return gaps
+}
+
+func (f *fakeStore) leases() []queue.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.released)
+}

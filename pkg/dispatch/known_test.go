@@ -1,0 +1,146 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// A client that polls again for what is known to be empty costs nothing.
+func TestKnownEmptyWaitsWithoutALook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		for range 20 {
+			a := <-b.begin(t.Context(), request(time.Second))
+			require.NoError(t, a.err)
+			require.Empty(t, a.Messages)
+			require.Equal(t, 950*time.Millisecond, a.took)
+		}
+		require.Equal(t, calls{pops: 1}, store.calls())
+	})
+}
+
+func TestEachTargetIsKnownForItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		<-b.begin(t.Context(), request(time.Second))
+		<-b.begin(t.Context(), specific(time.Second))
+		require.Equal(t, 2, store.calls().pops)
+	})
+}
+
+// Whatever may have made the knowledge wrong drops it.
+func TestWhatDropsTheKnowledge(t *testing.T) {
+	t.Parallel()
+	ready := []queue.Ready{{Group: 1, Partition: 1}}
+	for name, c := range map[string]struct {
+		drop func(*bench)
+		more int
+	}{
+		"nothing":                    {func(*bench) {}, 0},
+		"ready here":                 {func(b *bench) { b.Ready(ready) }, 1},
+		"ready elsewhere":            {func(b *bench) { b.Remote(ready) }, 1},
+		"ready later":                {func(b *bench) { b.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Hour}}) }, 1},
+		"ready in another group":     {func(b *bench) { b.Ready([]queue.Ready{{Group: 2, Partition: 1}}) }, 0},
+		"ready in another partition": {func(b *bench) { b.Ready([]queue.Ready{{Group: 1, Partition: 2}}) }, 0},
+		"doubt":                      {func(b *bench) { b.Doubt("reconnected") }, 1},
+		"not proven":                 {func(b *bench) { b.others.deaf.Store(true) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &fakeStore{}
+				b := run(t, store)
+				const wait = 50 * time.Millisecond // below the first fallback
+				<-b.begin(t.Context(), specific(wait))
+				c.drop(b)
+				<-b.begin(t.Context(), specific(wait))
+				require.Equal(t, calls{pops: 1 + c.more}, store.calls())
+			})
+		})
+	}
+}
+
+func TestKnowledgeEndsAtTheDueInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		store.put(1, 1, 1, 10*time.Second)
+		<-b.begin(t.Context(), request(time.Second))
+		<-b.begin(t.Context(), request(time.Second))
+		require.Equal(t, calls{pops: 1}, store.calls())
+		// Who waits without having looked is woken all the same.
+		out := b.wait()
+		require.Equal(t, calls{pops: 1}, store.calls())
+		time.Sleep(10*time.Second - 1900*time.Millisecond - time.Nanosecond)
+		pending(t, out)
+		time.Sleep(time.Nanosecond)
+		delivered(t, out)
+
+		store.put(1, 2, 1, 10*time.Second)
+		b.Doubt("test")
+		<-b.begin(t.Context(), request(time.Second))
+		time.Sleep(time.Minute)
+		a := delivered(t, b.begin(t.Context(), request(time.Second)))
+		require.Zero(t, a.took, "who comes after the instant looks")
+	})
+}
+
+func TestWithoutWaitingItAlwaysLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		<-b.begin(t.Context(), request(time.Second))
+		for range 5 {
+			a := settled(t, b.begin(t.Context(), request(0)))
+			require.NoError(t, a.err)
+			require.Zero(t, a.took)
+		}
+		store.put(1, 1, 1, 0) // nobody announced it
+		delivered(t, b.begin(t.Context(), request(-time.Second)))
+		require.Equal(t, calls{pops: 7}, store.calls())
+	})
+}
+
+// A look that fails says nothing about what is there.
+func TestFailedLookIsNoKnowledge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		broken := &queue.Error{Code: queue.CodeUnavailable}
+		store := &fakeStore{pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return queue.Delivery{}, broken }}
+		b := run(t, store)
+		require.ErrorIs(t, settled(t, b.begin(t.Context(), request(time.Second))).err, broken)
+		store.pop = nil
+		<-b.begin(t.Context(), request(time.Second))
+		require.Equal(t, 2, store.calls().pops)
+	})
+}
+
+// A request that waited without a look of its own does not look on its own when
+// it wakes either: a thousand of them share a round.
+func TestWhoWaitedWithoutALookSharesTheRound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		<-b.begin(t.Context(), request(time.Second))
+		outs := b.many(1000)
+		require.Equal(t, calls{pops: 1}, store.calls())
+		b.ready(1, 1, 1)
+		got, waiting := split(t, outs)
+		require.Equal(t, 1, got)
+		require.Equal(t, 999, waiting)
+		require.Equal(t, calls{pops: 1, preflights: 1, claims: 1}, store.calls())
+	})
+}

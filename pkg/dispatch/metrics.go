@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-mq/belfry/pkg/plan"
+)
+
+// Metrics are what this room measures; the names are those an operator of the
+// reference system knows, with our prefix.
+type Metrics struct {
+	reg prometheus.Registerer
+
+	preflights, preflightTimeouts, viable, assignments, doubleAssignments prometheus.Counter
+	preflightSeconds, preflightIntents, partitionsFound                   prometheus.Histogram
+	skipped, wakes, announced, woken                                      *prometheus.CounterVec
+	ratio                                                                 prometheus.Gauge
+}
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+		reg.MustRegister(h)
+		return h
+	}
+	counts := []float64{0, 1, 2, 5, 10, 20, 50, 100, 150, 200, 500}
+	m := &Metrics{
+		reg:               reg,
+		preflights:        counter("belfry_smart_poll_preflight_queries_total", "Preflight queries made."),
+		preflightTimeouts: counter("belfry_smart_poll_preflight_timeouts_total", "Preflights that exceeded smart_poll.preflight_timeout."),
+		preflightSeconds: histogram("belfry_smart_poll_preflight_duration_seconds", "Duration of a preflight query.",
+			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
+		preflightIntents:  histogram("belfry_smart_poll_preflight_intentions_checked", "Waiting requests a round planned for.", counts),
+		partitionsFound:   histogram("belfry_smart_poll_preflight_partitions_found", "Due partitions a round found.", counts),
+		skipped:           vector("belfry_smart_poll_intentions_skipped_total", "Waiting requests a round had nothing for.", "reason"),
+		viable:            counter("belfry_smart_poll_intentions_viable_total", "Waiting requests a round had something for."),
+		assignments:       counter("belfry_smart_poll_partition_assignments_total", "Partitions assigned to waiting requests."),
+		doubleAssignments: counter("belfry_smart_poll_double_assignment_errors_total", "Partitions nearly assigned twice; always 0."),
+		wakes:             vector("belfry_dispatch_wakes_total", "Wake-ups of waiting requests, by what woke them and what came of it; arrival is the first look.", "source", "outcome"),
+		announced:         vector("belfry_dispatch_announcements_total", "Announcements, by where they came from.", "source"),
+		woken:             vector("belfry_dispatch_woken_total", "Waiting requests woken, by where the announcement came from.", "source"),
+	}
+	m.ratio = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "belfry_smart_poll_query_reduction_ratio", Help: "Waiting requests per target looked for, in the last round.",
+	})
+	reg.MustRegister(m.ratio)
+	for _, reason := range []plan.Outcome{
+		plan.SkipNoPartitions, plan.SkipPartitionUnavailable, plan.SkipLeaseTaken, plan.SkipWindowBuffer, plan.SkipDelayed, plan.SkipPaused,
+	} {
+		m.skipped.WithLabelValues(string(reason))
+	}
+	return m
+}
+
+// observe registers what is read off the dispatcher itself.
+func (m *Metrics) observe(d *Dispatcher) {
+	gauge := func(name, help string, value func() float64) {
+		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
+	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
+	}, func() float64 { return float64(d.notifier.WokenByTimer()) }))
+	gauge("belfry_dispatch_backoff_groups", "Groups backing off because the listener is not proven.",
+		func() float64 { return float64(len(d.backoffs.snapshot())) })
+}

@@ -1,0 +1,246 @@
+package dispatch_test
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// groups makes requests wait for groups of their own, each with a partition to
+// come, all of one worker.
+func groups(store *fakeStore, n int) []*queue.PopRequest {
+	ids := map[string]int64{}
+	reqs := requests(n)
+	for i, req := range reqs {
+		req.Queue = "orders " + string(rune('a'+i))
+		ids[req.Queue] = int64(i + 1)
+	}
+	store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
+		return queue.Target{Group: ids[req.Queue]}, true, nil
+	}
+	return reqs
+}
+
+// startAll begins requests and returns when they are asleep.
+func (b *bench) startAll(reqs []*queue.PopRequest) []<-chan answer {
+	b.t.Helper()
+	outs := make([]<-chan answer, len(reqs))
+	for i, req := range reqs {
+		outs[i] = b.begin(b.t.Context(), req)
+		pending(b.t, outs[i])
+	}
+	return outs
+}
+
+func oneWorker(s *settings) { s.PollWorkers = 1 }
+
+// hold lets the next round wait until the returned function is called, whether it
+// begins with a preflight or is the claim of a lone request.
+func (b *bench) hold() (release func()) {
+	held := make(chan struct{})
+	var first atomic.Bool
+	wait := func() error {
+		if first.CompareAndSwap(false, true) {
+			<-held
+		}
+		return nil
+	}
+	b.store.onPreflight = func(time.Duration) error { return wait() }
+	b.store.onClaim = func([]queue.Assignment) error { return wait() }
+	return func() { close(held) }
+}
+
+func TestMoreAsksThanARoundHoldsMakeSeveral(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MaxIntentions = 4 })
+		outs := b.startAll(groups(b.store, 11))
+		release := b.hold()
+		b.ready(1, 1, 1) // this round is under way while the others ask
+		synctest.Wait()
+		for g := int64(2); g <= 11; g++ {
+			b.ready(g, 1, 1)
+		}
+		synctest.Wait()
+		release()
+		got, _ := split(t, outs)
+		require.Equal(t, 11, got)
+		var sizes []int
+		for _, probes := range b.store.probes {
+			sizes = append(sizes, len(probes))
+		}
+		require.Equal(t, []int{4, 4, 2}, sizes)
+		require.InDelta(t, 3, b.value("belfry_smart_poll_preflight_queries_total"), 0)
+		require.InDelta(t, 11, b.value("belfry_smart_poll_partition_assignments_total"), 0)
+	})
+}
+
+// Those who time out first are served first.
+func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MaxIntentions = 1 })
+		reqs := groups(b.store, 4)
+		for i, req := range reqs {
+			req.Wait = time.Hour - time.Duration(i)*time.Minute
+		}
+		b.startAll(reqs)
+		release := b.hold()
+		b.ready(1, 1, 1)
+		synctest.Wait()
+		for g := int64(2); g <= 4; g++ {
+			b.ready(g, 1, 1)
+		}
+		synctest.Wait()
+		release()
+		synctest.Wait()
+		var order []int64
+		for _, claims := range b.store.claims {
+			order = append(order, claims[0].Group)
+		}
+		require.Equal(t, []int64{1, 4, 3, 2}, order)
+	})
+}
+
+func TestWorkersDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		outs := b.startAll(groups(b.store, 2))
+		release := b.hold()
+		b.ready(1, 1, 1)
+		synctest.Wait()
+		b.ready(2, 1, 1)
+		delivered(t, outs[1])
+		pending(t, outs[0])
+		release()
+		delivered(t, outs[0])
+	})
+}
+
+// A slow database delays the requests but starves none: each try has twice the
+// time, and when it is fast again the limit comes back.
+func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker)
+		takes := 300 * ms
+		b.store.onPreflight = func(limit time.Duration) error {
+			time.Sleep(min(limit, takes))
+			if limit < takes {
+				return &queue.Error{Code: queue.CodeUnavailable, Timeout: true}
+			}
+			return nil
+		}
+		outs := b.many(3)
+		for p := range int64(3) {
+			b.ready(1, p+1, 1)
+		}
+		time.Sleep(5 * time.Second)
+		got, _ := split(t, outs)
+		require.Equal(t, 3, got, "nobody starves")
+		require.Equal(t, []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms}, b.store.limits[:4])
+		timeouts := b.value("belfry_smart_poll_preflight_timeouts_total")
+		require.GreaterOrEqual(t, timeouts, 3.0)
+		warnings := b.logs.FilterMessageSnippet("smart_poll.preflight_timeout")
+		require.Equal(t, int(timeouts), warnings.Len())
+		require.Equal(t, 100*ms, warnings.All()[0].ContextMap()["next_limit"])
+
+		takes = 0
+		more := b.many(7) // two stay, so that nobody is ever alone
+		for p := range int64(5) {
+			b.ready(1, p+4, 1)
+			synctest.Wait()
+		}
+		got, _ = split(t, more)
+		require.Equal(t, 5, got)
+		require.Equal(t, 50*ms, b.store.limits[len(b.store.limits)-1])
+		require.InDelta(t, timeouts, b.value("belfry_smart_poll_preflight_timeouts_total"), 0)
+	})
+}
+
+// There is an end to it, and another failure is none of its business.
+func TestPreflightThatNeverAnswersIsAnError(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err   *queue.Error
+		tries int
+	}{
+		"too slow for good": {&queue.Error{Code: queue.CodeUnavailable, Timeout: true}, 8},
+		"no connection":     {&queue.Error{Code: queue.CodeUnavailable}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{onPreflight: func(time.Duration) error { return c.err }})
+				outs := b.many(2)
+				b.ready(1, 1, 1)
+				time.Sleep(time.Minute)
+				failed := 0
+				for _, out := range outs { // one that comes after the round may be alone by then
+					if a := settled(t, out); a.err != nil {
+						require.ErrorIs(t, a.err, c.err)
+						failed++
+					}
+				}
+				require.Positive(t, failed)
+				require.GreaterOrEqual(t, len(b.store.limits), c.tries)
+				require.Less(t, len(b.store.limits), 2*c.tries+1)
+				b.store.onPreflight = nil
+				b.ready(1, 2, 1)
+				delivered(t, b.begin(t.Context(), request(time.Hour)))
+			})
+		})
+	}
+}
+
+func TestRoundsKeepTheirDistance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MinInterval, s.smart.MaxIntentions = time.Second, 2 })
+		outs := b.startAll(groups(b.store, 7))
+		b.ready(1, 1, 1)
+		a := delivered(t, outs[0])
+		require.Zero(t, a.took, "the first round comes at once")
+		for g := int64(2); g <= 7; g++ {
+			b.ready(g, 1, 1)
+			time.Sleep(10 * ms)
+		}
+		time.Sleep(10 * time.Second)
+		got, waiting := split(t, outs[1:])
+		require.Equal(t, 6, got)
+		require.Zero(t, waiting)
+		rounds := slices.Concat(b.store.claimedAt[:1], b.store.preflights) // the first had one ask: a claim
+		require.Len(t, rounds, 4)
+		for i := 1; i < len(rounds); i++ {
+			require.GreaterOrEqual(t, rounds[i].Sub(rounds[i-1]), time.Second)
+		}
+		// After a rest the next one is at once again.
+		again := b.startAll(groups(b.store, 1))
+		asked := time.Now()
+		b.ready(1, 2, 1)
+		delivered(t, again[0])
+		require.Equal(t, asked, b.store.claimedAt[len(b.store.claimedAt)-1])
+	})
+}
+
+// Nobody waits for a round that will not come.
+func TestEndOfTheRoundsAnswersWhoAsks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MinInterval = time.Hour })
+		outs := b.startAll(groups(b.store, 2))
+		b.ready(1, 1, 1)
+		delivered(t, outs[0])
+		b.ready(2, 1, 1) // its round comes in an hour
+		pending(t, outs[1])
+		b.end()
+		require.NoError(t, settled(t, outs[1]).err)
+	})
+}

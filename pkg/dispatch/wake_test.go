@@ -1,0 +1,206 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// What is announced while the look is under way is not lost: the ticket was
+// taken before, and what the look learnt does not stand.
+func TestAnnouncementDuringTheLookIsNotLost(t *testing.T) {
+	t.Parallel()
+	for name, announce := range map[string]func(*bench, queue.Ready){
+		"a commit of this instance":    func(b *bench, r queue.Ready) { b.Ready([]queue.Ready{r}) },
+		"a commit of another instance": func(b *bench, r queue.Ready) { b.Remote([]queue.Ready{r}) },
+		"a doubt":                      func(b *bench, _ queue.Ready) { b.Doubt("reconnected") },
+	} {
+		for _, req := range []*queue.PopRequest{request(time.Hour), specific(time.Hour)} {
+			t.Run(fmt.Sprintf("%s, specific %t", name, req.Partition != nil), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var b *bench
+					store := &fakeStore{}
+					store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+						// The snapshot of this look is older than the commit.
+						store.put(1, 1, 1, 0)
+						announce(b, queue.Ready{Group: 1, Partition: 1})
+						return queue.Delivery{Queue: req.Queue}, nil
+					}
+					b = run(t, store)
+					a := delivered(t, b.begin(t.Context(), req))
+					require.Zero(t, a.took)
+					require.Equal(t, calls{pops: 1, claims: 1}, store.calls())
+				})
+			})
+		}
+	}
+}
+
+// The same of a look that goes through a round.
+func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		outs := b.many(2)
+		store.onFound = func([]queue.Finding) {
+			store.onFound = nil
+			b.ready(1, 1, 1)
+		}
+		b.Ready([]queue.Ready{{Group: 1, Partition: 1}}) // of something that is taken already
+		got, _ := split(t, outs)
+		require.Equal(t, 1, got)
+		require.Equal(t, calls{pops: 1, preflights: 2, claims: 1}, store.calls())
+		require.Greater(t, store.probes[0][0].Want, 1, "one more than wanted")
+	})
+}
+
+// And of one whose claim is its look, because nobody else waits.
+func TestAnnouncementDuringAClaimIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		out := b.wait()
+		store.onClaimed = func() {
+			store.onClaimed = nil
+			b.ready(1, 1, 1)
+		}
+		b.Ready([]queue.Ready{{Group: 1, Partition: 1}}) // of something that is taken already
+		delivered(t, out)
+		require.Equal(t, calls{pops: 1, preflights: 0, claims: 2}, store.calls())
+	})
+}
+
+func TestThousandWaitersAndOneMessageAreOneLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		outs := b.many(1000)
+		require.Equal(t, 1000, b.Waiting())
+		before := store.calls()
+		b.ready(1, 1, 1)
+		got, waiting := split(t, outs)
+		require.Equal(t, 1, got)
+		require.Equal(t, 999, waiting)
+		require.Equal(t, 999, b.Waiting())
+		after := store.calls()
+		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: before.claims + 1}, after)
+		require.Equal(t, int64(1), b.others.ready.Load(), "the other instances are told")
+
+		// They are not lost either: each message finds one of them.
+		for i := range 20 {
+			b.ready(1, int64(i+2), 1)
+		}
+		got, _ = split(t, outs)
+		require.Equal(t, 20, got)
+	})
+}
+
+func TestEachPartitionOfACommitFindsAWaiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		outs := b.many(50)
+		var ready []queue.Ready
+		for p := int64(1); p <= 30; p++ {
+			store.put(1, p, 1, 0)
+			ready = append(ready, queue.Ready{Group: 1, Partition: p})
+		}
+		b.Remote(ready)
+		got, waiting := split(t, outs)
+		require.Equal(t, 30, got)
+		require.Equal(t, 20, waiting)
+		require.Zero(t, b.others.ready.Load(), "what others reported is not told again")
+		require.Zero(t, b.value("belfry_smart_poll_double_assignment_errors_total"))
+	})
+}
+
+func TestOnlyWhomItConcernsWakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		anyone, one := b.wait(), b.begin(t.Context(), specific(time.Hour))
+		pending(t, one)
+		before := store.calls()
+		b.ready(2, 1, 1) // another group
+		pending(t, anyone)
+		require.Equal(t, before, store.calls())
+
+		b.ready(1, 7, 1) // another partition
+		delivered(t, anyone)
+		pending(t, one)
+		b.ready(1, 1, 1)
+		delivered(t, one)
+	})
+}
+
+// The announcement names an instant to come; until then nobody looks.
+func TestFutureReadyWakesAtItsInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		outs := b.many(3)
+		before := store.calls()
+		store.put(1, 1, 1, 7*time.Second)
+		b.Ready([]queue.Ready{{Group: 1, Partition: 1, In: 7 * time.Second}})
+		time.Sleep(7*time.Second - time.Nanosecond)
+		_, waiting := split(t, outs)
+		require.Equal(t, 3, waiting)
+		require.Equal(t, before, store.calls(), "nobody looked before")
+		time.Sleep(time.Nanosecond)
+		got, _ := split(t, outs)
+		require.Equal(t, 1, got)
+		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: 1}, store.calls())
+		require.InDelta(t, 3, b.value("belfry_dispatch_woken_by_timer_total"), 0)
+	})
+}
+
+// A look leaves behind when the next thing is due: a delay, a window, a lease.
+func TestNextInOfALookWakesAtItsInstant(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*bench) []<-chan answer{
+		"the first look": func(b *bench) []<-chan answer {
+			b.store.put(1, 1, 1, time.Minute)
+			return b.many(2)
+		},
+		"a later look": func(b *bench) []<-chan answer {
+			outs := b.many(2)
+			b.store.put(1, 1, 1, time.Minute)
+			b.Remote([]queue.Ready{{Group: 1, Partition: 1}}) // another instance says no instant
+			return outs
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &fakeStore{}
+				b := run(t, store)
+				outs := start(b)
+				synctest.Wait()
+				before := store.calls()
+				time.Sleep(time.Minute - time.Nanosecond)
+				_, waiting := split(t, outs)
+				require.Equal(t, 2, waiting)
+				require.Equal(t, before, store.calls())
+				time.Sleep(time.Nanosecond)
+				got, _ := split(t, outs)
+				require.Equal(t, 1, got)
+				time.Sleep(leaseTime) // nobody acknowledged
+				got, _ = split(t, outs)
+				require.Equal(t, 1, got, "the lease's end is an instant too")
+			})
+		})
+	}
+}

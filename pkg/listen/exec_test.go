@@ -1,0 +1,41 @@
+package listen
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestSendingChangesNothingOfTheSession(t *testing.T) {
+	t.Parallel()
+	s, err := NewSender(pgtest.EmptyDatabase(t), queue.NewID(), DefaultConfig(), zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, s.exec(t.Context(), []string{"one", "two"}))
+	defer func() { s.line.close(t.Context()) }()
+	var commit, name, pid string
+	show := `SELECT current_setting('synchronous_commit'), current_setting('application_name'), pg_backend_pid()::text`
+	require.NoError(t, s.line.QueryRow(t.Context(), show).Scan(&commit, &name, &pid))
+	require.Equal(t, "on", commit)
+	require.Equal(t, "belfry-notify", name)
+
+	require.NoError(t, s.exec(t.Context(), []string{"three"}))
+	var again string
+	require.NoError(t, s.line.QueryRow(t.Context(), show).Scan(&commit, &name, &again))
+	require.Equal(t, pid, again, "the connection is kept")
+}
+
+// A statement that Postgres refuses leaves the connection open on its side: it is
+// given up all the same, without hanging.
+func TestAfterARefusalTheConnectionIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	s, err := NewSender(pgtest.EmptyDatabase(t), queue.NewID(), DefaultConfig(), zap.NewNop())
+	require.NoError(t, err)
+	require.ErrorContains(t, s.exec(t.Context(), []string{string(make([]byte, 9000))}), "22021")
+	require.Nil(t, s.line)
+	require.NoError(t, s.exec(t.Context(), []string{"one"}))
+	s.line.close(t.Context())
+}

@@ -1,0 +1,211 @@
+package listen_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestAListenerWhoseBackendWasEndedIsBackWithinASecond(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	conn := connect(t, dsn)
+	for round := range int64(3) {
+		ended := time.Now()
+		terminate(t, conn, "belfry-listen")
+		require.Equal(t, listen.StateReconnecting, a.next(t).state)
+		require.Equal(t, "the listener reconnected", a.next(t).doubt)
+		back := a.next(t)
+		require.Equal(t, listen.StateProven, back.state)
+		require.Less(t, back.at.Sub(ended), time.Second)
+		require.Equal(t, round+1, a.listener.Reconnects())
+	}
+	require.Equal(t, 3, a.logged(zapcore.WarnLevel), "one line per outage: %v", a.logs.All())
+}
+
+func TestAFrozenConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	network, through := pgproxy.New(t, dsn)
+	cfg := swift()
+	a := proven(t, through, dsn, cfg)
+	frozen := time.Now()
+	network.FreezeOld()
+	lost := a.waitState(t, listen.StateReconnecting)
+	require.Less(t, lost.at.Sub(frozen), cfg.CanaryInterval+cfg.CanaryTimeout+500*time.Millisecond)
+	require.Equal(t, "the listener reconnected", a.waitDoubt(t).doubt)
+	back := a.waitState(t, listen.StateProven)
+	require.Less(t, back.at.Sub(lost.at), time.Second)
+	b := proven(t, dsn, dsn, cfg)
+	b.sender.Send(listen.Ready(1, 2, time.Time{}))
+	require.Equal(t, b.id, a.waitMessage(t).Instance)
+}
+
+// Nothing gets through, neither what is connected nor what would connect. It lasts
+// longer than a peer may be silent, but it is not the peer who is.
+func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	network, through := pgproxy.New(t, dsn)
+	through += "&connect_timeout=1"
+	cfg := swift()
+	cfg.PeerTimeout = 1500 * time.Millisecond
+	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
+	b.sender.Send(listen.Born())
+	a.waitMessage(t)
+	require.Len(t, a.listener.Peers(), 1)
+	thaw := network.Freeze()
+	a.waitState(t, listen.StateReconnecting)
+	links := network.Links.Load()
+	require.Eventually(t, func() bool { return network.Links.Load() >= links+3 }, patience, 10*time.Millisecond,
+		"two tries must have run into their time limit")
+	require.False(t, a.listener.Proven())
+	thaw()
+	require.Equal(t, "the listener reconnected", a.next(t).doubt)
+	require.Equal(t, listen.StateProven, a.next(t).state)
+	b.sender.Send(listen.Born())
+	require.Equal(t, b.id, a.next(t).message.Instance)
+	require.Len(t, a.listener.Peers(), 1)
+}
+
+func TestAListenThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	network, through := pgproxy.New(t, dsn)
+	network.Stall.Store(true)
+	a := start(t, through+"&connect_timeout=1", dsn, swift())
+	require.Equal(t, listen.StateReconnecting, a.next(t).state)
+	lines := a.logs.FilterLevelExact(zapcore.WarnLevel).All()
+	require.Len(t, lines, 1)
+	require.Equal(t, "LISTEN did not answer in time", lines[0].ContextMap()["error"])
+	network.Stall.Store(false)
+	a.waitState(t, listen.StateProven)
+}
+
+func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	network, through := pgproxy.New(t, dsn)
+	a := proven(t, through, through, listen.DefaultConfig())
+	defer network.Freeze()()
+	a.sender.Send(listen.Born())
+	started := time.Now()
+	a.stopListener()
+	require.Less(t, time.Since(started), time.Second)
+	started = time.Now()
+	a.stopSender()
+	require.Less(t, time.Since(started), listen.DefaultConfig().StopTimeout+2*time.Second)
+	require.Equal(t, 1, a.logs.FilterMessageSnippet("the last notifications were not sent").Len())
+}
+
+func TestPostgresKilledAndRestarted(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.OwnCluster(t)
+	dsn := cluster.URL("postgres")
+	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
+	require.NoError(t, cluster.Kill())
+	a.waitState(t, listen.StateReconnecting)
+	b.waitState(t, listen.StateReconnecting)
+	a.sender.Send(listen.Ready(3, 4, time.Time{})) // kept until there is a database
+	require.NoError(t, cluster.Restart(t.Context()))
+	accepts := time.Now()
+	for _, i := range []*instance{a, b} {
+		require.Equal(t, "the listener reconnected", i.waitDoubt(t).doubt)
+		require.Less(t, i.waitState(t, listen.StateProven).at.Sub(accepts), 2*time.Second)
+	}
+	b.sender.Send(listen.Ready(1, 2, time.Time{}))
+	require.Equal(t, b.id, a.waitMessage(t).Instance)
+	a.stopSender()
+	require.EqualValues(t, 1, a.sender.Stats().EntriesOut)
+}
+
+func TestADeafListenerSaysSoOnce(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	pooler, through := pgproxy.New(t, dsn)
+	pooler.Swallow.Store(true)
+	cfg := swift()
+	a := start(t, through, dsn, cfg)
+	connected := a.waitDoubt(t)
+	deaf := a.next(t)
+	require.Equal(t, listen.StateDeaf, deaf.state)
+	require.InDelta(t, cfg.CanaryTimeout, deaf.at.Sub(connected.at), float64(500*time.Millisecond))
+	require.False(t, a.listener.Proven())
+
+	// It is tried again, slowly and without another word.
+	require.Equal(t, "the listener reconnected", a.next(t).doubt)
+	again := a.next(t)
+	require.Equal(t, "the listener reconnected", again.doubt, "deaf all the time")
+	require.Greater(t, again.at.Sub(deaf.at), cfg.CanaryInterval+cfg.CanaryTimeout)
+	loud := a.logs.FilterLevelExact(zapcore.ErrorLevel).All()
+	require.Len(t, loud, 1)
+	require.Contains(t, loud[0].Message, "Set database.listen_url")
+	require.Zero(t, a.logged(zapcore.WarnLevel))
+
+	pooler.Swallow.Store(false)
+	a.waitState(t, listen.StateProven)
+}
+
+func TestWithoutASenderNothingIsProven(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a := prepare(t, dsn, dsn, swift())
+	run(t, a.listener.Run)
+	require.Equal(t, "the listener connected", a.next(t).doubt)
+	require.Equal(t, listen.StateReconnecting, a.next(t).state)
+	require.Zero(t, a.logged(zapcore.ErrorLevel), "not deaf: no canary was sent")
+	run(t, a.sender.Run)
+	require.Equal(t, listen.StateProven, a.next(t).state)
+	require.Zero(t, a.listener.Reconnects(), "the connection was good all the time")
+}
+
+func TestAListenerWhoseCanariesCannotBeSentIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	network, through := pgproxy.New(t, dsn)
+	a := proven(t, dsn, through, swift())
+	thaw := network.Freeze()
+	require.Equal(t, listen.StateReconnecting, a.next(t).state)
+	require.Equal(t, "the listener lost its proof", a.next(t).doubt)
+	state, since := a.listener.State()
+	require.Equal(t, listen.StateReconnecting, state)
+	require.GreaterOrEqual(t, since, swift().CanaryInterval)
+	thaw()
+	require.Equal(t, listen.StateProven, a.next(t).state)
+	require.Zero(t, a.listener.Reconnects())
+}
+
+// With a synchronous standby that does not exist, every commit that waits for it
+// hangs. A notification must not.
+func TestANotificationWaitsForNoStandby(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.OwnCluster(t)
+	dsn := cluster.URL("postgres")
+	conn := connect(t, dsn)
+	exec(t, conn, "CREATE TABLE note (id int)")
+	exec(t, conn, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	exec(t, conn, "SELECT pg_reload_conf()")
+	hangs := func() bool {
+		// Cancelled, the wait becomes a warning and the commit a success.
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		other, err := pgx.Connect(t.Context(), dsn)
+		require.NoError(t, err)
+		_, err = other.Exec(ctx, "INSERT INTO note VALUES (1)")
+		_ = other.Close(t.Context()) // closed already when the insert was given up
+		<-other.PgConn().CleanupDone()
+		return err != nil
+	}
+	require.Eventually(t, hangs, patience, 10*time.Millisecond, "the reload takes a moment to reach everybody")
+	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	require.Zero(t, a.sender.Stats().Failures)
+}

@@ -1,0 +1,60 @@
+package listen
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func TestPeersAreMissedOnce(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	after := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	p := newPeers(15 * time.Second)
+	a, b := queue.NewID(), queue.NewID()
+	p.heard(a, true, after(0))
+	p.heard(b, true, after(5))
+
+	silent, next := p.expire(after(14))
+	require.Empty(t, silent)
+	require.Equal(t, after(15), next)
+
+	silent, next = p.expire(after(15))
+	require.Equal(t, []queue.ID{a}, silent)
+	require.Equal(t, after(20), next)
+	require.Equal(t, []Peer{{Instance: b, Heard: after(5)}}, p.list())
+
+	p.heard(b, false, after(16))
+	silent, next = p.expire(after(30))
+	require.Empty(t, silent, "neither one twice nor one that said anything")
+	require.Equal(t, after(31), next)
+
+	p.grace(after(31))
+	silent, _ = p.expire(after(45))
+	require.Empty(t, silent, "we could not have heard it")
+	require.Equal(t, []Peer{{Instance: b, Heard: after(16)}}, p.list())
+
+	p.remove(b)
+	silent, next = p.expire(after(100))
+	require.Empty(t, silent, "it said goodbye")
+	require.Zero(t, next)
+}
+
+func TestOnlyAHeartbeatMakesAPeer(t *testing.T) {
+	t.Parallel()
+	p := newPeers(time.Second)
+	p.heard(queue.NewID(), false, time.Now())
+	require.Empty(t, p.list())
+}
+
+func TestPeersAreBounded(t *testing.T) {
+	t.Parallel()
+	p := newPeers(time.Second)
+	for range maxPeers + 10 {
+		p.heard(queue.NewID(), true, time.Now())
+	}
+	require.Len(t, p.list(), maxPeers)
+}

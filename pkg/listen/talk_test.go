@@ -1,0 +1,171 @@
+package listen_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
+	at := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
+	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)), listen.Born())
+	require.Equal(t, listen.Message{
+		Instance: a.id, Entries: []listen.Entry{listen.Born(), listen.Ready(12, 345, at)},
+	}, b.waitMessage(t))
+
+	// The answer comes after it on the same channel, so that a has had the chance
+	// to hear itself.
+	b.sender.Send(listen.All())
+	require.Equal(t, listen.Message{Instance: b.id, Entries: []listen.Entry{listen.All()}}, a.waitMessage(t))
+	a.stopSender() // it counts when Postgres has answered, which may be after b has heard
+	require.EqualValues(t, 3, a.sender.Stats().EntriesIn)
+	require.EqualValues(t, 2, a.sender.Stats().EntriesOut)
+}
+
+func TestManyEntriesArriveInOneCommit(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
+	const many = 20_000
+	var entries []listen.Entry
+	for p := range int64(many) {
+		entries = append(entries, listen.Ready(1, p, time.Time{}))
+	}
+	a.sender.Send(entries...)
+	heard := map[int64]bool{}
+	for len(heard) < many {
+		for _, e := range b.waitMessage(t).Entries {
+			require.Equal(t, listen.KindReady, e.Kind)
+			heard[e.Partition] = true
+		}
+	}
+	a.stopSender()
+	require.EqualValues(t, 3, a.sender.Stats().Flushes, "a canary, these, and the goodbye")
+}
+
+func TestADatabaseHearsOnlyItself(t *testing.T) {
+	t.Parallel()
+	first, second := pgtest.EmptyDatabase(t), pgtest.EmptyDatabase(t)
+	a, b := proven(t, first, first, listen.DefaultConfig()), proven(t, second, second, listen.DefaultConfig())
+	c := proven(t, second, second, listen.DefaultConfig())
+	a.sender.Send(listen.All())
+	c.sender.Send(listen.Born())
+	require.Equal(t, c.id, b.waitMessage(t).Instance)
+	require.Empty(t, a.listener.Peers())
+}
+
+func TestDoubtComesBeforeTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a := prepare(t, dsn, dsn, listen.DefaultConfig())
+	state, since := a.listener.State()
+	require.Equal(t, listen.StateStarting, state)
+	require.Zero(t, since)
+	run(t, a.sender.Run)
+	run(t, a.listener.Run)
+	require.Equal(t, "the listener connected", a.next(t).doubt)
+	require.Equal(t, listen.StateProven, a.next(t).state)
+	require.Zero(t, a.listener.Reconnects())
+}
+
+func TestWhatIsNotUnderstoodIsADoubt(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	conn := connect(t, dsn)
+	exec(t, conn, "SELECT pg_notify($1, '2;a format of the future')", listen.Channel)
+	require.Equal(t, `a notification was not understood: reading the notification "2;a format of the future": its version is not 1`, a.next(t).doubt)
+	exec(t, conn, "SELECT pg_notify($1, '1;i=00000000-0000-0000-0000-000000000000;r=7/0@0')", listen.Channel)
+	require.Equal(t, []listen.Entry{listen.Ready(7, 0, time.Time{})}, a.next(t).message.Entries)
+	require.True(t, a.listener.Proven())
+}
+
+func TestASenderWhoseConnectionWasEndedSendsAgain(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), prepare(t, dsn, dsn, listen.DefaultConfig())
+	b.sender.Send(listen.Ready(1, 1, time.Time{}))
+	run(t, b.sender.Run)
+	require.Equal(t, b.id, a.waitMessage(t).Instance)
+	conn := connect(t, dsn)
+	exec(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belfry-notify' AND datname = current_database()`)
+	b.sender.Send(listen.Ready(1, 2, time.Time{}))
+	require.Equal(t, []listen.Entry{listen.Ready(1, 2, time.Time{})}, a.waitMessage(t).Entries)
+	require.Empty(t, a.listener.Peers(), "without a heartbeat nobody is missed")
+}
+
+func TestASilentPeerIsMissedAndOneThatSaidGoodbyeIsNot(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	cfg := swift()
+	cfg.PeerTimeout = 2 * time.Second
+	network, through := pgproxy.New(t, dsn)
+	a := proven(t, dsn, dsn, cfg)
+	b, c := proven(t, dsn, through, cfg), proven(t, dsn, dsn, cfg)
+	// Each answers once the others' canaries have passed, so they are known.
+	c.sender.Send(listen.Born())
+	a.waitMessage(t)
+	b.sender.Send(listen.Born())
+	a.waitMessage(t)
+	ids := func() (ids []queue.ID) {
+		for _, peer := range a.listener.Peers() {
+			require.WithinDuration(t, time.Now(), peer.Heard, cfg.PeerTimeout)
+			ids = append(ids, peer.Instance)
+		}
+		return ids
+	}
+	require.ElementsMatch(t, []queue.ID{b.id, c.id}, ids())
+
+	c.stopListener()
+	c.sender.Send(listen.Ready(1, 2, time.Time{}))
+	c.stopSender()
+	var last listen.Message
+	for !last.Goodbye {
+		last = a.waitMessage(t)
+	}
+	require.Equal(t, c.id, last.Instance)
+	require.Equal(t, []listen.Entry{listen.Ready(1, 2, time.Time{})}, last.Entries, "the goodbye comes with the last entries")
+	require.Equal(t, []queue.ID{b.id}, ids())
+
+	frozen := time.Now()
+	defer network.Freeze()()
+	missed := a.waitDoubt(t)
+	require.Equal(t, "peer "+b.id.String()+" silent", missed.doubt)
+	require.Less(t, missed.at.Sub(frozen), cfg.PeerTimeout+500*time.Millisecond)
+	require.Empty(t, ids())
+	require.True(t, a.listener.Proven())
+	require.Equal(t, 1, a.logs.FilterMessageSnippet("fell silent").Len())
+}
+
+func TestURLsAreReadAtOnce(t *testing.T) {
+	t.Parallel()
+	cfg := listen.DefaultConfig()
+	_, err := listen.NewSender("postgres://u:secret@h:port/db", queue.NewID(), cfg, zap.NewNop())
+	require.ErrorContains(t, err, "reading the URL for notifications")
+	require.NotContains(t, err.Error(), "secret")
+	_, err = listen.NewListener("postgres://u:secret@h:port/db", nil, cfg, listen.Callbacks{}, zap.NewNop())
+	require.ErrorContains(t, err, "reading database.listen_url")
+	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestStoppingIsQuietAndFinal(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	a.stopListener()
+	a.stopSender()
+	require.Equal(t, listen.StateStopped, a.next(t).state)
+	require.False(t, a.listener.Proven())
+	require.Zero(t, a.logged(zapcore.WarnLevel)+a.logged(zapcore.ErrorLevel), "%v", a.logs.All())
+}

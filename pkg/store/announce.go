@@ -1,0 +1,69 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Announcer is told, after a commit, what became poppable by it. It must not
+// block.
+type Announcer interface {
+	// Ready: these partitions are poppable for these groups, now or in a while.
+	Ready(ready []queue.Ready)
+	// Born: this partition was created; partition is empty when its queue was
+	// created with it. Whoever waits for that name should look.
+	Born(queueName, partition string)
+	// Handoffs returns the claims to make with a push to one partition, and their
+	// order; each must be concluded by its Take before Ready is told of the push.
+	Handoffs(queueName, partition string) []queue.Handoff
+}
+
+// silent is the Announcer of a Store nobody listens to.
+type silent struct{}
+
+func (silent) Ready([]queue.Ready) {}
+func (silent) Born(_, _ string)    {}
+
+func (silent) Handoffs(_, _ string) []queue.Handoff { return nil }
+
+// readReady reads rows of (group, partition, seconds until ready or NULL).
+func readReady(rows pgx.Rows) (ready []queue.Ready, asleep []int64, err error) {
+	var group, partition int64
+	var seconds pgtype.Float8
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds}, func() error {
+		if seconds.Valid {
+			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: inSeconds(seconds.Float64)})
+		} else {
+			asleep = append(asleep, partition)
+		}
+		return nil
+	})
+	return ready, asleep, err
+}
+
+func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// readyResult reads the result of a wake, or of a statement that returns the
+// same columns, out of a batch.
+func readyResult(results pgx.BatchResults, what string) ([]queue.Ready, error) {
+	rows, err := results.Query()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	ready, _, err := readReady(rows)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return ready, nil
+}
+
+func (s *Store) announce(ready []queue.Ready) {
+	if len(ready) > 0 {
+		s.announcer.Ready(ready)
+	}
+}

@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// claim is one run of claim.sql: what it was asked, and what it brought.
+type claim struct {
+	req      *queue.PopRequest
+	target   queue.Target
+	delivery queue.Delivery
+	wasDue   bool
+	// settled: a cursor that was due without being poppable was put right.
+	settled bool
+
+	// partitionOf is, by message, the id of its partition.
+	partitionOf []int64
+	// tried are the partitions that were due without a message in sight, attempts
+	// those that were claimed, asleep those left with ready_at NULL.
+	tried, asleep []int64
+	attempts      map[int64]int
+	// sealed is why a payload could not be opened.
+	sealed error
+}
+
+func newClaim(req *queue.PopRequest, target queue.Target) *claim {
+	c := &claim{
+		req: req, target: target, attempts: map[int64]int{},
+		delivery: queue.Delivery{Queue: req.Queue, Group: req.Group},
+	}
+	if !req.AutoAck {
+		c.delivery.LeaseID = queue.NewID()
+	}
+	return c
+}
+
+// args are the parameters of claim.sql.
+func (c *claim) args() []any {
+	lease := pgtype.UUID{Bytes: c.delivery.LeaseID, Valid: !c.delivery.LeaseID.IsZero()}
+	return []any{c.target.Group, partitionArg(c.target), int64(c.req.Partitions), int64(c.req.Batch), lease}
+}
+
+func partitionArg(target queue.Target) pgtype.Int8 {
+	return pgtype.Int8{Int64: target.Partition, Valid: target.Partition != 0}
+}
+
+// claimOne runs one claim.
+func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queue.Target) (*claim, error) {
+	c := newClaim(req, target)
+	rows, err := s.pool.Query(ctx, sqlClaim, c.args()...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.readClaim(rows, c); err != nil {
+		return nil, err
+	}
+	return c, s.finishClaims(ctx, []*claim{c})
+}
+
+// Claim makes the claims of one round in one round trip, each with a lease of
+// its own. The deliveries are in the order of the assignments; one without
+// messages lost its partition to somebody else, or its group is gone.
+// Errors: CodeUnavailable; leases that were taken all the same expire.
+func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	claims := make([]*claim, len(assignments))
+	b := &pgx.Batch{}
+	for i, a := range assignments {
+		claims[i] = newClaim(a.Request, queue.Target{Group: a.Group, Partition: a.Partition})
+		b.Queue(sqlClaim, claims[i].args()...)
+	}
+	err := s.urgentBatch(ctx, b, func(results pgx.BatchResults) error {
+		for _, c := range claims {
+			rows, err := results.Query()
+			if err != nil {
+				return err
+			}
+			if err := s.readClaim(rows, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.finishClaims(ctx, claims)
+	}
+	if err != nil {
+		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
+	}
+	deliveries := make([]queue.Delivery, len(claims))
+	for i, c := range claims {
+		deliveries[i] = c.delivery
+	}
+	return deliveries, nil
+}
+
+// readClaim reads the rows of one claim.
+func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
+	defer rows.Close()
+	for rows.Next() {
+		var row claimRow
+		if err := row.scan(rows); err != nil {
+			return err
+		}
+		key := row.partition.Int64
+		switch row.kind {
+		case "group":
+			c.wasDue = row.wasDue.Bool
+			c.delivery.Gone = !row.groupExists.Bool
+			c.delivery.DatabaseNow = row.createdAt.Time
+			c.due(row.readyAt)
+		case "tried":
+			c.tried = append(c.tried, key)
+		case "leased", "moved":
+			if row.kind == "leased" {
+				c.attempts[key] = int(row.attempts.Int32)
+			} else {
+				c.settled = true
+			}
+			if !row.readyAt.Valid {
+				c.asleep = append(c.asleep, key)
+			}
+			c.due(row.readyAt)
+		case "message":
+			if row.encrypted.Bool && c.sealed == nil {
+				row.payload, c.sealed = s.sealer.Open(row.payload)
+			}
+			c.partitionOf = append(c.partitionOf, key)
+			c.delivery.Messages = append(c.delivery.Messages, row.message(c.attempts[key]))
+		}
+	}
+	c.delivery.Contested = c.wasDue && len(c.delivery.Messages) == 0
+	c.delivery.Partitions = len(c.attempts)
+	c.delivery.ReceivedAt = time.Now()
+	return rows.Err()
+}
+
+// due notes when something of the group is due. The row of the group, with the
+// database's clock, comes first.
+func (c *claim) due(at pgtype.Timestamptz) {
+	if at.Valid {
+		c.delivery.DueIn(at.Time.Sub(c.delivery.DatabaseNow))
+	}
+}
+
+// finishClaims does what follows the commit of claims: it gives back what
+// cannot be delivered, wakes, settles and names the partitions.
+func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
+	var asleep []int64
+	for _, c := range claims {
+		asleep = append(asleep, c.asleep...)
+	}
+	s.wake(ctx, asleep)
+	var failed error
+	for _, c := range claims {
+		if c.sealed != nil {
+			// Nobody gets these messages until the key is right.
+			err := fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
+			failed = errors.Join(failed, err, s.giveBack(ctx, &c.delivery, c.target.Group, c.partitionOf))
+			c.delivery.Messages = nil
+			continue
+		}
+		for _, key := range c.tried {
+			if err := s.settle(ctx, key, c.target.Group); err != nil {
+				return err
+			}
+			c.settled = true
+		}
+		if err := s.namePartitions(ctx, &c.delivery, c.partitionOf); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// claimRow is one row of claim.sql.
+type claimRow struct {
+	kind                string
+	partition, seq      pgtype.Int8
+	groupExists, wasDue pgtype.Bool
+	readyAt, createdAt  pgtype.Timestamptz
+	attempts            pgtype.Int4
+	id, traceID         pgtype.UUID
+	transactionID, sub  pgtype.Text
+	payload             []byte
+	encrypted           pgtype.Bool
+}
+
+func (r *claimRow) scan(rows pgx.Rows) error {
+	return rows.Scan(&r.kind, &r.partition, &r.groupExists, &r.wasDue, &r.readyAt, &r.attempts,
+		&r.seq, &r.id, &r.transactionID, &r.traceID, &r.payload, &r.createdAt, &r.sub, &r.encrypted)
+}
+
+func (r *claimRow) message(attempt int) queue.Message {
+	return queue.Message{
+		Seq: r.seq.Int64, ID: r.id.Bytes, TransactionID: r.transactionID.String, TraceID: r.traceID.Bytes,
+		Payload: r.payload, ProducerSub: r.sub.String, CreatedAt: r.createdAt.Time, Attempt: attempt,
+	}
+}

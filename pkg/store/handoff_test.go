@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// receiver is an Announcer with one request that waits.
+type receiver struct {
+	// offered is the request; nil: nobody waits. gone: it has gone on.
+	offered *queue.PopRequest
+	target  queue.Target
+	gone    bool
+
+	taken []queue.Delivery
+	// order is what was called.
+	order []string
+	ready []queue.Ready
+}
+
+func (r *receiver) Born(_, _ string) {}
+
+func (r *receiver) Ready(ready []queue.Ready) {
+	r.order, r.ready = append(r.order, "ready"), append(r.ready, ready...)
+}
+
+func (r *receiver) Handoffs(queueName, partition string) []queue.Handoff {
+	r.order = append(r.order, "asked for "+queueName+"/"+partition)
+	if r.offered == nil {
+		return nil
+	}
+	return []queue.Handoff{{
+		Assignment: queue.Assignment{Request: r.offered, Group: r.target.Group, Partition: r.target.Partition},
+		Take: func(d queue.Delivery) bool {
+			r.order, r.taken = append(r.order, "take"), append(r.taken, d)
+			return !r.gone && len(d.Messages) > 0
+		},
+	}}
+}
+
+// waiting makes a bench where req waits.
+func waiting(t *testing.T, req *queue.PopRequest) (*bench, *receiver) {
+	t.Helper()
+	b := newBench(t)
+	b.register(req.Group)
+	target, ok, err := b.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, ok)
+	r := &receiver{offered: req, target: target}
+	b.Announce(r)
+	return b, r
+}
+
+func TestPushHandsOver(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, request("g", 2))
+	b.push("p", "1", "2", "3")
+	require.Equal(t, []string{"asked for q/p", "take", "ready"}, r.order)
+	require.Len(t, r.taken, 1)
+	d := r.taken[0]
+	require.Equal(t, []string{"1", "2"}, transactionIDs(d))
+	require.False(t, d.LeaseID.IsZero())
+	require.Equal(t, "p", d.Messages[0].Partition.Name)
+	require.Equal(t, 1, d.Messages[0].Attempt)
+	require.Empty(t, b.pop(request("g", 1)).Messages, "it is leased")
+	for _, result := range b.ack(d, queue.AckCompleted, d.Messages...) {
+		require.True(t, result.Success, "%v", result)
+	}
+	r.offered = nil
+	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+func TestHandoffNobodyTakesIsReleased(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, request("g", 1))
+	r.gone = true
+	b.push("p", "1")
+	require.Len(t, r.taken, 1)
+	got := b.pop(request("g", 1))
+	require.Equal(t, []string{"1"}, transactionIDs(got))
+	require.Equal(t, 1, got.Messages[0].Attempt, "the attempt that nobody saw is not counted")
+}
+
+// A claim that fails costs the push nothing, and what was pushed is announced.
+func TestHandoffThatFails(t *testing.T) {
+	t.Parallel()
+	impossible := request("g", 1)
+	b, r := waiting(t, request("g", 1))
+	impossible.Partitions = -1
+	r.offered = impossible
+	require.False(t, b.push("p", "1")[0].Duplicate)
+	require.Len(t, r.taken, 1)
+	require.Empty(t, r.taken[0].Messages)
+	require.Equal(t, []queue.Ready{{Group: r.target.Group, Partition: r.ready[0].Partition}}, r.ready)
+	require.Zero(t, b.stranded())
+	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+func TestEveryOfferIsConcluded(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, request("g", 1))
+	bad := item("p", "1")
+	bad.Payload = []byte("{not json")
+	_, err := b.Push(t.Context(), []queue.PushItem{bad})
+	require.Error(t, err)
+	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
+	require.Empty(t, r.taken[0].Messages)
+}
+
+func TestPushToSeveralPartitionsHandsNothingOver(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, request("g", 1))
+	_, err := b.Push(t.Context(), []queue.PushItem{item("p", "1"), item("other", "2")})
+	require.NoError(t, err)
+	require.Equal(t, []string{"ready"}, r.order)
+}

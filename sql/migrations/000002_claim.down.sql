@@ -1,0 +1,1 @@
+DROP FUNCTION belfry.claim(bigint, bigint, bigint, bigint, uuid);

@@ -1,0 +1,23 @@
+-- How late the ready messages are: the age in seconds of the oldest one (0:
+-- none), and how many groups have one older than their queue's
+-- maxWaitTimeSeconds. It looks at each group's longest due partition, so it costs
+-- O(groups).
+SELECT coalesce(max(m.age), 0) AS oldest,
+       count(*) FILTER (WHERE m.target > 0 AND m.age > m.target) AS late
+  FROM (SELECT extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
+               q.max_wait_time_seconds AS target
+          FROM belfry.consumer_group g
+         CROSS JOIN LATERAL (
+                SELECT q.max_wait_time_seconds, q.paused
+                  FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
+         CROSS JOIN LATERAL (
+                SELECT c.partition_id, c.committed FROM belfry.cursor c
+                 WHERE c.group_id = g.id AND c.ready_at <= statement_timestamp()
+                 ORDER BY c.ready_at
+                 LIMIT 1) AS due
+         CROSS JOIN LATERAL (
+                SELECT m.created_at FROM belfry.message m
+                 WHERE m.partition_id = due.partition_id AND m.seq > due.committed
+                 ORDER BY m.seq
+                 LIMIT 1) AS head
+         WHERE NOT g.paused AND NOT q.paused) AS m

@@ -1,0 +1,38 @@
+-- The one read-only look for many waiting pops. By array: $1 group ids, $2
+-- partition ids (0: any), $3 how many due partitions at most. For each place
+-- (from 1): the longest due partitions, and the one that is due next; a place
+-- without any has one row of NULLs. O(places), not O(partitions).
+SELECT k.ord, home.id IS NOT NULL AS group_exists, d.partition_id,
+       extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in,
+       p.last_seq - d.committed AS depth,
+       coalesce(d.lease_until > statement_timestamp(), false) AS leased,
+       coalesce(home.window_buffer > 0 AND p.last_push_at + make_interval(secs => home.window_buffer) > statement_timestamp(),
+                false) AS window_open,
+       coalesce(home.paused OR g.paused, false) AS paused
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k(group_id, partition_id, want, ord)
+  LEFT JOIN LATERAL (
+        SELECT g.queue_id, g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g ON true
+  LEFT JOIN LATERAL (
+        SELECT q.id, q.window_buffer, q.paused
+          FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS home ON true
+  LEFT JOIN LATERAL (
+        SELECT due.partition_id, due.ready_at, due.committed, due.lease_until
+          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.lease_until
+                  FROM belfry.cursor c
+                 WHERE k.partition_id = 0 AND c.group_id = k.group_id AND c.ready_at <= statement_timestamp()
+                 ORDER BY c.ready_at
+                 LIMIT k.want) AS due
+        UNION ALL
+        SELECT next.partition_id, next.ready_at, next.committed, next.lease_until
+          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.lease_until
+                  FROM belfry.cursor c
+                 WHERE k.partition_id = 0 AND c.group_id = k.group_id AND c.ready_at > statement_timestamp()
+                 ORDER BY c.ready_at
+                 LIMIT 1) AS next
+        UNION ALL
+        SELECT c.partition_id, c.ready_at, c.committed, c.lease_until
+          FROM belfry.cursor c
+         WHERE k.partition_id <> 0 AND c.partition_id = k.partition_id AND c.group_id = k.group_id
+           AND coalesce(c.ready_at, 'infinity') < 'infinity') AS d ON true
+  LEFT JOIN LATERAL (
+        SELECT p.last_seq, p.last_push_at FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p ON true

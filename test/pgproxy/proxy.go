@@ -1,0 +1,203 @@
+// Package pgproxy is a bad network between a test and Postgres. Connections
+// freeze without closing, notifications get lost, a LISTEN is never answered; and
+// each of these only when the test says so. For tests of every room.
+package pgproxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Proxy stands between a test and Postgres. It can freeze connections, keeping
+// their sockets open, and swallow notifications as a pooler in transaction mode
+// does: such a pooler runs the LISTEN, but what arrives on the connection to
+// Postgres afterwards belongs to nobody.
+type Proxy struct {
+	target string
+	socket net.Listener
+	pumps  sync.WaitGroup
+	// Swallow makes notifications go nowhere, Stall keeps back what follows a
+	// LISTEN.
+	Swallow, Stall atomic.Bool
+	// Links counts the connections made.
+	Links atomic.Int64
+
+	mu     sync.Mutex
+	gate   chan struct{} // of new connections; closed: traffic flows
+	open   map[*gated]struct{}
+	closed bool
+}
+
+// New starts a proxy before the server of dsn, until the test ends, and returns the
+// DSN through it.
+func New(t *testing.T, dsn string) (p *Proxy, through string) {
+	t.Helper()
+	target, err := url.Parse(dsn)
+	require.NoError(t, err)
+	var lc net.ListenConfig
+	socket, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	p = &Proxy{target: target.Host, socket: socket, gate: make(chan struct{}), open: make(map[*gated]struct{})}
+	close(p.gate)
+	p.pumps.Go(p.accept)
+	t.Cleanup(p.close)
+	target.Host = socket.Addr().String()
+	return p, target.String()
+}
+
+// Freeze stops all traffic, of new connections too, until thaw.
+func (p *Proxy) Freeze() (thaw func()) {
+	return p.hold(true)
+}
+
+// FreezeOld stops the traffic of the connections there are, for good. New ones
+// work.
+func (p *Proxy) FreezeOld() { p.hold(false) }
+
+func (p *Proxy) hold(keep bool) (thaw func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gate := make(chan struct{})
+	p.gate = gate
+	for conn := range p.open {
+		conn.gate.Store(&gate)
+	}
+	if !keep {
+		p.gate = make(chan struct{})
+		close(p.gate)
+	}
+	return func() { close(gate) }
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	_ = p.socket.Close()
+	for conn := range p.open {
+		_ = conn.Close()
+	}
+	p.mu.Unlock()
+	p.pumps.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.socket.Accept()
+		if err != nil {
+			return
+		}
+		var dialer net.Dialer
+		server, err := dialer.Dial("tcp4", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.Links.Add(1)
+		here, there := p.track(client), p.track(server)
+		p.pumps.Go(func() { p.pump(there, here, copyBytes) })
+		p.pumps.Go(func() { p.pump(here, there, p.copyMessages) })
+	}
+}
+
+// gated is a connection of the proxy that is written to only while its gate is
+// open.
+type gated struct {
+	net.Conn
+	gate atomic.Pointer[chan struct{}]
+	done chan struct{}
+	once sync.Once
+}
+
+func (p *Proxy) track(conn net.Conn) *gated {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := &gated{Conn: conn, done: make(chan struct{})}
+	gate := p.gate
+	g.gate.Store(&gate)
+	p.open[g] = struct{}{}
+	if p.closed {
+		_ = g.Close()
+	}
+	return g
+}
+
+func (g *gated) Close() error {
+	g.once.Do(func() { close(g.done) })
+	return g.Conn.Close()
+}
+
+// pass waits until the gate is open.
+func (g *gated) pass() error {
+	select {
+	case <-*g.gate.Load():
+		return nil
+	case <-g.done:
+		return net.ErrClosed
+	}
+}
+
+func (g *gated) Write(b []byte) (int, error) {
+	if err := g.pass(); err != nil {
+		return 0, err
+	}
+	return g.Conn.Write(b)
+}
+
+func (p *Proxy) pump(to, from *gated, forward func(*gated, io.Reader) error) {
+	err := forward(to, from)
+	// The end of a connection does not get through a frozen network either.
+	if !errors.Is(err, net.ErrClosed) {
+		_ = to.pass()
+	}
+	_ = to.Close()
+	_ = from.Close()
+}
+
+func copyBytes(to *gated, from io.Reader) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// copyMessages forwards what Postgres says, message by message: a letter, a length
+// that counts itself, and the rest. Without TLS everything it says is of this form.
+func (p *Proxy) copyMessages(to *gated, from io.Reader) error {
+	head := make([]byte, 5)
+	for {
+		if _, err := io.ReadFull(from, head); err != nil {
+			return err
+		}
+		message := make([]byte, 1+binary.BigEndian.Uint32(head[1:]))
+		copy(message, head)
+		if _, err := io.ReadFull(from, message[5:]); err != nil {
+			return err
+		}
+		if head[0] == 'A' && p.Swallow.Load() { // NotificationResponse
+			continue
+		}
+		if string(message[5:]) == "LISTEN\x00" && p.Stall.Load() { // CommandComplete
+			<-to.done
+			return net.ErrClosed
+		}
+		if _, err := to.Write(message); err != nil {
+			return err
+		}
+	}
+}
