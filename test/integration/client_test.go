@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -208,4 +209,20 @@ func (c client) putToSleep(queue, group string) {
 	SELECT count(*) FROM asleep`, []any{queue, group}, &asleep)
 	require.Equal(c.t, 1, asleep)
 	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).status)
+}
+
+// metric returns a metric by its name and labels as /metrics/prometheus prints
+// them; one that is not there is 0.
+func (s *server) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	got, err := s.send(t.Context(), call{method: http.MethodGet, target: "/metrics/prometheus"})
+	require.NoError(t, err)
+	for line := range strings.Lines(string(got.raw)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			value, err := strconv.ParseFloat(text, 64)
+			require.NoError(t, err)
+			return value
+		}
+	}
+	return 0
 }

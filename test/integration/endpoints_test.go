@@ -284,4 +284,8 @@ func endpointHealth(t *testing.T, c client) {
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, "healthy", got.body["status"])
 	require.Equal(t, "connected", got.body["database"])
+	listener, ok := got.body["listener"].(map[string]any)
+	require.True(t, ok, "%s", got.raw)
+	require.NotEmpty(t, listener["state"])
+	require.Contains(t, listener, "secondsSinceProof")
 }

@@ -1,0 +1,67 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/app"
+)
+
+const (
+	// childURL and childListenURL make this test binary a server.
+	childURL       = "BELFRY_TEST_CHILD_URL"
+	childListenURL = "BELFRY_TEST_CHILD_LISTEN_URL"
+)
+
+// child is a server in a process of its own, which can be killed.
+type child struct {
+	client
+	process *os.Process
+}
+
+// startChild runs a server on dsn that listens and notifies on listenDSN.
+func startChild(t *testing.T, dsn, listenDSN string) child {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), self)
+	cmd.Env = append(os.Environ(), childURL+"="+dsn, childListenURL+"="+listenDSN)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	s := &server{dsn: dsn, http: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may be dead already
+		_ = cmd.Wait()
+		s.http.CloseIdleConnections()
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err, "the child did not start")
+	s.base = "http://" + strings.TrimSpace(address)
+	return child{s.client(t), cmd.Process}
+}
+
+// serveChild is the child's main.
+func serveChild(dsn, listenDSN string) int {
+	cfg := config.Default()
+	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
+	cfg.HTTP.Addr = "127.0.0.1:0"
+	log, err := zap.NewProduction(zap.IncreaseLevel(zap.ErrorLevel))
+	if err == nil {
+		err = app.Run(context.Background(), cfg, log, func(addr net.Addr) { fmt.Println(addr) })
+	}
+	fmt.Fprintln(os.Stderr, "child:", err)
+	return 1
+}

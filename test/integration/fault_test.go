@@ -1,0 +1,210 @@
+package integration_test
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/pgproxy"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// What a message may wait for at most, after a fault.
+const (
+	// afterSilence: a peer or a connection is silent, and nothing says why.
+	afterSilence = 16 * time.Second
+	// afterKill: the listener's connection was closed.
+	afterKill = time.Second
+	// afterRestart: Postgres accepts connections again.
+	afterRestart = 2 * time.Second
+)
+
+// TestFaults breaks what wakes, and sees that who waits gets its message in time
+// all the same. There is no periodic look that could help: the fallback timer is
+// an hour. It runs before the parallel tests, because it measures times.
+func TestFaults(t *testing.T) { //nolint:paralleltest // see above
+	for name, fault := range map[string]func(t *testing.T){
+		"killed between commit and wake":   killedBeforeWake,
+		"killed between wake and notify":   killedBeforeNotify,
+		"listener's connection is killed":  listenerKilled,
+		"listener's connection is frozen":  listenerFrozen,
+		"Postgres is killed and restarted": postgresRestarted,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fault(t)
+		})
+	}
+}
+
+// waitFor lets a request wait at s for a queue whose group has a cursor that is
+// asleep.
+func waitFor(t *testing.T, s *server, queue string) *begun {
+	t.Helper()
+	c := s.client(t)
+	c.pushIDs(queue, "", "old")
+	c.pop(queue, "").ok(http.StatusOK)
+	finish(c, queue, "completed")
+	waiting := c.begin(anyOf(queue))
+	s.untilParked(t, queue, 1)
+	return waiting
+}
+
+// inTime requires the message within promise of since.
+func inTime(t *testing.T, waiting *begun, since time.Time, promise time.Duration) {
+	t.Helper()
+	got := waiting.delivery().ok(http.StatusOK)
+	took := time.Since(since)
+	t.Logf("delivered after %s", took.Round(time.Millisecond))
+	require.Equal(t, []string{"m"}, got.ids())
+	require.Less(t, took, promise)
+}
+
+// The cursor is locked, so that the wake hangs after the commit when the
+// instance is killed. Its database session is ended too, as the kernel would
+// once it has noticed.
+func killedBeforeWake(t *testing.T) {
+	witness := start(t, proven)
+	victim := startChild(t, witness.dsn, witness.dsn)
+	witness.untilProven(t, 1)
+	waiting := waitFor(t, witness, "q")
+	before := looks(t, witness)
+	// What the start made it look for must not help.
+	until(t, "the healer has nothing to do", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
+
+	conn, err := pgx.Connect(t.Context(), witness.dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	lock, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = lock.Exec(t.Context(), `SELECT 1 FROM belfry.cursor FOR UPDATE`)
+	require.NoError(t, err)
+
+	pushed := victim.begin(pushCall(item{Queue: "q", TransactionID: "m"}))
+	var backend int
+	until(t, "the wake waits for the cursor", func() bool {
+		witness.scan(t, `SELECT coalesce(max(pid), 0) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &backend)
+		return backend != 0
+	})
+	var stored bool
+	witness.scan(t, `SELECT EXISTS (SELECT 1 FROM belfry.message WHERE transaction_id = 'm')`, nil, &stored)
+	require.True(t, stored, "the push is committed")
+	killed := time.Now()
+	require.NoError(t, victim.process.Kill())
+	witness.scan(t, `SELECT pg_terminate_backend($1)`, []any{backend}, nil)
+	until(t, "the session has ended", func() bool {
+		var live bool
+		witness.scan(t, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1)`, []any{backend}, &live)
+		return !live
+	})
+	require.NoError(t, lock.Rollback(t.Context()))
+	<-pushed.done
+	require.Error(t, pushed.err)
+
+	inTime(t, waiting, killed, afterSilence)
+	// One for the silence, one for what the healer woke, and what a busy machine
+	// adds; a periodic look would be more.
+	require.LessOrEqual(t, looks(t, witness)-before, 4)
+}
+
+// Nothing that the instance says reaches the others any more, and then it is
+// killed: as if it had died before saying it.
+func killedBeforeNotify(t *testing.T) {
+	witness := start(t, proven)
+	network, through := pgproxy.New(t, witness.dsn)
+	victim := startChild(t, witness.dsn, through)
+	witness.untilProven(t, 1)
+	waiting := waitFor(t, witness, "q")
+	before := looks(t, witness)
+	network.Freeze()
+	victim.pushIDs("q", "", "m")
+	killed := time.Now()
+	require.NoError(t, victim.process.Kill())
+	inTime(t, waiting, killed, afterSilence)
+	require.LessOrEqual(t, looks(t, witness)-before, 4)
+}
+
+// looks counts the statements that looked for waiting requests.
+func looks(t *testing.T, s *server) int {
+	t.Helper()
+	return int(s.metric(t, "belfry_smart_poll_preflight_queries_total") +
+		s.metric(t, `belfry_dispatch_wakes_total{outcome="spurious",source="sweep"}`) +
+		s.metric(t, `belfry_dispatch_wakes_total{outcome="spurious",source="fallback"}`))
+}
+
+func listenerKilled(t *testing.T) {
+	here := start(t, proven)
+	there := startOn(t, here.dsn, proven)
+	here.untilProven(t, 1)
+	waiting := waitFor(t, here, "q")
+	var ended int
+	here.scan(t, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'belfry-listen'`, nil, &ended)
+	require.Equal(t, 2, ended)
+	killed := time.Now()
+	there.client(t).pushIDs("q", "", "m")
+	inTime(t, waiting, killed, afterKill)
+	here.untilProven(t, 1)
+}
+
+func listenerFrozen(t *testing.T) {
+	dsn := pgtest.Database(t)
+	network, through := pgproxy.New(t, dsn)
+	here := startOn(t, dsn, proven, listenOn(through))
+	there := startOn(t, dsn, proven)
+	here.untilProven(t, 1)
+	there.untilProven(t, 1)
+	waiting := waitFor(t, here, "q")
+	frozen := time.Now()
+	thaw := network.Freeze()
+	defer thaw()
+	there.client(t).pushIDs("q", "", "m")
+	inTime(t, waiting, frozen, afterSilence)
+}
+
+func postgresRestarted(t *testing.T) {
+	cluster := pgtest.OwnCluster(t)
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "faults"))
+	here := startOn(t, cluster.URL("faults"), proven)
+	there := startOn(t, cluster.URL("faults"), proven)
+	here.untilProven(t, 1)
+	waiting := waitFor(t, here, "q")
+	require.NoError(t, cluster.Kill())
+	ended := waiting.delivery() // told to come again, or still asleep when it is over
+	require.Equal(t, http.StatusServiceUnavailable, ended.status)
+
+	// A producer and a consumer that send their requests again until they work.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var refused atomic.Int64
+	again := func(s *server, what call, wanted int) *begun {
+		b := &begun{t: t, done: make(chan struct{})}
+		go func() {
+			defer close(b.done)
+			pause := time.NewTicker(lookInterval)
+			defer pause.Stop()
+			for {
+				b.reply, b.err = s.send(ctx, what)
+				if b.err != nil || b.reply.status == wanted {
+					return
+				}
+				refused.Add(1)
+				<-pause.C
+			}
+		}()
+		return b
+	}
+	pushed := again(there, pushCall(item{Queue: "q", TransactionID: "m"}), http.StatusCreated)
+	waiting = again(here, anyOf("q"), http.StatusOK)
+	until(t, "they have been refused", func() bool { return refused.Load() >= 4 })
+	require.NoError(t, cluster.Restart(t.Context()))
+	inTime(t, waiting, time.Now(), afterRestart)
+	<-pushed.done
+	require.NoError(t, pushed.err)
+}

@@ -1,0 +1,299 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+const (
+	// wakeBound is far below the fallback timer of a proven listener, so that only
+	// a wake can keep it, and far above what a wake takes.
+	wakeBound = 8 * time.Second
+	// clockSlack is how much earlier than the instant the answer may seem to come:
+	// the instant is the database's, and a whole number of its microseconds.
+	clockSlack = 5 * time.Millisecond
+)
+
+// transition turns "nothing there" into "something": it prepares a queue, says
+// what waits there, and then makes it happen.
+type transition struct {
+	prepare func(c client, queue string)
+	waits   func(queue string) call
+	// happens is nil for a lease: it is taken before somebody waits, and ends by
+	// itself.
+	happens func(c client, queue string)
+	// in is how long after it the message is due, by the database's clock.
+	in   time.Duration
+	want string
+}
+
+// The table of wake sources: whoever waits, on the instance where it happens or
+// on another one, gets the message at once. `go test -run TestWake` after taking
+// one source away shows which rows it feeds.
+var transitions = map[string]transition{
+	"push that hands over": {
+		prepare: known,
+		waits:   anyOf,
+		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
+		want:    "m",
+	},
+	"push": {
+		prepare: known,
+		waits:   func(q string) call { return popCall(q, "wait=true&timeout=60000&autoAck=true") },
+		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
+		want:    "m",
+	},
+	"push to one partition": {
+		prepare: func(c client, q string) { c.pushIDs(q, "p", "old"); drain(c, q) },
+		waits:   func(q string) call { return popPartitionCall(q, "p", "wait=true&timeout=60000") },
+		happens: func(c client, q string) { c.pushIDs(q, "other", "no"); c.pushIDs(q, "p", "m") },
+		want:    "m",
+	},
+	"ack that leaves messages behind": {
+		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
+		waits:   anyOf,
+		happens: func(c client, q string) { finish(c, q, "completed") },
+		want:    "m",
+	},
+	"nack": {
+		prepare: func(c client, q string) { c.pushIDs(q, "", "m"); take(c, q) },
+		waits:   anyOf,
+		happens: func(c client, q string) { finish(c, q, "failed") },
+		want:    "m",
+	},
+	"dead letter that leaves messages behind": {
+		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
+		waits:   anyOf,
+		happens: func(c client, q string) { finish(c, q, "dlq") },
+		want:    "m",
+	},
+	"lease expires": {
+		prepare: func(c client, q string) { options(c, q, "leaseTime", 2); c.pushIDs(q, "", "m") },
+		waits:   anyOf,
+		in:      2 * time.Second,
+		want:    "m",
+	},
+	"delay ends": {
+		prepare: func(c client, q string) { options(c, q, "delayedProcessing", 2) },
+		waits:   anyOf,
+		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
+		in:      2 * time.Second,
+		want:    "m",
+	},
+	"window closes": {
+		prepare: func(c client, q string) { options(c, q, "windowBuffer", 2) },
+		waits:   func(q string) call { return popCall(q, "wait=true&timeout=60000&batch=9") },
+		happens: func(c client, q string) { c.pushIDs(q, "", "m"); c.pushIDs(q, "", "n") },
+		in:      2 * time.Second,
+		want:    "m n",
+	},
+	"delay is taken away": {
+		prepare: func(c client, q string) { options(c, q, "delayedProcessing", 3600); c.pushIDs(q, "", "m") },
+		waits:   anyOf,
+		happens: func(c client, q string) { options(c, q, "delayedProcessing", 0) },
+		want:    "m",
+	},
+	"queue is created": {
+		prepare: func(client, string) {},
+		waits:   anyOf,
+		happens: func(c client, q string) { c.configure(q, nil).ok(http.StatusOK); c.pushIDs(q, "", "m") },
+		want:    "m",
+	},
+	"queue is created by a push": {
+		prepare: func(client, string) {},
+		waits:   anyOf,
+		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
+		want:    "m",
+	},
+	"partition is created": {
+		prepare: known,
+		waits:   func(q string) call { return popPartitionCall(q, "new", "wait=true&timeout=60000") },
+		happens: func(c client, q string) { c.pushIDs(q, "new", "m") },
+		want:    "m",
+	},
+	"partition is created with its queue": {
+		prepare: func(client, string) {},
+		waits:   func(q string) call { return popPartitionCall(q, "new", "wait=true&timeout=60000") },
+		happens: func(c client, q string) { c.pushIDs(q, "new", "m") },
+		want:    "m",
+	},
+	"queue is deleted and made anew": {
+		prepare: known,
+		waits:   anyOf,
+		happens: func(c client, q string) { c.deleteQueue(q).ok(http.StatusOK); c.pushIDs(q, "", "m") },
+		want:    "m",
+	},
+	"queue with matching tags is created": {
+		prepare: func(client, string) {},
+		waits:   func(q string) call { return popTaggedCall("wait=true&timeout=60000&namespace=ns-" + q) },
+		happens: func(c client, q string) { c.pushIDs("ns-"+q+".task", "", "m") },
+		want:    "m",
+	},
+	"push to a queue with matching tags": {
+		prepare: func(c client, q string) { tagged(c, q, nil) },
+		waits:   func(q string) call { return popTaggedCall("wait=true&timeout=60000&namespace=ns-" + q) },
+		happens: func(c client, q string) { c.pushIDs("ns-"+q+".task", "", "m") },
+		want:    "m",
+	},
+	"queue gets matching tags": {
+		prepare: func(c client, q string) { c.pushIDs(q, "", "m") },
+		waits:   func(q string) call { return popTaggedCall("wait=true&timeout=60000&task=task-" + q) },
+		happens: func(c client, q string) {
+			c.send1(call{http.MethodPost, "/api/v1/configure", encode(map[string]any{"queue": q, "task": "task-" + q})})
+		},
+		want: "m",
+	},
+	"delay ends in a queue with matching tags": {
+		prepare: func(c client, q string) { tagged(c, q, map[string]any{"delayedProcessing": 2}) },
+		waits:   func(q string) call { return popTaggedCall("wait=true&timeout=60000&namespace=ns-" + q) },
+		happens: func(c client, q string) { c.pushIDs("ns-"+q+".task", "", "m") },
+		in:      2 * time.Second,
+		want:    "m",
+	},
+}
+
+func known(c client, queue string) { c.configure(queue, nil).ok(http.StatusOK) }
+
+func anyOf(queue string) call { return popCall(queue, "wait=true&timeout=60000") }
+
+func options(c client, queue, key string, value int) {
+	c.configure(queue, map[string]any{key: value}).ok(http.StatusOK)
+}
+
+// tagged configures a queue of the namespace named after queue: a configuration
+// replaces the tags that the name of the queue would give it.
+func tagged(c client, queue string, options map[string]any) {
+	c.send1(call{http.MethodPost, "/api/v1/configure", encode(map[string]any{
+		"queue": "ns-" + queue + ".task", "namespace": "ns-" + queue, "options": options,
+	})})
+}
+
+// take leases the first message of a queue, and finish acknowledges it.
+func take(c client, queue string) { c.pop(queue, "").ok(http.StatusOK) }
+
+func finish(c client, queue, status string) {
+	var partition, lease, transaction string
+	c.scan(c.t, `SELECT p.uid::text, c.lease_id::text, m.transaction_id
+		FROM belfry.queue q JOIN belfry.partition p ON p.queue_id = q.id JOIN belfry.cursor c ON c.partition_id = p.id
+		JOIN belfry.message m ON m.partition_id = p.id AND m.seq = c.committed + 1
+		WHERE q.name = $1 AND c.lease_id IS NOT NULL`, []any{queue}, &partition, &lease, &transaction)
+	got := c.ack(ackItem{TransactionID: transaction, PartitionID: partition, LeaseID: lease, Status: status}).ok(http.StatusOK)
+	require.True(c.t, got[0].Success, "%s", got[0].reason())
+}
+
+func drain(c client, queue string) { c.pop(queue, "batch=100&autoAck=true").ok(http.StatusOK) }
+
+// send1 makes a call that must succeed.
+func (c client) send1(what call) {
+	c.t.Helper()
+	got, err := c.send(c.t.Context(), what)
+	require.NoError(c.t, err)
+	require.Less(c.t, got.status, http.StatusMultipleChoices, "%.500s", got.raw)
+}
+
+func TestWake(t *testing.T) {
+	t.Parallel()
+	for where, elsewhere := range map[string]bool{"here": false, "elsewhere": true} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			waitsAt := start(t, proven)
+			waitsAt.untilProven(t, 0)
+			happensAt := waitsAt
+			if elsewhere {
+				happensAt = startOn(t, waitsAt.dsn, proven)
+				waitsAt.untilProven(t, 1)
+				happensAt.untilProven(t, 1)
+			}
+			for name, row := range transitions {
+				// One after the other: births and doubts of one row would wake the rest.
+				t.Run(name, func(t *testing.T) {
+					row.check(t, waitsAt.client(t), happensAt.client(t))
+				})
+			}
+		})
+	}
+}
+
+// proven makes the fallback timer useless.
+func proven(cfg *config.Config) { cfg.Dispatch.FallbackInterval = time.Hour }
+
+// listenOn makes the listener and the sender use another way to the database.
+func listenOn(dsn string) func(cfg *config.Config) {
+	return func(cfg *config.Config) { cfg.Database.ListenURL = dsn }
+}
+
+// untilProven waits until the listener has proven itself and hears so many
+// others.
+func (s *server) untilProven(t *testing.T, peers int) {
+	t.Helper()
+	until(t, "the listener is proven", func() bool {
+		l := s.status(t).Listener
+		return l.State == "proven" && l.Peers >= peers
+	})
+}
+
+type dispatcherStatus struct {
+	Listener struct {
+		State string `json:"state"`
+		Peers int    `json:"peers"`
+	} `json:"listener"`
+	Groups []struct {
+		Queue     string `json:"queue"`
+		Namespace string `json:"namespace"`
+		Task      string `json:"task"`
+		Waiting   int    `json:"waiting"`
+	} `json:"groups"`
+}
+
+func (s *server) status(t *testing.T) dispatcherStatus {
+	t.Helper()
+	return ask[dispatcherStatus](s.client(t), call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).ok(http.StatusOK)
+}
+
+// untilParked waits until n requests wait for the queue, or by tags named after
+// it, and nothing is being looked for any more.
+func (s *server) untilParked(t *testing.T, queue string, n int) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d requests wait for %s", n, queue), func() bool {
+		waiting := 0
+		for _, g := range s.status(t).Groups {
+			if g.Queue == queue || g.Namespace == "ns-"+queue || g.Task == "task-"+queue {
+				waiting += g.Waiting
+			}
+		}
+		return waiting == n
+	})
+	var busy int
+	until(t, "no statement is running", func() bool {
+		s.scan(t, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()`, nil, &busy)
+		return busy == 0
+	})
+}
+
+func (row transition) check(t *testing.T, waitsAt, happensAt client) {
+	queue := fmt.Sprintf("q%x", time.Now().UnixNano())
+	row.prepare(happensAt, queue)
+	happened := time.Now()
+	if row.happens == nil { // it happens by itself, from now on
+		take(happensAt, queue)
+	}
+	waiting := waitsAt.begin(row.waits(queue))
+	waitsAt.untilParked(t, queue, 1)
+	if row.happens != nil {
+		happened = time.Now()
+		row.happens(happensAt, queue)
+	}
+	got := waiting.delivery().ok(http.StatusOK)
+	took := time.Since(happened)
+	require.Equal(t, row.want, strings.Join(got.ids(), " "))
+	require.Less(t, took, row.in+wakeBound)
+	require.GreaterOrEqual(t, took, row.in-clockSlack, "not before it is due")
+}
