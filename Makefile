@@ -11,10 +11,10 @@ IMAGE ?= belfry:$(VERSION)
 LINT_VERSION := v2.15.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test check fmt fmt-check vet lint build bench image clean FORCE
+.PHONY: help run test check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
 
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 run: ## Run Belfry with a Postgres of its own; Ctrl-C stops both.
 	go run ./cmd/belfry dev
@@ -22,7 +22,7 @@ run: ## Run Belfry with a Postgres of its own; Ctrl-C stops both.
 test: ## Run all tests with the race detector; needs Postgres binaries, not a server.
 	go test -race -shuffle=on -timeout 15m ./...
 
-check: fmt-check vet lint test ## Everything a change must pass, cheapest first.
+check: fmt-check alerts vet lint test ## Everything a change must pass, cheapest first.
 
 fmt: $(LINT) ## Format the code and group its imports.
 	$(LINT) fmt
@@ -32,6 +32,13 @@ fmt-check: ## Fail when a file is not formatted.
 	if [[ -n "$$unformatted" ]]; then \
 		printf 'not formatted, run make fmt:\n%s\n' "$$unformatted" >&2; exit 1; \
 	fi
+
+alerts: ## Check the alert rules and run their tests; needs promtool.
+	@command -v promtool >/dev/null || { \
+		echo 'promtool is missing: install it (Debian: apt-get install prometheus)' >&2; exit 1; \
+	}
+	promtool check rules config/prometheus/alerts.yml
+	promtool test rules config/prometheus/alerts_test.yml
 
 vet: ## Run go vet.
 	go vet ./...
@@ -44,6 +51,9 @@ build: ## Build a static binary, bin/belfry.
 
 bench: ## Measure throughput and latency.
 	go run ./test/bench
+
+bench-dispatch: ## Measure the dispatcher: waking, waiting, timers; ten minutes, Linux.
+	go run ./test/bench/dispatch
 
 image: ## Build the container image.
 	docker build --build-arg VERSION='$(VERSION)' --tag '$(IMAGE)' .

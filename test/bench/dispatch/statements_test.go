@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+func TestEveryQueryFileIsTellable(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(sql.Queries, "queries/*.sql")
+	require.NoError(t, err)
+	require.Len(t, openings, len(files), "two files that open alike would be counted as one")
+	for _, name := range []string{"preflight", "claim"} {
+		require.Equal(t, name, statementName(sql.Query(name)))
+	}
+}
+
+func TestStatementNames(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, canary, statementName("SELECT pg_notify($1, payload) FROM unnest($2) AS payload"))
+	require.Equal(t, "SELECT 1", statementName("SELECT 1"))
+	require.Len(t, statementName("SELECT\n  a_column, another_column, a_third_column FROM belfry.message WHERE id = $1"), 63)
+	for text, frame := range map[string]bool{
+		"begin": true, "BEGIN ISOLATION LEVEL SERIALIZABLE": true, "COMMIT;": true, "rollback": true, "SELECT commit": false, "committed": false,
+	} {
+		require.Equal(t, frame, isFrame(text), text)
+	}
+}
+
+func TestStatementSums(t *testing.T) {
+	t.Parallel()
+	all := []statement{{"claim", 4, 2 * time.Millisecond}, {canary, 3, 0}, {"preflight", 1, 0}}
+	require.Equal(t, 5, total(work(all)))
+	require.Len(t, all, 3, "the list stays whole")
+	require.Equal(t, 5, callsOf(all, "claim", "preflight"))
+	require.Equal(t, 0, callsOf(all, "push_insert"))
+	require.Equal(t, "claim 2.00 (0.50 ms)", describe(all[:1], 2))
+	require.Equal(t, "4 x claim, 1 x preflight", list(work(all)))
+}
+
+func TestFurther(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 3, further(1, 3, 1))
+	require.Equal(t, 0, further(1, 0, 1))
+	require.Equal(t, 998, further(998, 999, 999))
+}
