@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
@@ -18,6 +19,7 @@ type Config struct {
 	Database   postgres.Config    `mapstructure:"database"`
 	HTTP       httpapi.Config     `mapstructure:"http"`
 	Dispatch   dispatch.Config    `mapstructure:"dispatch"`
+	Batch      batch.Config       `mapstructure:"batch"`
 	SmartPoll  dispatch.SmartPoll `mapstructure:"smart_poll"`
 	Listen     listen.Config      `mapstructure:"listen"`
 	Defaults   queue.Defaults     `mapstructure:"defaults"`
@@ -63,6 +65,7 @@ func Default() Config {
 		Database:  postgres.DefaultConfig(),
 		HTTP:      httpapi.DefaultConfig(),
 		Dispatch:  dispatch.DefaultConfig(),
+		Batch:     batch.DefaultConfig(),
 		SmartPoll: dispatch.DefaultSmartPoll(),
 		Listen:    listen.DefaultConfig(),
 		Defaults:  queue.DefaultDefaults(),
@@ -76,6 +79,7 @@ func (c Config) Validate() error {
 		c.Database.Validate(),
 		c.HTTP.Validate(),
 		c.Dispatch.Validate(),
+		c.Batch.Validate(),
 		c.SmartPoll.Validate(),
 		c.Listen.Validate(),
 		c.Defaults.Validate(),

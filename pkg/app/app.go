@@ -32,6 +32,10 @@ var zeroTime time.Time
 // after a pause does not wait for one.
 const warmConnections = 2
 
+// drainTimeout bounds the last flushes of a stop; each is bounded by itself, so
+// it is only reached when the database has gone.
+const drainTimeout = 15 * time.Second
+
 // Run serves until ctx ends, then stops in order and returns nil. ready is
 // called once requests are answered, with the address. An error means that the
 // server could not start, or that a part of it failed; everything is released.
@@ -76,7 +80,9 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		return nil, err
 	}
 	p := &parts{close: func() {}}
-	p.verbs = store.New(pool, cfg.Defaults, sealer, log)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.verbs = store.New(pool, store.Config{Defaults: cfg.Defaults, Sealer: sealer, Batch: cfg.Batch}, store.NewMetrics(reg), log)
 	p.operator = catalog.New(pool, log)
 	if cfg.Dispatch.UsePriorityDispatch {
 		urgentConfig := cfg.Database
@@ -93,8 +99,6 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		p.close()
 		return nil, err
 	}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	peers := &others{sender: p.sender}
 	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
@@ -154,7 +158,7 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	}
 	p.server.Drain()
 	p.dispatcher.Stop()
-	stopping := p.server.Shutdown(context.WithoutCancel(ctx))
+	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))
 	endBackground()
 	worked := work.Wait()
 	endTelling()
@@ -163,6 +167,13 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// drain answers what group commit has accepted.
+func (p *parts) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	return p.verbs.Close(ctx)
 }
 
 // observe registers what is read off the pool, the store and the listener.

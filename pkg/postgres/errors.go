@@ -96,5 +96,16 @@ func Lost(err error) bool {
 		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err)
 }
 
+// Passing reports whether the same statements may succeed when they are sent
+// again: the connection was lost or could not be had, or the database chose this
+// transaction to give way.
+func Passing(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	state := SQLState(err)
+	return strings.HasPrefix(state, "40") || Lost(err)
+}
+
 // IsNoRows reports whether a query that should return a row returned none.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -30,17 +31,27 @@ type claim struct {
 	attempts      map[int64]int
 	// sealed is why a payload could not be opened.
 	sealed error
+
+	// before is the lease of a try whose outcome is unknown; it is given back
+	// first.
+	before queue.ID
 }
 
 func newClaim(req *queue.PopRequest, target queue.Target) *claim {
-	c := &claim{
-		req: req, target: target, attempts: map[int64]int{},
-		delivery: queue.Delivery{Queue: req.Queue, Group: req.Group},
+	c := &claim{req: req, target: target}
+	c.reset()
+	return c
+}
+
+// reset makes the claim as if it had not been tried.
+func (c *claim) reset() {
+	*c = claim{
+		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{},
+		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group},
 	}
-	if !req.AutoAck {
+	if !c.req.AutoAck {
 		c.delivery.LeaseID = queue.NewID()
 	}
-	return c
 }
 
 // args are the parameters of claim.sql.
@@ -53,17 +64,32 @@ func partitionArg(target queue.Target) pgtype.Int8 {
 	return pgtype.Int8{Int64: target.Partition, Valid: target.Partition != 0}
 }
 
-// claimOne runs one claim.
+// claimOne runs one claim together with those of others. A lease does not wait
+// for the disk and a consumption does, so they do not share transactions.
 func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queue.Target) (*claim, error) {
 	c := newClaim(req, target)
-	rows, err := s.pool.Query(ctx, sqlClaim, c.args()...)
-	if err != nil {
-		return nil, err
+	together := s.leases
+	if req.AutoAck {
+		together = s.takes
 	}
-	if err := s.readClaim(rows, c); err != nil {
+	// Claims of one group skip each other's partitions; those of one partition
+	// would only wait.
+	var lanes batch.Lanes
+	if target.Partition != 0 {
+		lanes = batch.Lane(target.Partition)
+	}
+	if err := together.Do(ctx, c, lanes, max(1, req.Batch)); err != nil {
 		return nil, err
 	}
 	return c, s.finishClaims(ctx, []*claim{c})
+}
+
+// flushClaims runs claims in one transaction.
+func (s *Store) flushClaims(ctx context.Context, claims []*claim) ([]error, error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	b, read := s.claimBatch(claims)
+	return nil, s.batch(ctx, b, read)
 }
 
 // Claim makes the claims of one round in one round trip, each with a lease of
@@ -74,23 +100,11 @@ func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]qu
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	claims := make([]*claim, len(assignments))
-	b := &pgx.Batch{}
 	for i, a := range assignments {
 		claims[i] = newClaim(a.Request, queue.Target{Group: a.Group, Partition: a.Partition})
-		b.Queue(sqlClaim, claims[i].args()...)
 	}
-	err := s.urgentBatch(ctx, b, func(results pgx.BatchResults) error {
-		for _, c := range claims {
-			rows, err := results.Query()
-			if err != nil {
-				return err
-			}
-			if err := s.readClaim(rows, c); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	b, read := s.claimBatch(claims)
+	err := s.urgentBatch(ctx, b, read)
 	if err == nil {
 		err = s.finishClaims(ctx, claims)
 	}
@@ -102,6 +116,41 @@ func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]qu
 		deliveries[i] = c.delivery
 	}
 	return deliveries, nil
+}
+
+// claimBatch returns the statements of claims, and what reads their results.
+// What an earlier try may have leased is given back first: nobody else would,
+// before the lease ends.
+func (s *Store) claimBatch(claims []*claim) (*pgx.Batch, func(pgx.BatchResults) error) {
+	b, released := &pgx.Batch{}, 0
+	for _, c := range claims {
+		if !c.before.IsZero() {
+			b.Queue(sqlLeaseRelease, c.before)
+			released++
+			c.reset()
+		}
+	}
+	for _, c := range claims {
+		c.before = c.delivery.LeaseID
+		b.Queue(sqlClaim, c.args()...)
+	}
+	return b, func(results pgx.BatchResults) error {
+		for range released {
+			if err := skip(results, "giving back what an earlier try may have leased"); err != nil {
+				return err
+			}
+		}
+		for _, c := range claims {
+			rows, err := results.Query()
+			if err != nil {
+				return err
+			}
+			if err := s.readClaim(rows, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // readClaim reads the rows of one claim.

@@ -89,10 +89,26 @@
 // failure; at the queue's retryLimit the message is dead-lettered for the group
 // and skipped by it. A release counts nothing.
 //
-// I10, strangers do not hurt each other: each call is its own transaction.
+// I10, strangers do not hurt each other. Calls share transactions (below), but one
+// that fails for a value is taken apart until only the call with that value has
+// failed; the others have their own results, each after the COMMIT.
 //
 // I11, no shared row is written by unrelated pushes: a push writes its messages
 // and its partitions' rows, a wake the cursors of those partitions.
+//
+// # Group commit
+//
+// Pushes, acks and claims go through a manager each (pkg/batch): the first leaves
+// at once, and what comes while it is in flight leaves together. Calls that touch
+// the same partition never are in two flushes at a time, so flushes do not wait
+// for each other's locks.
+//
+// A COMMIT whose answer is lost is handled by what it was for. A push is sent
+// again with the same message ids, and finds itself stored or not. A lease of
+// unknown outcome is given back by id before the claim is repeated. An ack is not
+// repeated: its caller hears that the database is away, and may send it again: one
+// that was done already changes nothing. Messages that autoAck consumed in a transaction
+// whose answer was lost are gone, as they would be if the answer of the pop were.
 //
 // # Clock and plans
 //

@@ -16,28 +16,25 @@ type handoffs struct {
 	s      *Store
 	list   []queue.Handoff
 	claims []*claim
+	// failed: the claims undid the wake.
+	failed bool
 }
 
-// handoffs returns the claims to make with a push to lanes. A push to several is
+// handoffs returns the claims to make with a flush. One to several partitions is
 // left to the rounds: they look for all of them with one query.
-func (s *Store) handoffs(lanes []laneName) *handoffs {
+func (s *Store) handoffs(f *pushFlush) *handoffs {
 	h := &handoffs{s: s}
-	if len(lanes) == 1 {
-		h.list = s.announcer.Handoffs(lanes[0].queue, lanes[0].partition)
+	if len(f.partitions) == 1 {
+		only := f.calls[0].opened[0]
+		h.list = s.announcer.Handoffs(only.Queue, only.Name)
 	}
 	return h
 }
 
-// queue adds the wake of partitions to b, and the claims after it. The wake has
-// a transaction of its own then: a claim that fails does not undo it.
+// queue adds the wake of partitions to b, and the claims after it, all in one
+// transaction: none of it waits for the disk.
 func (h *handoffs) queue(b *pgx.Batch, partitions []int64) {
-	if len(h.list) == 0 {
-		b.Queue(sqlWake, partitions)
-		return
-	}
-	b.Queue("BEGIN")
 	b.Queue(sqlWake, partitions)
-	b.Queue("COMMIT")
 	for i := range h.list {
 		c := newClaim(h.list[i].Request, queue.Target{Group: h.list[i].Group, Partition: h.list[i].Partition})
 		h.claims = append(h.claims, c)
@@ -46,33 +43,31 @@ func (h *handoffs) queue(b *pgx.Batch, partitions []int64) {
 }
 
 // read reads what queue added. The commit before it stands whatever becomes of
-// it, so its failure is logged and left to the healer and to the announcement.
+// it, so its failure is logged, and the wake is left to conclude.
 func (h *handoffs) read(results pgx.BatchResults, partitions int) []queue.Ready {
 	if len(h.claims) == 0 {
 		return h.s.readWake(results, partitions)
 	}
-	begun := skip(results, "beginning a wake")
-	ready := h.s.readWake(results, partitions)
-	err := errors.Join(begun, skip(results, "committing a wake"))
+	ready, err := readyResult(results, "waking")
 	for _, c := range h.claims {
 		rows, queried := results.Query()
 		if queried == nil {
 			queried = h.s.readClaim(rows, c)
 		}
-		if queried != nil {
-			c.delivery.Messages = nil
-			err = errors.Join(err, queried)
-		}
+		err = errors.Join(err, queried)
 	}
 	if err != nil {
 		h.s.log.Warn("a push could not hand its messages over; they are announced instead", zap.Error(err))
+		h.claims, h.failed = nil, true
+		return nil
 	}
 	return ready
 }
 
-// conclude hands over what was claimed, and releases what nobody waits for any
-// more. It must be called once, whatever happened before.
-func (h *handoffs) conclude(ctx context.Context) {
+// conclude hands over what was claimed, releases what nobody waits for any more,
+// and wakes partitions when that has not happened yet. It must be called once,
+// whatever happened before.
+func (h *handoffs) conclude(ctx context.Context, partitions []int64) {
 	var err error
 	if len(h.claims) > 0 {
 		err = h.s.finishClaims(ctx, h.claims)
@@ -91,5 +86,8 @@ func (h *handoffs) conclude(ctx context.Context) {
 	}
 	if err != nil {
 		h.s.log.Warn("handing the messages of a push over failed", zap.Error(err))
+	}
+	if h.failed {
+		h.s.wake(ctx, partitions)
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -23,17 +26,36 @@ type bench struct {
 	*store.Store
 	t    testing.TB
 	pool *postgres.Pool
+	reg  *prometheus.Registry
 }
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
+	pool := newPool(t, pgtest.Database(t), 30*time.Second) // shared machines pause
+	b := &bench{t: t, pool: pool, reg: prometheus.NewRegistry()}
+	b.Store = newStore(t, pool, b.reg, nil)
+	return b
+}
+
+func newPool(t testing.TB, dsn string, timeout time.Duration) *postgres.Pool {
+	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL = pgtest.Database(t)
-	cfg.RequestTimeout = 30 * time.Second // shared machines pause
+	cfg.URL, cfg.RequestTimeout = dsn, timeout
 	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	return &bench{Store: store.New(pool, queue.DefaultDefaults(), nil, zap.NewNop()), t: t, pool: pool}
+	return pool
+}
+
+func newStore(t testing.TB, pool *postgres.Pool, reg *prometheus.Registry, sealer *seal.Sealer, edits ...func(*batch.Config)) *store.Store {
+	t.Helper()
+	cfg := store.Config{Defaults: queue.DefaultDefaults(), Sealer: sealer, Batch: batch.DefaultConfig()}
+	for _, edit := range edits {
+		edit(&cfg.Batch)
+	}
+	s := store.New(pool, cfg, store.NewMetrics(reg), zap.NewNop())
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	return s
 }
 
 func (b *bench) push(partition string, transactionIDs ...string) []queue.PushResult {

@@ -36,7 +36,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	_, err = slow.Exec(t.Context(), sql.Query("push_lock"), []int64{partition}, []bool{false})
 	require.NoError(t, err)
 	_, err = slow.Exec(t.Context(), sql.Query("push_insert"), []int64{partition}, [][16]byte{slowID}, []string{"slow"},
-		[]string{"{}"}, [][16]byte{}, []string{}, []string{}, []bool{})
+		[]string{"{}"}, [][16]byte{}, []string{}, []string{}, []bool{}, true)
 	require.NoError(t, err)
 
 	// Another one arrives while the slow one holds the lane: it must wait.

@@ -25,7 +25,7 @@ func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 	} else {
 		delivery, err = s.pop(ctx, req)
 	}
-	return delivery, postgres.Wrap(err)
+	return delivery, wrapBatched(err)
 }
 
 // popTagged pops from the matching queue that has been due the longest.

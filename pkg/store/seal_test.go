@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
-	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // A store that remembers a queue as unsealed must not write in the clear once
@@ -20,7 +19,7 @@ func TestSealedQueueStoresNoClearText(t *testing.T) {
 	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
 	require.NoError(t, err)
 	keyless := b.Store
-	b.Store = store.New(b.pool, queue.DefaultDefaults(), sealer, zap.NewNop())
+	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
 	push := func(id string) {
 		one := item("p", id)
 		one.Payload = []byte(`{"clear": 1.0}`)

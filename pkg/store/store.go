@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
@@ -49,6 +50,12 @@ type Store struct {
 	log       *zap.Logger
 	sealer    *seal.Sealer
 	names     *names
+	// pushes, acks, leases and takes commit together what many callers do; a take
+	// is a pop with autoAck.
+	pushes *batch.Manager[*push]
+	acks   *batch.Manager[*ack]
+	leases *batch.Manager[*claim]
+	takes  *batch.Manager[*claim]
 	// urgent are connections for waiting pops that were woken; nil: those of
 	// everybody.
 	urgent *pgxpool.Pool
@@ -56,10 +63,24 @@ type Store struct {
 	heals, healed atomic.Int64
 }
 
-// New returns a Store on pool. defaults are given to queues born by a push;
-// sealer may be nil: then queues with encryptionEnabled store in the clear.
-func New(pool *postgres.Pool, defaults queue.Defaults, sealer *seal.Sealer, log *zap.Logger) *Store {
-	return &Store{pool: pool, announcer: silent{}, defaults: defaults, sealer: sealer, log: log, names: newNames()}
+// Config is what a Store needs to know.
+type Config struct {
+	// Defaults are given to queues born by a push.
+	Defaults queue.Defaults
+	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
+	Sealer *seal.Sealer
+	Batch  batch.Config
+}
+
+// New returns a Store on pool. Close it after the last verb.
+func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
+	s := &Store{pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, names: newNames()}
+	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
+	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
+	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))
+	s.takes = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("take"))
+	metrics.observe(s)
+	return s
 }
 
 // Announce makes the store tell a what becomes poppable. Call it before the

@@ -2,7 +2,8 @@
 -- holds everything stored in them and the look for duplicates is exact (I7).
 -- Arrays by item, sorted by partition, no (partition, transaction id) twice:
 -- $1 partition ids, $2 message ids, $3 transaction ids, $4 payloads; empty or
--- as long: $5 trace ids, $6 producer subs, $7 visible-at, $8 encrypted.
+-- as long: $5 trace ids, $6 producer subs, $7 visible-at, $8 encrypted. $9: a
+-- transaction id may be stored already; false when all of them are new.
 -- Returns a row for each duplicate: its place (from 1) and the stored id.
 WITH item AS MATERIALIZED (
     SELECT i.ord, i.partition_id, i.id, i.transaction_id, i.payload, i.trace_id, i.producer_sub, i.visible_at,
@@ -11,7 +12,7 @@ WITH item AS MATERIALIZED (
            WITH ORDINALITY AS i(partition_id, id, transaction_id, payload, trace_id, producer_sub, visible_at, encrypted, ord)
       LEFT JOIN LATERAL (
             SELECT m.id FROM belfry.message m
-             WHERE m.partition_id = i.partition_id AND m.transaction_id = i.transaction_id
+             WHERE $9::boolean AND m.partition_id = i.partition_id AND m.transaction_id = i.transaction_id
              LIMIT 1) AS stored ON true
 ), fresh AS (
     SELECT i.partition_id, count(*) AS n, max(i.visible_at) AS visible_until

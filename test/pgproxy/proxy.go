@@ -1,6 +1,7 @@
 // Package pgproxy is a bad network between a test and Postgres. Connections
-// freeze without closing, notifications get lost, a LISTEN is never answered; and
-// each of these only when the test says so. For tests of every room.
+// freeze without closing, notifications get lost, a LISTEN is never answered, a
+// COMMIT is but the answer is lost; and each of these only when the test says so.
+// For tests of every room.
 package pgproxy
 
 import (
@@ -27,6 +28,8 @@ type Proxy struct {
 	// Swallow makes notifications go nowhere, Stall keeps back what follows a
 	// LISTEN.
 	Swallow, Stall atomic.Bool
+	// CutCommit makes the answer to the next COMMIT, and its connection, get lost.
+	CutCommit atomic.Bool
 	// Links counts the connections made.
 	Links atomic.Int64
 
@@ -191,6 +194,9 @@ func (p *Proxy) copyMessages(to *gated, from io.Reader) error {
 		}
 		if head[0] == 'A' && p.Swallow.Load() { // NotificationResponse
 			continue
+		}
+		if string(message[5:]) == "COMMIT\x00" && p.CutCommit.CompareAndSwap(true, false) {
+			return net.ErrClosed
 		}
 		if string(message[5:]) == "LISTEN\x00" && p.Stall.Load() { // CommandComplete
 			<-to.done

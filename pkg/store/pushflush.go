@@ -1,0 +1,224 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// place is an item of one of the calls that are flushed together.
+type place struct {
+	call *push
+	item int
+}
+
+func (p place) result() *queue.PushResult { return &p.call.results[p.item] }
+
+func (p place) id() queue.ID { return p.call.ids[p.item] }
+
+func (p place) partition() *queue.Partition { return p.call.opened[p.call.lane[p.item]] }
+
+// pushFlush is what a number of calls of Push store in one transaction.
+type pushFlush struct {
+	calls []*push
+	// partitions are the distinct partitions, in id order, and sealed whether the
+	// payloads for each are.
+	partitions []int64
+	sealed     []bool
+	// stored are the items to store, sorted by partition so that neighbours in
+	// the index are written together; a partition's in the order they came.
+	stored []place
+	// repeats are, of items that are not stored, the item that is.
+	repeats map[place]place
+}
+
+func newPushFlush(calls []*push) *pushFlush {
+	type dedupKey struct {
+		partition     int64
+		transactionID string
+	}
+	f := &pushFlush{calls: calls, repeats: map[place]place{}}
+	sealed := map[int64]bool{}
+	var seen map[dedupKey]place
+	if len(calls) > 1 {
+		seen = map[dedupKey]place{}
+	}
+	for _, call := range calls {
+		for _, p := range call.opened {
+			if _, ok := sealed[p.Key]; !ok {
+				sealed[p.Key] = p.Sealed
+				f.partitions = append(f.partitions, p.Key)
+			}
+		}
+		for i := range call.items {
+			at := place{call, i}
+			if call.first[i] != i {
+				f.repeats[at] = place{call, call.first[i]}
+				continue
+			}
+			if call.named && seen != nil {
+				key := dedupKey{at.partition().Key, call.results[i].TransactionID}
+				if earlier, ok := seen[key]; ok {
+					f.repeats[at] = earlier
+					continue
+				}
+				seen[key] = at
+			}
+			f.stored = append(f.stored, at)
+		}
+	}
+	slices.SortStableFunc(f.stored, func(a, b place) int { return cmp.Compare(a.partition().Key, b.partition().Key) })
+	slices.Sort(f.partitions)
+	f.sealed = make([]bool, len(f.partitions))
+	for i, key := range f.partitions {
+		f.sealed[i] = sealed[key]
+	}
+	return f
+}
+
+// flushPushes stores the items of calls in one transaction. When the outcome of
+// an earlier try is unknown it is found out: what is stored under our own
+// message ids was stored by us.
+func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	f := newPushFlush(calls)
+	args, err := f.columns(s)
+	if err != nil {
+		return nil, err
+	}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	b.Queue(sqlPushLock, f.partitions, f.sealed)
+	b.Queue(sqlPushInsert, args...)
+	b.Queue("COMMIT")
+	handed := s.handoffs(f)
+	handed.queue(b, f.partitions)
+	var ready []queue.Ready
+	var committed bool
+	err = s.batch(ctx, b, func(results pgx.BatchResults) error {
+		if err := skip(results, "beginning a push"); err != nil {
+			return err
+		}
+		if err := skip(results, fmt.Sprintf("locking %d partitions", len(f.partitions))); err != nil {
+			return err
+		}
+		if err := f.readDuplicates(results); err != nil {
+			return err
+		}
+		if err := skip(results, "committing a push"); err != nil {
+			return err
+		}
+		committed = true
+		ready = handed.read(results, len(f.partitions))
+		return nil
+	})
+	handed.conclude(ctx, f.partitions)
+	s.announce(ready)
+	if committed {
+		return nil, nil // whatever failed after that is not the callers'
+	}
+	return nil, err
+}
+
+// columns turns the items into the arguments of push_insert.sql. A column nobody
+// uses stays empty, and unnest fills it with NULL.
+func (f *pushFlush) columns(s *Store) ([]any, error) {
+	n := len(f.stored)
+	partitions, ids := make([]int64, n), make([][16]byte, n)
+	transactions, payloads := make([]string, n), make([][]byte, n)
+	var traces []pgtype.UUID
+	var subs []pgtype.Text
+	var visible []pgtype.Timestamptz
+	var encrypted []bool
+	named := false
+	for at, p := range f.stored {
+		item, partition := &p.call.items[p.item], p.partition()
+		partitions[at] = partition.Key
+		ids[at] = p.id()
+		transactions[at] = p.result().TransactionID
+		payloads[at] = item.Payload
+		named = named || p.call.named
+		if partition.Sealed && s.sealer != nil {
+			sealed, err := s.sealer.Seal(item.Payload)
+			if err != nil {
+				return nil, fmt.Errorf("sealing a payload: %w", err)
+			}
+			payloads[at] = sealed
+			encrypted = column(encrypted, n)
+			encrypted[at] = true
+		}
+		if !item.TraceID.IsZero() {
+			traces = column(traces, n)
+			traces[at] = pgtype.UUID{Bytes: item.TraceID, Valid: true}
+		}
+		if item.ProducerSub != "" {
+			subs = column(subs, n)
+			subs[at] = pgtype.Text{String: item.ProducerSub, Valid: true}
+		}
+		if !item.VisibleAt.IsZero() {
+			visible = column(visible, n)
+			visible[at] = pgtype.Timestamptz{Time: item.VisibleAt, Valid: true}
+		}
+	}
+	return []any{
+		partitions, ids, transactions, texts(payloads), used(traces), used(subs), used(visible), used(encrypted), named,
+	}, nil
+}
+
+// column makes a column at its first value.
+func column[T any](c []T, n int) []T {
+	if c == nil {
+		return make([]T, n)
+	}
+	return c
+}
+
+// used turns a column nobody used into an empty one, not NULL.
+func used[T any](c []T) []T {
+	if c == nil {
+		return []T{}
+	}
+	return c
+}
+
+func texts(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}
+
+// readDuplicates marks the items that were stored before, and those that repeat
+// another one of the same flush.
+func (f *pushFlush) readDuplicates(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return fmt.Errorf("inserting %d messages: %w", len(f.stored), err)
+	}
+	for _, p := range f.stored {
+		p.result().MessageID, p.result().Duplicate = p.id(), false
+	}
+	var at int64
+	var stored [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&at, &stored}, func() error {
+		p := f.stored[at-1]
+		// Our own id is there when an earlier try was committed after all.
+		p.result().MessageID, p.result().Duplicate = stored, p.id() != stored
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("inserting %d messages: %w", len(f.stored), err)
+	}
+	for repeat, original := range f.repeats {
+		repeat.result().Duplicate, repeat.result().MessageID = true, original.result().MessageID
+	}
+	return nil
+}
