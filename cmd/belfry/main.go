@@ -1,4 +1,5 @@
-// Command belfry is the server and its tools: serve, dev, migrate and config.
+// Command belfry is the server and its tools: serve, dev, migrate, config and
+// bench.
 //
 // It holds flags, signals and exit codes and nothing else; pkg/app wires the
 // rooms. Nobody imports it. Exit codes: 0 after a clean stop, 1 when the work

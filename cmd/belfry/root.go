@@ -49,7 +49,7 @@ func newRootCmd() *cobra.Command {
 	for _, f := range keyFlags {
 		flags.String(config.FlagName(f.key), "", fmt.Sprintf("%s (env %s)", f.usage, config.EnvName(f.key)))
 	}
-	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newVersionCmd())
+	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newVersionCmd())
 	markRunErrors(root)
 	return root
 }

@@ -21,7 +21,7 @@ var floors = map[string]int{
 
 	"pkg/dispatch": 3,
 
-	"pkg/httpapi": 4, "pkg/dashboard": 4,
+	"pkg/httpapi": 4, "pkg/dashboard": 4, "pkg/bench": 4,
 
 	"config": 5,
 

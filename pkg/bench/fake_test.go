@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// kept is a message of the fake.
+type kept struct {
+	id      string
+	payload json.RawMessage
+}
+
+// cursor is a group's place in a partition.
+type cursor struct {
+	next  int
+	lease string
+	until int
+}
+
+// fake is a server in memory that can be told to break its promises.
+type fake struct {
+	// lose drops the nth message after saying that it was stored; again delivers
+	// the nth delivery's messages a second time; swap stores the nth and the one
+	// before in its partition in the wrong order; fail answers the nth push
+	// of more than two messages 503 after storing it; mix names another partition. 0 is never.
+	lose, again, swap, fail, mix int
+	// takes is how long a push takes.
+	takes time.Duration
+
+	mu         sync.Mutex
+	partitions map[string][]kept
+	cursors    map[string]*cursor
+	changed    chan struct{}
+	stored     int
+	delivered  int
+	pushes     int
+	deleted    bool
+}
+
+// serveFake starts f until t ends.
+func serveFake(t *testing.T, f *fake) string {
+	t.Helper()
+	f.partitions, f.cursors, f.changed = map[string][]kept{}, map[string]*cursor{}, make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/v1/configure", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{}`) })
+	mux.HandleFunc("DELETE /api/v1/resources/queues/{queue}", func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		f.deleted = true
+		f.partitions, f.cursors, f.stored = map[string][]kept{}, map[string]*cursor{}, 0
+		f.mu.Unlock()
+		_, _ = fmt.Fprint(w, `{}`)
+	})
+	mux.HandleFunc("POST /api/v1/push", f.push)
+	mux.HandleFunc("GET /api/v1/pop/queue/{queue}", f.pop)
+	mux.HandleFunc("POST /api/v1/ack/batch", f.ack)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func (f *fake) change() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *fake) push(w http.ResponseWriter, req *http.Request) {
+	var body struct {
+		Items []struct {
+			Partition string          `json:"partition"`
+			Payload   json.RawMessage `json:"payload"`
+		} `json:"items"`
+	}
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	if f.takes > 0 {
+		<-time.After(f.takes)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(body.Items) > 2 {
+		f.pushes++ // smaller ones prepare the partitions
+	}
+	for _, item := range body.Items {
+		f.stored++
+		if f.stored == f.lose {
+			continue
+		}
+		log := f.partitions[item.Partition]
+		log = append(log, kept{uuid.NewString(), item.Payload})
+		if n := len(log); f.swap > 0 && f.stored >= f.swap && n > 1 && f.free(item.Partition, n-2) {
+			log[n-1], log[n-2] = log[n-2], log[n-1]
+			f.swap = 0
+		}
+		f.partitions[item.Partition] = log
+	}
+	f.change()
+	if f.pushes == f.fail && len(body.Items) > 2 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	_, _ = fmt.Fprint(w, "["+strings.TrimSuffix(strings.Repeat(`{"status":"queued"},`, len(body.Items)), ",")+"]")
+}
+
+// free says whether nobody has seen the nth message of a partition.
+func (f *fake) free(partition string, n int) bool {
+	for key, c := range f.cursors {
+		if strings.HasSuffix(key, "/"+partition) && max(c.next, c.until) > n {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fake) pop(w http.ResponseWriter, req *http.Request) {
+	query := req.URL.Query()
+	ctx, cancel := req.Context(), context.CancelFunc(func() {})
+	if millis, _ := strconv.Atoi(query.Get("timeout")); query.Get("wait") == "true" {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(millis)*time.Millisecond)
+	}
+	defer cancel()
+	batch, _ := strconv.Atoi(query.Get("batch"))
+	for {
+		f.mu.Lock()
+		answer := f.claim(query.Get("consumerGroup"), batch, query.Get("autoAck") == "true")
+		changed := f.changed
+		f.mu.Unlock()
+		if answer != nil {
+			_ = json.NewEncoder(w).Encode(answer)
+			return
+		}
+		if query.Get("wait") != "true" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+	}
+}
+
+// claim takes what is there in one partition; f.mu is held.
+func (f *fake) claim(group string, batch int, autoAck bool) map[string]any {
+	for partition, log := range f.partitions {
+		key := group + "/" + partition
+		c := f.cursors[key]
+		if c == nil {
+			c = &cursor{}
+			f.cursors[key] = c
+		}
+		if c.lease != "" || c.next >= len(log) {
+			continue
+		}
+		lease, from := "", c.next
+		c.until = min(len(log), from+batch)
+		f.delivered++
+		named := partition
+		if f.delivered == f.mix {
+			named = "another"
+		}
+		var messages []map[string]any
+		for _, m := range log[from:c.until] {
+			messages = append(messages, map[string]any{
+				"transactionId": m.id, "partitionId": partition, "partition": named, "data": m.payload,
+			})
+		}
+		if f.delivered == f.again {
+			messages = append(messages, messages[len(messages)-1])
+		}
+		if autoAck {
+			c.next = c.until
+		} else {
+			lease = uuid.NewString()
+			c.lease = lease
+		}
+		return map[string]any{"leaseId": lease, "messages": messages}
+	}
+	return nil
+}
+
+func (f *fake) ack(w http.ResponseWriter, req *http.Request) {
+	var body struct {
+		Group string `json:"consumerGroup"`
+		Acks  []struct {
+			PartitionID string `json:"partitionId"`
+			LeaseID     string `json:"leaseId"`
+		} `json:"acknowledgments"`
+	}
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var leases []string
+	results := make([]map[string]any, len(body.Acks))
+	for i, ack := range body.Acks {
+		c := f.cursors[body.Group+"/"+ack.PartitionID]
+		ok := c != nil && (c.lease == ack.LeaseID && c.lease != "" || slices.Contains(leases, ack.LeaseID))
+		if ok && c.lease != "" {
+			leases = append(leases, c.lease)
+			c.next, c.lease = c.until, ""
+		}
+		results[i] = map[string]any{"success": ok, "error": nil}
+	}
+	f.change()
+	_ = json.NewEncoder(w).Encode(results)
+}

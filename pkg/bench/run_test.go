@@ -1,0 +1,191 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// brief are settings for a fake.
+func brief(url string, scenarios ...string) Settings {
+	s := Defaults()
+	s.URL, s.Scenarios = url, scenarios
+	s.Connections, s.Batch, s.Partitions, s.Groups = 8, 5, 6, 3
+	s.Duration, s.Warmup, s.Backlog, s.Patience = 150*time.Millisecond, 20*time.Millisecond, 700, 300*time.Millisecond
+	return s
+}
+
+func TestEveryScenarioOnAGoodServer(t *testing.T) {
+	t.Parallel()
+	for _, sc := range scenarios() {
+		for _, autoAck := range []bool{false, true} {
+			t.Run(sc.name, func(t *testing.T) {
+				t.Parallel()
+				f := &fake{}
+				s := brief(serveFake(t, f), sc.name)
+				s.AutoAck, s.TransactionIDs = autoAck, autoAck
+				if sc.single {
+					s.Duration = 400 * time.Millisecond // room for a second message
+				}
+				report, err := Run(t.Context(), s)
+				require.NoError(t, err)
+				require.True(t, report.Verified)
+				r := report.Outcomes[0].Runs[0]
+				require.Empty(t, r.Errors)
+				require.True(t, f.deleted)
+				if sc.quiet {
+					require.Zero(t, r.Counts.Pushed)
+					return
+				}
+				require.Positive(t, r.Messages)
+				require.NotEmpty(t, r.Latencies)
+				groups := max(1, report.Outcomes[0].Settings.Groups)
+				require.Equal(t, groups*r.Counts.Pushed, r.Counts.Delivered)
+			})
+		}
+	}
+}
+
+func TestBrokenPromisesAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what string
+		fake *fake
+		want string
+	}{
+		{"loses", &fake{lose: 8}, "1 deliveries of acknowledged pushes never came"},
+		{"duplicates", &fake{again: 2}, "1 messages were delivered again"},
+		{"swaps", &fake{swap: 8}, "came out of order"},
+		{"misplaces", &fake{mix: 2}, "that were not pushed so"},
+	} {
+		for _, scenario := range []string{"push", "pop", "end-to-end"} {
+			t.Run(c.what+" in "+scenario, func(t *testing.T) {
+				t.Parallel()
+				f := &fake{lose: c.fake.lose, again: c.fake.again, swap: c.fake.swap, mix: c.fake.mix}
+				report, err := Run(t.Context(), brief(serveFake(t, f), scenario))
+				require.ErrorIs(t, err, ErrBroken)
+				require.False(t, report.Verified)
+				require.Contains(t, strings.Join(report.Outcomes[0].Runs[0].Faults, "\n"), c.want)
+				var table bytes.Buffer
+				require.NoError(t, report.WriteTable(&table))
+				require.Contains(t, table.String(), "BROKEN")
+			})
+		}
+	}
+}
+
+func TestAnErrorIsCountedAndIsNoFault(t *testing.T) {
+	t.Parallel()
+	report, err := Run(t.Context(), brief(serveFake(t, &fake{fail: 1}), "end-to-end"))
+	require.NoError(t, err)
+	r := report.Outcomes[0].Runs[0]
+	require.Equal(t, map[string]int{"503": 1}, r.Errors)
+	require.Equal(t, 5, r.Counts.Unclear)
+	require.Equal(t, r.Counts.Pushed+r.Counts.Unclear, r.Counts.Delivered, "it was there all the same")
+}
+
+func TestASlowServerIsChargedForTheIntendedStart(t *testing.T) {
+	t.Parallel()
+	for _, slow := range []bool{false, true} {
+		f := &fake{}
+		if slow {
+			f.takes = 50 * time.Millisecond
+		}
+		s := brief(serveFake(t, f), "push")
+		// 100 pushes are due, and a slow server manages 10 of them.
+		s.Connections, s.Batch, s.Rate, s.Warmup, s.Duration = 1, 1, 200, 0, 500*time.Millisecond
+		report, err := Run(t.Context(), s)
+		require.NoError(t, err)
+		r := report.Outcomes[0].Runs[0]
+		require.Equal(t, 100, r.Latencies[0].Count, "every instant is in the times")
+		if slow {
+			require.Less(t, r.Counts.Pushed, 20)
+			require.Greater(t, r.Latencies[0].P50, 150.0, "so is the wait of what was due")
+			require.Contains(t, strings.Join(r.Notes, "\n"), "the rate was not reached")
+		}
+	}
+}
+
+func TestAnInterruptKeepsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	for _, sc := range scenarios() {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			f := &fake{}
+			s := brief(serveFake(t, f), sc.name)
+			s.Duration = time.Minute
+			s.Backlog = 1_000_000
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			report, err := Run(ctx, s)
+			require.ErrorIs(t, err, ErrInterrupted)
+			require.Len(t, report.Outcomes, 1)
+			r := report.Outcomes[0].Runs[0]
+			require.True(t, r.Interrupted)
+			require.Empty(t, r.Faults)
+			require.True(t, f.deleted)
+		})
+	}
+}
+
+func TestRunsAndMedian(t *testing.T) {
+	t.Parallel()
+	s := brief(serveFake(t, &fake{}), "push", "idle")
+	s.Repeat, s.Keep, s.Duration = 3, true, 50*time.Millisecond
+	var terminal bytes.Buffer
+	s.Progress = &terminal
+	report, err := Run(t.Context(), s)
+	require.NoError(t, err)
+	require.Len(t, report.Outcomes, 2)
+	o := report.Outcomes[0]
+	require.Len(t, o.Runs, 3)
+	rates := []float64{o.Runs[0].Rate, o.Runs[1].Rate, o.Runs[2].Rate}
+	require.InDelta(t, median(rates), o.Median.Rate, 0)
+	require.Contains(t, rates, o.Median.Rate)
+	require.InDelta(t, 2.5, median([]float64{4, 1, 3, 2}), 0)
+	var table, text bytes.Buffer
+	require.NoError(t, report.WriteTable(&table))
+	require.Contains(t, table.String(), "median")
+	require.Contains(t, table.String(), "statements at the database were not counted: --database-url is not set")
+	require.Contains(t, table.String(), "the queue was kept: "+o.Runs[0].Queue)
+	require.NoError(t, report.WriteJSON(&text))
+	var back Report
+	require.NoError(t, json.Unmarshal(text.Bytes(), &back))
+	require.True(t, back.Verified)
+	require.InDelta(t, o.Median.Rate, back.Outcomes[0].Median.Rate, 0)
+}
+
+func TestNobodyThereIsAClearError(t *testing.T) {
+	t.Parallel()
+	report, err := Run(t.Context(), brief("http://127.0.0.1:1", "push"))
+	require.ErrorContains(t, err, "does --url lead to a server?")
+	require.Empty(t, report.Outcomes)
+}
+
+func TestBadSettingsSayWhatToChange(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(s *Settings){
+		"give it as http://host:port":       func(s *Settings) { s.URL = "localhost:6632" },
+		"--batch is 20000":                  func(s *Settings) { s.Batch = 20_000 },
+		"--payload is -1":                   func(s *Settings) { s.Payload = -1 },
+		"--duration is 0s":                  func(s *Settings) { s.Duration = 0 },
+		"--repeat is 0":                     func(s *Settings) { s.Repeat = 0 },
+		`there is no scenario "pusch"`:      func(s *Settings) { s.Scenarios = []string{"pusch"} },
+		"no scenario is named":              func(s *Settings) { s.Scenarios = nil },
+		"--rate has no meaning for pop":     func(s *Settings) { s.Scenarios, s.Rate = []string{"pop"}, 5 },
+		"fan-out needs at least 4":          func(s *Settings) { s.Scenarios, s.Groups, s.Connections = []string{"fan-out"}, 3, 3 },
+		"--baseline needs a database":       func(s *Settings) { s.Baseline = true },
+		"--pop-partitions is 0":             func(s *Settings) { s.PopPartitions = 0 },
+		"--connections is -2: give 0 or mo": func(s *Settings) { s.Connections = -2 },
+	} {
+		s := Defaults()
+		require.NoError(t, s.Validate())
+		change(&s)
+		require.ErrorContains(t, s.Validate(), want)
+	}
+}

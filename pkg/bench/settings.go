@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// All stands for every scenario.
+const All = "all"
+
+// maxBatch is the most messages of one call.
+const maxBatch = 10_000
+
+// Settings say what to run and how. A number that is 0 is the scenario's own,
+// where the scenario has one.
+type Settings struct {
+	URL       string   `json:"url"`
+	Scenarios []string `json:"-"`
+	// Connections are requests at the same time, producers and consumers together.
+	Connections int `json:"connections"`
+	// Batch is messages in a push, and at most in a pop.
+	Batch int `json:"batch"`
+	// Payload is the length of a message in bytes; a number needs some anyway.
+	Payload    int `json:"payload"`
+	Partitions int `json:"partitions"`
+	// PopPartitions is the most partitions a pop takes from.
+	PopPartitions int `json:"popPartitions"`
+	Groups        int `json:"groups"`
+	// Window is how many messages may be on the way while producers and consumers
+	// run together in a closed loop; 0 is four batches a connection.
+	Window int `json:"window"`
+	// Backlog is how many messages the scenario pop drains.
+	Backlog  int           `json:"backlog"`
+	Duration time.Duration `json:"duration"`
+	Warmup   time.Duration `json:"warmup"`
+	// Rate is messages per second in an open loop; 0 is the closed loop.
+	Rate    float64 `json:"rate"`
+	AutoAck bool    `json:"autoAck"`
+	// TransactionIDs gives every message an id, as the official clients do.
+	TransactionIDs bool `json:"transactionIds"`
+	// Repeat is how often each scenario runs; their median is reported as well.
+	Repeat int `json:"repeat"`
+	// Baseline measures the database at DatabaseURL before each run.
+	Baseline    bool   `json:"baseline"`
+	DatabaseURL string `json:"-"`
+	// Keep leaves the queues behind.
+	Keep bool `json:"keep"`
+	// Patience is how long nothing may arrive before the rest counts as missing.
+	Patience time.Duration `json:"-"`
+	// Progress is a terminal that shows a line while it runs; nil for none.
+	Progress io.Writer `json:"-"`
+}
+
+// Defaults returns settings that suit one machine.
+func Defaults() Settings {
+	return Settings{
+		URL: "http://127.0.0.1:6632", Scenarios: []string{All}, Payload: 256, PopPartitions: 10, Backlog: 50_000,
+		Duration: 10 * time.Second, Warmup: time.Second, Repeat: 1, Patience: 15 * time.Second,
+	}
+}
+
+// Validate returns every problem at once; each says what to change.
+func (s Settings) Validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	at, err := url.Parse(s.URL)
+	check(err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "",
+		"--url is %q: give it as http://host:port", s.URL)
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{
+		{"connections", s.Connections}, {"batch", s.Batch}, {"payload", s.Payload},
+		{"partitions", s.Partitions}, {"groups", s.Groups}, {"window", s.Window},
+	} {
+		check(n.value >= 0, "--%s is %d: give 0 or more", n.flag, n.value)
+	}
+	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, a pop returns no more", s.Batch, maxBatch)
+	check(s.PopPartitions > 0, "--pop-partitions is %d: give 1 or more", s.PopPartitions)
+	check(s.Backlog > 0, "--backlog is %d: give 1 or more, it is what pop drains", s.Backlog)
+	check(s.Duration > 0, "--duration is %s: give a time such as 10s", s.Duration)
+	check(s.Warmup >= 0, "--warmup is %s: give 0s or more", s.Warmup)
+	check(s.Rate >= 0, "--rate is %g: give messages per second, or 0 for a closed loop", s.Rate)
+	check(s.Repeat > 0, "--repeat is %d: give 1 or more", s.Repeat)
+	check(!s.Baseline || s.DatabaseURL != "", "--baseline needs a database: set --database-url to the one the server uses")
+	chosen, err := s.chosen()
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	check(s.Rate == 0 || slices.ContainsFunc(chosen, func(sc scenario) bool { return sc.paced }),
+		"--rate has no meaning for %s: leave it out, or choose %s", strings.Join(s.Scenarios, ", "), strings.Join(pacedNames(), ", "))
+	for _, sc := range chosen {
+		with := sc.settle(s)
+		check(with.Connections >= sc.least(with.Groups), "--connections is %d: %s needs at least %d, a producer and a consumer of each group",
+			with.Connections, sc.name, sc.least(with.Groups))
+	}
+	return errors.Join(errs...)
+}
+
+// chosen returns the scenarios named, each once.
+func (s Settings) chosen() ([]scenario, error) {
+	all := scenarios()
+	var chosen []scenario
+	for _, name := range s.Scenarios {
+		if name == All {
+			return all, nil
+		}
+		i := slices.IndexFunc(all, func(sc scenario) bool { return sc.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no scenario %q: choose from %s, or %s", name, strings.Join(Names(), ", "), All)
+		}
+		if !slices.ContainsFunc(chosen, func(sc scenario) bool { return sc.name == name }) {
+			chosen = append(chosen, all[i])
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no scenario is named: choose from %s, or %s", strings.Join(Names(), ", "), All)
+	}
+	return chosen, nil
+}
