@@ -34,7 +34,7 @@ there, however late they are sent.`,
 			s.Scenarios = args
 			// The database may be named elsewhere than on the command line.
 			check := s
-			check.Baseline = false
+			check.Baseline, check.HoldSnapshot = false, false
 			return check.Validate()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +55,7 @@ there, however late they are sent.`,
 	flags.IntVar(&s.Batch, "batch", 0, "messages in a push, and at most in a pop")
 	flags.IntVar(&s.Payload, "payload", s.Payload, "bytes of a message")
 	flags.IntVar(&s.Partitions, "partitions", 0, "partitions of the queue")
+	flags.IntVar(&s.PushPartitions, "push-partitions", s.PushPartitions, "partitions the messages of a push are for; the official clients push to one")
 	flags.IntVar(&s.PopPartitions, "pop-partitions", s.PopPartitions, "partitions a pop takes from, at most")
 	flags.IntVar(&s.Groups, "groups", 0, "consumer groups of fan-out")
 	flags.IntVar(&s.Window, "window", 0, "messages on the way in a closed loop, 0 for four batches a connection")
@@ -65,7 +66,9 @@ there, however late they are sent.`,
 	flags.BoolVar(&s.AutoAck, "auto-ack", false, "consume on delivery instead of acknowledging")
 	flags.BoolVar(&s.TransactionIDs, "transaction-ids", false, "give every message an id, as the official clients do")
 	flags.IntVar(&s.Repeat, "repeat", s.Repeat, "runs of each scenario; the median is shown too")
-	flags.BoolVar(&s.Baseline, "baseline", false, "measure plain INSERTs at --database-url before each run, and print ratios")
+	flags.BoolVar(&s.Baseline, "baseline", false, "measure plain INSERTs at --database-url before each run, print ratios, and watch for locks")
+	flags.IntVar(&s.BaselineConnections, "baseline-connections", 0, "connections of the baseline, 0 for as many as the run has")
+	flags.BoolVar(&s.HoldSnapshot, "hold-snapshot", false, "keep a REPEATABLE READ transaction open at --database-url during each run")
 	flags.BoolVar(&s.Keep, "keep", false, "leave the queues behind")
 	flags.StringVar(&report, "json", "", "write the report as JSON to this file, - for standard output")
 	return cmd

@@ -40,6 +40,7 @@ const drainTimeout = 15 * time.Second
 // called once requests are answered, with the address. An error means that the
 // server could not start, or that a part of it failed; everything is released.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
+	defer holdHeap()()
 	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
 	if err != nil {
 		return err

@@ -16,16 +16,6 @@ var (
 	ErrWaiting = errors.New("the operation was still waiting for its turn")
 )
 
-// Lanes are what an operation must have for itself, as a set of 64.
-type Lanes uint64
-
-// Lane returns the lane of a key.
-func Lane(key int64) Lanes {
-	// The upper bits of a multiplication by the golden ratio spread consecutive
-	// keys evenly.
-	return 1 << (uint64(key) * 0x9e3779b97f4a7c15 >> 58)
-}
-
 // Verdict is what becomes of a batch that failed.
 type Verdict int
 
@@ -67,7 +57,7 @@ type Manager[T any] struct {
 	blocked []*op[T]
 	// inFlight are the batches in flight, and busy their lanes.
 	inFlight int
-	busy     Lanes
+	busy     laneSet
 	wait     *time.Timer
 	closed   bool
 	// empty is closed when the manager is closed and nothing is left.
@@ -77,7 +67,7 @@ type Manager[T any] struct {
 // op is one operation on its way.
 type op[T any] struct {
 	value T
-	lanes Lanes
+	lanes []Lane
 	size  int
 	since time.Time
 	state state
@@ -103,13 +93,14 @@ func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, obser
 }
 
 // Do has value committed together with others and returns its own outcome. size
-// is its share of a batch, at least 1.
+// is its share of a batch, at least 1; lanes may repeat, and must not be changed
+// before Do returns.
 //
 // It blocks while there is no room, while it waits for its lanes, and while its
 // batch is in flight. The end of ctx withdraws an operation that has not left
 // yet, with ErrWaiting and ctx.Err(): then it did not happen. One that has left
 // is answered. ErrClosed: it did not happen either.
-func (m *Manager[T]) Do(ctx context.Context, value T, lanes Lanes, size int) error {
+func (m *Manager[T]) Do(ctx context.Context, value T, lanes []Lane, size int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

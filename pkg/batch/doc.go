@@ -13,7 +13,8 @@
 //
 // # Lanes
 //
-// An operation names the lanes it uses, by hash of the partitions it touches.
+// An operation names the lanes it uses, by hash of the partitions it touches: there
+// are 16,384, so that operations on other partitions seldom share one by chance.
 // Batches in flight at the same time never share a lane: they would only wait
 // for each other's row locks. An operation whose lanes are taken waits, and so
 // does whatever came after it on the same lanes, so that a wide operation is not

@@ -14,9 +14,8 @@ const retryDelay = 10 * time.Millisecond
 
 // taken is a batch that has left the queue.
 type taken[T any] struct {
-	ops   []*op[T]
-	lanes Lanes
-	size  int
+	ops  []*op[T]
+	size int
 }
 
 // startLocked sends as many batches as may leave, but for the one with own in it,
@@ -51,14 +50,13 @@ func (m *Manager[T]) takeLocked() (taken[T], bool) {
 			kept = append(kept, m.waiting[i:]...)
 			break
 		}
-		if o.lanes&wanted != 0 {
-			wanted |= o.lanes
+		if wanted.hasAny(o.lanes) {
+			wanted.add(o.lanes)
 			kept = append(kept, o)
 			continue
 		}
 		o.state = isGone
 		batch.ops = append(batch.ops, o)
-		batch.lanes |= o.lanes
 		batch.size += o.size
 	}
 	clear(m.waiting[len(kept):])
@@ -67,7 +65,9 @@ func (m *Manager[T]) takeLocked() (taken[T], bool) {
 		return batch, false
 	}
 	m.size -= batch.size
-	m.busy |= batch.lanes
+	for _, o := range batch.ops {
+		m.busy.add(o.lanes)
+	}
 	m.admitLocked()
 	return batch, true
 }
@@ -111,7 +111,9 @@ func (m *Manager[T]) run(batch taken[T]) {
 	m.settle(batch.ops)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.busy &^= batch.lanes
+	for _, o := range batch.ops {
+		m.busy.remove(o.lanes)
+	}
 	m.inFlight--
 	m.startLocked(nil)
 	m.finishLocked()

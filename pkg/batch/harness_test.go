@@ -142,7 +142,7 @@ func (w *tower) tried() []string {
 }
 
 // begin has an operation done; its outcome comes on the channel.
-func (w *tower) begin(ctx context.Context, name string, lanes batch.Lanes, size int) <-chan error {
+func (w *tower) begin(ctx context.Context, name string, lanes []batch.Lane, size int) <-chan error {
 	out := make(chan error, 1)
 	go func() { out <- w.Do(ctx, name, lanes, size) }()
 	synctest.Wait() // so that operations come in the order they are begun
@@ -150,7 +150,7 @@ func (w *tower) begin(ctx context.Context, name string, lanes batch.Lanes, size 
 }
 
 // do begins an operation of size 1 without lanes.
-func (w *tower) do(name string) <-chan error { return w.begin(w.t.Context(), name, 0, 1) }
+func (w *tower) do(name string) <-chan error { return w.begin(w.t.Context(), name, nil, 1) }
 
 func (w *tower) doMany(prefix string, n int) []<-chan error {
 	outs := make([]<-chan error, n)

@@ -54,7 +54,7 @@ func TestBatchIsBoundedBySize(t *testing.T) {
 		w := newTower(t, func(c *batch.Config) { c.MaxSize = 10 })
 		w.do("first")
 		for i, size := range []int{6, 4, 1, 50, 3} {
-			w.begin(t.Context(), fmt.Sprint(i), 0, size)
+			w.begin(t.Context(), fmt.Sprint(i), nil, size)
 		}
 		w.landAll()
 		require.Equal(t, []string{"first", "0 1", "2", "3", "4"}, w.tried(), "one that is larger than a batch goes alone")
@@ -84,10 +84,10 @@ func TestBatchMayWaitForCompany(t *testing.T) {
 func TestLanes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 8 })
-		const one, two, three = batch.Lanes(1), batch.Lanes(2), batch.Lanes(4)
+		one, two, three := []batch.Lane{1}, []batch.Lane{2}, []batch.Lane{64}
 		w.begin(t.Context(), "1", one, 1)
 		require.Equal(t, []string{"1"}, w.inFlight())
-		w.begin(t.Context(), "1+2", one|two, 1)
+		w.begin(t.Context(), "1+2", []batch.Lane{1, 2}, 1)
 		w.begin(t.Context(), "2", two, 1)
 		w.begin(t.Context(), "3", three, 1)
 		require.Equal(t, []string{"1", "3"}, w.inFlight(), "the lane of 2 is wanted by one that came before it")
@@ -107,9 +107,9 @@ func TestBatchesBesideEachOther(t *testing.T) {
 		require.Equal(t, []string{"alone"}, w.inFlight())
 		w.do("third")
 		require.Equal(t, []string{"alone", "s0 s1 third"}, w.inFlight())
-		w.begin(t.Context(), "large", 0, 5)
+		w.begin(t.Context(), "large", nil, 5)
 		require.Equal(t, []string{"alone", "s0 s1 third", "large"}, w.inFlight())
-		w.begin(t.Context(), "beyond", 0, 5)
+		w.begin(t.Context(), "beyond", nil, 5)
 		require.Len(t, w.inFlight(), 3)
 		require.Equal(t, batch.Status{Waiting: 5, InFlight: 3}, w.Status())
 		w.land(nil, nil)
@@ -129,7 +129,7 @@ func TestQuietManagerWakesNobody(t *testing.T) {
 			ran = string(debug.Stack())
 			return nil, nil
 		}
-		require.NoError(t, w.Do(t.Context(), "a", 0, 1))
+		require.NoError(t, w.Do(t.Context(), "a", nil, 1))
 		require.Contains(t, ran, "TestQuietManagerWakesNobody")
 	})
 }
@@ -142,7 +142,7 @@ func TestOrderWithinALane(t *testing.T) {
 		const lanes, each = 7, 30
 		for i := range each {
 			for lane := range lanes {
-				w.begin(t.Context(), fmt.Sprintf("%d:%d", lane, i), batch.Lane(int64(lane)), 1)
+				w.begin(t.Context(), fmt.Sprintf("%d:%d", lane, i), []batch.Lane{batch.LaneOf(int64(lane))}, 1)
 			}
 		}
 		w.landAll()
@@ -165,7 +165,7 @@ func TestCallersBlockWhenTheQueueIsFull(t *testing.T) {
 		w.do("flying")
 		w.doMany("waiting", 2)
 		ctx, leave := context.WithCancel(t.Context())
-		impatient, patient := w.begin(ctx, "impatient", 0, 1), w.do("patient")
+		impatient, patient := w.begin(ctx, "impatient", nil, 1), w.do("patient")
 		require.Equal(t, batch.Status{Waiting: 2, Blocked: 2, InFlight: 1}, w.Status())
 		leave()
 		require.ErrorIs(t, outcome(t, impatient), context.Canceled)
@@ -181,7 +181,7 @@ func TestCallerThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTower(t)
 		ctx, leave := context.WithCancel(t.Context())
-		flying, waiting := w.begin(ctx, "flying", 0, 1), w.begin(ctx, "waiting", 0, 1)
+		flying, waiting := w.begin(ctx, "flying", nil, 1), w.begin(ctx, "waiting", nil, 1)
 		other := w.do("other")
 		leave()
 		withdrawn := outcome(t, waiting)
@@ -193,7 +193,7 @@ func TestCallerThatLeaves(t *testing.T) {
 		w.landAll()
 		require.NoError(t, outcome(t, other))
 		require.Equal(t, []string{"flying", "other"}, w.tried())
-		require.ErrorIs(t, w.Do(ctx, "late", 0, 1), context.Canceled)
+		require.ErrorIs(t, w.Do(ctx, "late", nil, 1), context.Canceled)
 	})
 }
 
@@ -205,7 +205,7 @@ func TestCloseDrains(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- w.Close(t.Context()) }()
 		open(t, closed)
-		require.ErrorIs(t, w.Do(t.Context(), "late", 0, 1), batch.ErrClosed)
+		require.ErrorIs(t, w.Do(t.Context(), "late", nil, 1), batch.ErrClosed)
 		w.landAll()
 		for _, out := range append(waiting, flying, blocked) {
 			require.NoError(t, outcome(t, out))

@@ -46,6 +46,9 @@ type Baseline struct {
 // the scenario has, and drops the table.
 func baseline(ctx context.Context, s Settings, single bool) (b Baseline, err error) {
 	b = Baseline{Connections: s.Connections, Batch: s.Batch}
+	if s.BaselineConnections > 0 {
+		b.Connections = s.BaselineConnections
+	}
 	if single {
 		b.Connections, b.Batch = 1, 1
 	}

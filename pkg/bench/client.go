@@ -1,16 +1,19 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -19,33 +22,85 @@ import (
 // requestTimeout bounds a request, beyond the time it was asked to wait.
 const requestTimeout = 30 * time.Second
 
-// client speaks the API with as little of its own as possible.
+// client speaks the API with as little of its own as possible: a request costs
+// one write and one read, in the goroutine that wants it.
 type client struct {
 	base   *url.URL
-	http   *http.Client
-	header http.Header
 	push   *url.URL
 	ack    *url.URL
+	header string
+
+	mu   sync.Mutex
+	idle []*line
 }
 
-// newClient keeps as many connections as there are requests at a time.
-func newClient(base string, connections int) (*client, error) {
+// line is a connection that carries one request at a time.
+type line struct {
+	net.Conn
+	reader *bufio.Reader
+	out    []byte
+}
+
+// newClient opens a connection whenever there is none to spare.
+func newClient(base string) (*client, error) {
 	at, err := url.Parse(strings.TrimSuffix(base, "/") + "/")
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL: %w", err)
 	}
-	spare := connections + 10
-	return &client{
-		base: at, push: at.JoinPath("/api/v1/push"), ack: at.JoinPath("/api/v1/ack/batch"),
-		header: http.Header{"Content-Type": {"application/json"}},
-		http: &http.Client{Transport: &http.Transport{
-			MaxIdleConns: spare, MaxIdleConnsPerHost: spare, DisableCompression: true,
-			DialContext: (&net.Dialer{Timeout: requestTimeout}).DialContext,
-		}},
-	}, nil
+	c := &client{base: at, push: at.JoinPath("/api/v1/push"), ack: at.JoinPath("/api/v1/ack/batch")}
+	c.header = " HTTP/1.1\r\nHost: " + at.Host + "\r\nContent-Type: application/json\r\n"
+	if password, ok := at.User.Password(); ok {
+		pair := base64.StdEncoding.EncodeToString([]byte(at.User.Username() + ":" + password))
+		c.header += "Authorization: Basic " + pair + "\r\n"
+	}
+	return c, nil
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+// close closes the connections that carry nothing.
+func (c *client) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.idle {
+		_ = l.Close() // nothing is under way on it
+	}
+	c.idle = nil
+}
+
+func (c *client) take(ctx context.Context) (*line, error) {
+	c.mu.Lock()
+	if n := len(c.idle); n > 0 {
+		l := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		return l, nil
+	}
+	c.mu.Unlock()
+	dialer := &net.Dialer{Timeout: requestTimeout}
+	var conn net.Conn
+	var err error
+	if c.base.Scheme == "https" {
+		conn, err = (&tls.Dialer{NetDialer: dialer}).DialContext(ctx, "tcp", withPort(c.base.Host, "443"))
+	} else {
+		conn, err = dialer.DialContext(ctx, "tcp", withPort(c.base.Host, "80"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	return &line{Conn: conn, reader: bufio.NewReaderSize(conn, 16<<10)}, nil
+}
+
+func withPort(host, port string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+}
+
+func (c *client) give(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, l)
+}
 
 // popURL is the address of a pop; wait 0 does not wait.
 func (c *client) popURL(queue, group string, batch, partitions int, autoAck bool, wait time.Duration) *url.URL {
@@ -85,37 +140,68 @@ type answer struct {
 }
 
 // do sends a request and reads the answer into a buffer. An answer that is not
-// 2xx is a failure. The body must not be changed after a failure: the last try
-// to send it may still be under way.
+// 2xx is a failure. The end of ctx closes the connection.
 func (c *client) do(ctx context.Context, method string, to *url.URL, body []byte, into *bytes.Buffer) (answer, error) {
 	into.Reset()
-	req := (&http.Request{
-		Method: method, URL: to, Host: to.Host, Header: c.header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(ctx)
-	if body != nil {
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	}
 	got := answer{sent: time.Now()}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		got.at = time.Now()
-		return got, &failure{kind: kindOf(err), err: err}
+	l, err := c.take(ctx)
+	if err == nil {
+		got.status, err = c.exchange(ctx, l, method, to, body, into)
 	}
-	_, err = into.ReadFrom(resp.Body)
-	got.status, got.at = resp.StatusCode, time.Now()
-	_ = resp.Body.Close()
+	got.at = time.Now()
 	if err != nil {
-		return got, &failure{kind: kindOf(err), err: fmt.Errorf("reading the answer of %s: %w", to.Path, err)}
+		return got, &failure{kind: kindOf(err), err: fmt.Errorf("%s %s: %w", method, to.Path, err)}
 	}
 	if got.status < 200 || got.status > 299 {
 		const most = 200
 		text := into.Bytes()[:min(most, into.Len())]
 		return got, &failure{
 			kind: strconv.Itoa(got.status), refused: got.status >= 400 && got.status < 500,
-			err: fmt.Errorf("%s %s answered %s: %s", method, to.Path, resp.Status, bytes.TrimSpace(text)),
+			err: fmt.Errorf("%s %s answered %d: %s", method, to.Path, got.status, bytes.TrimSpace(text)),
 		}
 	}
 	return got, nil
+}
+
+// exchange sends a request on l and reads the answer. Afterwards l is to spare,
+// or closed.
+func (c *client) exchange(
+	ctx context.Context, l *line, method string, to *url.URL, body []byte, into *bytes.Buffer,
+) (status int, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // what was under way fails by it
+	spare := false
+	defer func() {
+		ended := !stop()
+		if err != nil && ended {
+			err = context.Cause(ctx)
+		}
+		if err == nil && spare && !ended {
+			c.give(l)
+		} else {
+			_ = l.Close() // it is of no use any more
+		}
+	}()
+	l.out = append(append(append(l.out[:0], method...), ' '), to.RequestURI()...)
+	l.out = append(l.out, c.header...)
+	if body != nil {
+		l.out = strconv.AppendInt(append(l.out, "Content-Length: "...), int64(len(body)), 10)
+		l.out = append(l.out, "\r\n"...)
+	}
+	l.out = append(append(l.out, "\r\n"...), body...)
+	if _, err := l.Write(l.out); err != nil {
+		return 0, fmt.Errorf("sending: %w", err)
+	}
+	resp, err := http.ReadResponse(l.reader, &http.Request{Method: method})
+	if err != nil {
+		return 0, fmt.Errorf("reading the answer: %w", err)
+	}
+	_, err = into.ReadFrom(resp.Body)
+	_ = resp.Body.Close() // it was read to its end, or failed
+	if err != nil {
+		return 0, fmt.Errorf("reading the answer: %w", err)
+	}
+	spare = !resp.Close
+	return resp.StatusCode, nil
 }
 
 func kindOf(err error) string {

@@ -47,7 +47,9 @@ type producer struct {
 	t     *trial
 	lanes []int
 	batch int
-	turn  int
+	// spread is how many lanes the messages of a push are for.
+	spread int
+	turn   int
 
 	chosen []int
 	refs   []ref
@@ -59,7 +61,7 @@ type producer struct {
 func (t *trial) producers(n, batch int) []*producer {
 	all := make([]*producer, n)
 	for i := range all {
-		all[i] = &producer{t: t, batch: batch}
+		all[i] = &producer{t: t, batch: batch, spread: t.PushPartitions}
 	}
 	for i := range t.book.lanes {
 		p := all[i%n]
@@ -72,10 +74,11 @@ func (t *trial) producers(n, batch int) []*producer {
 // noting it.
 func (p *producer) push(ctx context.Context, start time.Time) (answer, error) {
 	p.chosen = p.chosen[:0]
-	for range p.batch {
-		p.chosen = append(p.chosen, p.lanes[p.turn%len(p.lanes)])
-		p.turn++
+	spread := min(p.spread, p.batch, len(p.lanes))
+	for i := range p.batch {
+		p.chosen = append(p.chosen, p.lanes[(p.turn+i%spread)%len(p.lanes)])
 	}
+	p.turn += spread
 	p.refs = p.t.book.begin(p.refs[:0], p.chosen, start)
 	p.body = appendPush(p.body[:0], p.t, p.refs)
 	// A push that is under way is worth its answer, whatever ends meanwhile.
@@ -92,7 +95,6 @@ func (p *producer) push(ctx context.Context, start time.Time) (answer, error) {
 		p.t.meter.stored(len(p.refs), got.at)
 		return got, nil
 	}
-	p.body = nil
 	what := unclear
 	var f *failure
 	if errors.As(err, &f) && f.refused {
@@ -210,7 +212,6 @@ func (c *consumer) ack(ctx context.Context, d *delivery) {
 		}
 	}
 	if err != nil {
-		c.body = nil
 		c.t.meter.fail(err)
 		c.t.book.acked(c.group, d, func(int) bool { return false })
 		return

@@ -86,6 +86,7 @@ func (t *trial) touch(ctx context.Context, n int) {
 	for _, p := range t.producers(min(n, fewProducers), largeBatch/fewProducers) {
 		crew.join(func(ctx context.Context) {
 			p.batch = min(p.batch, len(p.lanes))
+			p.spread = p.batch
 			for pushed := 0; pushed < len(p.lanes) && ctx.Err() == nil; pushed += p.batch {
 				if _, err := p.push(ctx, time.Now()); err != nil && pause(ctx, afterError) != nil {
 					return

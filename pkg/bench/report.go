@@ -63,6 +63,7 @@ type Result struct {
 	Notes       []string          `json:"notes,omitempty"`
 	Interrupted bool              `json:"interrupted"`
 	Baseline    *Baseline         `json:"baseline,omitempty"`
+	Locks       *Locks            `json:"locks,omitempty"`
 }
 
 // Outcome is a scenario with all its runs.
@@ -182,6 +183,9 @@ func (r *Result) remarks(numbered bool) []string {
 	if b := r.Baseline; b != nil {
 		lines = append(lines, fmt.Sprintf("%s: the database alone, %d connections, %d rows an INSERT: %.0f rows/s, p50 %.2f ms; ratio: %s",
 			name, b.Connections, b.Batch, b.Rate, b.Insert.P50, b.Of))
+	}
+	if r.Locks != nil {
+		lines = append(lines, name+": "+r.Locks.String())
 	}
 	if r.Queue != "" {
 		lines = append(lines, name+": the queue was kept: "+r.Queue)

@@ -79,7 +79,7 @@ func (o *Outcome) runs(ctx context.Context, sc scenario, s Settings) error {
 
 // once makes one run. The result is nil when there is nothing to tell.
 func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
-	c, err := newClient(s.URL, sc.settle(s).Connections)
+	c, err := newClient(s.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,18 @@ func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
 		}
 		base = &b
 	}
+	watched := func() (*Locks, error) { return nil, nil }
+	if (s.Baseline || s.HoldSnapshot) && !sc.quiet {
+		if watched, err = watch(ctx, s.DatabaseURL, s.HoldSnapshot); err != nil {
+			return nil, err
+		}
+	}
 	stop := follow(ctx, s.Progress, sc.name, t.meter)
 	err = t.run(ctx)
 	stop()
+	locks, failed := watched()
+	t.result.Locks = locks
+	err = errors.Join(err, failed)
 	if t.result.Scenario == "" {
 		return nil, err
 	}

@@ -28,6 +28,9 @@ type Settings struct {
 	// Payload is the length of a message in bytes; a number needs some anyway.
 	Payload    int `json:"payload"`
 	Partitions int `json:"partitions"`
+	// PushPartitions is how many partitions the messages of a push are for. The
+	// official clients push to one.
+	PushPartitions int `json:"pushPartitions"`
 	// PopPartitions is the most partitions a pop takes from.
 	PopPartitions int `json:"popPartitions"`
 	Groups        int `json:"groups"`
@@ -46,7 +49,13 @@ type Settings struct {
 	// Repeat is how often each scenario runs; their median is reported as well.
 	Repeat int `json:"repeat"`
 	// Baseline measures the database at DatabaseURL before each run.
-	Baseline    bool   `json:"baseline"`
+	Baseline bool `json:"baseline"`
+	// BaselineConnections are those of the baseline; 0: as many as the run's.
+	BaselineConnections int `json:"baselineConnections"`
+	// HoldSnapshot keeps a REPEATABLE READ transaction open at DatabaseURL during
+	// each run.
+	HoldSnapshot bool `json:"holdSnapshot"`
+	// DatabaseURL, with Baseline or HoldSnapshot, is also watched for locks.
 	DatabaseURL string `json:"-"`
 	// Keep leaves the queues behind.
 	Keep bool `json:"keep"`
@@ -59,7 +68,7 @@ type Settings struct {
 // Defaults returns settings that suit one machine.
 func Defaults() Settings {
 	return Settings{
-		URL: "http://127.0.0.1:6632", Scenarios: []string{All}, Payload: 256, PopPartitions: 10, Backlog: 50_000,
+		URL: "http://127.0.0.1:6632", Scenarios: []string{All}, Payload: 256, PushPartitions: 1, PopPartitions: 10, Backlog: 50_000,
 		Duration: 10 * time.Second, Warmup: time.Second, Repeat: 1, Patience: 15 * time.Second,
 	}
 }
@@ -81,10 +90,12 @@ func (s Settings) Validate() error {
 	}{
 		{"connections", s.Connections}, {"batch", s.Batch}, {"payload", s.Payload},
 		{"partitions", s.Partitions}, {"groups", s.Groups}, {"window", s.Window},
+		{"baseline-connections", s.BaselineConnections},
 	} {
 		check(n.value >= 0, "--%s is %d: give 0 or more", n.flag, n.value)
 	}
 	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, a pop returns no more", s.Batch, maxBatch)
+	check(s.PushPartitions > 0, "--push-partitions is %d: give 1 or more", s.PushPartitions)
 	check(s.PopPartitions > 0, "--pop-partitions is %d: give 1 or more", s.PopPartitions)
 	check(s.Backlog > 0, "--backlog is %d: give 1 or more, it is what pop drains", s.Backlog)
 	check(s.Duration > 0, "--duration is %s: give a time such as 10s", s.Duration)
@@ -92,6 +103,7 @@ func (s Settings) Validate() error {
 	check(s.Rate >= 0, "--rate is %g: give messages per second, or 0 for a closed loop", s.Rate)
 	check(s.Repeat > 0, "--repeat is %d: give 1 or more", s.Repeat)
 	check(!s.Baseline || s.DatabaseURL != "", "--baseline needs a database: set --database-url to the one the server uses")
+	check(!s.HoldSnapshot || s.DatabaseURL != "", "--hold-snapshot needs a database: set --database-url to the one the server uses")
 	chosen, err := s.chosen()
 	if err != nil {
 		return errors.Join(append(errs, err)...)

@@ -21,16 +21,16 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 	if len(items) == 0 {
 		return nil, nil
 	}
-	a := &ack{items: items, results: make([]queue.AckResult, len(items)), partition: make([]*queue.Partition, len(items))}
+	a := &ack{items: items, results: make([]queue.AckResult, len(items)), partition: make([]*queue.Partition, len(items)), seqs: make([]int64, len(items))}
 	if err := s.ackPartitions(ctx, a); err != nil {
 		return nil, postgres.Wrap(err)
 	}
 	if len(a.found) == 0 {
 		return a.results, nil
 	}
-	var lanes batch.Lanes
-	for _, i := range a.found {
-		lanes |= batch.Lane(a.partition[i].Key)
+	lanes := make([]batch.Lane, len(a.found))
+	for at, i := range a.found {
+		lanes[at] = batch.LaneOf(a.partition[i].Key)
 	}
 	if err := s.acks.Do(ctx, a, lanes, len(items)); err != nil {
 		return nil, wrapBatched(fmt.Errorf("acknowledging %d messages: %w", len(items), err))
@@ -43,8 +43,10 @@ type ack struct {
 	items     []queue.AckItem
 	results   []queue.AckResult
 	partition []*queue.Partition
-	// found are the items whose partition exists.
+	// found are the items whose partition exists, and seqs, by item, the places of
+	// those messages whose delivery is remembered; 0: to be looked up.
 	found []int
+	seqs  []int64
 }
 
 func (s *Store) ackPartitions(ctx context.Context, a *ack) error {
@@ -67,8 +69,10 @@ func (s *Store) ackPartitions(ctx context.Context, a *ack) error {
 	if err != nil {
 		return err
 	}
+	known := seeker{known: s.delivered}
 	for i, id := range ids {
 		if p := partitions[id]; p != nil {
+			a.seqs[i] = known.seq(a.items[i].LeaseID, p.Key, a.items[i].TransactionID)
 			a.partition[i] = p
 			a.results[i].Queue, a.results[i].Partition = p.Queue, p.Name
 			a.found = append(a.found, i)

@@ -21,10 +21,11 @@ type ackFlush struct {
 	cursors []*ackCursor
 	// places are the cursors by name; nil: there is none.
 	places map[cursorName]*ackCursor
-	// of and transactions are, for every item with a partition, call after call,
-	// where to look for its message.
+	// of and transactions are where to look for messages whose place nobody
+	// remembers, and seqs where it is to be noted.
 	of           []int64
 	transactions []string
+	seqs         []*int64
 	partitions   []int64
 	groups       []string
 }
@@ -75,7 +76,10 @@ func newAckFlush(calls []*ack) *ackFlush {
 				f.places[name] = nil
 				f.partitions, f.groups = append(f.partitions, name.partition), append(f.groups, name.group)
 			}
-			f.of, f.transactions = append(f.of, name.partition), append(f.transactions, a.items[i].TransactionID)
+			if a.seqs[i] == 0 {
+				f.of, f.transactions = append(f.of, name.partition), append(f.transactions, a.items[i].TransactionID)
+				f.seqs = append(f.seqs, &a.seqs[i])
+			}
 		}
 	}
 	return f
@@ -89,8 +93,9 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	b.Queue(sqlAckLock, f.partitions, f.groups)
-	b.Queue(sqlAckFind, f.of, f.transactions)
-	seqs := make([]int64, len(f.of))
+	if len(f.of) > 0 {
+		b.Queue(sqlAckFind, f.of, f.transactions)
+	}
 	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning"); err != nil {
 			return err
@@ -98,14 +103,16 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 		if err := f.readCursors(results); err != nil {
 			return err
 		}
-		return readSeqs(results, seqs)
+		if len(f.of) == 0 {
+			return nil
+		}
+		return f.readSeqs(results)
 	})
 	if err != nil {
 		return err
 	}
 	for _, a := range f.calls {
-		f.decide(a, seqs[:len(a.found)])
-		seqs = seqs[len(a.found):]
+		f.decide(a)
 	}
 	return f.apply(ctx, s, conn)
 }
@@ -137,14 +144,14 @@ func (f *ackFlush) readCursors(results pgx.BatchResults) error {
 	return nil
 }
 
-func readSeqs(results pgx.BatchResults, seqs []int64) error {
+func (f *ackFlush) readSeqs(results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
 		return fmt.Errorf("finding messages: %w", err)
 	}
 	var place, seq int64
 	_, err = pgx.ForEachRow(rows, []any{&place, &seq}, func() error {
-		seqs[place-1] = seq
+		*f.seqs[place-1] = seq
 		return nil
 	})
 	if err != nil {
@@ -155,13 +162,13 @@ func readSeqs(results pgx.BatchResults, seqs []int64) error {
 
 // decide lets the rules judge one call, cursor by cursor, and fills its results.
 // Calls are taken one after the other, as if each had its own transaction.
-func (f *ackFlush) decide(a *ack, seqs []int64) {
+func (f *ackFlush) decide(a *ack) {
 	entries := map[*ackCursor][]ackEntry{}
 	var touched []*ackCursor
-	for at, i := range a.found {
+	for _, i := range a.found {
 		cursor := f.places[a.cursorOf(i)]
 		switch {
-		case seqs[at] == 0:
+		case a.seqs[i] == 0:
 			a.results[i].Error = errMessageNotFound
 		case cursor == nil:
 			a.results[i].Error = errNoCursor
@@ -170,7 +177,7 @@ func (f *ackFlush) decide(a *ack, seqs []int64) {
 				touched = append(touched, cursor)
 			}
 			entries[cursor] = append(entries[cursor], ackEntry{
-				item: i, seq: seqs[at], lease: strings.ToLower(a.items[i].LeaseID), status: a.items[i].Status,
+				item: i, seq: a.seqs[i], lease: strings.ToLower(a.items[i].LeaseID), status: a.items[i].Status,
 			})
 		}
 	}

@@ -74,9 +74,9 @@ func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queu
 	}
 	// Claims of one group skip each other's partitions; those of one partition
 	// would only wait.
-	var lanes batch.Lanes
+	var lanes []batch.Lane
 	if target.Partition != 0 {
-		lanes = batch.Lane(target.Partition)
+		lanes = []batch.Lane{batch.LaneOf(target.Partition)}
 	}
 	if err := together.Do(ctx, c, lanes, max(1, req.Batch)); err != nil {
 		return nil, err
@@ -228,6 +228,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		if err := s.namePartitions(ctx, &c.delivery, c.partitionOf); err != nil {
 			return err
 		}
+		s.delivered.remember(&c.delivery, c.partitionOf)
 	}
 	return failed
 }

@@ -110,6 +110,10 @@
 // that was done already changes nothing. Messages that autoAck consumed in a transaction
 // whose answer was lost are gone, as they would be if the answer of the pop were.
 //
+// The places of what was delivered lately are remembered by lease, so most
+// acknowledgments find their messages without the database (delivered). The rules
+// of an ack are always judged on the locked cursor.
+//
 // # Clock and plans
 //
 // The database's clock decides. Conditions use statement_timestamp(), which is

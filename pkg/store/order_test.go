@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,10 +34,9 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	drained := transactionIDs(b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 10, Partitions: 1, AutoAck: true}))
 	require.Equal(t, []string{"fast-1"}, drained)
 
-	_, err = slow.Exec(t.Context(), sql.Query("push_lock"), []int64{partition}, []bool{false})
-	require.NoError(t, err)
-	_, err = slow.Exec(t.Context(), sql.Query("push_insert"), []int64{partition}, [][16]byte{slowID}, []string{"slow"},
-		[]string{"{}"}, [][16]byte{}, []string{}, []string{}, []bool{}, true)
+	_, err = slow.Exec(t.Context(), sql.Query("append"), []int64{partition}, []int64{1}, []time.Time{}, []int64{},
+		[]int32{1}, []int32{1}, [][16]byte{slowID}, []string{"slow"}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{},
+		[]bool{}, true)
 	require.NoError(t, err)
 
 	// Another one arrives while the slow one holds the lane: it must wait.

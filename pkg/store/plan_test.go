@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -118,6 +119,45 @@ func TestClaimDoesNotSeeIdlePartitions(t *testing.T) {
 	require.Less(t, largest, 3*smallest, "100,000 partitions: %.3f ms, 10 partitions: %.3f ms", largest, smallest)
 }
 
+// A push to one partition among 100,000 touches a few dozen buffers, whether a
+// message may be stored already or not; with a plan made on an empty database.
+func TestAppendDoesNotSeeOtherPartitions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	conn, err := b.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	appendOne := func(partition int64, name string) int {
+		var raw []byte
+		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("append"),
+			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
+			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true)
+		require.NoError(t, row.Scan(&raw))
+		var out []struct {
+			Plan plan `json:"Plan"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &out))
+		return out[0].Plan.Hit + out[0].Plan.Read
+	}
+	b.push("first", "m")
+	var first, last int64
+	b.scan(`SELECT id FROM belfry.partition`, nil, &first)
+	appendOne(first, "plans are made")
+	b.exec(`INSERT INTO belfry.partition (queue_id, name) SELECT q.id, 'p' || i FROM belfry.queue q, generate_series(1, 100000) i`)
+	b.exec(`INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		SELECT p.id, 1, now(), gen_random_uuid(), 'm', '{}' FROM belfry.partition p WHERE p.id <> $1`, first)
+	b.exec(`UPDATE belfry.partition SET last_seq = 1`)
+	b.scan(`SELECT max(id) FROM belfry.partition`, nil, &last)
+	for _, statistics := range []string{"none", "analyzed"} {
+		if statistics == "analyzed" {
+			b.exec(`ANALYZE`)
+		}
+		appendOne(last, "reads the catalog again "+statistics)
+		require.Less(t, appendOne(last, "new "+statistics), 100, "statistics %s", statistics)
+		require.Less(t, appendOne(last, "m"), 100, "a duplicate, statistics %s", statistics)
+	}
+}
+
 // leading is the first column of each index of a table that grows.
 var leading = map[string]string{
 	"partition_pkey": "id", "partition_uid_key": "uid", "partition_queue_id_name_key": "queue_id",
@@ -129,13 +169,14 @@ var leading = map[string]string{
 // Every hot statement reaches a table that grows by the first column of an
 // index, whatever the planner believes of its size. A plan made while the
 // tables were empty or tiny is kept while they grow; if it walked a whole index
-// then, it would walk 100,000 entries later. (Of a claim, a function, only
-// TestClaimDoesNotSeeIdlePartitions can tell.)
+// then, it would walk 100,000 entries later. (Of functions only
+// TestClaimDoesNotSeeIdlePartitions and TestAppendDoesNotSeeOtherPartitions can
+// tell.)
 func TestHotStatementsHaveOnePlan(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hot := []string{
-		"push_lock", "push_insert", "wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
+		"wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
 		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
 		"preflight", "match_queues",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",

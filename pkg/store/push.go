@@ -51,6 +51,8 @@ type push struct {
 	first []int
 	// named: a transaction id came from the caller, so it may be stored already.
 	named bool
+	// tried: an attempt to store it was made, and may have been committed.
+	tried bool
 }
 
 func newPush(items []queue.PushItem) *push {
@@ -97,11 +99,11 @@ func (s *Store) push(ctx context.Context, p *push) error {
 	if err != nil {
 		return err
 	}
-	var lanes batch.Lanes
+	lanes := make([]batch.Lane, len(p.lanes))
 	p.opened = make([]*queue.Partition, len(p.lanes))
 	for i, name := range p.lanes {
 		p.opened[i] = opened[name]
-		lanes |= batch.Lane(p.opened[i].Key)
+		lanes[i] = batch.LaneOf(p.opened[i].Key)
 	}
 	for i := range p.items {
 		p.results[i].PartitionID = p.opened[p.lane[i]].ID

@@ -7,8 +7,10 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -27,10 +29,11 @@ func (p place) partition() *queue.Partition { return p.call.opened[p.call.lane[p
 // pushFlush is what a number of calls of Push store in one transaction.
 type pushFlush struct {
 	calls []*push
-	// partitions are the distinct partitions, in id order, and sealed whether the
-	// payloads for each are.
-	partitions []int64
-	sealed     []bool
+	// partitions are the distinct partitions, in id order, and sealed those of
+	// them whose payloads are.
+	partitions, sealed []int64
+	// torn: the calls do not agree on whether a partition's payloads are sealed.
+	torn bool
 	// stored are the items to store, sorted by partition so that neighbours in
 	// the index are written together; a partition's in the order they came.
 	stored []place
@@ -51,9 +54,15 @@ func newPushFlush(calls []*push) *pushFlush {
 	}
 	for _, call := range calls {
 		for _, p := range call.opened {
-			if _, ok := sealed[p.Key]; !ok {
-				sealed[p.Key] = p.Sealed
-				f.partitions = append(f.partitions, p.Key)
+			was, known := sealed[p.Key]
+			if known {
+				f.torn = f.torn || was != p.Sealed
+				continue
+			}
+			sealed[p.Key] = p.Sealed
+			f.partitions = append(f.partitions, p.Key)
+			if p.Sealed {
+				f.sealed = append(f.sealed, p.Key)
 			}
 		}
 		for i := range call.items {
@@ -75,10 +84,6 @@ func newPushFlush(calls []*push) *pushFlush {
 	}
 	slices.SortStableFunc(f.stored, func(a, b place) int { return cmp.Compare(a.partition().Key, b.partition().Key) })
 	slices.Sort(f.partitions)
-	f.sealed = make([]bool, len(f.partitions))
-	for i, key := range f.partitions {
-		f.sealed[i] = sealed[key]
-	}
 	return f
 }
 
@@ -89,14 +94,20 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	f := newPushFlush(calls)
+	if f.torn {
+		// Each will hear from the database whether it is right.
+		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption was switched just now"}
+	}
 	args, err := f.columns(s)
 	if err != nil {
 		return nil, err
 	}
+	for _, call := range calls {
+		call.tried = true
+	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	b.Queue(sqlPushLock, f.partitions, f.sealed)
-	b.Queue(sqlPushInsert, args...)
+	b.Queue(sqlAppend, args...)
 	b.Queue("COMMIT")
 	handed := s.handoffs(f)
 	handed.queue(b, f.partitions)
@@ -104,9 +115,6 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 	var committed bool
 	err = s.batch(ctx, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning a push"); err != nil {
-			return err
-		}
-		if err := skip(results, fmt.Sprintf("locking %d partitions", len(f.partitions))); err != nil {
 			return err
 		}
 		if err := f.readDuplicates(results); err != nil {
@@ -127,24 +135,30 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 	return nil, err
 }
 
-// columns turns the items into the arguments of push_insert.sql. A column nobody
-// uses stays empty, and unnest fills it with NULL.
+// columns turns the items into the arguments of append.sql. A column nobody uses
+// stays empty, and unnest fills it with NULL.
 func (f *pushFlush) columns(s *Store) ([]any, error) {
 	n := len(f.stored)
-	partitions, ids := make([]int64, n), make([][16]byte, n)
+	counts, lanes, nths := make([]int64, len(f.partitions)), make([]int32, n), make([]int32, n)
+	ids := make([][16]byte, n)
 	transactions, payloads := make([]string, n), make([][]byte, n)
 	var traces []pgtype.UUID
 	var subs []pgtype.Text
-	var visible []pgtype.Timestamptz
+	var visible, visibleUntil []pgtype.Timestamptz
 	var encrypted []bool
-	named := false
+	look := false
+	lane := 0
 	for at, p := range f.stored {
 		item, partition := &p.call.items[p.item], p.partition()
-		partitions[at] = partition.Key
+		for f.partitions[lane] != partition.Key {
+			lane++
+		}
+		counts[lane]++
+		lanes[at], nths[at] = int32(lane+1), int32(counts[lane])
 		ids[at] = p.id()
 		transactions[at] = p.result().TransactionID
 		payloads[at] = item.Payload
-		named = named || p.call.named
+		look = look || p.call.named || p.call.tried
 		if partition.Sealed && s.sealer != nil {
 			sealed, err := s.sealer.Seal(item.Payload)
 			if err != nil {
@@ -165,10 +179,15 @@ func (f *pushFlush) columns(s *Store) ([]any, error) {
 		if !item.VisibleAt.IsZero() {
 			visible = column(visible, n)
 			visible[at] = pgtype.Timestamptz{Time: item.VisibleAt, Valid: true}
+			visibleUntil = column(visibleUntil, len(f.partitions))
+			if visibleUntil[lane].Time.Before(item.VisibleAt) {
+				visibleUntil[lane] = visible[at]
+			}
 		}
 	}
 	return []any{
-		partitions, ids, transactions, texts(payloads), used(traces), used(subs), used(visible), used(encrypted), named,
+		f.partitions, counts, used(visibleUntil), used(f.sealed), lanes, nths,
+		ids, transactions, texts(payloads), used(traces), used(subs), used(visible), used(encrypted), look,
 	}, nil
 }
 

@@ -18,8 +18,7 @@ import (
 
 // The statements, read once.
 var (
-	sqlPushLock         = sql.Query("push_lock")
-	sqlPushInsert       = sql.Query("push_insert")
+	sqlAppend           = sql.Query("append")
 	sqlOpenPartitions   = sql.Query("open_partitions")
 	sqlFindPartitions   = sql.Query("find_partitions")
 	sqlWake             = sql.Query("wake")
@@ -50,6 +49,7 @@ type Store struct {
 	log       *zap.Logger
 	sealer    *seal.Sealer
 	names     *names
+	delivered *delivered
 	// pushes, acks, leases and takes commit together what many callers do; a take
 	// is a pop with autoAck.
 	pushes *batch.Manager[*push]
@@ -74,7 +74,7 @@ type Config struct {
 
 // New returns a Store on pool. Close it after the last verb.
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
-	s := &Store{pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, names: newNames()}
+	s := &Store{pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, names: newNames(), delivered: newDelivered()}
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
 	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))

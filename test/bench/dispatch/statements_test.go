@@ -38,7 +38,7 @@ func TestStatementSums(t *testing.T) {
 	require.Equal(t, 5, total(work(all)))
 	require.Len(t, all, 3, "the list stays whole")
 	require.Equal(t, 5, callsOf(all, "claim", "preflight"))
-	require.Equal(t, 0, callsOf(all, "push_insert"))
+	require.Equal(t, 0, callsOf(all, "append"))
 	require.Equal(t, "claim 2.00 (0.50 ms)", describe(all[:1], 2))
 	require.Equal(t, "4 x claim, 1 x preflight", list(work(all)))
 }

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// watchEvery is how often the database is asked who waits for a lock.
+	watchEvery = 50 * time.Millisecond
+	// longWait is a wait for a lock that is reported.
+	longWait = 100 * time.Millisecond
+)
+
+// Locks is what the database saw during a run, in all of it.
+type Locks struct {
+	// Samples of who waits for a heavyweight lock, and the longest wait seen.
+	Samples   int     `json:"samples"`
+	LongestMS float64 `json:"longestMs"`
+	// Long counts the samples with a wait of more than longWait.
+	Long      int   `json:"long"`
+	Deadlocks int64 `json:"deadlocks"`
+}
+
+// watch samples the database at url until the returned function is called. Where
+// hold is set it also keeps a snapshot open for all of that time, as a forgotten
+// session would.
+func watch(ctx context.Context, url string, hold bool) (end func() (*Locks, error), err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	conns := make([]*pgx.Conn, 0, 2)
+	release := func() error {
+		cancel()
+		var err error
+		for _, conn := range conns {
+			err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
+		}
+		return err
+	}
+	for range cap(conns) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("connecting to watch the database: %w", err), release())
+		}
+		conns = append(conns, conn)
+	}
+	if hold {
+		// A snapshot is taken by the first statement.
+		if _, err := conns[1].Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"); err != nil {
+			return nil, errors.Join(fmt.Errorf("holding a snapshot: %w", err), release())
+		}
+	}
+	seen := &Locks{}
+	before, err := deadlocks(ctx, conns[0])
+	if err != nil {
+		return nil, errors.Join(err, release())
+	}
+	stopped, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- seen.sample(ctx, conns[0], stopped) }()
+	return func() (*Locks, error) {
+		close(stopped)
+		if err := errors.Join(<-ended, release()); err != nil {
+			return nil, err
+		}
+		seen.Deadlocks -= before
+		return seen, nil
+	}, nil
+}
+
+func (l *Locks) sample(ctx context.Context, conn *pgx.Conn, stopped <-chan struct{}) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stopped:
+			var err error
+			l.Deadlocks, err = deadlocks(ctx, conn)
+			return err
+		case <-tick.C:
+		}
+		var seconds float64
+		row := conn.QueryRow(ctx, `SELECT coalesce(max(extract(epoch FROM clock_timestamp() - l.waitstart)), 0)::float8
+			FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`)
+		if err := row.Scan(&seconds); err != nil {
+			return fmt.Errorf("looking for waits: %w", err)
+		}
+		l.Samples++
+		l.LongestMS = max(l.LongestMS, seconds*1000)
+		if seconds > longWait.Seconds() {
+			l.Long++
+		}
+	}
+}
+
+// deadlocks returns how many this database has had. The statistics are up to a
+// second late.
+func deadlocks(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
+	row := conn.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
+	if err := row.Scan(&n); err != nil {
+		return 0, fmt.Errorf("reading the number of deadlocks: %w", err)
+	}
+	return n, nil
+}
+
+func (l *Locks) String() string {
+	return fmt.Sprintf("locks: %d deadlocks, %d of %d samples saw a wait of more than %d ms, the longest %.0f ms",
+		l.Deadlocks, l.Long, l.Samples, longWait.Milliseconds(), l.LongestMS)
+}

@@ -1,0 +1,21 @@
+package store
+
+import (
+	"context"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// PushAlone is Push without the manager: in a transaction of its own.
+func (s *Store) PushAlone(ctx context.Context, items []queue.PushItem) error {
+	p := newPush(items)
+	opened, err := s.open(ctx, p.lanes)
+	if err != nil {
+		return err
+	}
+	for _, name := range p.lanes {
+		p.opened = append(p.opened, opened[name])
+	}
+	_, err = s.flushPushes(ctx, []*push{p})
+	return err
+}
