@@ -49,8 +49,8 @@ lint: $(LINT) ## Run the linters of .golangci.yml.
 build: ## Build a static binary, bin/belfry.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/belfry ./cmd/belfry
 
-bench: ## Measure throughput and latency.
-	go run ./test/bench
+bench: ## Measure what test/bench/README.md tells; a quarter of an hour.
+	scripts/performance
 
 bench-dispatch: ## Measure the dispatcher: waking, waiting, timers; ten minutes, Linux.
 	go run ./test/bench/dispatch

@@ -15,7 +15,7 @@ import (
 // prints says whether standard output belongs to the file: it is a command, or
 // a report for people.
 func prints(s source) bool {
-	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || s.dir == "test/bench"
+	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || s.dir == "test/chaos"
 }
 
 // exits says whether the file may end the process: only where main is, and in
@@ -151,7 +151,7 @@ func TestForbiddenCallsAreFound(t *testing.T) {
 		{"test/pgtest/x.go", "fmt", "fmt.Printf(\"\")", "fmt.Printf"},
 		{"pkg/x/x.go", "fmt", "fmt.Fprintln(w, 1)", ""},
 		{"cmd/belfry/x.go", "fmt", "fmt.Println(1)", ""},
-		{"test/bench/x.go", "fmt", "fmt.Print(1)", ""},
+		{"test/chaos/x.go", "fmt", "fmt.Print(1)", ""},
 		{"pkg/x/x.go", "", "println(1)", "builtin println"},
 		{"pkg/x/x.go", "os", "os.Exit(1)", "os.Exit"},
 		{"config/x.go", "log", "log.Fatalf(\"\")", "log.Fatalf"},
@@ -174,8 +174,8 @@ func TestForbiddenCallsAreFound(t *testing.T) {
 func TestOnlyMainMayExit(t *testing.T) {
 	t.Parallel()
 	const body = "\n\nimport \"os\"\n\nfunc f() { os.Exit(1) }\n"
-	require.Empty(t, callBreaches([]source{sample(t, "test/bench/main.go", "package main"+body)}))
-	require.Len(t, callBreaches([]source{sample(t, "test/bench/load.go", "package load"+body)}), 1)
+	require.Empty(t, callBreaches([]source{sample(t, "test/chaos/main.go", "package main"+body)}))
+	require.Len(t, callBreaches([]source{sample(t, "test/chaos/load.go", "package load"+body)}), 1)
 }
 
 func TestSleepUnderAnotherNameIsFound(t *testing.T) {
