@@ -14,20 +14,24 @@ import (
 // leaseTime is that of a queue born by a push.
 var leaseTime = queue.DefaultDefaults().LeaseTime
 
-// ackDelivery acknowledges some messages of a delivery under its lease, again
-// perhaps.
-func (m *machine) ackDelivery(r *rapid.T) {
+// ackLatest acknowledges some messages of the newest delivery.
+func (m *machine) ackLatest(r *rapid.T) { m.ackOneOf(r, 1) }
+
+// ackDelivery acknowledges some messages of a delivery under its lease, which
+// may be gone, and perhaps once more.
+func (m *machine) ackDelivery(r *rapid.T) { m.ackOneOf(r, 4) }
+
+func (m *machine) ackOneOf(r *rapid.T, newest int) {
 	if len(m.deliveries) == 0 {
 		return
 	}
-	// The newest come first: 0 is what a sequence is shortened to.
-	d := m.deliveries[len(m.deliveries)-1-rapid.IntRange(0, min(3, len(m.deliveries)-1)).Draw(r, "delivery")]
+	d := m.deliveries[len(m.deliveries)-1-rapid.IntRange(0, min(newest, len(m.deliveries))-1).Draw(r, "delivery")]
 	from := rapid.IntRange(0, len(d.Messages)-1).Draw(r, "from")
-	upto := rapid.IntRange(from+1, min(from+2, len(d.Messages))).Draw(r, "upto")
+	upto := rapid.IntRange(from+1, min(from+3, len(d.Messages))).Draw(r, "upto")
 	status := drawStatus(r)
 	var items []queue.AckItem
 	for _, msg := range d.Messages[from:upto] {
-		if rapid.IntRange(0, 4).Draw(r, "other status") == 4 {
+		if rapid.Bool().Draw(r, "another status") {
 			status = drawStatus(r)
 		}
 		items = append(items, ackOf(d, msg, status))
@@ -37,7 +41,7 @@ func (m *machine) ackDelivery(r *rapid.T) {
 
 func drawStatus(r *rapid.T) queue.AckStatus {
 	return rapid.SampledFrom([]queue.AckStatus{
-		queue.AckCompleted, queue.AckFailed, queue.AckRetry, queue.AckDead, queue.AckUnknown,
+		queue.AckCompleted, queue.AckFailed, queue.AckCompleted, queue.AckFailed, queue.AckRetry, queue.AckDead, queue.AckUnknown,
 	}).Draw(r, "status")
 }
 
@@ -158,6 +162,20 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
+// end ends a lease in one of three ways, the third of which takes the queue along.
+func (m *machine) end(r *rapid.T) {
+	switch how := rapid.IntRange(0, 15).Draw(r, "how"); {
+	case how < 8:
+		m.expire(r)
+	case how < 13:
+		m.release(r)
+	case how < 15: // seldom, or a queue would not live long enough to have a history
+		m.remove(r, false)
+	default:
+		m.remove(r, true)
+	}
+}
+
 func (m *machine) release(r *rapid.T) {
 	s, lease := m.store(r), m.anyLease(r)
 	require.NoError(r, s.Release(m.t.Context(), lease))
@@ -197,19 +215,14 @@ func (m *machine) expire(r *rapid.T) {
 }
 
 // remove deletes the queue; its rows are purged now or by a later one.
-func (m *machine) remove(r *rapid.T) {
+func (m *machine) remove(r *rapid.T, purge bool) {
 	m.world.step++
-	// Seldom, or a queue would not live long enough to have a history.
-	chance := rapid.IntRange(0, 9).Draw(r, "delete")
-	if chance < 8 {
-		return
-	}
 	existed, err := m.catalog.Delete(m.t.Context(), m.queue)
 	require.NoError(r, err)
 	want := m.world.lanes != nil
 	m.world.remove()
-	if chance == 9 {
+	if purge {
 		require.NoError(r, m.catalog.Purge(m.t.Context()))
 	}
-	m.agree(r, fmt.Sprintf("delete, purge %t", chance == 9), fmt.Sprint(want), fmt.Sprint(existed))
+	m.agree(r, fmt.Sprintf("delete, purge %t", purge), fmt.Sprint(want), fmt.Sprint(existed))
 }

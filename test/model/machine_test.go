@@ -89,8 +89,8 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		}
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
-			"ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"extend": m.extend, "release": m.release, "expire": m.expire, "delete": m.remove,
+			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
+			"extend": m.extend, "end": m.end,
 			"": m.check,
 		})
 	})
@@ -161,7 +161,7 @@ func (m *machine) popPartition(r *rapid.T) {
 func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
 	s := m.store(r)
 	req.Queue, req.Group = m.queue, rapid.SampledFrom(groups).Draw(r, "group")
-	req.Batch, req.AutoAck = rapid.IntRange(1, 6).Draw(r, "batch"), rapid.Bool().Draw(r, "autoAck")
+	req.Batch, req.AutoAck = rapid.IntRange(1, 6).Draw(r, "batch"), rapid.IntRange(0, 3).Draw(r, "autoAck") == 3
 	req.Subscription.Mode = rapid.SampledFrom([]queue.SubscriptionMode{queue.SubscribeAll, queue.SubscribeNew}).Draw(r, "start")
 	d, err := s.Pop(m.t.Context(), req)
 	require.NoError(r, err)
