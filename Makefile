@@ -8,10 +8,14 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 IMAGE ?= belfry:$(VERSION)
 
+# How long each fuzz target runs, and how many sequences the model draws.
+FUZZTIME ?= 30s
+MODEL_CHECKS ?= 2000
+
 LINT_VERSION := v2.15.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
+.PHONY: help run test fuzz model check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -21,6 +25,16 @@ run: ## Run Belfry with a Postgres of its own; Ctrl-C stops both.
 
 test: ## Run all tests with the race detector; needs Postgres binaries, not a server.
 	go test -race -shuffle=on -timeout 15m ./...
+
+fuzz: ## Run each fuzz target for FUZZTIME, 30s; a failing input stays in testdata.
+	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort -u | \
+	sed -E 's|^(.*)/[^/]*:func (.*)$$|\1 \2|' | while read -r package target; do \
+		echo "== $$package $$target"; \
+		go test "$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' </dev/null; \
+	done
+
+model: ## Compare the store with its model over MODEL_CHECKS sequences, 2000.
+	go test ./test/model -count=1 -timeout 2h -rapid.checks='$(MODEL_CHECKS)'
 
 check: fmt-check alerts vet lint test ## Everything a change must pass, cheapest first.
 

@@ -202,3 +202,10 @@ func TestSizes(t *testing.T) {
 		require.Contains(t, lines[0], "it must be a size in bytes", text)
 	}
 }
+
+// A file cannot hold such a value, so what Print writes would not load back.
+func TestTextIsUTF8(t *testing.T) {
+	t.Parallel()
+	lines := problems(t, Options{Environ: []string{"BELFRY_HTTP_ADDR=\xe0:1"}})
+	require.Equal(t, []string{`  - http.addr is "\xe0:1" (env BELFRY_HTTP_ADDR): it must be text`}, lines)
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -34,6 +35,9 @@ func (k key) parse(text string) (value any, ok bool) {
 func parseKind(t reflect.Type, text string) (any, error) {
 	switch t.Kind() {
 	case reflect.String:
+		if !utf8.ValidString(text) {
+			return nil, fmt.Errorf("reading %q as text", text)
+		}
 		return text, nil
 	case reflect.Bool:
 		switch strings.ToLower(text) {

@@ -109,17 +109,7 @@ func FuzzParseConfigure(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(body), "what is accepted is JSON")
-		for _, name := range []string{set.Queue, set.Namespace, set.Task} {
-			requireName(t, name)
-		}
-		o := set.Options
-		for _, n := range []int64{
-			o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.RetentionSeconds,
-			o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.RetryDelay, o.TTL,
-		} {
-			require.True(t, 0 <= n && n <= maxOption, "%d", n)
-		}
-		require.True(t, -maxOption <= o.Priority && o.Priority <= maxOption, "%d", o.Priority)
+		requireOptions(t, set)
 	})
 }
 

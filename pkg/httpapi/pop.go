@@ -62,6 +62,14 @@ func (s *Server) popTagged(c echo.Context) error {
 		return queue.Invalidf("namespace or task is required: /api/v1/pop?namespace=...&task=..., " +
 			"or name a queue: /api/v1/pop/queue/NAME")
 	}
+	for _, tag := range []struct{ field, value string }{{"namespace", req.Tags.Namespace}, {"task", req.Tags.Task}} {
+		if !validText(tag.value) {
+			return queue.Invalidf("%s is not UTF-8", tag.field)
+		}
+		if err := checkName(tag.field, tag.value); err != nil {
+			return err
+		}
+	}
 	return s.pop(c, req)
 }
 

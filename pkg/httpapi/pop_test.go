@@ -168,6 +168,10 @@ func TestPopsThatCannotBeServedAreRefused(t *testing.T) {
 	for target, want := range map[string]string{
 		"/api/v1/pop":                                         "namespace or task is required",
 		"/api/v1/pop?namespace=&task=":                        "namespace or task is required",
+		"/api/v1/pop?namespace=%00":                           "namespace contains a NUL",
+		"/api/v1/pop?namespace=%ff":                           "namespace is not UTF-8",
+		"/api/v1/pop?namespace=n&task=%00":                    "task contains a NUL",
+		"/api/v1/pop?task=" + strings.Repeat("x", 256):        "task is 256 bytes long",
 		"/api/v1/pop?consumerGroup=%ff&task=t":                "consumerGroup is not UTF-8",
 		"/api/v1/pop/queue/%ff":                               "the queue in the path is not UTF-8",
 		"/api/v1/pop/queue/%FF":                               "the queue in the path is not UTF-8",

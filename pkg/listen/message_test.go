@@ -169,3 +169,62 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, []string{payload}, listen.Encode(message))
 	})
 }
+
+// FuzzEncode: whatever a message says, its payloads are short enough, and
+// together they say the same; what no decoder takes is left out.
+func FuzzEncode(f *testing.F) {
+	f.Add(uint64(7), true, true, true, int64(12), int64(345), int64(1_724_000_000), int64(1), uint16(1))
+	f.Add(uint64(0), false, false, false, int64(0), int64(-1), int64(0), int64(0), uint16(2))
+	f.Add(uint64(math.MaxUint64), true, false, true, int64(math.MaxInt64), int64(math.MaxInt64), int64(253402214399), int64(999_999_999), uint16(700))
+	f.Add(uint64(1), false, true, false, int64(1), int64(0), int64(-1), int64(999_999_999), uint16(3))
+	f.Fuzz(func(t *testing.T, canary uint64, goodbye, born, all bool, group, partition, seconds, nanoseconds int64, count uint16) {
+		sent := listen.Message{Instance: id(t, someone), Canary: canary, Goodbye: goodbye}
+		var want []listen.Entry
+		if born {
+			sent.Entries = append(sent.Entries, listen.Born())
+		}
+		if all {
+			sent.Entries = append(sent.Entries, listen.All())
+		}
+		want = append(want, sent.Entries...)
+		at := time.Unix(seconds%(1<<40), nanoseconds%1_000_000_000)
+		for i := range int64(count % 2000) {
+			e := listen.Ready(group-i, partition+i, at.Add(time.Duration(i)))
+			sent.Entries = append(sent.Entries, e)
+			if e.Group > 0 && e.Partition >= 0 {
+				want = append(want, e)
+			}
+		}
+		heard := listen.Message{Instance: sent.Instance}
+		for _, payload := range listen.Encode(sent) {
+			require.Less(t, len(payload), 7900)
+			part, err := listen.Decode(payload)
+			require.NoError(t, err)
+			require.Equal(t, sent.Instance, part.Instance)
+			heard.Canary, heard.Goodbye = max(heard.Canary, part.Canary), heard.Goodbye || part.Goodbye
+			heard.Entries = append(heard.Entries, part.Entries...)
+		}
+		require.Equal(t, []any{canary, goodbye}, []any{heard.Canary, heard.Goodbye})
+		require.Len(t, heard.Entries, len(want))
+		for i, e := range heard.Entries {
+			require.Equal(t, []any{want[i].Kind, want[i].Group, want[i].Partition}, []any{e.Kind, e.Group, e.Partition})
+			requireInstant(t, want[i].At, e.At)
+		}
+	})
+}
+
+// requireInstant checks that an instant came through: rounded up to a
+// microsecond, what is past as now, and nothing beyond the year 9999.
+func requireInstant(t *testing.T, sent, heard time.Time) {
+	t.Helper()
+	last := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	switch {
+	case sent.IsZero() || !sent.After(time.Unix(0, 0)):
+		require.Zero(t, heard)
+	case sent.After(last):
+		require.Equal(t, last, heard)
+	default:
+		late := heard.Sub(sent)
+		require.True(t, 0 <= late && late < time.Microsecond, "%s became %s", sent, heard)
+	}
+}

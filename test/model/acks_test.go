@@ -1,0 +1,132 @@
+package model_test
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// What an ack is told (wire contract, section 3.3, column B).
+const (
+	notFound     = "Message not found"
+	staleLease   = "Invalid or expired lease"
+	neverPopped  = "The consumer group has not popped from this partition"
+	afterFailure = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
+	noReason     = "Retries exhausted"
+)
+
+// verdict is the answer to one ack.
+type verdict struct {
+	success, dead, released bool
+	err                     string
+}
+
+// saying is an ack of a message that exists, in a partition the group has popped
+// from.
+type saying struct {
+	at   int // its place in the call
+	seq  int64
+	item queue.AckItem
+}
+
+// ack applies one call: the acks of each cursor in the order of the log.
+func (w *world) ack(items []queue.AckItem) []verdict {
+	type home struct {
+		*lane
+		*place
+	}
+	verdicts := make([]verdict, len(items))
+	said := map[home][]saying{}
+	for i, item := range items {
+		id, err := queue.ParseID(item.PartitionID)
+		l := w.laneOf(id)
+		switch {
+		case err != nil || l == nil || l.find(item.TransactionID) == nil:
+			verdicts[i].err = notFound
+		case l.places[item.Group] == nil:
+			verdicts[i].err = neverPopped
+		default:
+			h := home{l, l.places[item.Group]}
+			said[h] = append(said[h], saying{i, l.find(item.TransactionID).seq, item})
+		}
+	}
+	for h, list := range said {
+		slices.SortStableFunc(list, func(a, b saying) int { return cmp.Compare(a.seq, b.seq) })
+		w.judge(h.lane, h.place, list, verdicts)
+	}
+	return verdicts
+}
+
+// judge applies the acks of one cursor, in the order of the log.
+func (w *world) judge(l *lane, p *place, list []saying, verdicts []verdict) {
+	before := *p
+	var stopped, failed, touched bool
+	for _, s := range list {
+		v := &verdicts[s.at]
+		if s.item.LeaseID != "" && (!before.live || strings.ToLower(s.item.LeaseID) != before.lease.String()) {
+			v.err = staleLease
+			continue
+		}
+		if s.item.Status == queue.AckUnknown {
+			continue
+		}
+		done := s.seq <= p.committed
+		exhausted := s.item.Status == queue.AckFailed && !done && !stopped && int64(p.failures) >= w.retryLimit
+		switch {
+		case s.item.Status == queue.AckDead || exhausted:
+			v.dead, touched = true, true
+			p.bury(s)
+		case done: // said before
+		case s.item.Status != queue.AckCompleted:
+			stopped, touched = true, true
+			failed = failed || s.item.Status == queue.AckFailed
+		case stopped:
+			v.err = afterFailure
+		default:
+			p.committed, p.failures, touched = s.seq, 0, true
+		}
+		v.success = v.err == ""
+	}
+	if touched {
+		w.settle(l, p, &before, stopped, failed)
+	}
+	for _, s := range list {
+		verdicts[s.at].released = !p.live
+	}
+}
+
+// bury parks a message, once.
+func (p *place) bury(s saying) {
+	if _, ok := p.letters[s.seq]; !ok {
+		p.letters[s.seq] = letter{p.failures, cmp.Or(s.item.Error, noReason)}
+	}
+	if s.seq > p.committed && !slices.Contains(p.skip, s.seq) {
+		p.skip = append(p.skip, s.seq)
+		slices.Sort(p.skip)
+	}
+}
+
+// settle draws the conclusions of a call that changed something.
+func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
+	for slices.Contains(p.skip, p.committed+1) {
+		p.committed++
+	}
+	p.skip = slices.DeleteFunc(p.skip, func(seq int64) bool { return seq <= p.committed })
+	p.consumed += p.committed - before.committed
+	if p.committed > before.committed {
+		p.failures = 0
+		// What is first now was delivered once at most: with its batch.
+		p.attempts = min(p.attempts, 1)
+		if p.committed >= before.leaseEnd {
+			p.attempts = 0
+		}
+	}
+	if failed && before.live {
+		p.failures++
+	}
+	if stopped || !before.live || p.committed >= before.leaseEnd {
+		w.rearm(l, p)
+	}
+}

@@ -1,0 +1,228 @@
+package model_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// leaseTime is that of a queue born by a push.
+var leaseTime = queue.DefaultDefaults().LeaseTime
+
+// ackLatest acknowledges some messages of the newest delivery.
+func (m *machine) ackLatest(r *rapid.T) { m.ackOneOf(r, 1) }
+
+// ackDelivery acknowledges some messages of a delivery under its lease, which
+// may be gone, and perhaps once more.
+func (m *machine) ackDelivery(r *rapid.T) { m.ackOneOf(r, 4) }
+
+func (m *machine) ackOneOf(r *rapid.T, newest int) {
+	if len(m.deliveries) == 0 {
+		return
+	}
+	d := m.deliveries[len(m.deliveries)-1-rapid.IntRange(0, min(newest, len(m.deliveries))-1).Draw(r, "delivery")]
+	from := rapid.IntRange(0, len(d.Messages)-1).Draw(r, "from")
+	upto := rapid.IntRange(from+1, min(from+3, len(d.Messages))).Draw(r, "upto")
+	status := drawStatus(r)
+	var items []queue.AckItem
+	for _, msg := range d.Messages[from:upto] {
+		if rapid.Bool().Draw(r, "another status") {
+			status = drawStatus(r)
+		}
+		items = append(items, ackOf(d, msg, status))
+	}
+	m.ack(r, items)
+}
+
+func drawStatus(r *rapid.T) queue.AckStatus {
+	return rapid.SampledFrom([]queue.AckStatus{
+		queue.AckCompleted, queue.AckFailed, queue.AckCompleted, queue.AckFailed, queue.AckRetry, queue.AckDead, queue.AckUnknown,
+	}).Draw(r, "status")
+}
+
+func ackOf(d queue.Delivery, msg queue.Message, status queue.AckStatus) queue.AckItem {
+	item := queue.AckItem{
+		TransactionID: msg.TransactionID, PartitionID: msg.Partition.ID.String(), Group: d.Group, Status: status,
+	}
+	if !d.LeaseID.IsZero() {
+		item.LeaseID = d.LeaseID.String()
+	}
+	return item
+}
+
+// ackAnything acknowledges messages of any partition, for any group, under any
+// lease or none, in any order.
+func (m *machine) ackAnything(r *rapid.T) {
+	items := make([]queue.AckItem, rapid.IntRange(1, 4).Draw(r, "acks"))
+	for i := range items {
+		item := &items[i]
+		item.Group, item.Status = rapid.SampledFrom(groups).Draw(r, "group"), drawStatus(r)
+		item.Error = rapid.SampledFrom([]string{"", "boom"}).Draw(r, "error")
+		item.LeaseID = rapid.SampledFrom([]string{"", m.anyLease(r).String(), strings.ToUpper(m.anyLease(r).String()), "none"}).Draw(r, "lease")
+		item.TransactionID, item.PartitionID = "t1", "nowhere"
+		if l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]; l != nil {
+			item.PartitionID = l.id.String()
+			if seq := rapid.IntRange(0, len(l.log)).Draw(r, "message"); seq > 0 {
+				item.TransactionID = l.log[seq-1].transactionID
+			}
+		}
+	}
+	m.ack(r, items)
+}
+
+// ack sends acks and compares the answers. Of a message of a queue that was
+// deleted all that counts is that nothing is acknowledged.
+func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
+	s := m.store(r)
+	var said []string
+	for _, item := range items {
+		lease := item.LeaseID
+		if id, err := queue.ParseID(item.LeaseID); err == nil {
+			lease = m.names.lease(id)
+		}
+		said = append(said, fmt.Sprintf("%s %s for %s under %q", m.messageText(item), statusText[item.Status], item.Group, lease))
+	}
+	results, err := s.Ack(m.t.Context(), items)
+	require.NoError(r, err)
+	require.Len(r, results, len(items))
+	want := m.world.ack(items)
+	got := make([]verdict, len(results))
+	for i, result := range results {
+		got[i] = verdict{success: result.Success, dead: result.DeadLettered, err: result.Error}
+		require.Equal(r, result.Success, result.Resolved)
+		if want[i].released = want[i].released && want[i].success; result.Success {
+			got[i].released = result.LeaseReleased
+		}
+		id, err := queue.ParseID(items[i].PartitionID)
+		l := m.world.laneOf(id)
+		switch {
+		case err == nil && l == nil && got[i].err == neverPopped:
+			got[i].err = notFound // an instance that remembers the partition sees that its cursors are gone
+		case l != nil:
+			require.Equal(r, []string{m.queue, l.name}, []string{result.Queue, result.Partition})
+		}
+	}
+	m.agree(r, "ack "+strings.Join(said, ", "), fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
+}
+
+var statusText = map[queue.AckStatus]string{
+	queue.AckCompleted: "completed", queue.AckFailed: "failed", queue.AckRetry: "retry", queue.AckDead: "dlq", queue.AckUnknown: "odd",
+}
+
+func (m *machine) messageText(item queue.AckItem) string {
+	for _, l := range m.world.lanes {
+		if one := l.find(item.TransactionID); one != nil && l.id.String() == item.PartitionID {
+			return m.names.message(one.id)
+		}
+	}
+	return "what is not there"
+}
+
+// anyLease draws a lease there was, the newest first, or one that never was.
+func (m *machine) anyLease(r *rapid.T) queue.ID {
+	at := rapid.IntRange(0, 4).Draw(r, "lease")
+	if at >= len(m.leases) {
+		return queue.ID{15: 1}
+	}
+	return m.leases[len(m.leases)-1-at]
+}
+
+func (m *machine) extend(r *rapid.T) {
+	s, lease := m.store(r), m.anyLease(r)
+	d := rapid.SampledFrom([]time.Duration{time.Second, 2 * leaseTime}).Draw(r, "extension")
+	began := time.Now()
+	until, err := s.Extend(m.t.Context(), lease, d)
+	ended := time.Now()
+	held := m.world.holders(lease)
+	want := queue.CodeNotFound
+	if len(held) > 0 {
+		want = queue.CodeLeaseGone
+	}
+	for _, p := range held {
+		if p.live {
+			want = ""
+			// The database cuts an instant to microseconds; both clocks are this machine's.
+			low, high := latest(p.until, began.Add(d-time.Microsecond)), latest(p.until, ended.Add(d))
+			require.True(r, !until.Before(low) && !until.After(high), "the lease ends at %s, not between %s and %s", until, low, high)
+			p.until = until
+		}
+	}
+	m.agree(r, fmt.Sprintf("extend %s by %s", m.names.lease(lease), d), string(want), string(queue.CodeOf(err)))
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// end ends a lease in one of three ways, the third of which takes the queue along.
+func (m *machine) end(r *rapid.T) {
+	switch how := rapid.IntRange(0, 15).Draw(r, "how"); {
+	case how < 8:
+		m.expire(r)
+	case how < 13:
+		m.release(r)
+	case how < 15: // seldom, or a queue would not live long enough to have a history
+		m.remove(r, false)
+	default:
+		m.remove(r, true)
+	}
+}
+
+func (m *machine) release(r *rapid.T) {
+	s, lease := m.store(r), m.anyLease(r)
+	require.NoError(r, s.Release(m.t.Context(), lease))
+	m.world.release(lease)
+	r.Logf("release %s", m.names.lease(lease))
+}
+
+// expire ends a live lease in one partition by moving its end.
+func (m *machine) expire(r *rapid.T) {
+	m.world.step++
+	type home struct{ lane, group string }
+	var live []home
+	for _, name := range m.world.laneNames() {
+		for _, group := range groups {
+			if p := m.world.lanes[name].places[group]; p != nil && p.live {
+				live = append(live, home{name, group})
+			}
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	at := rapid.SampledFrom(live).Draw(r, "lease")
+	l, group := m.world.lanes[at.lane], at.group
+	tag, err := m.pool.Exec(m.t.Context(), `
+		UPDATE belfry.cursor c SET lease_until = statement_timestamp(), ready_at = statement_timestamp()
+		  FROM belfry.partition p, belfry.consumer_group g
+		 WHERE p.uid = $1 AND g.queue_id = p.queue_id AND g.name = $2
+		   AND c.partition_id = p.id AND c.group_id = g.id AND c.lease_id = $3`,
+		[16]byte(l.id), group, [16]byte(l.places[group].lease))
+	require.NoError(r, err)
+	require.EqualValues(r, 1, tag.RowsAffected())
+	p := l.places[group]
+	p.live, p.due = false, 0
+	m.world.wake(l, p)
+	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), at.lane, group)
+}
+
+// remove deletes the queue; its rows are purged now or by a later one.
+func (m *machine) remove(r *rapid.T, purge bool) {
+	m.world.step++
+	existed, err := m.catalog.Delete(m.t.Context(), m.queue)
+	require.NoError(r, err)
+	want := m.world.lanes != nil
+	m.world.remove()
+	if purge {
+		require.NoError(r, m.catalog.Purge(m.t.Context()))
+	}
+	m.agree(r, fmt.Sprintf("delete, purge %t", purge), fmt.Sprint(want), fmt.Sprint(existed))
+}

@@ -1,0 +1,190 @@
+package model_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+const (
+	// highestLimit is the largest retryLimit that is drawn; each has stores of its
+	// own, since a queue born by a push gets the limit of its store.
+	highestLimit = 2
+	instances    = 2
+)
+
+var (
+	partitions = []string{"a", "b"}
+	groups     = []string{queue.NoGroup, "g"}
+)
+
+// house is a database and the instances that serve it.
+type house struct {
+	pool    *postgres.Pool
+	catalog *catalog.Catalog
+	// stores are by retryLimit and instance.
+	stores [highestLimit + 1][instances]*store.Store
+	queues atomic.Int64
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), 30*time.Second // shared machines pause
+	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	h := &house{pool: pool, catalog: catalog.New(pool, zap.NewNop())}
+	for limit := range h.stores {
+		for i := range h.stores[limit] {
+			defaults := queue.DefaultDefaults()
+			defaults.RetryLimit = int64(limit)
+			s := store.New(pool, store.Config{Defaults: defaults, Batch: batch.DefaultConfig()},
+				store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
+			t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+			h.stores[limit][i] = s
+		}
+	}
+	return h
+}
+
+// machine is one sequence: the queue in the database and its model.
+type machine struct {
+	*house
+	t     *testing.T
+	queue string
+	limit int
+	world *world
+	names names
+	// deliveries and leases are all there were, the stale ones too.
+	deliveries []queue.Delivery
+	leases     []queue.ID
+	payloads   int
+}
+
+// TestTheStoreDoesWhatTheModelSays draws verbs and runs them twice.
+func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	rapid.Check(t, func(r *rapid.T) {
+		limit := rapid.IntRange(0, highestLimit).Draw(r, "retryLimit")
+		m := &machine{
+			house: h, t: t, queue: fmt.Sprintf("q%d", h.queues.Add(1)), limit: limit,
+			world: newWorld(int64(limit)), names: newNames(),
+		}
+		r.Repeat(map[string]func(*rapid.T){
+			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
+			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
+			"extend": m.extend, "end": m.end,
+			"": m.check,
+		})
+	})
+}
+
+// store draws the instance that serves a verb, and begins a step.
+func (m *machine) store(r *rapid.T) *store.Store {
+	m.world.step++
+	return m.stores[m.limit][rapid.IntRange(0, instances-1).Draw(r, "instance")]
+}
+
+// agree compares the answers of a verb.
+func (m *machine) agree(r *rapid.T, verb, model, store string) {
+	r.Logf("%s -> %s", verb, store)
+	require.Equal(r, model, store, "%s: the model (expected) and the store (actual) disagree", verb)
+}
+
+func (m *machine) push(r *rapid.T) {
+	s := m.store(r)
+	items := make([]queue.PushItem, rapid.IntRange(1, 4).Draw(r, "items"))
+	var said []string
+	for i := range items {
+		m.payloads++
+		items[i] = queue.PushItem{
+			Queue: m.queue, Partition: rapid.SampledFrom(partitions).Draw(r, "partition"),
+			TransactionID: rapid.SampledFrom([]string{"", "t1", "t2", "t3", "t4"}).Draw(r, "transaction"),
+			Payload:       fmt.Appendf(nil, `{"n": %d}`, m.payloads),
+		}
+		said = append(said, fmt.Sprintf("%s/%s", items[i].Partition, items[i].TransactionID))
+	}
+	results, err := s.Push(m.t.Context(), items)
+	require.NoError(r, err)
+	require.Len(r, results, len(items))
+	want := m.world.push(items)
+	m.learn(r, want, results)
+	m.agree(r, "push "+strings.Join(said, ", "), fmt.Sprint(want), fmt.Sprint(m.names.pushed(results)))
+}
+
+// learn gives the model the ids that the store made up.
+func (m *machine) learn(r *rapid.T, want []stored, results []queue.PushResult) {
+	for i, w := range want {
+		if w.lane.id.IsZero() {
+			w.lane.id = results[i].PartitionID
+		}
+		require.Equal(r, w.lane.id, results[i].PartitionID, "the partition keeps its id")
+		one := &w.lane.log[w.seq-1]
+		if !w.duplicate {
+			one.id = results[i].MessageID
+			m.names.messages[one.id] = fmt.Sprintf("%s#%d", w.lane.name, w.seq)
+		}
+		if one.transactionID == "" {
+			one.transactionID = results[i].TransactionID
+		}
+		require.NotEmpty(r, results[i].TransactionID)
+		require.Equal(r, one.transactionID, results[i].TransactionID)
+	}
+}
+
+func (m *machine) pop(r *rapid.T) {
+	m.claim(r, &queue.PopRequest{Partitions: rapid.IntRange(1, 2).Draw(r, "partitions")})
+}
+
+func (m *machine) popPartition(r *rapid.T) {
+	name := rapid.SampledFrom(partitions).Draw(r, "partition")
+	m.claim(r, &queue.PopRequest{Partition: &name, Partitions: 1})
+}
+
+func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
+	s := m.store(r)
+	req.Queue, req.Group = m.queue, rapid.SampledFrom(groups).Draw(r, "group")
+	req.Batch, req.AutoAck = rapid.IntRange(1, 6).Draw(r, "batch"), rapid.IntRange(0, 3).Draw(r, "autoAck") == 3
+	req.Subscription.Mode = rapid.SampledFrom([]queue.SubscriptionMode{queue.SubscribeAll, queue.SubscribeNew}).Draw(r, "start")
+	d, err := s.Pop(m.t.Context(), req)
+	require.NoError(r, err)
+	require.Equal(r, []string{req.Queue, req.Group}, []string{d.Queue, d.Group})
+	require.False(r, d.Contested, "there are no rivals")
+	if len(d.Messages) > 0 {
+		m.deliveries = append(m.deliveries, d)
+		require.Equal(r, req.AutoAck, d.LeaseID.IsZero(), "autoAck takes no lease")
+		if !req.AutoAck {
+			m.leases = append(m.leases, d.LeaseID)
+			m.names.leases[d.LeaseID] = fmt.Sprintf("L%d", len(m.leases))
+		}
+	}
+	verb := fmt.Sprintf("pop %s for %s batch %d partitions %d", laneText(req), req.Group, req.Batch, req.Partitions)
+	if req.AutoAck {
+		verb += " autoAck"
+	}
+	m.agree(r, verb, m.expect(r, req, &d), m.delivered(&d))
+}
+
+func laneText(req *queue.PopRequest) string {
+	if req.Partition == nil {
+		return "any"
+	}
+	return *req.Partition
+}

@@ -1,0 +1,24 @@
+package model_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// What a plain run draws: a few seconds' worth of sequences, of this many verbs
+// on average. The flags of the command line are read later and win.
+var modest = map[string]string{"rapid.checks": "60", "rapid.steps": "50"}
+
+func TestMain(m *testing.M) {
+	for name, value := range modest {
+		if err := flag.Set(name, value); err != nil {
+			fmt.Fprintf(os.Stderr, "setting %s: %v\n", name, err)
+			os.Exit(1)
+		}
+	}
+	pgtest.Main(m)
+}

@@ -1,0 +1,213 @@
+package model_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// names give what the store made up a word that is the same in every run, so
+// that a failure can be read and repeated.
+type names struct{ messages, leases map[queue.ID]string }
+
+func newNames() names {
+	return names{messages: map[queue.ID]string{}, leases: map[queue.ID]string{}}
+}
+
+func (n names) message(id queue.ID) string { return nameIn(n.messages, id, "an unknown message") }
+
+func (n names) lease(id queue.ID) string { return nameIn(n.leases, id, "an unknown lease") }
+
+func nameIn(table map[queue.ID]string, id queue.ID, unknown string) string {
+	if name, ok := table[id]; ok {
+		return name
+	}
+	return unknown
+}
+
+// pushed tells what the store answered in the model's words.
+func (n names) pushed(results []queue.PushResult) []string {
+	out := make([]string, len(results))
+	for i, result := range results {
+		out[i] = "queued as " + n.message(result.MessageID)
+		if result.Duplicate {
+			out[i] = "duplicate of " + n.message(result.MessageID)
+		}
+	}
+	return out
+}
+
+// delivered tells what a pop brought in the model's words.
+func (m *machine) delivered(d *queue.Delivery) string {
+	out := delivered{claimed: d.Partitions, later: d.HasNext}
+	for _, msg := range d.Messages {
+		text := fmt.Sprintf("%s attempt %d", m.names.message(msg.ID), msg.Attempt)
+		l := m.world.laneOf(msg.Partition.ID)
+		switch {
+		case l == nil || l.name != msg.Partition.Name || msg.Seq < 1 || msg.Seq > l.last():
+			text += " in a wrong place"
+		case l.log[msg.Seq-1].id != msg.ID || l.log[msg.Seq-1].transactionID != msg.TransactionID:
+			text += fmt.Sprintf(" with seq %d and transaction id %q of another", msg.Seq, msg.TransactionID)
+		case l.log[msg.Seq-1].payload != string(msg.Payload):
+			text += " with another payload: " + string(msg.Payload)
+		}
+		out.messages = append(out.messages, text)
+	}
+	return out.String()
+}
+
+// expect lets the model pop, with ties broken as the store broke them.
+func (m *machine) expect(r *rapid.T, req *queue.PopRequest, d *queue.Delivery) string {
+	seen, got := m.observe(r), m.delivered(d)
+	var next *world
+	var said string
+	var best int
+	for _, last := range partitions {
+		w := m.world.clone()
+		want := w.pop(req, d.LeaseID, last).String()
+		for _, p := range w.holders(d.LeaseID) {
+			p.until = d.DatabaseNow.Add(leaseTime)
+		}
+		fit := 1 + b2i(want == got)
+		if fit == 2 && slices.Equal(m.names.state(w), seen) {
+			fit = 3
+		}
+		if fit > best {
+			next, said, best = w, want, fit
+		}
+	}
+	m.world = next
+	return said
+}
+
+// check compares everything that is stored.
+func (m *machine) check(r *rapid.T) {
+	require.Equal(r, m.names.state(m.world), m.observe(r), "the model (expected) and the tables (actual) disagree")
+}
+
+// cursorText is one cursor in words.
+func (n names) cursorText(name string, p *place, ready string) string {
+	lease := "no lease"
+	if !p.lease.IsZero() {
+		lease = fmt.Sprintf("%s up to %d", n.lease(p.lease), p.leaseEnd)
+	}
+	if p.live {
+		lease += " until " + p.until.UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("%s: committed %d skip %v failures %d attempts %d consumed %d, %s, %s",
+		name, p.committed, p.skip, p.failures, p.attempts, p.consumed, ready, lease)
+}
+
+func letterText(name string, seq int64, one letter) string {
+	return fmt.Sprintf("%s: dead letter %d after %d failures: %s", name, seq, one.failures, one.reason)
+}
+
+func (n names) messageText(lane string, seq int64, id queue.ID) string {
+	return fmt.Sprintf("%s: message %d is %s", lane, seq, n.message(id))
+}
+
+// state is what the model says is stored.
+func (n names) state(w *world) []string {
+	var cursors, letters, log []string
+	for _, lane := range w.laneNames() {
+		l := w.lanes[lane]
+		for _, group := range slices.Sorted(maps.Keys(l.places)) {
+			p, name := l.places[group], lane+" for "+group
+			ready := "asleep"
+			switch {
+			case p.live:
+				ready = "later"
+			case p.due > 0:
+				ready = "due"
+			}
+			cursors = append(cursors, n.cursorText(name, p, ready))
+			for _, seq := range slices.Sorted(maps.Keys(p.letters)) {
+				letters = append(letters, letterText(name, seq, p.letters[seq]))
+			}
+		}
+		for _, one := range l.log {
+			log = append(log, n.messageText(lane, one.seq, one.id))
+		}
+	}
+	return slices.Concat(cursors, letters, log)
+}
+
+const (
+	readCursors = `
+SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts, c.consumed, c.lease_id,
+       coalesce(c.lease_until > clock_timestamp(), false), coalesce(c.lease_end, 0), c.lease_until,
+       CASE WHEN c.ready_at IS NULL THEN 'asleep' WHEN c.ready_at <= clock_timestamp() THEN 'due'
+            WHEN c.ready_at = c.lease_until THEN 'later' ELSE 'at the wrong time' END
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.cursor c ON c.partition_id = p.id
+  JOIN belfry.consumer_group g ON g.id = c.group_id
+ WHERE q.name = $1 AND q.deleted_at IS NULL
+ ORDER BY p.name COLLATE "C", g.name COLLATE "C"`
+	readLetters = `
+SELECT p.name || ' for ' || g.name, d.seq, d.attempts, d.error
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.dead_letter d ON d.partition_id = p.id
+  JOIN belfry.consumer_group g ON g.id = d.group_id
+ WHERE q.name = $1 AND q.deleted_at IS NULL
+ ORDER BY p.name COLLATE "C", g.name COLLATE "C", d.seq`
+	readLog = `
+SELECT p.name, m.seq, m.id
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.message m ON m.partition_id = p.id
+ WHERE q.name = $1 AND q.deleted_at IS NULL
+ ORDER BY p.name COLLATE "C", m.seq`
+)
+
+// observe reads what is stored, in the words of state.
+func (m *machine) observe(r *rapid.T) []string {
+	var out []string
+	b := &pgx.Batch{}
+	b.Queue(readCursors, m.queue).Query(func(rows pgx.Rows) error {
+		var name, ready string
+		var p place
+		var lease pgtype.UUID
+		var until pgtype.Timestamptz
+		_, err := pgx.ForEachRow(rows, []any{
+			&name, &p.committed, &p.skip, &p.failures, &p.attempts, &p.consumed, &lease, &p.live, &p.leaseEnd, &until, &ready,
+		}, func() error {
+			p.lease, p.until = lease.Bytes, until.Time
+			out = append(out, m.names.cursorText(name, &p, ready))
+			p.skip = nil
+			return nil
+		})
+		return err
+	})
+	b.Queue(readLetters, m.queue).Query(func(rows pgx.Rows) error {
+		var name string
+		var seq int64
+		var one letter
+		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.reason}, func() error {
+			out = append(out, letterText(name, seq, one))
+			return nil
+		})
+		return err
+	})
+	b.Queue(readLog, m.queue).Query(func(rows pgx.Rows) error {
+		var lane string
+		var seq int64
+		var id [16]byte
+		_, err := pgx.ForEachRow(rows, []any{&lane, &seq, &id}, func() error {
+			out = append(out, m.names.messageText(lane, seq, id))
+			return nil
+		})
+		return err
+	})
+	require.NoError(r, m.pool.SendBatch(m.t.Context(), b).Close())
+	return out
+}

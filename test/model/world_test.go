@@ -1,0 +1,163 @@
+package model_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// world is the model of one queue. A nil lanes means that it does not exist.
+type world struct {
+	retryLimit int64
+	lanes      map[string]*lane
+	// whole are the consumer groups that have joined the whole queue.
+	whole map[string]bool
+	// step numbers the verbs: what becomes due in an earlier one is popped first.
+	step int
+}
+
+// lane is a partition.
+type lane struct {
+	name string
+	// id is on the wire; the first push tells it.
+	id     queue.ID
+	log    []message
+	places map[string]*place
+}
+
+// message is a stored message; its seq is its place in the log, from 1.
+type message struct {
+	seq           int64
+	id            queue.ID
+	transactionID string
+	payload       string
+}
+
+// place is a consumer group's cursor in a partition.
+type place struct {
+	committed int64
+	// skip are dead messages beyond committed, in order.
+	skip               []int64
+	failures, attempts int32
+	consumed           int64
+
+	// lease is kept when it has expired, until something replaces or clears it.
+	lease    queue.ID
+	live     bool
+	leaseEnd int64
+	until    time.Time
+
+	// due is the step at which there was something to pop; 0: there is nothing.
+	due int
+
+	letters map[int64]letter
+}
+
+// letter is a dead letter.
+type letter struct {
+	failures int32
+	reason   string
+}
+
+func newWorld(retryLimit int64) *world {
+	return &world{retryLimit: retryLimit, whole: map[string]bool{}}
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.whole = maps.Clone(w.whole)
+	c.lanes = maps.Clone(w.lanes)
+	for name, l := range c.lanes {
+		one := *l
+		one.log = slices.Clone(l.log)
+		one.places = map[string]*place{}
+		for group, p := range l.places {
+			other := *p
+			other.skip, other.letters = slices.Clone(p.skip), maps.Clone(p.letters)
+			one.places[group] = &other
+		}
+		c.lanes[name] = &one
+	}
+	return &c
+}
+
+// laneNames are the partitions there are, in order.
+func (w *world) laneNames() []string { return slices.Sorted(maps.Keys(w.lanes)) }
+
+// laneOf finds a partition by its id on the wire.
+func (w *world) laneOf(id queue.ID) *lane {
+	for _, l := range w.lanes {
+		if l.id == id {
+			return l
+		}
+	}
+	return nil
+}
+
+func (l *lane) last() int64 { return int64(len(l.log)) }
+
+// find returns the message with a transaction id, or nil.
+func (l *lane) find(transactionID string) *message {
+	for i := range l.log {
+		if l.log[i].transactionID == transactionID {
+			return &l.log[i]
+		}
+	}
+	return nil
+}
+
+// undone are the messages a group has yet to get.
+func (l *lane) undone(p *place) []message {
+	var rest []message
+	for _, m := range l.log[p.committed:] {
+		if !slices.Contains(p.skip, m.seq) {
+			rest = append(rest, m)
+		}
+	}
+	return rest
+}
+
+// rearm says anew whether there is something to pop, once no lease is live.
+func (w *world) rearm(l *lane, p *place) {
+	p.lease, p.live, p.leaseEnd, p.due = queue.ID{}, false, 0, 0
+	w.wake(l, p)
+}
+
+// wake makes a cursor due that has something left and no lease.
+func (w *world) wake(l *lane, p *place) {
+	if !p.live && p.due == 0 && p.committed < l.last() {
+		p.due = w.step
+	}
+}
+
+// join gives a group a cursor in a partition, if it has none.
+func (w *world) join(l *lane, group string, onlyNew bool) {
+	if l.places[group] != nil {
+		return
+	}
+	p := &place{letters: map[int64]letter{}}
+	if onlyNew {
+		p.committed = l.last()
+	}
+	l.places[group] = p
+	w.wake(l, p)
+}
+
+// open returns a partition, made if need be.
+func (w *world) open(name string) *lane {
+	if w.lanes == nil {
+		w.lanes = map[string]*lane{}
+	}
+	if w.lanes[name] == nil {
+		w.lanes[name] = &lane{name: name, places: map[string]*place{}}
+		for group := range w.whole {
+			w.join(w.lanes[name], group, false)
+		}
+	}
+	return w.lanes[name]
+}
+
+// remove takes the queue away, with its groups.
+func (w *world) remove() { w.lanes, w.whole = nil, map[string]bool{} }
