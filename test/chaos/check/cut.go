@@ -10,12 +10,14 @@ import (
 // their items in it alone. Operations without items stay when they may concern
 // it: pops of its queue that are of unknown outcome or came back empty, seeks,
 // and extends of leases that were given there. If the violation names a group,
-// only pushes and what that group did stay. The operations given are not changed.
+// only pushes and what that group did stay. A violation between partitions, or
+// between queues, names none: then all of them stay. The operations given are
+// not changed.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
 	given := map[string]bool{}
 	for i := range operations {
 		o := &operations[i]
-		if o.Kind == history.Pop && o.LeaseID != "" && o.Queue == v.Queue && slices.ContainsFunc(o.Items, v.in) {
+		if o.Kind == history.Pop && o.LeaseID != "" && v.about(o.Queue) && slices.ContainsFunc(o.Items, v.in) {
 			given[o.LeaseID] = true
 		}
 	}
@@ -24,7 +26,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 		switch {
 		case o.Kind == history.Extend && !given[o.LeaseID]:
 			continue
-		case o.Kind != history.Extend && o.Queue != v.Queue:
+		case o.Kind != history.Extend && !v.about(o.Queue):
 			continue
 		case o.Kind != history.Push && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
 			continue
@@ -44,11 +46,11 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 // CutState is the part of a state that goes with what Cut returns.
 func CutState(state State, v Violation) State {
 	there := func(queue, partition, group string) bool {
-		return queue == v.Queue && (v.Partition == "" || partition == v.Partition) && (v.Group == "" || group == v.Group)
+		return v.about(queue) && (v.Partition == "" || partition == v.Partition) && (v.Group == "" || group == v.Group)
 	}
 	var cut State
 	for _, p := range state.Partitions {
-		if p.Queue != v.Queue || v.Partition != "" && p.Name != v.Partition {
+		if !v.about(p.Queue) || v.Partition != "" && p.Name != v.Partition {
 			continue
 		}
 		p.Cursors = slices.DeleteFunc(slices.Clone(p.Cursors), func(c Cursor) bool { return v.Group != "" && c.Group != v.Group })
@@ -66,6 +68,9 @@ func CutState(state State, v Violation) State {
 	}
 	return cut
 }
+
+// about says whether the violation concerns a queue.
+func (v Violation) about(queue string) bool { return v.Queue == "" || v.Queue == queue }
 
 // in says whether an item is in the partition of the violation.
 func (v Violation) in(item history.Item) bool {

@@ -75,9 +75,12 @@ func leases(x *index) []Violation {
 	var found []Violation
 	for lease, owners := range x.owners {
 		if len(owners) > 1 {
-			v := x.lane(owners[1].Queue, owners[1].Items[0].Partition).at("lease", owners[1], fmt.Sprintf(
-				"the lease %s was given before, by operation %d", lease, owners[0].ID))
-			v.Group = owners[1].Group
+			v := Violation{Rule: "lease", Operation: owners[1].ID, Message: fmt.Sprintf(
+				"the lease %s was given before, by operation %d", lease, owners[0].ID)}
+			// It concerns what the two have in common.
+			if owners[0].Queue == owners[1].Queue {
+				v.Queue = owners[0].Queue
+			}
 			found = append(found, v)
 		}
 	}
@@ -102,14 +105,19 @@ func (r *reader) fenced(lives []*life) []Violation {
 		latest[i+1] = p
 	}
 	var found []Violation
+	reported := map[*life]*life{}
 	for _, b := range lives {
 		p := latest[sort.Search(len(lives), func(i int) bool { return lives[i].by >= b.after })]
 		a := p.first
 		if a == b {
 			a = p.second
 		}
-		if a == nil || a.after <= b.by {
+		if a == nil || a.after <= b.by || reported[a] == b {
 			continue
+		}
+		reported[b] = a
+		if b.by < a.by {
+			a, b = b, a // the older of the two has no right to go on
 		}
 		found = append(found, r.at("lease", a.afterOp, fmt.Sprintf(
 			"it was accepted under lease %s, begun %s after operation %d showed lease %s alive; that one was alive in operation %d, begun %s after operation %d showed the first",

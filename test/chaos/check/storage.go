@@ -33,14 +33,25 @@ func stored(x *index) []Violation {
 // one transaction id, and one push at most was told that the message is new.
 func dedup(x *index) []Violation {
 	var found []Violation
-	owner := map[string]*entry{}
+	type owned struct {
+		*entry
+		lane *lane
+	}
+	owner := map[string]owned{}
 	for _, l := range x.lanes {
 		for _, e := range l.entries {
-			if other := owner[e.message]; e.message != "" && other != nil {
-				found = append(found, l.at("dedup", e.witness(), fmt.Sprintf(
-					"%q and %q have the same message id %s", other.transaction, e.transaction, e.message)))
+			if other := owner[e.message]; e.message != "" && other.entry != nil {
+				v := l.at("dedup", e.witness(), fmt.Sprintf(
+					"%q and %q have the same message id %s", other.transaction, e.transaction, e.message))
+				if other.lane != l {
+					v.Partition = ""
+				}
+				if other.lane.queue != l.queue {
+					v.Queue = ""
+				}
+				found = append(found, v)
 			}
-			owner[e.message] = e
+			owner[e.message] = owned{e, l}
 			switch {
 			case e.conflict != nil:
 				found = append(found, l.at("dedup", e.conflict, fmt.Sprintf(
