@@ -58,6 +58,8 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 		liveQueue, int64(liveLease/time.Second))
 	require.NoError(t, err)
 
+	require.NoError(t, check.Watch(t.Context(), tables))
+
 	groups := []string{"g1", "g2"}
 	failures := make(chan error, 16)
 	var clients sync.WaitGroup
@@ -84,7 +86,17 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	final, err := check.ReadState(t.Context(), tables, []string{liveQueue})
 	require.NoError(t, err)
 	final.Samples = state.Samples
+	final.Tenures, err = check.ReadTenures(t.Context(), tables, []string{liveQueue})
+	require.NoError(t, err)
+	require.NotEmpty(t, final.Tenures)
 	require.Len(t, final.Partitions, 3)
+	dead := 0
+	for _, p := range final.Partitions {
+		for _, c := range p.Cursors {
+			dead += len(c.Dead)
+		}
+	}
+	require.Positive(t, dead, "the clients must fail often enough")
 	require.Empty(t, check.Run(l.recorder.Operations(), final, check.Options{}))
 }
 
@@ -131,14 +143,15 @@ func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (his
 	return l.recorder.End(o), delivery, nil
 }
 
-// ack acknowledges the first n messages of a delivery, the last of them with
-// status.
-func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue.Delivery, n int, status string) error {
+// ack acknowledges messages of a delivery by their places in it: the last of
+// them with status, the others as completed, or all of them with status.
+func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue.Delivery, places []int, status string, all bool) error {
 	o := history.Operation{Kind: history.Ack, Queue: liveQueue, Group: popped.Group, LeaseID: popped.LeaseID}
 	var items []queue.AckItem
-	for i, m := range delivery.Messages[:n] {
+	for i, place := range places {
+		m := delivery.Messages[place]
 		item := history.Item{Partition: m.Partition.Name, TransactionID: m.TransactionID, Status: "completed"}
-		if i == n-1 {
+		if all || i == len(places)-1 {
 			item.Status = status
 		}
 		o.Items = append(o.Items, item)
@@ -179,12 +192,18 @@ func (l *live) consume(ctx context.Context, group string, random *rand.Rand) err
 			continue
 		}
 		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes one that is done or stale
-		status := []string{"completed", "completed", "completed", "failed", "retry"}[random.IntN(5)]
-		n := len(one.delivery.Messages)
-		if random.IntN(4) == 0 {
-			n = 1 + random.IntN(n)
+		status := []string{"completed", "completed", "failed", "failed", "retry"}[random.IntN(5)]
+		places := upto(len(one.delivery.Messages))
+		switch random.IntN(4) {
+		case 0:
+			places = places[:1+random.IntN(len(places))]
+		case 1:
+			places = places[random.IntN(len(places)):]
 		}
-		if err := l.ack(ctx, one.op, one.delivery, n, status); err != nil {
+		if status == "completed" {
+			places = upto(places[len(places)-1] + 1) // nothing is left behind
+		}
+		if err := l.ack(ctx, one.op, one.delivery, places, status, random.IntN(2) == 0); err != nil {
 			return err
 		}
 	}
@@ -202,8 +221,17 @@ func (l *live) drain(ctx context.Context, tables *pgxpool.Pool, group string) er
 		if err != nil || len(delivery.Messages) == 0 {
 			return err
 		}
-		if err := l.ack(ctx, op, delivery, len(delivery.Messages), "completed"); err != nil {
+		if err := l.ack(ctx, op, delivery, upto(len(delivery.Messages)), "completed", true); err != nil {
 			return err
 		}
 	}
+}
+
+// upto are the numbers from 0 to n-1.
+func upto(n int) []int {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
 }

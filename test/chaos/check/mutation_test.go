@@ -1,7 +1,6 @@
 package check_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -317,7 +316,7 @@ func TestEveryMutationHappens(t *testing.T) {
 				caught++
 			}
 		}
-		require.Positive(t, caught, fmt.Sprintf("%q never happened", m.name))
+		require.Positive(t, caught, "%q never happened", m.name)
 		t.Logf("%s: caught in %d of 60 runs", m.name, caught)
 	}
 }
