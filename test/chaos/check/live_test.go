@@ -61,6 +61,7 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	require.NoError(t, check.Watch(t.Context(), tables))
 
 	groups := []string{"g1", "g2"}
+	require.NoError(t, l.buryInTheMiddle(t.Context(), groups[0]))
 	failures := make(chan error, 16)
 	var clients sync.WaitGroup
 	for n := range 3 {
@@ -98,6 +99,38 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	}
 	require.Positive(t, dead, "the clients must fail often enough")
 	require.Empty(t, check.Run(l.recorder.Operations(), final, check.Options{}))
+}
+
+// buryInTheMiddle leaves a dead letter between two messages that are delivered
+// again, which chance seldom does.
+func (l *live) buryInTheMiddle(ctx context.Context, group string) error {
+	o := history.Operation{Kind: history.Push, Queue: liveQueue, Outcome: history.Done}
+	var pushed []queue.PushItem
+	for _, id := range []string{"first", "second", "third"} {
+		o.Items = append(o.Items, history.Item{Partition: "p0", TransactionID: id})
+		pushed = append(pushed, queue.PushItem{Queue: liveQueue, Partition: "p0", TransactionID: id, Payload: []byte("1")})
+	}
+	o = l.recorder.Begin(o)
+	if _, err := l.store.Push(ctx, pushed); err != nil {
+		return err
+	}
+	l.recorder.End(o)
+	type reported struct {
+		place  int
+		status string
+	}
+	for _, acks := range [][]reported{{{0, "failed"}}, {{1, "failed"}, {0, "retry"}}, nil} {
+		op, delivery, err := l.pop(ctx, group, 3, false)
+		if err != nil {
+			return err
+		}
+		for _, a := range acks {
+			if err := l.ack(ctx, op, delivery, []int{a.place}, a.status, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // produce pushes to three partitions, some messages twice.
