@@ -107,8 +107,3 @@ func (o *Options) allowed(from, to time.Duration) time.Duration {
 	}
 	return bound
 }
-
-// disturbed says whether an instant is within a fault.
-func (o *Options) disturbed(at time.Duration) bool {
-	return slices.ContainsFunc(o.Windows, func(w Window) bool { return w.Begin <= at && at <= w.End })
-}

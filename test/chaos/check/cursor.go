@@ -9,8 +9,7 @@ import (
 type readerName struct{ queue, partition, group string }
 
 // cursors: neither a cursor nor the end of a log ever falls, from sample to
-// sample and to the state in the end. A seek may move a cursor back, and so may
-// an autoAck pop whose answer could not be written.
+// sample and to the state in the end. Only a seek may move a cursor back.
 func cursors(x *index) []Violation {
 	samples := x.state.Samples
 	for _, p := range x.state.Partitions {
@@ -40,16 +39,12 @@ func cursors(x *index) []Violation {
 			found = append(found, r.lane.at("cursor", nil, fmt.Sprintf(
 				"the log ended with %d at %s, and with %d %s", before.LastSeq, before.At, s.LastSeq, at)))
 		}
-		if s.Committed < before.Committed && !r.sought(0, s.At) && !begun(r.wild(), s) {
+		if s.Committed < before.Committed && !r.sought(0, s.At) {
 			found = append(found, r.at("cursor", nil, fmt.Sprintf(
 				"the cursor fell from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
 		}
 	}
 	return found
-}
-
-func begun(operations []*history.Operation, s Sample) bool {
-	return len(operations) > 0 && operations[0].Begin < s.At
 }
 
 // counts: a log has no holes and ends with last_seq, a cursor stands within it,
@@ -99,7 +94,7 @@ func (r *reader) counts() []Violation {
 	if r.sought(0, forever) {
 		return found
 	}
-	for _, o := range r.overs(&Options{}) {
+	for _, o := range r.overs() {
 		if seq := r.lane.log[o.place-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
 			complain(o.op, "what is at %d %s, but the cursor is at %d in the end", seq, o.how, c.Committed)
 			break

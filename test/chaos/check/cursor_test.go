@@ -24,12 +24,6 @@ func TestCursorsNeverFall(t *testing.T) {
 			func(r *run) { r.add(history.Operation{Kind: history.Seek}).Begin = 7 * time.Second },
 		},
 		{
-			"an autoAck delivery is taken back", "cursor", "the cursor fell", 0, fall,
-			func(r *run) {
-				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Outcome: history.Unknown}).Begin = 7 * time.Second
-			},
-		},
-		{
 			"below the last sample in the end", "cursor", "the cursor fell from 5 at 9s to 4 in the end", 0,
 			func(r *run) { r.state.Samples = []check.Sample{sample(9, 5, 4)} },
 			func(r *run) { r.state.Samples[0].Committed = 4 },

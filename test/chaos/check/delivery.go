@@ -217,7 +217,7 @@ type over struct {
 }
 
 // overs are the ends that are certain, each when it was answered.
-func (r *reader) overs(options *Options) []over {
+func (r *reader) overs() []over {
 	var overs []over
 	for _, a := range r.acks {
 		switch {
@@ -229,9 +229,7 @@ func (r *reader) overs(options *Options) []over {
 		}
 	}
 	for _, d := range r.deliveries {
-		// An answer that a fault may have broken off behind its last byte can have
-		// been taken back by the server.
-		if last := d.entries[len(d.entries)-1]; d.op.AutoAck && last.place > 0 && !options.disturbed(d.op.End) {
+		if last := d.entries[len(d.entries)-1]; d.op.AutoAck && last.place > 0 {
 			overs = append(overs, over{d.op.End, d.op, true, last.place, "was consumed by autoAck"})
 		}
 	}
@@ -242,13 +240,13 @@ func (r *reader) overs(options *Options) []over {
 // again: what is over is not delivered by a pop that claimed later.
 func again(x *index) []Violation {
 	var found []Violation
-	x.readers(func(r *reader) { found = append(found, r.again(&x.options)...) })
+	x.readers(func(r *reader) { found = append(found, r.again()...) })
 	return found
 }
 
-func (r *reader) again(options *Options) []Violation {
+func (r *reader) again() []Violation {
 	var found []Violation
-	overs := r.overs(options)
+	overs := r.overs()
 	var highest over
 	alone := map[int]over{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {

@@ -145,7 +145,7 @@ func TestWhatIsOverDoesNotComeBack(t *testing.T) {
 				r.op(5).Items = came("b", "c", "d")
 			},
 			func(r *run) {
-				r.options.Windows = []check.Window{{Begin: 4 * time.Second, End: 6 * time.Second}}
+				r.op(5).Begin = 4500 * time.Millisecond
 			},
 		},
 		{

@@ -28,10 +28,11 @@
 // # What it relies on
 //
 // Logs lose no messages during the run (no retention, no deletion of queues),
-// queues have neither delay nor window, and dead letters are not purged. A pop
-// of unknown outcome that was autoAck may have consumed one run of messages in
-// each partition of its queue; an ack without a lease id counts as any other. Seek
-// ends what is known of a cursor. A redrive excuses dead letters that come back.
+// queues have neither delay nor window, payloads can be opened, and dead letters
+// are not purged. A pop of unknown outcome that was autoAck may have consumed one
+// run of messages in each partition of its queue; an ack without a lease id counts
+// as any other. Seek ends what is known of a cursor. A redrive excuses dead
+// letters that come back.
 //
 // All rules together take time in n log n of the items of the history.
 //

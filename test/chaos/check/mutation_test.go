@@ -220,9 +220,6 @@ var mutations = []mutation{
 	{"a cursor falls", func(r *run, choose choose) string {
 		p := r.state.Partitions[choose(len(r.state.Partitions))]
 		c := p.Cursors[choose(len(p.Cursors))]
-		if r.wild(c.Group) {
-			return ""
-		}
 		r.state.Samples = append(r.state.Samples, check.Sample{
 			At: time.Hour, Queue: "q", Partition: p.Name, Group: c.Group, Committed: c.Committed + 1, LastSeq: p.LastSeq,
 		})
