@@ -10,7 +10,8 @@
 // race is tested in pkg/store and test/integration.
 //
 // How many sequences are run is the flag -rapid.checks, and how long they are
-// -rapid.steps; `make model` runs more than `make test` does.
+// -rapid.steps; `make model` runs more than `make test` does. What is shown of a
+// failure that takes many verbs gets shorter with -rapid.shrinktime=3m.
 //
 // It has tests only; nobody imports it.
 package model
