@@ -137,9 +137,12 @@ func TestAViolationReadsAsOneLine(t *testing.T) {
 	t.Parallel()
 	r := story()
 	r.op(5).Items = came("d")
-	require.Equal(t, `skipped: queue "q" partition "p" group "g" operation 5: `+
-		`the delivery starts with "d" at 4, but "c" at 3 was neither completed, consumed nor dead-lettered by then`,
-		r.judge()[1].String())
+	var lines []string
+	for _, v := range r.judge() {
+		lines = append(lines, v.String())
+	}
+	require.Contains(t, lines, `skipped: queue "q" partition "p" group "g" operation 5: `+
+		`the delivery starts with "d" at 4, but "c" at 3 was neither completed, consumed nor dead-lettered by then`)
 }
 
 func TestTheOrderOfOperationsDoesNotMatter(t *testing.T) {
