@@ -71,6 +71,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	if c.world, err = world.New(ctx, dir, s.instances); err != nil {
 		return c.end(err)
 	}
+	c.recorder = history.NewRecorder() // the history begins when everything runs
 	c.crew = workload.New(workload.Config{
 		Seed: s.seed, URLs: c.world.URLs(), Recorder: c.recorder,
 		Queues: queues, Partitions: partitions, Producers: producers, Consumers: consumers,
@@ -85,7 +86,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	if ctx.Err() == nil {
 		err = errors.Join(err, c.verdict(ctx, operations, judge))
 	}
+	begun := time.Now()
 	err = errors.Join(err, c.world.Close())
+	printf(out, "stopped in %s\n", short(time.Since(begun)))
 	c.report(operations)
 	return c.end(err)
 }

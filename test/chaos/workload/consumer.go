@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	// LeaseTime is that of the queues; RetryLimit is how often a batch may fail.
-	LeaseTime  = 2 * time.Second
+	// LeaseTime is that of the queues.
+	LeaseTime = 2 * time.Second
+	// RetryLimit is how often a batch may fail before its messages are
+	// dead-lettered.
 	RetryLimit = 1
 	// mostWait is the longest a consumer asks a pop to wait.
 	mostWait  = 3 * time.Second

@@ -61,12 +61,13 @@ func cut(p place) Fault {
 }
 
 // silence makes the connections there are silent for good, as a firewall does
-// that forgot them. New ones work. Nobody is told.
+// that forgot them. New ones work. Nobody is told, so the fault lasts at least
+// until a server must have noticed.
 func silence(p place) Fault {
 	return Fault{"silence-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s := w.anyServer(choose)
 		p.at(s).FreezeOld()
-		Pause(ctx, hold(choose))
+		Pause(ctx, canaryInterval+canaryTimeout+hold(choose))
 		return s.name, nil
 	}}
 }

@@ -83,16 +83,19 @@ func (w *World) works(ctx context.Context, client *http.Client, i int) error {
 	if state.Listener.State != "proven" {
 		return fmt.Errorf("the listener of %s is %s", w.servers[i].name, state.Listener.State)
 	}
-	// Every server has a group of its own, so that one probe takes nothing from
+	// Every server has a partition of its own, so that one probe takes nothing from
 	// another.
 	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":%q}]}`, ProbeQueue, w.servers[i].name)
-	if _, err := ask(ctx, client, http.MethodPost, here+"/api/v1/push", push, http.StatusCreated); err != nil {
-		return err
-	}
 	pop := fmt.Sprintf("%s/api/v1/pop/queue/%s/partition/%s?wait=true&timeout=%d&autoAck=true",
 		next, ProbeQueue, w.servers[i].name, probeWait.Milliseconds())
-	_, err = ask(ctx, client, http.MethodGet, pop, "", http.StatusOK)
-	return err
+	// The consumer comes first, so that it is mostly woken, and does not just look.
+	popped := make(chan error, 1)
+	go func() {
+		_, err := ask(ctx, client, http.MethodGet, pop, "", http.StatusOK)
+		popped <- err
+	}()
+	_, err = ask(ctx, client, http.MethodPost, here+"/api/v1/push", push, http.StatusCreated)
+	return errors.Join(err, <-popped)
 }
 
 // ask sends a request and returns the body of an answer of the wanted status.
