@@ -173,6 +173,25 @@ func TestLostCommitOfAPush(t *testing.T) {
 	require.Equal(t, results[1].MessageID, got.Messages[2].ID)
 }
 
+// The same when no item has a transaction id of its caller: ids made by the server
+// may be stored already, too, when the push is sent again.
+func TestLostCommitOfAPushWithoutIDs(t *testing.T) {
+	t.Parallel()
+	direct := newBench(t)
+	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
+	s := newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
+	_, err := s.Push(t.Context(), []queue.PushItem{item("p", "before")})
+	require.NoError(t, err)
+	network.CutCommit.Store(true)
+	results, err := s.Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "p", Payload: []byte(`{}`)}})
+	require.NoError(t, err)
+	require.False(t, network.CutCommit.Load(), "the answer was lost")
+	require.False(t, results[0].Duplicate, "it is its own")
+	got := direct.pop(request("g", 10))
+	require.Equal(t, []string{"before", results[0].TransactionID}, transactionIDs(got))
+	require.Equal(t, results[0].MessageID, got.Messages[1].ID)
+}
+
 // An ack whose COMMIT has no answer may or may not have been done: its caller is
 // told that the database is away, and a repetition is safe.
 func TestLostCommitOfAnAck(t *testing.T) {

@@ -51,6 +51,9 @@ type push struct {
 	first []int
 	// named: a transaction id came from the caller, so it may be stored already.
 	named bool
+	// sent: an earlier try may have been committed, so ids that the server made may
+	// be stored already as well. Written by the flush that has the call.
+	sent bool
 }
 
 func newPush(items []queue.PushItem) *push {

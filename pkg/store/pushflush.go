@@ -93,6 +93,9 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 	if err != nil {
 		return nil, err
 	}
+	for _, call := range calls {
+		call.sent = true
+	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	b.Queue(sqlPushLock, f.partitions, f.sealed)
@@ -144,7 +147,7 @@ func (f *pushFlush) columns(s *Store) ([]any, error) {
 		ids[at] = p.id()
 		transactions[at] = p.result().TransactionID
 		payloads[at] = item.Payload
-		named = named || p.call.named
+		named = named || p.call.named || p.call.sent
 		if partition.Sealed && s.sealer != nil {
 			sealed, err := s.sealer.Seal(item.Payload)
 			if err != nil {
