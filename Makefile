@@ -15,7 +15,7 @@ MODEL_CHECKS ?= 2000
 LINT_VERSION := v2.15.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test fuzz model check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
+.PHONY: help run test fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -68,6 +68,20 @@ bench: ## Measure what test/bench/README.md tells; a quarter of an hour.
 
 bench-dispatch: ## Measure the dispatcher: waking, waiting, timers; ten minutes, Linux.
 	go run ./test/bench/dispatch
+
+# Every fault comes in one of the runs: processes and sessions, the network, and
+# several at a time. The times keep all of it under three minutes.
+chaos: ## Break what is around Belfry and check its promises; three minutes.
+	go run ./test/chaos --seed 1 --duration 25s --faults \
+		kill-server,stop-server,kill-postgres,stop-postgres,end-sessions,end-listeners,stall-commits,hold-snapshot,exhaust-connections
+	go run ./test/chaos --seed 2 --duration 35s --faults \
+		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits
+	go run ./test/chaos --seed 3 --duration 25s --instances 3
+
+SEED ?= 0
+MINUTES ?= 60
+chaos-long: ## The same for MINUTES (60), with a SEED of your choice.
+	go run ./test/chaos --seed $(SEED) --duration $(MINUTES)m
 
 image: ## Build the container image.
 	docker build --build-arg VERSION='$(VERSION)' --tag '$(IMAGE)' .

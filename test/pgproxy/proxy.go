@@ -1,18 +1,22 @@
 // Package pgproxy is a bad network between a test and Postgres. Connections
-// freeze without closing, notifications get lost, a LISTEN is never answered, a
-// COMMIT is but the answer is lost; and each of these only when the test says so.
+// freeze without closing, are cut or slow, notifications get lost, a LISTEN is
+// never answered, a COMMIT is but the answer is lost; and each of these only when
+// the test says so. What does not speak Postgres can be put behind it as well.
 // For tests of every room.
 package pgproxy
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -22,14 +26,18 @@ import (
 // does: such a pooler runs the LISTEN, but what arrives on the connection to
 // Postgres afterwards belongs to nobody.
 type Proxy struct {
-	target string
-	socket net.Listener
-	pumps  sync.WaitGroup
+	target   atomic.Pointer[string]
+	socket   net.Listener
+	pumps    sync.WaitGroup
+	postgres bool // what the server says is read as messages of Postgres
 	// Swallow makes notifications go nowhere, Stall keeps back what follows a
 	// LISTEN.
 	Swallow, Stall atomic.Bool
 	// CutCommit makes the answer to the next COMMIT, and its connection, get lost.
 	CutCommit atomic.Bool
+	// Lag is how long, in nanoseconds, everything that is passed on is kept back
+	// first; one after the other, so it bounds the rate too.
+	Lag atomic.Int64
 	// Links counts the connections made.
 	Links atomic.Int64
 
@@ -45,15 +53,47 @@ func New(t *testing.T, dsn string) (p *Proxy, through string) {
 	t.Helper()
 	target, err := url.Parse(dsn)
 	require.NoError(t, err)
-	var lc net.ListenConfig
-	socket, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	p, err = Open(t.Context(), target.Host)
 	require.NoError(t, err)
-	p = &Proxy{target: target.Host, socket: socket, gate: make(chan struct{}), open: make(map[*gated]struct{})}
+	t.Cleanup(p.Close)
+	target.Host = p.Addr()
+	return p, target.String()
+}
+
+// Open starts a proxy before the Postgres at target, a host and a port. The
+// caller must call Close.
+func Open(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, true) }
+
+// OpenPlain is Open for a server that speaks anything: Swallow, Stall and
+// CutCommit do nothing.
+func OpenPlain(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, false) }
+
+func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
+	var lc net.ListenConfig
+	socket, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening for a proxy before %s: %w", target, err)
+	}
+	p := &Proxy{socket: socket, postgres: postgres, gate: make(chan struct{}), open: make(map[*gated]struct{})}
+	p.Retarget(target)
 	close(p.gate)
 	p.pumps.Go(p.accept)
-	t.Cleanup(p.close)
-	target.Host = socket.Addr().String()
-	return p, target.String()
+	return p, nil
+}
+
+// Addr is where the proxy listens, a host and a port.
+func (p *Proxy) Addr() string { return p.socket.Addr().String() }
+
+// Retarget makes new connections go to another server.
+func (p *Proxy) Retarget(target string) { p.target.Store(&target) }
+
+// Cut closes the connections there are. New ones work.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.open {
+		_ = conn.Close()
+	}
 }
 
 // Freeze stops all traffic, of new connections too, until thaw.
@@ -80,7 +120,8 @@ func (p *Proxy) hold(keep bool) (thaw func()) {
 	return func() { close(gate) }
 }
 
-func (p *Proxy) close() {
+// Close ends the proxy and its connections.
+func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	_ = p.socket.Close()
@@ -98,15 +139,19 @@ func (p *Proxy) accept() {
 			return
 		}
 		var dialer net.Dialer
-		server, err := dialer.Dial("tcp4", p.target)
+		server, err := dialer.Dial("tcp4", *p.target.Load())
 		if err != nil {
 			_ = client.Close()
 			continue
 		}
 		p.Links.Add(1)
 		here, there := p.track(client), p.track(server)
+		answers := p.copyMessages
+		if !p.postgres {
+			answers = copyBytes
+		}
 		p.pumps.Go(func() { p.pump(there, here, copyBytes) })
-		p.pumps.Go(func() { p.pump(here, there, p.copyMessages) })
+		p.pumps.Go(func() { p.pump(here, there, answers) })
 	}
 }
 
@@ -115,6 +160,7 @@ func (p *Proxy) accept() {
 type gated struct {
 	net.Conn
 	gate atomic.Pointer[chan struct{}]
+	lag  *atomic.Int64
 	done chan struct{}
 	once sync.Once
 }
@@ -122,7 +168,7 @@ type gated struct {
 func (p *Proxy) track(conn net.Conn) *gated {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := &gated{Conn: conn, done: make(chan struct{})}
+	g := &gated{Conn: conn, lag: &p.Lag, done: make(chan struct{})}
 	gate := p.gate
 	g.gate.Store(&gate)
 	p.open[g] = struct{}{}
@@ -137,8 +183,17 @@ func (g *gated) Close() error {
 	return g.Conn.Close()
 }
 
-// pass waits until the gate is open.
+// pass waits for the lag, and until the gate is open.
 func (g *gated) pass() error {
+	if lag := time.Duration(g.lag.Load()); lag > 0 {
+		timer := time.NewTimer(lag)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-g.done:
+			return net.ErrClosed
+		}
+	}
 	select {
 	case <-*g.gate.Load():
 		return nil
@@ -162,6 +217,10 @@ func (p *Proxy) pump(to, from *gated, forward func(*gated, io.Reader) error) {
 	}
 	_ = to.Close()
 	_ = from.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, to)
+	delete(p.open, from)
 }
 
 func copyBytes(to *gated, from io.Reader) error {

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/world"
+)
+
+// settings are the flags.
+type settings struct {
+	seed      uint64
+	duration  time.Duration
+	instances int
+	faults    []string
+}
+
+func main() {
+	if code, child := world.Child(); child {
+		os.Exit(code)
+	}
+	var s settings
+	var faults string
+	flag.Uint64Var(&s.seed, "seed", 0, "of all choices; 0 picks one")
+	flag.DurationVar(&s.duration, "duration", time.Minute, "how long faults happen")
+	flag.IntVar(&s.instances, "instances", 2, "servers")
+	flag.StringVar(&faults, "faults", "", "names of faults, with commas between (default: all)")
+	list := flag.Bool("list", false, "print the names of the faults and end")
+	flag.Parse()
+	if *list {
+		for _, f := range world.Faults() {
+			printf(os.Stdout, "%s\n", f.Name)
+		}
+		return
+	}
+	if s.seed == 0 {
+		s.seed = rand.Uint64()
+	}
+	if faults != "" {
+		s.faults = strings.Split(faults, ",")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, s, os.Stdout, judgeCounts)
+	stop()
+	if err != nil {
+		printf(os.Stderr, "chaos: seed %d: %v\n", s.seed, err)
+		os.Exit(1)
+	}
+}
+
+// printf writes to people; when they cannot be reached the run goes on.
+func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

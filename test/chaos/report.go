@@ -1,0 +1,90 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// report prints operations by kind and outcome, and faults by name.
+func (c *chaos) report(operations []history.Operation) {
+	type outcome struct {
+		kind    history.Kind
+		outcome history.Outcome
+	}
+	count, items := map[outcome]int{}, map[outcome]int{}
+	for _, o := range operations {
+		at := outcome{o.Kind, o.Outcome}
+		count[at]++
+		items[at] += len(o.Items)
+	}
+	var kinds []outcome
+	for at := range count {
+		kinds = append(kinds, at)
+	}
+	slices.SortFunc(kinds, func(a, b outcome) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.outcome, b.outcome))
+	})
+	table := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	printf(table, "\noperation\toutcome\tcount\tmessages\t\n")
+	for _, at := range kinds {
+		printf(table, "%s\t%s\t%d\t%d\t\n", at.kind, at.outcome, count[at], items[at])
+	}
+	counts := c.crew.Counts()
+	printf(table, "malformed\trefused\t%d\t\t\n", counts.MalformedRefused)
+	printf(table, "malformed\tunanswered\t%d\t\t\n", counts.MalformedUnanswered)
+
+	byName := map[string][]window{}
+	var names []string
+	for _, v := range c.windows {
+		if byName[v.fault] == nil {
+			names = append(names, v.fault)
+		}
+		byName[v.fault] = append(byName[v.fault], v)
+	}
+	slices.Sort(names)
+	printf(table, "\nfault\tcount\tlongest stall\tlongest recovery\t\n")
+	for _, name := range names {
+		var stall, recovery time.Duration
+		for _, v := range byName[name] {
+			stall, recovery = max(stall, v.stall), max(recovery, v.recovered-v.end)
+		}
+		printf(table, "%s\t%d\t%s\t%s\t\n", name, len(byName[name]), short(stall), short(recovery))
+	}
+	_ = table.Flush() // as printf: when nobody can read it, the run goes on
+}
+
+// end removes the folder of a run that went well. Of any other it keeps the seed,
+// the history and the logs, and says where.
+func (c *chaos) end(err error) error {
+	if err == nil {
+		if err := os.RemoveAll(c.dir); err != nil {
+			return fmt.Errorf("removing the folder of the run: %w", err)
+		}
+		return nil
+	}
+	err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, "cluster")))
+	seed := fmt.Sprintf("go run ./test/chaos --seed %d --duration %s --instances %d\n\n%v\n", c.seed, c.duration, c.instances, err)
+	err = errors.Join(err, os.WriteFile(filepath.Join(c.dir, "seed.txt"), []byte(seed), 0o644), c.writeHistory())
+	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers\n", c.dir)
+	return err
+}
+
+func (c *chaos) writeHistory() error {
+	file, err := os.Create(filepath.Join(c.dir, "history.jsonl"))
+	if err != nil {
+		return fmt.Errorf("keeping the history: %w", err)
+	}
+	operations := c.recorder.Operations()
+	if c.crew != nil {
+		c.crew.Resolve(operations)
+	}
+	return errors.Join(history.Write(file, operations), file.Close())
+}

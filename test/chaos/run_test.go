@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/world"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := world.Child(); child {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// TestARunIsJudged makes a short run, and then falsifies what it left, one thing
+// after the other: the judge must see each. The run fails, so it keeps what
+// explains it.
+func TestARunIsJudged(t *testing.T) {
+	t.Parallel()
+	out := &bytes.Buffer{}
+	s := settings{seed: 1, duration: time.Second, instances: 2, faults: []string{"cut-clients"}}
+	err := run(t.Context(), s, out, func(ctx context.Context, e evidence) error {
+		require.NoError(t, judgeCounts(ctx, e))
+		falsify(ctx, t, e)
+		return judgeCounts(ctx, e)
+	})
+	require.ErrorContains(t, err, "lost: ")
+	text := out.String()
+	require.Contains(t, text, "cut-clients")
+	require.Contains(t, text, "drained in")
+	kept := regexp.MustCompile(`kept in (\S+):`).FindStringSubmatch(text)
+	require.NotNil(t, kept, text)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(kept[1])) })
+	seed, err := os.ReadFile(filepath.Join(kept[1], "seed.txt"))
+	require.NoError(t, err)
+	require.Contains(t, string(seed), "--seed 1 ")
+	require.FileExists(t, filepath.Join(kept[1], "server-1.log"))
+	require.NoDirExists(t, filepath.Join(kept[1], "cluster"))
+	file, err := os.Open(filepath.Join(kept[1], "history.jsonl"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	operations, err := history.Read(file)
+	require.NoError(t, err)
+	require.NotEmpty(t, operations)
+}
+
+// falsify shows the judge what each breach looks like, and leaves a lost message
+// behind.
+func falsify(ctx context.Context, t *testing.T, e evidence) {
+	t.Helper()
+	group := e.groups[1] // never consumes at once
+	forgotten := e
+	forgotten.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool {
+		return o.Kind == history.Pop && o.Group == group
+	})
+	require.ErrorContains(t, judgeCounts(ctx, forgotten), "skipped: ")
+
+	silent := e
+	silent.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool { return o.Kind == history.Push })
+	require.ErrorContains(t, judgeCounts(ctx, silent), "invented: ")
+
+	left, err := remaining(ctx, e.database, e.queues, e.groups)
+	require.NoError(t, err)
+	require.Zero(t, left)
+	_, err = e.database.Exec(ctx, `UPDATE belfry.cursor c SET committed = committed - 1
+		FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
+		WHERE c.partition_id = p.id AND q.name = $1`, e.queues[0])
+	require.NoError(t, err)
+	left, err = remaining(ctx, e.database, e.queues, e.groups)
+	require.NoError(t, err)
+	// Configuring a queue makes the partition Default, too.
+	require.Equal(t, int64((1+partitions)*len(e.groups)), left)
+
+	changed := e
+	changed.operations = slices.Clone(e.operations)
+	for i, o := range changed.operations {
+		if o.Kind == history.Pop && len(o.Items) > 0 {
+			items := slices.Clone(o.Items)
+			items[0].MessageID = "another"
+			changed.operations[i].Items = items
+			break
+		}
+	}
+	require.ErrorContains(t, judgeCounts(ctx, changed), "identity: ")
+
+	_, err = e.database.Exec(ctx, `DELETE FROM belfry.message WHERE seq = 1`)
+	require.NoError(t, err)
+}
+
+func TestFaultsArePickedByName(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, f := range world.Faults() {
+		names = append(names, f.Name)
+	}
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), len(names), "names are unique")
+	picked, err := world.Pick(nil)
+	require.NoError(t, err)
+	require.Len(t, picked, len(names))
+	picked, err = world.Pick([]string{"mix", "kill-server"})
+	require.NoError(t, err)
+	require.Len(t, picked, 2)
+	_, err = world.Pick([]string{"kill-everything"})
+	require.ErrorContains(t, err, strings.Join(names, ", "))
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/workload"
+)
+
+const (
+	// stallLook is the pause between two looks, and so what a stall is known to.
+	stallLook = 50 * time.Millisecond
+	// stallQuery bounds a look; beyond it Postgres counts as away.
+	stallQuery = time.Second
+)
+
+// anythingReady says whether some group could be given a message now. It does not
+// trust ready_at: a partition that was forgotten is ready, too.
+const anythingReady = `
+SELECT EXISTS (
+    SELECT 1 FROM belfry.queue q
+      JOIN belfry.partition p ON p.queue_id = q.id
+      JOIN belfry.cursor c ON c.partition_id = p.id
+     WHERE q.name = ANY ($1) AND q.deleted_at IS NULL
+       AND c.committed < p.last_seq AND coalesce(c.lease_until <= now(), true))`
+
+// stallMeter measures for how long nobody was given anything although messages
+// were ready.
+type stallMeter struct {
+	database *pgxpool.Pool
+	crew     *workload.Crew
+	recorder *history.Recorder
+
+	mu      sync.Mutex
+	ready   bool
+	since   time.Duration // when ready became true
+	longest time.Duration // since the last take
+}
+
+func newStallMeter(database *pgxpool.Pool, crew *workload.Crew, recorder *history.Recorder) *stallMeter {
+	return &stallMeter{database: database, crew: crew, recorder: recorder}
+}
+
+// run looks until ctx ends.
+func (m *stallMeter) run(ctx context.Context) {
+	ticker := time.NewTicker(stallLook)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			m.look(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look takes what it knew last when Postgres is away: what was ready still is.
+func (m *stallMeter) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stallQuery)
+	defer cancel()
+	var ready bool
+	err := m.database.QueryRow(ctx, anythingReady, m.crew.Queues()).Scan(&ready)
+	now := m.recorder.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		if ready && !m.ready {
+			m.since = now
+		}
+		m.ready = ready
+	}
+	if m.ready {
+		m.longest = max(m.longest, now-max(m.since, m.crew.LastDelivery()))
+	}
+}
+
+// take returns the longest stall since the last call.
+func (m *stallMeter) take() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	longest := m.longest
+	m.longest = 0
+	return longest
+}

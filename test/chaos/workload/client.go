@@ -1,0 +1,136 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+const (
+	// callTimeout is what a client waits for an answer, beyond what it asked the
+	// server to wait.
+	callTimeout = 6 * time.Second
+	// nothingDone and tooMany are in answers with status 503 that say that nothing
+	// was done; every other 503 leaves that open.
+	nothingDone = "nothing was done"
+	tooMany     = "too many requests are waiting"
+)
+
+// client sends requests to any of the servers. It is used by one goroutine.
+type client struct {
+	name     string
+	crew     *Crew
+	choose   *rand.Rand
+	http     *http.Client
+	recorder *history.Recorder
+	// stale is the lease of the delivery before.
+	stale string
+}
+
+func (c *Crew) client(name string) *client {
+	c.clients++
+	return &client{
+		name: name, crew: c, recorder: c.cfg.Recorder,
+		choose: rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.clients))),
+		http:   &http.Client{Transport: &http.Transport{}},
+	}
+}
+
+// answer is what came back; status is 0 when nothing did.
+type answer struct {
+	status int
+	body   []byte
+	err    error
+}
+
+// send makes one request to a server of its choice.
+func (c *client) send(ctx context.Context, method, target, body string, wait time.Duration) answer {
+	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
+	defer cancel()
+	base := c.crew.cfg.URLs[c.choose.IntN(len(c.crew.cfg.URLs))]
+	request, err := http.NewRequestWithContext(ctx, method, base+target, strings.NewReader(body))
+	if err != nil {
+		return answer{err: fmt.Errorf("building %s %s: %w", method, target, err)}
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return answer{err: err}
+	}
+	raw, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return answer{err: fmt.Errorf("reading the answer to %s %s: %w", method, target, err)}
+	}
+	if response.StatusCode == http.StatusInternalServerError {
+		c.crew.complain("%s: %s %s: an internal error: %s", c.name, method, target, raw)
+	}
+	return answer{status: response.StatusCode, body: raw}
+}
+
+// judge fills in what the answer means, and reads the body of a success. A
+// success that cannot be read is a complaint.
+func (c *client) judge(o *history.Operation, got answer, into any) {
+	switch {
+	case got.err != nil:
+		o.Outcome, o.Error = history.Unknown, got.err.Error()
+	case got.status == http.StatusNoContent:
+		o.Outcome = history.Done
+	case got.status == http.StatusOK, got.status == http.StatusCreated:
+		o.Outcome = history.Done
+		if err := json.Unmarshal(got.body, into); err != nil {
+			o.Outcome, o.Error = history.Unknown, err.Error()
+			c.crew.complain("%s: the answer to a %s cannot be read: %v: %.300s", c.name, o.Kind, err, got.body)
+		}
+	case got.status < http.StatusInternalServerError, nothingWasDone(got):
+		o.Outcome, o.Error = history.Refused, fmt.Sprintf("%d %s", got.status, got.body)
+	default:
+		o.Outcome, o.Error = history.Unknown, fmt.Sprintf("%d %s", got.status, got.body)
+	}
+}
+
+func nothingWasDone(got answer) bool {
+	text := string(got.body)
+	return got.status == http.StatusServiceUnavailable && (strings.Contains(text, nothingDone) || strings.Contains(text, tooMany))
+}
+
+// pause waits and returns true, or false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// upTo chooses a time from low to high.
+func (c *client) upTo(low, high time.Duration) time.Duration {
+	return low + time.Duration(c.choose.Int64N(int64(high-low)))
+}
+
+// chance is true so many times in a hundred.
+func (c *client) chance(percent int) bool { return c.choose.IntN(100) < percent }
+
+func (c *client) queue() string     { return queueName(c.choose.IntN(c.crew.cfg.Queues)) }
+func (c *client) partition() string { return partitionName(c.choose.IntN(c.crew.cfg.Partitions)) }
+
+func queueName(n int) string     { return fmt.Sprintf("chaos.%d", n) }
+func partitionName(n int) string { return fmt.Sprintf("p%d", n) }
+
+// encode writes a body that cannot fail to be written.
+func encode(body any) string {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err.Error() // no body of ours holds what JSON has no form for
+	}
+	return string(text)
+}

@@ -1,0 +1,152 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+const (
+	// LeaseTime is that of the queues.
+	LeaseTime = 2 * time.Second
+	// RetryLimit is how often a batch may fail before its messages are
+	// dead-lettered.
+	RetryLimit = 1
+	// mostWait is the longest a consumer asks a pop to wait.
+	mostWait  = 3 * time.Second
+	mostBatch = 60
+	// overdue is how long past its lease a hanging consumer acknowledges.
+	overdue = 300 * time.Millisecond
+	// idlePause follows an empty pop that did not wait, or one that failed.
+	idlePause = 100 * time.Millisecond
+)
+
+// habit is what a consumer does with a delivery.
+type habit struct {
+	weight int
+	name   string
+	do     func(ctx context.Context, c *client, d delivery)
+}
+
+// habits are what a consumer picks from for each delivery. Poison is always
+// failed by those that report anything.
+var habits = []habit{
+	{50, "completes all", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("completed")) }},
+	{8, "slow", func(ctx context.Context, c *client, d delivery) {
+		pause(ctx, c.upTo(50*time.Millisecond, LeaseTime/2))
+		c.finish(ctx, d, d.digest("completed"))
+	}},
+	{6, "one ack a message", func(ctx context.Context, c *client, d delivery) {
+		for _, v := range d.digest("completed") {
+			c.ack(ctx, d, d.LeaseID, []verdict{v})
+		}
+	}},
+	{5, "completes some", func(ctx context.Context, c *client, d delivery) {
+		c.finish(ctx, d, d.digest("completed")[:c.choose.IntN(len(d.Messages))])
+	}},
+	{8, "fails one", func(ctx context.Context, c *client, d delivery) {
+		verdicts := d.digest("completed")
+		verdicts[c.choose.IntN(len(verdicts))].status = "failed"
+		c.finish(ctx, d, verdicts)
+	}},
+	{2, "fails all", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("failed")) }},
+	{4, "retries", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("retry")) }},
+	{3, "vanishes", func(context.Context, *client, delivery) {}},
+	{3, "hangs", func(ctx context.Context, c *client, d delivery) {
+		pause(ctx, LeaseTime+overdue)
+		c.ack(ctx, d, d.LeaseID, d.digest("completed"))
+	}},
+	{5, "acks twice", func(ctx context.Context, c *client, d delivery) {
+		for range 2 {
+			c.ack(ctx, d, d.LeaseID, d.digest("completed"))
+		}
+	}},
+	{4, "acks with another lease", func(ctx context.Context, c *client, d delivery) {
+		if c.stale != "" {
+			c.ack(ctx, d, c.stale, d.digest("completed"))
+		}
+		c.finish(ctx, d, d.digest("completed"))
+	}},
+	{6, "extends", func(ctx context.Context, c *client, d delivery) {
+		c.extend(ctx, d, LeaseTime+time.Second)
+		pause(ctx, c.upTo(LeaseTime/2, LeaseTime+overdue))
+		c.finish(ctx, d, d.digest("completed"))
+	}},
+}
+
+// digest gives every message this verdict, and poison a failure.
+func (d delivery) digest(status string) []verdict {
+	verdicts := make([]verdict, len(d.Messages))
+	for i, m := range d.Messages {
+		verdicts[i] = verdict{m, status}
+		if m.Data.Poison {
+			verdicts[i].status = "failed"
+		}
+	}
+	return verdicts
+}
+
+// finish acknowledges, and once more when the outcome is unknown.
+func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
+	if len(verdicts) == 0 {
+		return
+	}
+	if c.ack(ctx, d, d.LeaseID, verdicts).Outcome == history.Unknown && c.chance(50) {
+		c.ack(ctx, d, d.LeaseID, verdicts)
+	}
+}
+
+// consume pops for one group until stop ends; what is in flight then is finished
+// under ctx.
+func (c *client) consume(ctx, stop context.Context, group string) {
+	defer c.http.CloseIdleConnections()
+	total := 0
+	for _, h := range habits {
+		total += h.weight
+	}
+	for stop.Err() == nil {
+		d := c.popSomehow(ctx, group)
+		switch {
+		case len(d.Messages) == 0 && d.wait == 0:
+			pause(stop, idlePause)
+			continue
+		case len(d.Messages) == 0 || d.autoAck:
+			continue
+		}
+		choice := c.choose.IntN(total)
+		for _, h := range habits {
+			if choice -= h.weight; choice < 0 {
+				h.do(ctx, c, d)
+				break
+			}
+		}
+		c.stale = d.LeaseID
+	}
+}
+
+// popSomehow pops in one of many ways. A wait of 0 in what it returns means that
+// the caller should pause when nothing came.
+func (c *client) popSomehow(ctx context.Context, group string) delivery {
+	r := popRequest{queue: c.queue(), group: group, batch: 1 + c.choose.IntN(mostBatch), partitions: 1}
+	switch {
+	case c.chance(20):
+		r.partition = c.partition()
+	case c.chance(30):
+		r.partitions = 1 + c.choose.IntN(c.crew.cfg.Partitions)
+	}
+	if c.chance(80) {
+		r.wait = c.upTo(100*time.Millisecond, mostWait).Round(time.Millisecond)
+	}
+	r.autoAck = group == AutoAckGroup && c.chance(50)
+	if c.chance(8) { // leaves while it waits, or in the middle of the answer
+		leaving, cancel := context.WithTimeout(ctx, c.upTo(0, 200*time.Millisecond))
+		defer cancel()
+		ctx = leaving
+	}
+	d, o := c.pop(ctx, r)
+	if o.Outcome != history.Done {
+		d.wait = 0
+	}
+	return d
+}

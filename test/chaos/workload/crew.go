@@ -1,0 +1,168 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// AutoAckGroup is the only group some of whose pops consume at once: what such a
+// pop of unknown outcome took is gone.
+const AutoAckGroup = "careless"
+
+// groups are the readers; the empty one is who names no group.
+var groups = []string{"", "billing", "audit", AutoAckGroup}
+
+const mostComplaints = 100
+
+// Config says how large the workload is.
+type Config struct {
+	Seed uint64
+	// URLs of the servers; every client uses all of them.
+	URLs     []string
+	Recorder *history.Recorder
+	// Queues, Partitions of each, Producers, and Consumers of each group.
+	Queues, Partitions, Producers, Consumers int
+}
+
+// Crew is the clients. Its exported methods may be called while it works, except
+// Resolve.
+type Crew struct {
+	cfg     Config
+	clients int // made so far; before the work begins, then by Drain alone
+
+	// malformed counts malformed requests: refused as they should be, and not
+	// answered.
+	malformed [2]atomic.Int64
+	last      atomic.Int64 // of the latest delivery, on the recorder's clock
+	messages  atomic.Int64 // delivered
+
+	mu         sync.Mutex
+	complaints []string
+	suppressed int
+	anonymous  map[int64][]string // marks of pushes without ids, by operation
+	learned    map[string]string  // transaction id of a mark, from deliveries
+}
+
+// New makes a crew that has not begun.
+func New(cfg Config) *Crew {
+	return &Crew{cfg: cfg, anonymous: map[int64][]string{}, learned: map[string]string{}}
+}
+
+// Queues are the names of the queues.
+func (c *Crew) Queues() []string {
+	names := make([]string, c.cfg.Queues)
+	for i := range names {
+		names[i] = queueName(i)
+	}
+	return names
+}
+
+// groupName is how the history and the tables name a group.
+func groupName(group string) string {
+	if group == "" {
+		return queue.NoGroup
+	}
+	return group
+}
+
+// Groups are the names of the groups, as the history and the tables have them.
+func (c *Crew) Groups() []string {
+	var names []string
+	for _, group := range groups {
+		names = append(names, groupName(group))
+	}
+	return names
+}
+
+// Prepare configures the queues and makes every group known to each, so that
+// every message is for all of them. It needs servers that work.
+func (c *Crew) Prepare(ctx context.Context) error {
+	operator := c.client("operator")
+	defer operator.http.CloseIdleConnections()
+	for _, name := range c.Queues() {
+		body := encode(map[string]any{"queue": name, "options": map[string]any{
+			"leaseTime": int(LeaseTime.Seconds()), "retryLimit": RetryLimit,
+		}})
+		if got := operator.send(ctx, http.MethodPost, "/api/v1/configure", body, 0); got.status != http.StatusOK {
+			return errors.Join(fmt.Errorf("configuring %s: status %d: %s", name, got.status, got.body), got.err)
+		}
+		for _, group := range groups {
+			if _, o := operator.pop(ctx, popRequest{queue: name, group: group, batch: 1, partitions: 1}); o.Outcome != history.Done {
+				return fmt.Errorf("joining %s as %s: %s", name, groupName(group), o.Error)
+			}
+		}
+	}
+	return nil
+}
+
+// Work runs all clients until stop ends and what is in flight is answered, or
+// until ctx ends.
+func (c *Crew) Work(ctx, stop context.Context) {
+	var all sync.WaitGroup
+	for n := range c.cfg.Producers {
+		one := c.client(fmt.Sprintf("producer-%d", n+1))
+		all.Go(func() { one.produce(ctx, stop) })
+	}
+	for _, group := range groups {
+		for n := range c.cfg.Consumers {
+			one := c.client(fmt.Sprintf("%s-%d", groupName(group), n+1))
+			all.Go(func() { one.consume(ctx, stop, group) })
+		}
+	}
+	vandal := c.client("vandal")
+	all.Go(func() { vandal.misbehave(ctx, stop) })
+	all.Wait()
+}
+
+// drainWait is how long a pop of the drain waits: leases of consumers that have
+// gone must end first.
+const drainWait = time.Second
+
+// Drain reads and completes everything for every group, until left says that
+// nothing is left, or ctx ends. Poison becomes dead letters.
+func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64, error)) error {
+	var all sync.WaitGroup
+	done, finish := context.WithCancel(ctx)
+	defer finish()
+	for n, group := range groups {
+		one := c.client(fmt.Sprintf("drain-%d", n+1))
+		all.Go(func() {
+			defer one.http.CloseIdleConnections()
+			for done.Err() == nil {
+				for _, name := range c.Queues() {
+					d, o := one.pop(ctx, popRequest{
+						queue: name, group: group, batch: 1000, partitions: c.cfg.Partitions, wait: drainWait / time.Duration(c.cfg.Queues),
+					})
+					switch {
+					case len(d.Messages) > 0:
+						one.finish(ctx, d, d.digest("completed"))
+					case o.Outcome != history.Done:
+						pause(done, idlePause)
+					}
+				}
+			}
+		})
+	}
+	var err error
+	for {
+		var rest int64
+		if rest, err = left(ctx); err == nil && rest == 0 {
+			break
+		}
+		if !pause(ctx, idlePause) {
+			err = errors.Join(fmt.Errorf("draining: %d messages are left for some group: %w", rest, ctx.Err()), err)
+			break
+		}
+	}
+	finish()
+	all.Wait()
+	return err
+}

@@ -1,0 +1,10 @@
+// Package workload is the clients of a chaos run: many producers and consumers
+// that use Belfry over HTTP, well and badly, and write down every operation. What
+// they do is chosen by a seed; when they do it is up to the machine.
+//
+// Producers repeat pushes of unknown outcome with the same transaction ids, and
+// push without ids, which they never repeat. Consumers are slow, fail, vanish,
+// hang past their leases and acknowledge twice or with leases that are gone.
+// Somebody sends bodies that are malformed all the time. None of it may make the
+// server answer in a way that no client expects: such answers are complaints.
+package workload

@@ -1,0 +1,199 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// payload is what every message of the workload carries.
+type payload struct {
+	// Mark is unique to the message, also when it has no transaction id.
+	Mark string `json:"mark"`
+	// Poison: no consumer can ever digest it.
+	Poison bool `json:"poison,omitempty"`
+}
+
+type pushItem struct {
+	Queue         string  `json:"queue"`
+	Partition     string  `json:"partition"`
+	TransactionID string  `json:"transactionId,omitempty"`
+	Payload       payload `json:"payload"`
+}
+
+type pushed struct {
+	Status        string `json:"status"`
+	TransactionID string `json:"transaction_id"`
+	MessageID     string `json:"message_id"`
+}
+
+// push sends items, all of one queue, and records it.
+func (c *client) push(ctx context.Context, items []pushItem) history.Operation {
+	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue}
+	for _, item := range items {
+		o.Items = append(o.Items, history.Item{Partition: item.Partition, TransactionID: item.TransactionID})
+	}
+	o = c.recorder.Begin(o)
+	c.crew.expect(o.ID, items)
+	got := c.send(ctx, http.MethodPost, "/api/v1/push", encode(map[string]any{"items": items}), 0)
+	var told []pushed
+	c.judge(&o, got, &told)
+	if o.Outcome == history.Done && len(told) != len(items) {
+		c.crew.complain("%s: %d items pushed, %d answered", c.name, len(items), len(told))
+		o.Outcome = history.Unknown
+	}
+	if o.Outcome == history.Done {
+		for i, one := range told {
+			o.Items[i].TransactionID, o.Items[i].MessageID = one.TransactionID, one.MessageID
+			switch one.Status {
+			case "queued":
+			case "duplicate":
+				o.Items[i].Duplicate = true
+			default:
+				c.crew.complain("%s: an item was pushed with status %q", c.name, one.Status)
+			}
+		}
+	}
+	return c.recorder.End(o)
+}
+
+// popRequest is how to pop; an empty partition means any.
+type popRequest struct {
+	queue, partition, group string
+	batch, partitions       int
+	wait                    time.Duration
+	autoAck                 bool
+}
+
+type message struct {
+	ID            string  `json:"id"`
+	TransactionID string  `json:"transactionId"`
+	PartitionID   string  `json:"partitionId"`
+	Partition     string  `json:"partition"`
+	Data          payload `json:"data"`
+}
+
+// delivery is what a pop brought.
+type delivery struct {
+	popRequest
+	LeaseID  string    `json:"leaseId"`
+	Messages []message `json:"messages"`
+}
+
+// pop records a pop and returns what it delivered. The end of ctx breaks it off.
+func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Operation) {
+	query := url.Values{
+		"batch": {strconv.Itoa(r.batch)}, "partitions": {strconv.Itoa(r.partitions)},
+	}
+	if r.group != "" {
+		query.Set("consumerGroup", r.group)
+	}
+	if r.wait > 0 {
+		query.Set("wait", "true")
+		query.Set("timeout", strconv.FormatInt(r.wait.Milliseconds(), 10))
+	}
+	if r.autoAck {
+		query.Set("autoAck", "true")
+	}
+	target := "/api/v1/pop/queue/" + r.queue
+	if r.partition != "" {
+		target += "/partition/" + r.partition
+	}
+	o := c.recorder.Begin(history.Operation{
+		Client: c.name, Kind: history.Pop, Queue: r.queue, Partition: r.partition, Group: groupName(r.group), Wait: r.wait, AutoAck: r.autoAck,
+	})
+	got := c.send(ctx, http.MethodGet, target+"?"+query.Encode(), "", r.wait)
+	d := delivery{popRequest: r}
+	c.judge(&o, got, &d)
+	if o.Outcome != history.Done {
+		d.Messages = nil
+	}
+	if len(d.Messages) > r.batch {
+		c.crew.complain("%s: a pop of %d brought %d messages", c.name, r.batch, len(d.Messages))
+	}
+	o.LeaseID = d.LeaseID
+	for _, m := range d.Messages {
+		o.Items = append(o.Items, history.Item{Partition: m.Partition, TransactionID: m.TransactionID, MessageID: m.ID})
+		c.crew.learn(m.Data.Mark, m.TransactionID)
+	}
+	if len(d.Messages) > 0 {
+		c.crew.delivered(len(d.Messages))
+	}
+	return d, c.recorder.End(o)
+}
+
+// verdict is what a consumer says of a message.
+type verdict struct {
+	message
+	status string // completed, failed or retry
+}
+
+type ackItem struct {
+	TransactionID string `json:"transactionId"`
+	PartitionID   string `json:"partitionId"`
+	Status        string `json:"status"`
+	LeaseID       string `json:"leaseId"`
+	Error         string `json:"error,omitempty"`
+	ConsumerGroup string `json:"consumerGroup,omitempty"`
+}
+
+type acked struct {
+	Success      bool `json:"success"`
+	DeadLettered bool `json:"dlq"`
+}
+
+// ack reports verdicts of one delivery under a lease, in one call, and records
+// it. One verdict may go through the endpoint for one.
+func (c *client) ack(ctx context.Context, d delivery, lease string, verdicts []verdict) history.Operation {
+	o := history.Operation{Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: lease}
+	var items []ackItem
+	for _, v := range verdicts {
+		item := ackItem{TransactionID: v.TransactionID, PartitionID: v.PartitionID, Status: v.status, LeaseID: lease}
+		if v.status == "failed" {
+			item.Error = "it did not work"
+		}
+		items = append(items, item)
+		o.Items = append(o.Items, history.Item{
+			Partition: v.Partition, TransactionID: v.TransactionID, MessageID: v.ID, Status: v.status,
+		})
+	}
+	target, body := "/api/v1/ack/batch", any(map[string]any{"acknowledgments": items, "consumerGroup": d.group})
+	if len(items) == 1 && c.chance(50) {
+		items[0].ConsumerGroup = d.group
+		target, body = "/api/v1/ack", items[0]
+	}
+	o = c.recorder.Begin(o)
+	got := c.send(ctx, http.MethodPost, target, encode(body), 0)
+	var told []acked
+	c.judge(&o, got, &told)
+	if o.Outcome == history.Done && len(told) != len(items) {
+		c.crew.complain("%s: %d acks sent, %d answered", c.name, len(items), len(told))
+		o.Outcome = history.Unknown
+	}
+	if o.Outcome == history.Done {
+		for i, one := range told {
+			o.Items[i].Accepted, o.Items[i].DeadLettered = one.Success, one.DeadLettered
+		}
+	}
+	return c.recorder.End(o)
+}
+
+// extend prolongs a lease and records it.
+func (c *client) extend(ctx context.Context, d delivery, by time.Duration) history.Operation {
+	o := c.recorder.Begin(history.Operation{Client: c.name, Kind: history.Extend, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID})
+	body := fmt.Sprintf(`{"seconds":%d}`, int(by.Seconds()))
+	got := c.send(ctx, http.MethodPost, "/api/v1/lease/"+d.LeaseID+"/extend", body, 0)
+	var told struct {
+		Success bool `json:"success"`
+	}
+	c.judge(&o, got, &told)
+	if o.Outcome == history.Done && !told.Success {
+		c.crew.complain("%s: an extension with status %d did not succeed: %s", c.name, got.status, got.body)
+	}
+	return c.recorder.End(o)
+}

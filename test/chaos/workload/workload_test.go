@@ -1,0 +1,176 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// crewOn is a crew whose server is a function.
+func crewOn(t *testing.T, serve http.HandlerFunc) (*Crew, *history.Recorder) {
+	t.Helper()
+	server := httptest.NewServer(serve)
+	t.Cleanup(server.Close)
+	recorder := history.NewRecorder()
+	return New(Config{
+		Seed: 1, URLs: []string{server.URL}, Recorder: recorder, Queues: 1, Partitions: 2, Producers: 1, Consumers: 1,
+	}), recorder
+}
+
+func answerWith(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body)) // a client that has left is part of the test
+	}
+}
+
+func someItems(ids ...string) []pushItem {
+	var items []pushItem
+	for _, id := range ids {
+		items = append(items, pushItem{Queue: "q", Partition: "p", TransactionID: id, Payload: payload{Mark: "mark of " + id}})
+	}
+	return items
+}
+
+func TestWhatAnAnswerMeans(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status     int
+		body       string
+		outcome    history.Outcome
+		complaints int
+	}{
+		{http.StatusCreated, `[{"status":"queued","transaction_id":"a","message_id":"1"}]`, history.Done, 0},
+		{http.StatusCreated, `[{"status":"buffered"}]`, history.Done, 1},
+		{http.StatusCreated, `[]`, history.Unknown, 1},
+		{http.StatusCreated, `{`, history.Unknown, 1},
+		{http.StatusBadRequest, `{"error":"no"}`, history.Refused, 0},
+		{http.StatusServiceUnavailable, `{"error":"the database is not available; send the request again"}`, history.Unknown, 0},
+		{http.StatusServiceUnavailable, `{"error":"too slow; nothing was done: send the request again"}`, history.Refused, 0},
+		{http.StatusInternalServerError, `{"error":"internal error"}`, history.Unknown, 1},
+	} {
+		crew, recorder := crewOn(t, answerWith(c.status, c.body))
+		crew.client("one").push(t.Context(), someItems("a"))
+		operations := recorder.Operations()
+		require.Len(t, operations, 1)
+		require.Equal(t, c.outcome, operations[0].Outcome, "%d %s", c.status, c.body)
+		require.Len(t, crew.Complaints(), c.complaints, "%d %s", c.status, c.body)
+	}
+}
+
+func TestARequestThatIsBrokenOffIsUnknown(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	crew, recorder := crewOn(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	go func() {
+		<-arrived
+		leave()
+	}()
+	crew.client("one").pop(ctx, popRequest{queue: "q", batch: 1, partitions: 1, wait: time.Minute})
+	require.Equal(t, history.Unknown, recorder.Operations()[0].Outcome)
+}
+
+// TestUnknownPushesAreRepeatedAsTheyWere has a server that leaves every first
+// push open.
+func TestUnknownPushesAreRepeatedAsTheyWere(t *testing.T) {
+	t.Parallel()
+	const enough = 20
+	var mu sync.Mutex
+	var bodies []string // of pushes with ids
+	stop, end := context.WithCancel(t.Context())
+	defer end()
+	crew, _ := crewOn(t, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Items []pushItem }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if body.Items[0].TransactionID != "" {
+			bodies = append(bodies, encode(body.Items))
+		}
+		if len(bodies) >= enough {
+			end()
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	crew.client("one").produce(context.WithoutCancel(stop), stop)
+	distinct := slices.Compact(slices.Clone(bodies))
+	require.Len(t, bodies[:1+mostRepeats], 1+mostRepeats)
+	for _, again := range bodies[:1+mostRepeats] {
+		require.Equal(t, bodies[0], again)
+	}
+	require.Greater(t, len(distinct), 1, "after a few repetitions it goes on")
+}
+
+func TestMalformedBodiesMustBeRefused(t *testing.T) {
+	t.Parallel()
+	for status, complaints := range map[int]bool{
+		http.StatusBadRequest: false, http.StatusServiceUnavailable: false,
+		http.StatusCreated: true, http.StatusInternalServerError: true,
+	} {
+		stop, end := context.WithCancel(t.Context())
+		crew, _ := crewOn(t, func(w http.ResponseWriter, _ *http.Request) {
+			end()
+			w.WriteHeader(status)
+		})
+		crew.client("vandal").misbehave(t.Context(), stop)
+		require.Equal(t, complaints, len(crew.Complaints()) > 0, "status %d", status)
+	}
+}
+
+func TestEveryHabitReportsUnderItsLease(t *testing.T) {
+	t.Parallel()
+	for _, h := range habits {
+		crew, recorder := crewOn(t, answerWith(http.StatusOK, `[{"success":true},{"success":true}]`))
+		one := crew.client("one")
+		one.stale = "old"
+		ctx, cancel := context.WithTimeout(t.Context(), LeaseTime/2)
+		h.do(ctx, one, delivery{popRequest: popRequest{queue: "q"}, LeaseID: "lease", Messages: []message{
+			{ID: "1", TransactionID: "a", Partition: "p"}, {ID: "2", TransactionID: "b", Partition: "p", Data: payload{Poison: true}},
+		}})
+		cancel()
+		for _, o := range recorder.Operations() {
+			require.Contains(t, []string{"lease", "old"}, o.LeaseID, h.name)
+			for _, item := range o.Items {
+				if item.TransactionID == "b" {
+					require.NotEqual(t, "completed", item.Status, "%s: poison is never digested", h.name)
+				}
+			}
+		}
+	}
+}
+
+func TestIDsAreLearnedFromDeliveries(t *testing.T) {
+	t.Parallel()
+	crew, recorder := crewOn(t, answerWith(http.StatusServiceUnavailable, ""))
+	items := someItems("", "")
+	items[0].Payload.Mark, items[1].Payload.Mark = "x", "y"
+	crew.client("one").push(t.Context(), items)
+	crew.learn("x", "made by the server")
+	crew.learn("x", "made by the server")
+	require.Empty(t, crew.Complaints())
+	operations := recorder.Operations()
+	crew.Resolve(operations)
+	require.Equal(t, "made by the server", operations[0].Items[0].TransactionID)
+	require.Empty(t, operations[0].Items[1].TransactionID)
+	crew.learn("x", "another")
+	require.Len(t, crew.Complaints(), 1, "stored twice")
+}

@@ -1,0 +1,9 @@
+// Package world is what a chaos run takes place in: a private Postgres, several
+// Belfry servers in processes of their own, and a bad network between clients and
+// servers, servers and database, and listeners and database. It breaks any of it
+// on request, mends it again, and says when everything worked again. All choices
+// come from the random source it is given.
+//
+// The program that uses it must call Child first thing in main: servers are
+// further runs of the same program.
+package world

@@ -1,0 +1,110 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/pgproxy"
+)
+
+// The lag of a slow connection to the database, per piece of traffic.
+const (
+	leastLag = 2 * time.Millisecond
+	mostLag  = 40 * time.Millisecond
+)
+
+// place is where the network can break.
+type place struct {
+	name string
+	at   func(*server) *pgproxy.Proxy
+}
+
+var places = []place{
+	{"clients", func(s *server) *pgproxy.Proxy { return s.clients }},
+	{"database", func(s *server) *pgproxy.Proxy { return s.database }},
+	{"listener", func(s *server) *pgproxy.Proxy { return s.listener }},
+}
+
+func networkFaults() []Fault {
+	var faults []Fault
+	for _, p := range places {
+		faults = append(faults, freeze(p), cut(p), silence(p), lag(p))
+	}
+	return append(faults, swallow(), loseCommits())
+}
+
+// freeze stops all traffic, and lets it go on from where it was.
+func freeze(p place) Fault {
+	return Fault{"freeze-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		s, d := w.anyServer(choose), hold(choose)
+		thaw := p.at(s).Freeze()
+		defer thaw()
+		Pause(ctx, d)
+		return fmt.Sprintf("%s, %s", s.name, d), nil
+	}}
+}
+
+// cut closes all connections, several times in a row.
+func cut(p place) Fault {
+	return Fault{"cut-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		s, times := w.anyServer(choose), 1+choose.IntN(5)
+		for range times {
+			p.at(s).Cut()
+			if !Pause(ctx, between(choose, 0, 500*time.Millisecond)) {
+				break
+			}
+		}
+		return fmt.Sprintf("%s, %d times", s.name, times), nil
+	}}
+}
+
+// silence makes the connections there are silent for good, as a firewall does
+// that forgot them. New ones work. Nobody is told, so the fault lasts at least
+// until a server must have noticed.
+func silence(p place) Fault {
+	return Fault{"silence-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		s := w.anyServer(choose)
+		p.at(s).FreezeOld()
+		Pause(ctx, canaryInterval+canaryTimeout+hold(choose))
+		return s.name, nil
+	}}
+}
+
+// lag keeps everything back for a little while.
+func lag(p place) Fault {
+	return Fault{"slow-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		s, d, late := w.anyServer(choose), hold(choose), between(choose, leastLag, mostLag).Round(time.Millisecond)
+		p.at(s).Lag.Store(int64(late))
+		defer p.at(s).Lag.Store(0)
+		Pause(ctx, d)
+		return fmt.Sprintf("%s, %s later for %s", s.name, late, d), nil
+	}}
+}
+
+// swallow loses notifications while the connection is fine.
+func swallow() Fault {
+	return Fault{"lose-notifications", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		s, d := w.anyServer(choose), hold(choose)
+		s.listener.Swallow.Store(true)
+		defer s.listener.Swallow.Store(false)
+		Pause(ctx, d)
+		return fmt.Sprintf("%s, %s", s.name, d), nil
+	}}
+}
+
+// loseCommits commits, loses the answer, and closes the connection.
+func loseCommits() Fault {
+	return Fault{"lose-commits", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		s, times := w.anyServer(choose), 1+choose.IntN(20)
+		defer s.database.CutCommit.Store(false)
+		for range times {
+			s.database.CutCommit.Store(true)
+			if !Pause(ctx, between(choose, 0, 200*time.Millisecond)) {
+				break
+			}
+		}
+		return fmt.Sprintf("%s, up to %d", s.name, times), nil
+	}}
+}

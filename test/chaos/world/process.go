@@ -1,0 +1,64 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// longestDown is how long a process stays down before it is started again.
+const longestDown = 2 * time.Second
+
+func processFaults() []Fault {
+	return []Fault{
+		{"kill-server", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+			return w.restartServer(ctx, choose, (*server).kill)
+		}},
+		{"stop-server", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+			return w.restartServer(ctx, choose, (*server).stop)
+		}},
+		{"kill-postgres", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+			return w.restartPostgres(ctx, choose, w.cluster.Kill)
+		}},
+		{"stop-postgres", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+			return w.restartPostgres(ctx, choose, func() error {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
+				defer cancel()
+				return w.cluster.Stop(ctx)
+			})
+		}},
+	}
+}
+
+// restartServer ends a server, which need not be the only one that is down, and
+// starts it again, also when ctx has ended meanwhile.
+func (w *World) restartServer(ctx context.Context, choose *rand.Rand, end func(*server) error) (string, error) {
+	s, down := w.anyServer(choose), between(choose, 0, longestDown).Round(time.Millisecond)
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	if err := end(s); err != nil {
+		return s.name, err
+	}
+	Pause(ctx, down)
+	if err := s.start(context.WithoutCancel(ctx)); err != nil {
+		return s.name, err
+	}
+	return fmt.Sprintf("%s, down for %s", s.name, down), nil
+}
+
+// restartPostgres ends Postgres and starts it again, also when ctx has ended
+// meanwhile.
+func (w *World) restartPostgres(ctx context.Context, choose *rand.Rand, end func() error) (string, error) {
+	down := between(choose, 0, longestDown).Round(time.Millisecond)
+	w.postgres.Lock()
+	defer w.postgres.Unlock()
+	if err := end(); err != nil {
+		return "", fmt.Errorf("ending Postgres: %w", err)
+	}
+	Pause(ctx, down)
+	if err := w.cluster.Restart(context.WithoutCancel(ctx)); err != nil {
+		return "", fmt.Errorf("starting Postgres again: %w", err)
+	}
+	return fmt.Sprintf("down for %s", down), nil
+}

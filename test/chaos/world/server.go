@@ -1,0 +1,241 @@
+package world
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+)
+
+const (
+	// childURL and childListenURL make this program a server.
+	childURL       = "BELFRY_CHAOS_CHILD_URL"
+	childListenURL = "BELFRY_CHAOS_CHILD_LISTEN_URL"
+	// startPatience bounds the start of a server; the database may be away for a
+	// while meanwhile.
+	startPatience = time.Minute
+	// stopPatience bounds a stop in order. Belfry's own last flush takes 15 s at
+	// most, its last notification 2 s, and requests in flight their timeout.
+	stopPatience = 40 * time.Second
+)
+
+// What servers are given instead of the defaults, so that a minute holds many
+// faults: they notice silence five times sooner.
+const (
+	requestTimeout = 2 * time.Second
+	canaryInterval = 2 * time.Second
+	canaryTimeout  = time.Second
+	peerTimeout    = 5 * time.Second
+	poolSize       = 8
+)
+
+// Child runs a server and returns true if this process was started to be one. It
+// ends at SIGTERM, and when the process that started it is gone. The result is
+// the exit code.
+func Child() (code int, child bool) {
+	dsn := os.Getenv(childURL)
+	if dsn == "" {
+		return 0, false
+	}
+	if err := serve(dsn, os.Getenv(childListenURL)); err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "server: %v\n", err)
+		return 1, true
+	}
+	return 0, true
+}
+
+func serve(dsn, listenDSN string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	// An interrupt at the terminal is for the parent, which then stops us in order.
+	signal.Ignore(os.Interrupt)
+	// Standard input ends with the parent, however that ends; then nobody needs a
+	// stop in order.
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}()
+	cfg := config.Default()
+	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
+	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
+	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
+	cfg.HTTP.Addr = "127.0.0.1:0"
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("configuring the server: %w", err)
+	}
+	log, err := zap.NewProduction(zap.IncreaseLevel(zap.WarnLevel))
+	if err != nil {
+		return fmt.Errorf("making the log: %w", err)
+	}
+	// Standard output is the parent's way to learn the address, nothing else.
+	return app.Run(ctx, cfg, log, func(addr net.Addr) { _, _ = fmt.Fprintln(os.Stdout, addr) })
+}
+
+// server is one instance: the network around it stays, its process comes and
+// goes.
+type server struct {
+	name string
+	log  string
+	// The network: clients reach it through clients, and it reaches Postgres
+	// through database, and through listener for LISTEN and NOTIFY.
+	clients, database, listener *pgproxy.Proxy
+	dsn, listenDSN              string
+
+	// busy is held by the fault that stops the process, until it runs again.
+	busy sync.Mutex
+	// The latest process; written under busy.
+	process *os.Process
+	stdin   io.Closer
+	// done closes when the process has ended, and err is then what Wait returned.
+	done chan struct{}
+	err  error
+}
+
+// newServer makes the network of a server that is not started.
+func newServer(ctx context.Context, name, dir, dsn string) (s *server, err error) {
+	s = &server{name: name, log: filepath.Join(dir, name+".log")}
+	target, err := url.Parse(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the database: %w", err)
+	}
+	through := func(p *pgproxy.Proxy) string {
+		changed := *target
+		changed.Host = p.Addr()
+		return changed.String()
+	}
+	defer func() {
+		if err != nil {
+			s.closeNetwork()
+		}
+	}()
+	// Nothing listens there until the process runs.
+	if s.clients, err = pgproxy.OpenPlain(ctx, "127.0.0.1:1"); err != nil {
+		return nil, err
+	}
+	if s.database, err = pgproxy.Open(ctx, target.Host); err != nil {
+		return nil, err
+	}
+	if s.listener, err = pgproxy.Open(ctx, target.Host); err != nil {
+		return nil, err
+	}
+	s.dsn, s.listenDSN = through(s.database), through(s.listener)
+	return s, nil
+}
+
+// start runs the process and returns once it answers requests.
+func (s *server) start(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding our own program: %w", err)
+	}
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("opening the log of %s: %w", s.name, err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), childURL+"="+s.dsn, childListenURL+"="+s.listenDSN)
+	cmd.Stderr = log
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
+	}
+	if s.stdin, err = cmd.StdinPipe(); err != nil {
+		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
+	}
+	done := make(chan struct{})
+	s.process, s.done, s.err = cmd.Process, done, nil
+	address := make(chan string, 1)
+	go func() {
+		defer close(done)
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err == nil {
+			address <- strings.TrimSpace(line)
+		}
+		s.err = errors.Join(cmd.Wait(), log.Close())
+	}()
+	timer := time.NewTimer(startPatience)
+	defer timer.Stop()
+	select {
+	case where := <-address:
+		s.clients.Retarget(where)
+		return nil
+	case <-done:
+		return fmt.Errorf("%s did not start, see its log: %w", s.name, s.err)
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("%s did not start within %s", s.name, startPatience), s.kill())
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("starting %s: %w", s.name, ctx.Err()), s.kill())
+	}
+}
+
+// kill ends the process without warning and returns when it is gone.
+func (s *server) kill() error {
+	if s.process == nil {
+		return nil
+	}
+	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing %s: %w", s.name, err)
+	}
+	<-s.done
+	return nil
+}
+
+// stop asks the process to end, and fails when that takes too long or the process
+// says that it went wrong.
+func (s *server) stop() error {
+	if s.process == nil {
+		return nil
+	}
+	if err := s.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping %s: %w", s.name, err)
+	}
+	timer := time.NewTimer(stopPatience)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("%s did not stop within %s", s.name, stopPatience), s.kill())
+	}
+	if s.err != nil {
+		return fmt.Errorf("%s stopped badly: %w", s.name, s.err)
+	}
+	return nil
+}
+
+// died says whether the process ended by itself. The caller must hold busy.
+func (s *server) died() error {
+	select {
+	case <-s.done:
+		return fmt.Errorf("%s died, see its log: %w", s.name, s.err)
+	default:
+		return nil
+	}
+}
+
+func (s *server) closeNetwork() {
+	for _, p := range []*pgproxy.Proxy{s.clients, s.database, s.listener} {
+		if p != nil {
+			p.Close()
+		}
+	}
+}

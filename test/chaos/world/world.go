@@ -1,0 +1,126 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+const (
+	databaseName = "chaos"
+	// maxConnections of Postgres: enough for the servers and few enough to be
+	// exhausted at once.
+	maxConnections = 100
+	// adminConnections are ours, around the bad network.
+	adminConnections = 4
+	clusterPatience  = time.Minute
+)
+
+// World is the servers, their database and the network between them. Faults may
+// run at the same time.
+type World struct {
+	dir     string
+	servers []*server
+	cluster *devdb.Cluster
+	admin   *pgxpool.Pool
+
+	// postgres is held by the fault that stops Postgres, until it runs again.
+	postgres sync.Mutex
+}
+
+// New starts a Postgres and servers on it, with everything in folder dir, which
+// must exist, and returns once all of them answer. The caller must call Close.
+func New(ctx context.Context, dir string, servers int) (w *World, err error) {
+	w = &World{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	// As root, Postgres runs under another account, which must get through.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("opening the folder for Postgres: %w", err)
+	}
+	w.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
+		// A killed Postgres loses nothing by this; only a power cut would.
+		"fsync": "off", "full_page_writes": "off",
+		"synchronous_commit": "on", "max_connections": fmt.Sprint(maxConnections), "shared_preload_libraries": "",
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("starting Postgres: %w", err)
+	}
+	if err := w.cluster.CreateDatabase(ctx, databaseName); err != nil {
+		return nil, fmt.Errorf("making the database: %w", err)
+	}
+	dsn := w.cluster.URL(databaseName)
+	w.admin, err = pgxpool.New(ctx, fmt.Sprintf("%s&application_name=chaos&pool_max_conns=%d&pool_min_conns=%d",
+		dsn, adminConnections, adminConnections))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	for i := range servers {
+		s, err := newServer(ctx, fmt.Sprintf("server-%d", i+1), dir, dsn)
+		if err != nil {
+			return nil, err
+		}
+		w.servers = append(w.servers, s)
+		if err := s.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// URLs are where clients reach the servers, over the bad network. They stay the
+// same.
+func (w *World) URLs() []string {
+	urls := make([]string, len(w.servers))
+	for i, s := range w.servers {
+		urls[i] = "http://" + s.clients.Addr()
+	}
+	return urls
+}
+
+// Database reaches Postgres without the bad network.
+func (w *World) Database() *pgxpool.Pool { return w.admin }
+
+// Logs are the files that the servers write.
+func (w *World) Logs() []string {
+	logs := make([]string, len(w.servers))
+	for i, s := range w.servers {
+		logs[i] = s.log
+	}
+	return logs
+}
+
+// Close stops the servers in order, then Postgres, and leaves the folder to the
+// caller. An error says which server did not stop as it should.
+func (w *World) Close() error {
+	var errs []error
+	for _, s := range w.servers {
+		s.busy.Lock()
+		errs = append(errs, s.stop())
+		s.busy.Unlock()
+	}
+	for _, s := range w.servers {
+		s.closeNetwork()
+	}
+	if w.admin != nil {
+		w.admin.Close()
+	}
+	if w.cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+		defer cancel()
+		errs = append(errs, w.cluster.Stop(ctx))
+	}
+	return errors.Join(errs...)
+}
