@@ -1,0 +1,122 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+type readerName struct{ queue, partition, group string }
+
+// cursors: neither a cursor nor the end of a log ever falls, from sample to
+// sample and to the state in the end. A seek may move a cursor back, and so may
+// an autoAck pop whose answer could not be written.
+func cursors(x *index) []Violation {
+	samples := x.state.Samples
+	for _, p := range x.state.Partitions {
+		for _, c := range p.Cursors {
+			if !c.Missing {
+				samples = append(samples[:len(samples):len(samples)], Sample{
+					At: forever, Queue: p.Queue, Partition: p.Name, Group: c.Group, Committed: c.Committed, LastSeq: p.LastSeq,
+				})
+			}
+		}
+	}
+	var found []Violation
+	last := map[readerName]Sample{}
+	for _, s := range samples {
+		name := readerName{s.Queue, s.Partition, s.Group}
+		before, ok := last[name]
+		last[name] = s
+		if !ok {
+			continue
+		}
+		r := x.reader(s.Queue, s.Partition, s.Group)
+		at := "in the end"
+		if s.At != forever {
+			at = fmt.Sprintf("at %s", s.At)
+		}
+		if s.LastSeq < before.LastSeq {
+			found = append(found, r.lane.at("cursor", nil, fmt.Sprintf(
+				"the log ended with %d at %s, and with %d %s", before.LastSeq, before.At, s.LastSeq, at)))
+		}
+		if s.Committed < before.Committed && !r.sought(0, s.At) && !begun(r.wild(), s) {
+			found = append(found, r.at("cursor", nil, fmt.Sprintf(
+				"the cursor fell from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
+		}
+	}
+	return found
+}
+
+func begun(operations []*history.Operation, s Sample) bool {
+	return len(operations) > 0 && operations[0].Begin < s.At
+}
+
+// counts: a log has no holes and ends with last_seq, a cursor stands within it,
+// has passed everything that was completed, and counts what it passed.
+func counts(x *index) []Violation {
+	var found []Violation
+	for _, l := range x.lanes {
+		if l.part == nil {
+			for _, r := range l.readers {
+				for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
+					found = append(found, r.at("counts", d.op, "messages were delivered from a partition that is not in the tables"))
+				}
+			}
+			continue
+		}
+		for i, m := range l.part.Log {
+			if m.Seq != int64(i)+1 {
+				found = append(found, l.at("counts", nil, fmt.Sprintf("the log has %d where %d belongs", m.Seq, i+1)))
+				break
+			}
+		}
+		if n := int64(len(l.part.Log)); n != l.part.LastSeq {
+			found = append(found, l.at("counts", nil, fmt.Sprintf("last_seq is %d, but the log has %d messages", l.part.LastSeq, n)))
+		}
+		for _, r := range l.readers {
+			found = append(found, r.counts()...)
+		}
+	}
+	return found
+}
+
+func (r *reader) counts() []Violation {
+	c := r.cursor
+	if c == nil {
+		for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
+			return []Violation{r.at("counts", d.op, "messages were delivered to a group that has no cursor in the tables")}
+		}
+		return nil
+	}
+	var found []Violation
+	complain := func(op *history.Operation, format string, args ...any) {
+		found = append(found, r.at("counts", op, fmt.Sprintf(format, args...)))
+	}
+	if c.Committed < 0 || c.Committed > r.lane.part.LastSeq {
+		complain(nil, "the cursor is at %d, outside the log, which ends at %d", c.Committed, r.lane.part.LastSeq)
+	}
+	if r.sought(0, forever) {
+		return found
+	}
+	for _, o := range r.overs(&Options{}) {
+		if seq := r.lane.log[o.place-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
+			complain(o.op, "what is at %d %s, but the cursor is at %d in the end", seq, o.how, c.Committed)
+			break
+		}
+	}
+	if !c.FromStart || len(r.group.redrives) > 0 {
+		return found
+	}
+	// Dead letters that a delivery or the end of a log passes over count or not.
+	passed := int64(0)
+	for _, seq := range c.Dead {
+		if seq <= c.Committed {
+			passed++
+		}
+	}
+	if c.Consumed > c.Committed || c.Consumed < c.Committed-passed {
+		complain(nil, "consumed is %d, but the cursor passed %d messages, %d of them dead-lettered", c.Consumed, c.Committed, passed)
+	}
+	return found
+}

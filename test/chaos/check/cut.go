@@ -1,0 +1,78 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// Cut returns the operations that concern the partition of a violation, with
+// their items in it alone. Operations without items stay when they may concern
+// it: pops of its queue that are of unknown outcome or came back empty, seeks,
+// and extends of leases that were given there. If the violation names a group,
+// only pushes and what that group did stay. A violation between partitions, or
+// between queues, names none: then all of them stay. The operations given are
+// not changed.
+func Cut(operations []history.Operation, v Violation) []history.Operation {
+	given := map[string]bool{}
+	for i := range operations {
+		o := &operations[i]
+		if o.Kind == history.Pop && o.LeaseID != "" && v.about(o.Queue) && slices.ContainsFunc(o.Items, v.in) {
+			given[o.LeaseID] = true
+		}
+	}
+	var cut []history.Operation
+	for _, o := range operations {
+		switch {
+		case o.Kind == history.Extend && !given[o.LeaseID]:
+			continue
+		case o.Kind != history.Extend && !v.about(o.Queue):
+			continue
+		case o.Kind != history.Push && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
+			continue
+		case v.Partition != "" && o.Partition != "" && o.Partition != v.Partition:
+			continue
+		}
+		items := slices.DeleteFunc(slices.Clone(o.Items), func(item history.Item) bool { return !v.in(item) })
+		if len(o.Items) > 0 && len(items) == 0 {
+			continue
+		}
+		o.Items = items
+		cut = append(cut, o)
+	}
+	return cut
+}
+
+// CutState is the part of a state that goes with what Cut returns.
+func CutState(state State, v Violation) State {
+	there := func(queue, partition, group string) bool {
+		return v.about(queue) && (v.Partition == "" || partition == v.Partition) && (v.Group == "" || group == v.Group)
+	}
+	var cut State
+	for _, p := range state.Partitions {
+		if !v.about(p.Queue) || v.Partition != "" && p.Name != v.Partition {
+			continue
+		}
+		p.Cursors = slices.DeleteFunc(slices.Clone(p.Cursors), func(c Cursor) bool { return v.Group != "" && c.Group != v.Group })
+		cut.Partitions = append(cut.Partitions, p)
+	}
+	for _, s := range state.Samples {
+		if there(s.Queue, s.Partition, s.Group) {
+			cut.Samples = append(cut.Samples, s)
+		}
+	}
+	for _, t := range state.Tenures {
+		if there(t.Queue, t.Partition, t.Group) {
+			cut.Tenures = append(cut.Tenures, t)
+		}
+	}
+	return cut
+}
+
+// about says whether the violation concerns a queue.
+func (v Violation) about(queue string) bool { return v.Queue == "" || v.Queue == queue }
+
+// in says whether an item is in the partition of the violation.
+func (v Violation) in(item history.Item) bool {
+	return v.Partition == "" || item.Partition == v.Partition
+}

@@ -1,0 +1,234 @@
+package check_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+func TestADeliveryIsInOrder(t *testing.T) {
+	t.Parallel()
+	runBreaches(t, []breach{
+		{
+			"two swapped", "order", `the delivery has "a" at 1 behind "b" at 2`, 3,
+			func(r *run) { r.op(3).Items = came("b", "a") }, func(r *run) { r.op(3).Items = came("a", "b") },
+		},
+		{
+			"the same twice", "order", `the delivery has "a" at 1 behind "a" at 1`, 3,
+			func(r *run) { r.op(3).Items = came("a", "a", "b") }, func(r *run) { r.op(3).Items = came("a", "b") },
+		},
+		{
+			"one left out", "order", `the delivery leaves out "b" at 2, which is not dead-lettered, between 1 and 3`, 3,
+			func(r *run) { r.op(3).Items = came("a", "c") },
+			func(r *run) { r.op(3).Items = came("a", "b", "c") },
+		},
+		{
+			"a dead letter may be left out once it can be dead", "order", `leaves out "b" at 2`, 5,
+			func(r *run) {
+				buryTheSecond(r)
+				r.op(4).Begin, r.op(4).End = 9500*time.Millisecond, 9600*time.Millisecond
+			},
+			func(r *run) { r.op(4).Begin, r.op(4).End = 6*time.Second, 7*time.Second },
+		},
+	})
+}
+
+// buryTheSecond makes b a dead letter while a, c and d are delivered again.
+func buryTheSecond(r *run) {
+	r.op(4).Items = acked("failed", "b")
+	r.op(4).Items[0].DeadLettered = true
+	r.op(5).Items = came("a", "c", "d")
+	r.op(6).Items = slices.Concat(acked("completed", "a", "c"), acked("failed", "d"))
+	r.cursor().Dead = []int64{2, 4}
+}
+
+func TestNothingIsSkipped(t *testing.T) {
+	t.Parallel()
+	runBreaches(t, []breach{
+		{
+			"a delivery begins too far", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			func(r *run) { r.op(5).Items = came("d") },
+			func(r *run) { r.op(5).Items = came("c", "d") },
+		},
+		{
+			"an ack that was not accepted completes nothing", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
+			func(r *run) { r.op(4).Items[1].Accepted = false },
+			func(r *run) { r.op(4).Items[1].Accepted = true },
+		},
+		{
+			"an ack of unknown outcome may have happened, a refused one has not", "skipped", `starts with "c" at 3, but "a" at 1`, 5,
+			func(r *run) { r.op(4).Outcome = history.Refused },
+			func(r *run) { r.op(4).Outcome = history.Unknown },
+		},
+		{
+			"an ack that began later explains nothing", "skipped", `starts with "c" at 3`, 5,
+			func(r *run) { r.op(4).Begin, r.op(4).End = 9500*time.Millisecond, 9600*time.Millisecond },
+			func(r *run) { r.op(4).Begin = 8500 * time.Millisecond },
+		},
+		{
+			"a lost autoAck delivery explains one gap", "skipped", `starts with "c" at 3, but "a" at 1`, 5,
+			func(r *run) {
+				r.drop(4)
+				r.op(3).LeaseID = "L0"
+			},
+			func(r *run) {
+				o := r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true})
+				o.Begin, o.End = 6*time.Second, 7*time.Second
+			},
+		},
+		{
+			"autoAck consumes what it delivers", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
+			func(r *run) {
+				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = true, "", came("a")
+				r.op(4).Items = nil
+			},
+			func(r *run) { r.op(3).Items = came("a", "b") },
+		},
+		{
+			"an autoAck delivery does not excuse itself", "skipped", `starts with "c" at 3, but "a" at 1`, 5,
+			func(r *run) {
+				r.op(4).Items = nil
+				r.op(5).AutoAck, r.op(5).LeaseID = true, ""
+				r.op(6).LeaseID, r.op(6).Items = "", acked("completed", "d")
+				r.op(7).Items, r.op(8).Items = nil, nil
+				r.cursor().Dead = nil
+			},
+			func(r *run) { r.op(4).Items = acked("completed", "a", "b") },
+		},
+		{
+			"a seek to the end skips", "skipped", `starts with "d" at 4, but "c" at 3`, 5,
+			func(r *run) { r.op(5).Items = came("d") },
+			func(r *run) {
+				o := r.add(history.Operation{Kind: history.Seek})
+				o.Begin, o.End = 7*time.Second, 8*time.Second
+			},
+		},
+	})
+}
+
+func TestWhatIsOverDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	repeat := func(items ...string) func(*run) {
+		return func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came(items...)}) }
+	}
+	runBreaches(t, []breach{
+		{
+			"completed and delivered again", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6, answered 5s before`, 9,
+			repeat("a", "b"), func(r *run) { r.op(9).Begin = 4500 * time.Millisecond },
+		},
+		{
+			"dead-lettered and delivered again", "again", `"d" at 4 was delivered, but what is at 4 was dead-lettered by operation 8`, 9,
+			repeat("d"), func(r *run) { r.op(9).Begin = 15 * time.Second },
+		},
+		{
+			"until a seek", "again", `"a" at 1`, 9, repeat("a", "b"),
+			func(r *run) {
+				o := r.add(history.Operation{Kind: history.Seek, Outcome: history.Unknown})
+				o.Begin, o.End = 15*time.Second, 15*time.Second
+			},
+		},
+		{
+			"until a redrive", "again", `"d" at 4`, 9, repeat("d"),
+			func(r *run) {
+				o := r.add(history.Operation{Kind: history.Redrive})
+				o.Begin, o.End = 15500*time.Millisecond, 15600*time.Millisecond
+			},
+		},
+		{
+			"consumed by autoAck", "again", `"b" at 2 was delivered, but what is at 2 was consumed by autoAck by operation 3`, 5,
+			func(r *run) {
+				r.op(3).AutoAck, r.op(3).LeaseID = true, ""
+				r.op(4).Items = nil
+				r.op(5).Items = came("b", "c", "d")
+			},
+			func(r *run) {
+				r.options.Windows = []check.Window{{Begin: 4 * time.Second, End: 6 * time.Second}}
+			},
+		},
+		{
+			"a message pushed meanwhile shows when the pop claimed", "again", `"c" at 3`, 7,
+			func(r *run) {
+				// It waited all the time, and e is younger than the ack of c.
+				e := r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
+				e.Begin, e.End = 11500*time.Millisecond, 11600*time.Millisecond
+				r.op(7).Begin, r.op(7).Items = 0, came("c", "d", "e")
+				r.add(history.Operation{Kind: history.Ack, Items: acked("completed", "e")})
+				r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e"), 5
+				r.cursor().Committed, r.cursor().Consumed = 5, 5
+			},
+			func(r *run) { r.op(7).Items = came("d", "e") },
+		},
+	})
+}
+
+func TestDeadLettersAreThoseOfAcks(t *testing.T) {
+	t.Parallel()
+	runBreaches(t, []breach{
+		{
+			"promised but not there", "dead", `the ack was told that "d" at 4 is dead-lettered, but it is not`, 8,
+			func(r *run) { r.cursor().Dead = nil }, func(r *run) { r.cursor().Dead = []int64{4} },
+		},
+		{
+			"there but never asked for", "dead", `"a" at 1 is dead-lettered, but no ack can have done that`, 0,
+			func(r *run) { r.cursor().Dead = []int64{1, 4} },
+			func(r *run) {
+				r.add(history.Operation{Kind: history.Ack, Outcome: history.Unknown, Items: acked("failed", "a")})
+			},
+		},
+	})
+}
+
+func TestOneLeaseAtATime(t *testing.T) {
+	t.Parallel()
+	late := func(kind history.Kind) func(*run) {
+		return func(r *run) {
+			o := r.add(history.Operation{Kind: kind, LeaseID: "L1"})
+			o.Begin, o.End = 10500*time.Millisecond, 11500*time.Millisecond
+			if kind == history.Ack {
+				o.Items = acked("completed", "a")
+			}
+		}
+	}
+	runBreaches(t, []breach{
+		{
+			"a stale ack is accepted", "lease", "accepted under lease L1, begun 1.5s after operation 5 showed lease L2 alive", 9,
+			late(history.Ack), func(r *run) { r.op(9).Items[0].Accepted = false },
+		},
+		{
+			"a stale extend is accepted", "lease", "accepted under lease L1", 9,
+			late(history.Extend), func(r *run) { r.op(9).Outcome = history.Refused },
+		},
+		{
+			"an ack may have been on its way for long", "lease", "accepted under lease L1", 9,
+			late(history.Ack), func(r *run) { r.op(9).Begin = 8500 * time.Millisecond },
+		},
+		{
+			"a pop may have waited for long, but its acks have not", "lease", "accepted under lease L1", 9,
+			func(r *run) {
+				late(history.Ack)(r)
+				r.op(5).Begin = 2500 * time.Millisecond
+			},
+			func(r *run) { r.op(9).Outcome = history.Unknown },
+		},
+		{
+			"a lease is given twice", "lease", "the lease L2 was given before, by operation 5", 7,
+			func(r *run) { r.op(7).LeaseID, r.op(8).LeaseID = "L2", "L2" },
+			func(r *run) { r.op(7).LeaseID, r.op(8).LeaseID = "L3", "L3" },
+		},
+		{
+			"the database's clock shows two", "lease", "lease L2 was given 1s before lease L1 ended", 5,
+			func(r *run) {
+				at := func(second int) time.Time { return time.Unix(int64(second), 0) }
+				r.state.Tenures = []check.Tenure{
+					{Queue: "q", Partition: "p", Group: "g", LeaseID: "L1", From: at(4), Until: at(9)},
+					{Queue: "q", Partition: "p", Group: "h", LeaseID: "other", From: at(5), Until: at(9)},
+					{Queue: "q", Partition: "p", Group: "g", LeaseID: "L2", From: at(8), Until: at(10)},
+				}
+			},
+			func(r *run) { r.state.Tenures[0].Until = time.Unix(8, 0) },
+		},
+	})
+}

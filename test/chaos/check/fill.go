@@ -1,0 +1,170 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+func (x *index) addPush(op *history.Operation) {
+	x.byLane(op, func(l *lane, items []*history.Item) {
+		if op.Outcome == history.Done {
+			l.pushes = append(l.pushes, itemsOf{op, items})
+		}
+		for _, item := range items {
+			if item.TransactionID == "" && op.Outcome != history.Done {
+				if op.Outcome == history.Unknown {
+					l.nameless++
+				}
+				continue
+			}
+			l.entry(item.TransactionID).pushed(op, item)
+		}
+	})
+}
+
+func (e *entry) pushed(op *history.Operation, item *history.Item) {
+	if e.push == nil || e.done == 0 && op.Outcome == history.Done {
+		e.push = op
+	}
+	switch op.Outcome {
+	case history.Refused:
+		e.refused++
+		return
+	case history.Unknown:
+		e.unknown++
+		if e.freshPush == nil {
+			e.after = min(e.after, op.Begin)
+		}
+		return
+	case history.Done:
+	}
+	e.done++
+	e.by = min(e.by, op.End)
+	if e.freshPush == nil {
+		e.after = min(e.after, op.Begin)
+	}
+	e.told(op, item.MessageID)
+	if item.Duplicate {
+		e.duplicate++
+		return
+	}
+	e.fresh++
+	switch {
+	case e.freshPush == nil:
+		// It stored the message itself, so whatever was tried before did not.
+		e.freshPush, e.after = op, op.Begin
+	case e.again == nil:
+		e.again = op
+	}
+}
+
+// told notes that an operation was told a message id.
+func (e *entry) told(op *history.Operation, message string) {
+	switch {
+	case message == "":
+	case e.message == "":
+		e.message = message
+	case e.message != message && e.conflict == nil:
+		e.conflict, e.conflictWith = op, message
+	}
+}
+
+// add takes in everything that is not a push.
+func (x *index) add(op *history.Operation) {
+	if op.Kind == history.Push || op.Outcome == history.Refused {
+		return
+	}
+	switch op.Kind {
+	case history.Push:
+	case history.Pop:
+		x.addPop(op)
+	case history.Ack:
+		x.byLane(op, func(l *lane, items []*history.Item) {
+			r := x.reader(l.queue, l.partition, op.Group)
+			for _, item := range items {
+				e := l.byID[item.TransactionID]
+				if e != nil && e.place > 0 && (item.Accepted || op.Outcome == history.Unknown) {
+					r.acks = append(r.acks, &ack{op, item, e})
+				}
+			}
+		})
+	case history.Extend:
+		x.prolongs[op.LeaseID] = append(x.prolongs[op.LeaseID], op)
+		if op.Outcome == history.Done {
+			x.extends[op.LeaseID] = append(x.extends[op.LeaseID], op)
+		}
+	case history.Seek:
+		g := x.group(op.Queue, op.Group)
+		g.seeks = append(g.seeks, op)
+	case history.Redrive:
+		g := x.group(op.Queue, op.Group)
+		g.redrives = append(g.redrives, op)
+	}
+}
+
+func (x *index) addPop(op *history.Operation) {
+	g := x.group(op.Queue, op.Group)
+	switch {
+	case op.Outcome == history.Unknown && op.AutoAck:
+		g.wild = append(g.wild, op)
+	case op.Outcome == history.Unknown:
+		g.unknown = append(g.unknown, op)
+	case len(op.Items) == 0:
+		if op.Wait > 0 {
+			g.empty = append(g.empty, op)
+		}
+	default:
+		if op.LeaseID != "" {
+			x.owners[op.LeaseID] = append(x.owners[op.LeaseID], op)
+		}
+		x.byLane(op, func(l *lane, items []*history.Item) {
+			d := &delivery{op: op, after: op.Begin}
+			for _, item := range items {
+				e := l.entry(item.TransactionID)
+				e.told(op, item.MessageID)
+				e.by = min(e.by, op.End)
+				if e.delivery == nil {
+					e.delivery = op
+				}
+				if e.after != forever {
+					d.after = max(d.after, min(e.after, op.End))
+				}
+				d.entries = append(d.entries, e)
+			}
+			r := x.reader(l.queue, l.partition, op.Group)
+			r.deliveries = append(r.deliveries, d)
+		})
+	}
+}
+
+// concerns says whether an operation that may name a partition is about l.
+func (l *lane) concerns(op *history.Operation) bool {
+	return op.Partition == "" || op.Partition == l.partition
+}
+
+// sought says whether the cursor may have been sought between two instants.
+func (r *reader) sought(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.group.seeks, func(op *history.Operation) bool {
+		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
+	})
+}
+
+// redriven says whether dead letters may have come back between two instants.
+func (r *reader) redriven(from, to time.Duration) bool {
+	return slices.ContainsFunc(r.group.redrives, func(op *history.Operation) bool {
+		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
+	})
+}
+
+// wild are the autoAck pops of unknown outcome that may have consumed from here.
+func (r *reader) wild() []*history.Operation {
+	var wild []*history.Operation
+	for _, op := range r.group.wild {
+		if r.lane.concerns(op) {
+			wild = append(wild, op)
+		}
+	}
+	return wild
+}

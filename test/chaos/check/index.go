@@ -1,0 +1,263 @@
+package check
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// forever is later than every instant of a history.
+const forever = time.Duration(math.MaxInt64)
+
+type laneName struct{ queue, partition string }
+
+type groupName struct{ queue, group string }
+
+// index is a history by what its operations touched. Operations are those of
+// the caller, in the order they began.
+type index struct {
+	options Options
+	state   *State
+	byID    map[int64]*history.Operation
+	lanes   []*lane
+	named   map[laneName]*lane
+	groups  []*group
+	called  map[groupName]*group
+	// owners are the pops that delivered each lease id, in order.
+	owners map[string][]*history.Operation
+	// extends are the extends that were accepted, by lease id.
+	extends map[string][]*history.Operation
+	// prolongs are those that may have been, too.
+	prolongs map[string][]*history.Operation
+}
+
+// lane is what is known of a partition.
+type lane struct {
+	laneName
+	part *Partition // nil: the state has no such partition
+	// entries are the messages, by transaction id; log those that are stored, by
+	// their place in the log.
+	entries []*entry
+	byID    map[string]*entry
+	log     []*entry
+	// nameless are pushed items without a transaction id whose outcome is unknown:
+	// the server made one up.
+	nameless int
+	readers  []*reader
+	reads    map[string]*reader
+	// pushes are the answered pushes to the lane, in order.
+	pushes []itemsOf
+}
+
+// itemsOf are the items of an operation that concern one lane.
+type itemsOf struct {
+	op    *history.Operation
+	items []*history.Item
+}
+
+// entry is what is known of one transaction id of a lane.
+type entry struct {
+	transaction string
+	// place counts the messages of the log from 1; 0: it is not stored. seq is its
+	// position, which is the same while the log has no holes.
+	place   int
+	seq     int64
+	rows    int
+	message string // as the log has it, or else as it was told first
+
+	done, unknown, refused, fresh, duplicate int
+	// push is the first push; a done one if there is any.
+	push *history.Operation
+	// freshPush was told that the message is new.
+	freshPush *history.Operation
+	// Stored not before after, and not later than by.
+	after, by time.Duration
+	// delivery is the first that was answered.
+	delivery *history.Operation
+	// conflict is an operation that was told another message id, and which.
+	conflict     *history.Operation
+	conflictWith string
+	// again is the second push that was told that the message is new.
+	again *history.Operation
+}
+
+// group is what is known of a consumer group in all of a queue.
+type group struct {
+	groupName
+	// Pops of unknown outcome: wild ones were autoAck, the others may hold a lease.
+	wild, unknown []*history.Operation
+	// empty are the waiting pops that came back without a message.
+	empty []*history.Operation
+	seeks []*history.Operation
+	// redrives may bring dead letters back.
+	redrives []*history.Operation
+	readers  []*reader
+}
+
+// reader is a consumer group in one lane.
+type reader struct {
+	lane   *lane
+	group  *group
+	cursor *Cursor // nil: the state has none
+	// deliveries and acks are in the order they began. Refused ones are not here.
+	deliveries []*delivery
+	acks       []*ack
+}
+
+// delivery is what a pop delivered from one lane.
+type delivery struct {
+	op *history.Operation
+	// entries are the messages in the order they came; one that is not stored has
+	// place 0.
+	entries []*entry
+	// after: the pop claimed the messages not before. It is later than the
+	// beginning of the pop if a message was pushed while it waited.
+	after time.Duration
+}
+
+// ack is one acknowledgment of a stored message.
+type ack struct {
+	op    *history.Operation
+	item  *history.Item
+	entry *entry
+}
+
+// unsure: it may have been applied.
+func (a *ack) unsure() bool { return a.op.Outcome == history.Unknown }
+
+func newIndex(operations []history.Operation, state State, options Options) *index {
+	x := &index{
+		options: options, state: &state, byID: make(map[int64]*history.Operation, len(operations)),
+		named: map[laneName]*lane{}, called: map[groupName]*group{},
+		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
+		prolongs: map[string][]*history.Operation{},
+	}
+	for i := range state.Partitions {
+		x.addPartition(&state.Partitions[i])
+	}
+	order := make([]*history.Operation, len(operations))
+	for i := range operations {
+		order[i] = &operations[i]
+		x.byID[operations[i].ID] = order[i]
+	}
+	slices.SortStableFunc(order, func(a, b *history.Operation) int { return cmp.Compare(a.Begin, b.Begin) })
+	for _, op := range order {
+		if op.Kind == history.Push {
+			x.addPush(op)
+		}
+	}
+	for _, op := range order {
+		x.add(op)
+	}
+	return x
+}
+
+func (x *index) addPartition(p *Partition) {
+	l := x.lane(p.Queue, p.Name)
+	l.part = p
+	slices.SortStableFunc(p.Log, func(a, b Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	l.log = make([]*entry, 0, len(p.Log))
+	for _, m := range p.Log {
+		e := l.entry(m.TransactionID)
+		if e.rows++; e.rows == 1 {
+			e.place, e.seq, e.message = len(l.log)+1, m.Seq, m.MessageID
+			l.log = append(l.log, e)
+		}
+	}
+	for i := range p.Cursors {
+		if !p.Cursors[i].Missing {
+			x.reader(p.Queue, p.Name, p.Cursors[i].Group).cursor = &p.Cursors[i]
+		}
+	}
+}
+
+func (x *index) lane(queue, partition string) *lane {
+	name := laneName{queue, partition}
+	l := x.named[name]
+	if l == nil {
+		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}}
+		x.named[name] = l
+		x.lanes = append(x.lanes, l)
+	}
+	return l
+}
+
+func (l *lane) entry(transaction string) *entry {
+	e := l.byID[transaction]
+	if e == nil {
+		e = &entry{transaction: transaction, after: forever, by: forever}
+		l.byID[transaction] = e
+		l.entries = append(l.entries, e)
+	}
+	return e
+}
+
+func (x *index) group(queue, name string) *group {
+	key := groupName{queue, name}
+	g := x.called[key]
+	if g == nil {
+		g = &group{groupName: key}
+		x.called[key] = g
+		x.groups = append(x.groups, g)
+	}
+	return g
+}
+
+func (x *index) reader(queue, partition, name string) *reader {
+	l := x.lane(queue, partition)
+	r := l.reads[name]
+	if r == nil {
+		r = &reader{lane: l, group: x.group(queue, name)}
+		l.reads[name] = r
+		l.readers = append(l.readers, r)
+		r.group.readers = append(r.group.readers, r)
+	}
+	return r
+}
+
+// readers calls f for every reader.
+func (x *index) readers(f func(*reader)) {
+	for _, l := range x.lanes {
+		for _, r := range l.readers {
+			f(r)
+		}
+	}
+}
+
+// byLane sorts the items of an operation into the lanes they belong to.
+func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
+	var touched []*lane
+	var items map[*lane][]*history.Item
+	if len(op.Items) > 0 {
+		items = make(map[*lane][]*history.Item, 1)
+	}
+	for i := range op.Items {
+		l := x.lane(op.Queue, op.Items[i].Partition)
+		if items[l] == nil {
+			touched = append(touched, l)
+		}
+		items[l] = append(items[l], &op.Items[i])
+	}
+	for _, l := range touched {
+		f(l, items[l])
+	}
+}
+
+// at makes a violation of a rule in a lane.
+func (l *lane) at(rule string, op *history.Operation, message string) Violation {
+	v := Violation{Rule: rule, Queue: l.queue, Partition: l.partition, Message: message}
+	if op != nil {
+		v.Operation = op.ID
+	}
+	return v
+}
+
+// at makes a violation of a rule by a reader.
+func (r *reader) at(rule string, op *history.Operation, message string) Violation {
+	v := r.lane.at(rule, op, message)
+	v.Group = r.group.group
+	return v
+}

@@ -1,0 +1,153 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// life is what is known of a lease in one lane. It was alive at some instant of
+// each of the operations that were accepted under it: the pop that took it, acks
+// and extends.
+type life struct {
+	lease string
+	// by is the earliest end of them: it was alive then or before. after is the
+	// latest beginning: it was alive then or later.
+	by, after time.Duration
+	byOp      *history.Operation
+	afterOp   *history.Operation
+}
+
+func (l *life) lived(op *history.Operation, after time.Duration) {
+	if op.End < l.by {
+		l.by, l.byOp = op.End, op
+	}
+	if after > l.after || l.afterOp == nil {
+		l.after, l.afterOp = after, op
+	}
+}
+
+// lives are the leases of a reader.
+func (r *reader) lives(x *index) []*life {
+	var lives []*life
+	byLease := map[string]*life{}
+	for _, d := range r.deliveries {
+		if d.op.LeaseID == "" {
+			continue
+		}
+		l := byLease[d.op.LeaseID]
+		if l == nil {
+			l = &life{lease: d.op.LeaseID, by: forever}
+			byLease[d.op.LeaseID] = l
+			lives = append(lives, l)
+		}
+		l.lived(d.op, d.after)
+	}
+	for _, a := range r.acks {
+		if l := byLease[a.op.LeaseID]; l != nil && !a.unsure() {
+			l.lived(a.op, a.op.Begin)
+		}
+	}
+	for _, l := range lives {
+		owner := x.owners[l.lease][0]
+		if !oneLane(owner) {
+			continue // an extend prolonged one of its leases, but which?
+		}
+		for _, op := range x.extends[l.lease] {
+			l.lived(op, op.Begin)
+		}
+	}
+	return lives
+}
+
+func oneLane(op *history.Operation) bool {
+	return !slices.ContainsFunc(op.Items, func(item history.Item) bool { return item.Partition != op.Items[0].Partition })
+}
+
+// leases: no two leases of a reader are alive at a time, and no lease is given
+// twice. Of two leases one ends before the other begins; so one of them has
+// nothing accepted after the first sign of the other.
+func leases(x *index) []Violation {
+	var found []Violation
+	for lease, owners := range x.owners {
+		if len(owners) > 1 {
+			v := Violation{Rule: "lease", Operation: owners[1].ID, Message: fmt.Sprintf(
+				"the lease %s was given before, by operation %d", lease, owners[0].ID)}
+			// It concerns what the two have in common.
+			if owners[0].Queue == owners[1].Queue {
+				v.Queue = owners[0].Queue
+			}
+			found = append(found, v)
+		}
+	}
+	x.readers(func(r *reader) { found = append(found, r.fenced(r.lives(x))...) })
+	return found
+}
+
+// fenced looks for pairs with a.after > b.by and b.after > a.by.
+func (r *reader) fenced(lives []*life) []Violation {
+	slices.SortStableFunc(lives, func(a, b *life) int { return cmp.Compare(a.by, b.by) })
+	// Of the lives up to each, the two that were alive the latest.
+	type pair struct{ first, second *life }
+	latest := make([]pair, len(lives)+1)
+	for i, l := range lives {
+		p := latest[i]
+		switch {
+		case p.first == nil || l.after > p.first.after:
+			p = pair{l, p.first}
+		case p.second == nil || l.after > p.second.after:
+			p.second = l
+		}
+		latest[i+1] = p
+	}
+	var found []Violation
+	reported := map[*life]*life{}
+	for _, b := range lives {
+		p := latest[sort.Search(len(lives), func(i int) bool { return lives[i].by >= b.after })]
+		a := p.first
+		if a == b {
+			a = p.second
+		}
+		if a == nil || a.after <= b.by || reported[a] == b {
+			continue
+		}
+		reported[b] = a
+		if b.by < a.by {
+			a, b = b, a // the older of the two has no right to go on
+		}
+		found = append(found, r.at("lease", a.afterOp, fmt.Sprintf(
+			"it was accepted under lease %s, begun %s after operation %d showed lease %s alive; that one was alive in operation %d, begun %s after operation %d showed the first",
+			a.lease, a.after-b.by, b.byOp.ID, b.lease, b.afterOp.ID, b.after-a.by, a.byOp.ID)))
+	}
+	return found
+}
+
+// tenures: by the database's clock no two leases overlap.
+func tenures(x *index) []Violation {
+	var found []Violation
+	last := map[laneName]map[string]Tenure{}
+	sorted := slices.SortedStableFunc(slices.Values(x.state.Tenures), func(a, b Tenure) int { return a.From.Compare(b.From) })
+	for _, t := range sorted {
+		name := laneName{t.Queue, t.Partition}
+		if last[name] == nil {
+			last[name] = map[string]Tenure{}
+		}
+		before, ok := last[name][t.Group]
+		if ok && before.LeaseID != t.LeaseID && t.From.Before(before.Until) {
+			var op *history.Operation
+			if owners := x.owners[t.LeaseID]; len(owners) > 0 {
+				op = owners[0]
+			}
+			found = append(found, x.reader(t.Queue, t.Partition, t.Group).at("lease", op, fmt.Sprintf(
+				"by the database's clock lease %s was given %s before lease %s ended", t.LeaseID, before.Until.Sub(t.From), before.LeaseID)))
+		}
+		if !ok || t.Until.After(before.Until) {
+			last[name][t.Group] = t
+		}
+	}
+	return found
+}

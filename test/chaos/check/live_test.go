@@ -1,0 +1,209 @@
+package check_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+const (
+	liveQueue = "live"
+	// liveLease is short, so that leases expire while their clients hold them.
+	liveLease = time.Second
+	liveTurns = 150
+)
+
+// live is the real store with clients on it.
+type live struct {
+	store    *store.Store
+	recorder *history.Recorder
+}
+
+// TestTheStoreKeepsItsPromises runs producers and consumers on the real store
+// and judges what they saw: what the checker believes of the engine is what the
+// engine does.
+func TestTheStoreKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute
+	pool, err := postgres.Open(t.Context(), cfg, "check-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	settings := store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}
+	l := &live{
+		store:    store.New(pool, settings, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop()),
+		recorder: history.NewRecorder(),
+	}
+	t.Cleanup(func() { require.NoError(t, l.store.Close(context.Background())) })
+	tables, err := pgxpool.New(t.Context(), cfg.URL)
+	require.NoError(t, err)
+	t.Cleanup(tables.Close)
+	_, err = tables.Exec(t.Context(), "INSERT INTO belfry.queue (name, lease_time, retry_limit) VALUES ($1, $2, 1)",
+		liveQueue, int64(liveLease/time.Second))
+	require.NoError(t, err)
+
+	groups := []string{"g1", "g2"}
+	failures := make(chan error, 16)
+	var clients sync.WaitGroup
+	for n := range 3 {
+		clients.Go(func() { failures <- l.produce(t.Context(), rand.New(rand.NewPCG(1, uint64(n)))) })
+		for _, group := range groups {
+			clients.Go(func() { failures <- l.consume(t.Context(), group, rand.New(rand.NewPCG(2, uint64(n)))) })
+		}
+	}
+	var state check.State
+	for range 20 {
+		samples, err := check.ReadSamples(t.Context(), tables, []string{liveQueue}, l.recorder.Now)
+		require.NoError(t, err)
+		state.Samples = append(state.Samples, samples...)
+	}
+	clients.Wait()
+	close(failures)
+	for err := range failures {
+		require.NoError(t, err)
+	}
+	for _, group := range groups {
+		require.NoError(t, l.drain(t.Context(), tables, group))
+	}
+	final, err := check.ReadState(t.Context(), tables, []string{liveQueue})
+	require.NoError(t, err)
+	final.Samples = state.Samples
+	require.Len(t, final.Partitions, 3)
+	require.Empty(t, check.Run(l.recorder.Operations(), final, check.Options{}))
+}
+
+// produce pushes to three partitions, some messages twice.
+func (l *live) produce(ctx context.Context, random *rand.Rand) error {
+	for range liveTurns {
+		o := history.Operation{Kind: history.Push, Queue: liveQueue}
+		var items []queue.PushItem
+		for range 1 + random.IntN(3) {
+			item := history.Item{Partition: fmt.Sprintf("p%d", random.IntN(3)), TransactionID: fmt.Sprintf("t%d", random.IntN(3000))}
+			o.Items = append(o.Items, item)
+			items = append(items, queue.PushItem{
+				Queue: liveQueue, Partition: item.Partition, TransactionID: item.TransactionID, Payload: []byte("1"),
+			})
+		}
+		o = l.recorder.Begin(o)
+		results, err := l.store.Push(ctx, items)
+		if err != nil {
+			return err
+		}
+		for i, result := range results {
+			o.Items[i].MessageID, o.Items[i].Duplicate = result.MessageID.String(), result.Duplicate
+		}
+		o.Outcome = history.Done
+		l.recorder.End(o)
+	}
+	return nil
+}
+
+// pop pops once and records it.
+func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (history.Operation, queue.Delivery, error) {
+	o := l.recorder.Begin(history.Operation{Kind: history.Pop, Queue: liveQueue, Group: group, AutoAck: auto})
+	delivery, err := l.store.Pop(ctx, &queue.PopRequest{Queue: liveQueue, Group: group, Batch: batch, Partitions: 2, AutoAck: auto})
+	if err != nil {
+		return o, delivery, err
+	}
+	for _, m := range delivery.Messages {
+		o.Items = append(o.Items, history.Item{Partition: m.Partition.Name, TransactionID: m.TransactionID, MessageID: m.ID.String()})
+	}
+	if len(delivery.Messages) > 0 && !auto {
+		o.LeaseID = delivery.LeaseID.String()
+	}
+	o.Outcome = history.Done
+	return l.recorder.End(o), delivery, nil
+}
+
+// ack acknowledges the first n messages of a delivery, the last of them with
+// status.
+func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue.Delivery, n int, status string) error {
+	o := history.Operation{Kind: history.Ack, Queue: liveQueue, Group: popped.Group, LeaseID: popped.LeaseID}
+	var items []queue.AckItem
+	for i, m := range delivery.Messages[:n] {
+		item := history.Item{Partition: m.Partition.Name, TransactionID: m.TransactionID, Status: "completed"}
+		if i == n-1 {
+			item.Status = status
+		}
+		o.Items = append(o.Items, item)
+		items = append(items, queue.AckItem{
+			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: popped.Group, LeaseID: popped.LeaseID,
+			Status: queue.ParseAckStatus(item.Status),
+		})
+	}
+	o = l.recorder.Begin(o)
+	results, err := l.store.Ack(ctx, items)
+	if err != nil {
+		return err
+	}
+	for i, result := range results {
+		o.Items[i].Accepted, o.Items[i].DeadLettered = result.Success, result.DeadLettered
+	}
+	o.Outcome = history.Done
+	l.recorder.End(o)
+	return nil
+}
+
+// consume pops in all ways and acknowledges what it holds, late and in part too.
+func (l *live) consume(ctx context.Context, group string, random *rand.Rand) error {
+	type held struct {
+		op       history.Operation
+		delivery queue.Delivery
+	}
+	var all []held
+	for range liveTurns {
+		op, delivery, err := l.pop(ctx, group, 1+random.IntN(5), random.IntN(5) == 0)
+		if err != nil {
+			return err
+		}
+		if op.LeaseID != "" {
+			all = append(all, held{op, delivery})
+		}
+		if len(all) == 0 || random.IntN(10) == 0 {
+			continue
+		}
+		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes one that is done or stale
+		status := []string{"completed", "completed", "completed", "failed", "retry"}[random.IntN(5)]
+		n := len(one.delivery.Messages)
+		if random.IntN(4) == 0 {
+			n = 1 + random.IntN(n)
+		}
+		if err := l.ack(ctx, one.op, one.delivery, n, status); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain consumes what is left. Leases that clients left behind are made to
+// expire.
+func (l *live) drain(ctx context.Context, tables *pgxpool.Pool, group string) error {
+	if _, err := tables.Exec(ctx, "UPDATE belfry.cursor SET lease_until = now(), ready_at = now() WHERE lease_id IS NOT NULL"); err != nil {
+		return err
+	}
+	for {
+		op, delivery, err := l.pop(ctx, group, 100, false)
+		if err != nil || len(delivery.Messages) == 0 {
+			return err
+		}
+		if err := l.ack(ctx, op, delivery, len(delivery.Messages), "completed"); err != nil {
+			return err
+		}
+	}
+}

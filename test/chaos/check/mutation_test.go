@@ -1,0 +1,323 @@
+package check_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// mutation spoils a correct run. It returns the rule that must notice, or "" when
+// the run offers nothing to spoil that way.
+type mutation struct {
+	name  string
+	spoil func(r *run, choose choose) string
+}
+
+// pick returns one of the operations that fit, with a copy of its items to
+// change; nil: there is none.
+func (r *run) pick(choose choose, fits func(*history.Operation) bool) *history.Operation {
+	var fitting []int
+	for i := range r.operations {
+		if fits(&r.operations[i]) {
+			fitting = append(fitting, i)
+		}
+	}
+	if len(fitting) == 0 {
+		return nil
+	}
+	o := &r.operations[fitting[choose(len(fitting))]]
+	o.Items = slices.Clone(o.Items)
+	return o
+}
+
+func delivers(o *history.Operation) bool { return o.Kind == history.Pop && len(o.Items) > 0 }
+
+func answeredPush(o *history.Operation) bool {
+	return o.Kind == history.Push && o.Outcome == history.Done
+}
+
+// wild says whether a group has autoAck pops of unknown outcome, which excuse
+// what they may have consumed.
+func (r *run) wild(group string) bool {
+	return slices.ContainsFunc(r.operations, func(o history.Operation) bool {
+		return o.Group == group && o.AutoAck && o.Outcome == history.Unknown
+	})
+}
+
+// last puts an operation a second behind everything else.
+func (r *run) last(o history.Operation) {
+	for _, other := range r.operations {
+		o.ID, o.Begin = max(o.ID, other.ID+1), max(o.Begin, other.End+time.Second)
+	}
+	o.Queue, o.End = "q", o.Begin+time.Millisecond
+	r.operations = append(r.operations, o)
+}
+
+// cursorOf is the final cursor of a group in a partition.
+func (r *run) cursorOf(partition, group string) *check.Cursor {
+	for i := range r.state.Partitions {
+		p := &r.state.Partitions[i]
+		if at := slices.IndexFunc(p.Cursors, func(c check.Cursor) bool { return c.Group == group }); p.Name == partition && at >= 0 {
+			return &p.Cursors[at]
+		}
+	}
+	return nil
+}
+
+var mutations = []mutation{
+	{"a message is never delivered", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && !r.wild(o.Group) })
+		if o == nil {
+			return ""
+		}
+		lost, c := o.Items[0], r.cursorOf(o.Items[0].Partition, o.Group)
+		group := o.Group
+		for i := range r.operations {
+			if o := &r.operations[i]; delivers(o) && o.Group == group {
+				o.Items = slices.DeleteFunc(slices.Clone(o.Items), func(item history.Item) bool {
+					return item.Partition == lost.Partition && item.TransactionID == lost.TransactionID
+				})
+			}
+		}
+		if len(c.Dead) > 0 {
+			return "" // it may be one of them
+		}
+		return "delivered"
+	}},
+	{"two of a delivery are swapped", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return delivers(o) && len(o.Items) > 1 && o.Items[0].Partition == o.Items[1].Partition
+		})
+		if o == nil {
+			return ""
+		}
+		o.Items[0], o.Items[1] = o.Items[1], o.Items[0]
+		return "order"
+	}},
+	{"one in the middle is left out", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return delivers(o) && len(o.Items) > 2 && o.Items[0].Partition == o.Items[2].Partition &&
+				len(r.cursorOf(o.Items[0].Partition, o.Group).Dead) == 0 && !slices.ContainsFunc(r.operations, failing)
+		})
+		if o == nil {
+			return ""
+		}
+		o.Items = slices.Delete(o.Items, 1, 2)
+		return "order"
+	}},
+	{"a lease is given twice", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && o.LeaseID != "" })
+		other := r.pick(choose, func(p *history.Operation) bool { return delivers(p) && p.LeaseID != "" && p != o })
+		if other == nil {
+			return ""
+		}
+		o.LeaseID = other.LeaseID
+		return "lease"
+	}},
+	{"a stale lease is honoured", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return delivers(o) && o.LeaseID != "" && slices.ContainsFunc(r.operations, func(p history.Operation) bool {
+				return delivers(&p) && p.LeaseID != "" && p.Group == o.Group && p.Begin > o.End &&
+					slices.ContainsFunc(p.Items, func(item history.Item) bool { return item.Partition == o.Items[0].Partition })
+			})
+		})
+		if o == nil {
+			return ""
+		}
+		item := o.Items[0]
+		item.Status, item.Accepted = "completed", true
+		r.last(history.Operation{Kind: history.Ack, Outcome: history.Done, Group: o.Group, LeaseID: o.LeaseID, Items: []history.Item{item}})
+		return "lease"
+	}},
+	{"a completed message comes again", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return o.Kind == history.Ack && o.Outcome == history.Done && o.Items[0].Status == "completed" && o.Items[0].Accepted
+		})
+		if o == nil {
+			return ""
+		}
+		item := history.Item{Partition: o.Items[0].Partition, TransactionID: o.Items[0].TransactionID}
+		r.last(history.Operation{Kind: history.Pop, Outcome: history.Done, Group: o.Group, LeaseID: "more", Items: []history.Item{item}})
+		return "again"
+	}},
+	{"a delivery has another message id", func(r *run, choose choose) string {
+		o := r.pick(choose, delivers)
+		if o == nil {
+			return ""
+		}
+		o.Items[choose(len(o.Items))].MessageID = "another"
+		return "dedup"
+	}},
+	{"a message is new twice", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool { return answeredPush(o) && !o.Items[0].Duplicate })
+		if o == nil {
+			return ""
+		}
+		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: o.Items[:1]})
+		return "dedup"
+	}},
+	{"a stored message vanishes", func(r *run, choose choose) string {
+		o := r.pick(choose, answeredPush)
+		if o == nil {
+			return ""
+		}
+		item := o.Items[choose(len(o.Items))]
+		for i := range r.state.Partitions {
+			if p := &r.state.Partitions[i]; p.Name == item.Partition {
+				p.Log = slices.DeleteFunc(p.Log, func(m check.Message) bool { return m.TransactionID == item.TransactionID })
+			}
+		}
+		return "stored"
+	}},
+	{"a refused push is stored", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return answeredPush(o) && !slices.ContainsFunc(r.operations, func(p history.Operation) bool {
+				return p.ID != o.ID && p.Kind == history.Push && slices.ContainsFunc(p.Items, func(item history.Item) bool {
+					return item.TransactionID == o.Items[0].TransactionID
+				})
+			})
+		})
+		if o == nil {
+			return ""
+		}
+		o.Outcome = history.Refused
+		return "stored"
+	}},
+	{"a stranger is delivered", func(r *run, choose choose) string {
+		o := r.pick(choose, delivers)
+		if o == nil {
+			return ""
+		}
+		o.Items[choose(len(o.Items))].TransactionID = "stranger"
+		return "unpushed"
+	}},
+	{"a late push stands in front", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool { return answeredPush(o) && !o.Items[0].Duplicate })
+		if o == nil {
+			return ""
+		}
+		item := o.Items[0]
+		item.TransactionID, item.MessageID = "late", "late"
+		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: []history.Item{item}})
+		for i := range r.state.Partitions {
+			if p := &r.state.Partitions[i]; p.Name == item.Partition {
+				at := slices.IndexFunc(p.Log, func(m check.Message) bool { return m.TransactionID == o.Items[0].TransactionID })
+				p.Log = slices.Insert(p.Log, at, check.Message{MessageID: "late", TransactionID: "late"})
+				for n := range p.Log {
+					p.Log[n].Seq = int64(n + 1)
+				}
+			}
+		}
+		return "push-order"
+	}},
+	{"a cursor falls", func(r *run, choose choose) string {
+		p := r.state.Partitions[choose(len(r.state.Partitions))]
+		c := p.Cursors[choose(len(p.Cursors))]
+		if r.wild(c.Group) {
+			return ""
+		}
+		r.state.Samples = append(r.state.Samples, check.Sample{
+			At: time.Hour, Queue: "q", Partition: p.Name, Group: c.Group, Committed: c.Committed + 1, LastSeq: p.LastSeq,
+		})
+		return "cursor"
+	}},
+	{"last_seq is wrong", func(r *run, choose choose) string {
+		r.state.Partitions[choose(len(r.state.Partitions))].LastSeq++
+		return "counts"
+	}},
+	{"a dead letter is forgotten", func(r *run, choose choose) string {
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return slices.ContainsFunc(o.Items, func(item history.Item) bool { return item.DeadLettered })
+		})
+		if o == nil {
+			return ""
+		}
+		at := slices.IndexFunc(o.Items, func(item history.Item) bool { return item.DeadLettered })
+		r.cursorOf(o.Items[at].Partition, o.Group).Dead = nil
+		return "dead"
+	}},
+	{"a cursor stays behind", func(r *run, choose choose) string {
+		p := r.state.Partitions[choose(len(r.state.Partitions))]
+		c := &p.Cursors[choose(len(p.Cursors))]
+		if p.LastSeq == 0 || slices.Contains(c.Dead, p.LastSeq) {
+			return ""
+		}
+		c.Committed = p.LastSeq - 1
+		return "leftover"
+	}},
+	{"a consumer waits in vain", func(r *run, choose choose) string {
+		p := &r.state.Partitions[choose(len(r.state.Partitions))]
+		c := &p.Cursors[choose(len(p.Cursors))]
+		item := history.Item{Partition: p.Name, TransactionID: "waits", MessageID: "waits"}
+		p.LastSeq++
+		p.Log = append(p.Log, check.Message{Seq: p.LastSeq, MessageID: "waits", TransactionID: "waits"})
+		c.Committed, c.Consumed = c.Committed+1, c.Consumed+1
+		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: []history.Item{item}})
+		r.last(history.Operation{Kind: history.Pop, Outcome: history.Done, Group: c.Group, Wait: time.Minute})
+		r.operations[len(r.operations)-1].End += time.Second
+		r.last(history.Operation{Kind: history.Pop, Outcome: history.Done, Group: c.Group, LeaseID: "more", Items: []history.Item{item}})
+		return "stuck"
+	}},
+}
+
+// failing: the operation may have dead-lettered something.
+func failing(o history.Operation) bool {
+	return slices.ContainsFunc(o.Items, func(item history.Item) bool { return item.Status == "failed" })
+}
+
+// noticed requires that the rule complains, and that it still does about the
+// partition alone.
+func noticed(t require.TestingT, r *run, rule string) {
+	found := r.judge()
+	at := slices.IndexFunc(found, func(v check.Violation) bool { return v.Rule == rule })
+	require.GreaterOrEqual(t, at, 0, "%s must complain: %v", rule, found)
+	cut := check.Run(check.Cut(r.operations, found[at]), check.CutState(r.state, found[at]), r.options)
+	require.True(t, slices.ContainsFunc(cut, func(v check.Violation) bool { return v.Rule == rule }),
+		"%s must complain about the cut history: %v", rule, cut)
+}
+
+func TestSpoiledRunsAreCaught(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				r := drawRun(t)
+				if rule := m.spoil(r, draw(t)); rule != "" {
+					noticed(t, r, rule)
+				}
+			})
+		})
+	}
+}
+
+// TestEveryMutationHappens guards the properties above: a mutation that finds
+// nothing to spoil proves nothing.
+func TestEveryMutationHappens(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutations {
+		caught := 0
+		for seed := range uint64(60) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			made := newModel(random.IntN, 2, 2)
+			for range 60 {
+				made.step()
+			}
+			r := made.drained()
+			if rule := m.spoil(r, random.IntN); rule != "" {
+				noticed(t, r, rule)
+				caught++
+			}
+		}
+		require.Positive(t, caught, fmt.Sprintf("%q never happened", m.name))
+		t.Logf("%s: caught in %d of 60 runs", m.name, caught)
+	}
+}

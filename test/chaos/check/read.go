@@ -1,0 +1,115 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Querier is a connection, a transaction or a pool of pgx.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Cursors of all groups, and where a group that reads the whole queue has none.
+const sqlCursors = `
+SELECT q.name, p.name, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL, coalesce(g.mode = 'all', false),
+       coalesce(c.committed, 0), coalesce(c.consumed, 0),
+       coalesce((SELECT array_agg(d.seq ORDER BY d.seq) FROM belfry.dead_letter d
+                  WHERE d.partition_id = p.id AND d.group_id = g.id), '{}')
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id
+        AND (g.whole_queue OR EXISTS (SELECT 1 FROM belfry.cursor o WHERE o.partition_id = p.id AND o.group_id = g.id))
+  LEFT JOIN belfry.cursor c ON c.partition_id = p.id AND c.group_id = g.id
+ WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
+ ORDER BY q.name, p.name, g.name`
+
+const sqlLog = `
+SELECT q.name, p.name, m.seq, m.id::text, m.transaction_id
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.message m ON m.partition_id = p.id
+ WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
+ ORDER BY q.name, p.name, m.seq`
+
+const sqlSample = `
+SELECT q.name, p.name, g.name, c.committed, p.last_seq
+  FROM belfry.cursor c
+  JOIN belfry.partition p ON p.id = c.partition_id
+  JOIN belfry.queue q ON q.id = p.queue_id
+  JOIN belfry.consumer_group g ON g.id = c.group_id
+ WHERE q.deleted_at IS NULL AND q.name = ANY ($1)`
+
+// ReadState reads the partitions of queues from the tables. Nothing may be
+// pushed, popped or acknowledged meanwhile, unless db is a transaction that is
+// repeatable read. Samples and tenures are the caller's to add.
+func ReadState(ctx context.Context, db Querier, queues []string) (State, error) {
+	var state State
+	places := map[laneName]int{}
+	rows, err := db.Query(ctx, sqlCursors, queues)
+	if err != nil {
+		return State{}, fmt.Errorf("reading cursors: %w", err)
+	}
+	var name laneName
+	var last int64
+	var c Cursor
+	_, err = pgx.ForEachRow(rows, []any{
+		&name.queue, &name.partition, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead,
+	}, func() error {
+		at, ok := places[name]
+		if !ok {
+			at = len(state.Partitions)
+			places[name] = at
+			state.Partitions = append(state.Partitions, Partition{Queue: name.queue, Name: name.partition, LastSeq: last})
+		}
+		if c.Group != "" {
+			state.Partitions[at].Cursors = append(state.Partitions[at].Cursors, c)
+		}
+		c.Dead = nil
+		return nil
+	})
+	if err != nil {
+		return State{}, fmt.Errorf("reading cursors: %w", err)
+	}
+	if rows, err = db.Query(ctx, sqlLog, queues); err != nil {
+		return State{}, fmt.Errorf("reading logs: %w", err)
+	}
+	var m Message
+	_, err = pgx.ForEachRow(rows, []any{&name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID}, func() error {
+		at, ok := places[name]
+		if !ok {
+			return fmt.Errorf("partition %q of queue %q appeared while the state was read", name.partition, name.queue)
+		}
+		state.Partitions[at].Log = append(state.Partitions[at].Log, m)
+		return nil
+	})
+	if err != nil {
+		return State{}, fmt.Errorf("reading logs: %w", err)
+	}
+	return state, nil
+}
+
+// ReadSamples reads where all cursors of queues are. now is asked for the time
+// on the clock of the history once the rows are read.
+func ReadSamples(ctx context.Context, db Querier, queues []string, now func() time.Duration) ([]Sample, error) {
+	rows, err := db.Query(ctx, sqlSample, queues)
+	if err != nil {
+		return nil, fmt.Errorf("sampling cursors: %w", err)
+	}
+	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Sample, error) {
+		var s Sample
+		err := row.Scan(&s.Queue, &s.Partition, &s.Group, &s.Committed, &s.LastSeq)
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sampling cursors: %w", err)
+	}
+	at := now()
+	for i := range samples {
+		samples[i].At = at
+	}
+	return samples, nil
+}

@@ -1,0 +1,167 @@
+package check_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// run is what there is to judge.
+type run struct {
+	operations []history.Operation
+	state      check.State
+	options    check.Options
+}
+
+// story is a correct run in one partition: a, b, c and d are pushed; a and b are
+// delivered and completed; c and d are delivered, c completed and d failed; d is
+// delivered again and dead-lettered. Each operation takes a second, and the
+// next begins a second later; its ID is its place here.
+func story() *run {
+	r := &run{}
+	r.add(history.Operation{Kind: history.Push, Items: pushed("a", "b", "c")})
+	r.add(history.Operation{Kind: history.Push, Items: pushed("d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L1", Items: came("a", "b")})
+	r.add(history.Operation{Kind: history.Ack, LeaseID: "L1", Items: acked("completed", "a", "b")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L2", Items: came("c", "d")})
+	r.add(history.Operation{Kind: history.Ack, LeaseID: "L2", Items: slices.Concat(acked("completed", "c"), acked("failed", "d"))})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L3", Items: came("d")})
+	r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("failed", "d")})
+	r.op(8).Items[0].DeadLettered = true
+	r.state.Partitions = []check.Partition{{
+		Queue: "q", Name: "p", LastSeq: 4, Log: logOf("a", "b", "c", "d"),
+		Cursors: []check.Cursor{{Group: "g", FromStart: true, Committed: 4, Consumed: 4, Dead: []int64{4}}},
+	}}
+	return r
+}
+
+// add puts an operation behind the last.
+func (r *run) add(o history.Operation) *history.Operation {
+	n := len(r.operations)
+	o.ID, o.Client, o.Queue = int64(n+1), "client", "q"
+	if o.Outcome == "" {
+		o.Outcome = history.Done
+	}
+	if o.Kind != history.Push {
+		o.Group = "g"
+	}
+	o.Begin = time.Duration(2*n) * time.Second
+	o.End = o.Begin + time.Second
+	r.operations = append(r.operations, o)
+	return &r.operations[n]
+}
+
+func (r *run) op(id int) *history.Operation { return &r.operations[id-1] }
+
+// drop removes an operation; the IDs of the others stay.
+func (r *run) drop(id int64) {
+	r.operations = slices.DeleteFunc(r.operations, func(o history.Operation) bool { return o.ID == id })
+}
+
+func (r *run) part() *check.Partition { return &r.state.Partitions[0] }
+
+func (r *run) cursor() *check.Cursor { return &r.part().Cursors[0] }
+
+func (r *run) judge() []check.Violation { return check.Run(r.operations, r.state, r.options) }
+
+func pushed(ids ...string) []history.Item {
+	var items []history.Item
+	for _, id := range ids {
+		items = append(items, history.Item{Partition: "p", TransactionID: id, MessageID: "m-" + id})
+	}
+	return items
+}
+
+func came(ids ...string) []history.Item { return pushed(ids...) }
+
+func acked(status string, ids ...string) []history.Item {
+	var items []history.Item
+	for _, id := range ids {
+		items = append(items, history.Item{Partition: "p", TransactionID: id, Status: status, Accepted: true})
+	}
+	return items
+}
+
+func logOf(ids ...string) []check.Message {
+	var log []check.Message
+	for i, id := range ids {
+		log = append(log, check.Message{Seq: int64(i + 1), MessageID: "m-" + id, TransactionID: id})
+	}
+	return log
+}
+
+// breach is a change of the story that breaks a rule.
+type breach struct {
+	name string
+	// rule is what must be reported, and about is in its message; operation is
+	// what it must name. Other rules may complain as well.
+	rule, about string
+	operation   int64
+	change      func(*run)
+	// mend makes the nearest run that is correct out of the broken one.
+	mend func(*run)
+}
+
+func runBreaches(t *testing.T, breaches []breach) {
+	t.Helper()
+	for _, b := range breaches {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			r := story()
+			b.change(r)
+			found := slices.DeleteFunc(r.judge(), func(v check.Violation) bool { return v.Rule != b.rule })
+			require.NotEmpty(t, found, "nothing was found: %v", r.judge())
+			require.Contains(t, found[0].Message, b.about)
+			require.Equal(t, b.operation, found[0].Operation, found[0].String())
+			b.mend(r)
+			require.Empty(t, r.judge())
+		})
+	}
+}
+
+func TestTheStoryIsCorrect(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, story().judge())
+	require.Empty(t, check.Run(nil, check.State{}, check.Options{Bound: time.Second}))
+}
+
+func TestAViolationReadsAsOneLine(t *testing.T) {
+	t.Parallel()
+	r := story()
+	r.op(5).Items = came("d")
+	require.Equal(t, `skipped: queue "q" partition "p" group "g" operation 5: `+
+		`the delivery starts with "d" at 4, but "c" at 3 was neither completed, consumed nor dead-lettered by then`,
+		r.judge()[1].String())
+}
+
+func TestTheOrderOfOperationsDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	r := story()
+	slices.Reverse(r.operations)
+	require.Empty(t, r.judge())
+}
+
+func TestTheFirstOffenderComesFirstAndFewAreReported(t *testing.T) {
+	t.Parallel()
+	r := story()
+	for n := range 100 {
+		r.add(history.Operation{Kind: history.Pop, LeaseID: "again" + time.Duration(n).String(), Items: came("a")})
+	}
+	slices.Reverse(r.operations)
+	var found []check.Violation
+	for _, v := range r.judge() {
+		if v.Rule == "again" {
+			found = append(found, v)
+		}
+	}
+	require.Len(t, found, 20)
+	require.Equal(t, int64(9), found[0].Operation)
+}

@@ -1,0 +1,219 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// stored: what was answered with success is in the log once, what was refused
+// is not, and what is unknown is at most once.
+func stored(x *index) []Violation {
+	var found []Violation
+	for _, l := range x.lanes {
+		for _, e := range l.entries {
+			switch {
+			case e.push == nil:
+			case e.rows == 0 && e.done > 0:
+				found = append(found, l.at("stored", e.push, fmt.Sprintf(
+					"the push of %q was answered with success, but it is not in the log", e.transaction)))
+			case e.rows > 1:
+				found = append(found, l.at("stored", e.push, fmt.Sprintf(
+					"%q is in the log %d times, it must be there once", e.transaction, e.rows)))
+			case e.rows > 0 && e.done+e.unknown == 0:
+				found = append(found, l.at("stored", e.push, fmt.Sprintf(
+					"the push of %q was refused, but it is in the log at %d", e.transaction, e.seq)))
+			}
+		}
+	}
+	return found
+}
+
+// dedup: a transaction id of a lane has one message id everywhere, a message id
+// one transaction id, and one push at most was told that the message is new.
+func dedup(x *index) []Violation {
+	var found []Violation
+	type owned struct {
+		*entry
+		lane *lane
+	}
+	owner := map[string]owned{}
+	for _, l := range x.lanes {
+		for _, e := range l.entries {
+			if other := owner[e.message]; e.message != "" && other.entry != nil {
+				v := l.at("dedup", e.witness(), fmt.Sprintf(
+					"%q and %q have the same message id %s", other.transaction, e.transaction, e.message))
+				if other.lane != l {
+					v.Partition = ""
+				}
+				if other.lane.queue != l.queue {
+					v.Queue = ""
+				}
+				found = append(found, v)
+			}
+			owner[e.message] = owned{e, l}
+			switch {
+			case e.conflict != nil:
+				found = append(found, l.at("dedup", e.conflict, fmt.Sprintf(
+					"%q was told to be message %s here, elsewhere it is %s", e.transaction, e.conflictWith, e.message)))
+			case e.again != nil:
+				found = append(found, l.at("dedup", e.again, fmt.Sprintf(
+					"the push of %q was told that it is new, as operation %d was before", e.transaction, e.freshPush.ID)))
+			case e.duplicate > 0 && e.fresh == 0 && e.unknown == 0:
+				found = append(found, l.at("dedup", e.push, fmt.Sprintf(
+					"the push of %q was told that it is a duplicate, but nobody else can have stored it", e.transaction)))
+			}
+		}
+	}
+	return found
+}
+
+// witness is an operation that shows an entry; nil: the tables alone do.
+func (e *entry) witness() *history.Operation {
+	if e.push != nil {
+		return e.push
+	}
+	return e.delivery
+}
+
+// unpushed: what is stored or delivered was pushed. Ids that nobody knows are
+// allowed as often as pushes without one are unknown.
+func unpushed(x *index) []Violation {
+	var found []Violation
+	for _, l := range x.lanes {
+		strangers := 0
+		for _, e := range l.entries {
+			switch {
+			case e.push != nil && (e.rows > 0 || e.delivery == nil):
+			case e.rows == 0 && e.delivery != nil:
+				found = append(found, l.at("unpushed", e.delivery, fmt.Sprintf(
+					"%q was delivered, but it is not in the log", e.transaction)))
+			case e.rows > 0:
+				if strangers++; strangers > l.nameless {
+					found = append(found, l.at("unpushed", e.delivery, fmt.Sprintf(
+						"%q is in the log at %d, but nobody pushed it (%d pushes without an id are of unknown outcome)",
+						e.transaction, e.seq, l.nameless)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// pushOrder: what was stored for certain before the push of another message
+// began stands before it, and so does an earlier item of the same push.
+func pushOrder(x *index) []Violation {
+	var found []Violation
+	for _, l := range x.lanes {
+		// soonest is, of the messages behind, the one that was stored first.
+		var soonest *entry
+		for i := len(l.log) - 1; i >= 0; i-- {
+			e := l.log[i]
+			if soonest != nil && e.push != nil && e.after != forever && e.after > soonest.by {
+				found = append(found, l.at("push-order", e.push, fmt.Sprintf(
+					"%q was stored at %d, before %q at %d, which was answered %s before this push began",
+					e.transaction, e.seq, soonest.transaction, soonest.seq, e.after-soonest.by)))
+			}
+			if soonest == nil || e.by < soonest.by {
+				soonest = e
+			}
+		}
+		for _, push := range l.pushes {
+			var last *entry
+			for _, item := range push.items {
+				e := l.byID[item.TransactionID]
+				if e.place == 0 || item.Duplicate {
+					continue
+				}
+				if last != nil && e.place < last.place {
+					found = append(found, l.at("push-order", push.op, fmt.Sprintf(
+						"%q was pushed behind %q but stored at %d, before it at %d", e.transaction, last.transaction, e.seq, last.seq)))
+				}
+				last = e
+			}
+		}
+	}
+	return found
+}
+
+// delivered: every message of the log reached every group, and in the end no
+// cursor is behind its log.
+func delivered(x *index) []Violation {
+	var found []Violation
+	for _, l := range x.lanes {
+		if l.part == nil {
+			continue
+		}
+		for i := range l.part.Cursors {
+			c := &l.part.Cursors[i]
+			if c.Missing {
+				if len(l.log) > 0 {
+					v := l.at("delivered", l.log[0].push, fmt.Sprintf(
+						"group %q reads the whole queue, but has no cursor in this partition, so it never gets its %d messages", c.Group, len(l.log)))
+					v.Group = c.Group
+					found = append(found, v)
+				}
+				continue
+			}
+			found = append(found, l.reads[c.Group].delivered(&x.options)...)
+		}
+	}
+	return found
+}
+
+func (r *reader) delivered(options *Options) []Violation {
+	var found []Violation
+	got := make([]bool, len(r.lane.log)+1)
+	first := len(r.lane.log)
+	for _, d := range r.deliveries {
+		for _, e := range d.entries {
+			got[e.place] = true
+			if e.place > 0 {
+				first = min(first, e.place-1)
+			}
+		}
+	}
+	if r.cursor.FromStart {
+		first = 0
+	}
+	dead := map[int64]bool{}
+	for _, seq := range r.cursor.Dead {
+		dead[seq] = true
+	}
+	left := 0
+	// An autoAck pop whose answer was lost took one run of messages at most.
+	excuses, excused := len(r.wild()), false
+	sought := r.sought(0, forever)
+	for _, e := range r.lane.log[first:] {
+		if e.seq > r.cursor.Committed && !dead[e.seq] {
+			left++
+		}
+		if got[e.place] || dead[e.seq] || sought {
+			excused = false
+			continue
+		}
+		beyond := e.seq > r.cursor.Committed
+		if beyond && options.Undrained {
+			continue
+		}
+		if !beyond && (excused || excuses > 0) {
+			if !excused {
+				excuses--
+			}
+			excused = true
+			continue
+		}
+		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: it is lost for the group",
+			e.transaction, e.seq, r.cursor.Committed)
+		if beyond {
+			message = fmt.Sprintf("%q at %d was never delivered: it still waits beyond the cursor, at %d, after the drain",
+				e.transaction, e.seq, r.cursor.Committed)
+		}
+		found = append(found, r.at("delivered", e.push, message))
+	}
+	if left > 0 && !options.Undrained {
+		found = append(found, r.at("leftover", nil, fmt.Sprintf(
+			"after the drain %d messages are left: the cursor is at %d, the log ends at %d", left, r.cursor.Committed, r.lane.part.LastSeq)))
+	}
+	return found
+}

@@ -1,0 +1,232 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// span is an interval of a history.
+type span struct {
+	from, to time.Duration
+	// op is what makes it: the delivery that holds a lease, the push of a message
+	// that waits.
+	op *history.Operation
+}
+
+// stuck: no waiting pop is left without a message that is for certain ready and
+// unleased for longer than the bound. Either it came back empty although
+// something was, or it was given a message long after it was.
+func stuck(x *index) []Violation {
+	o := &x.options
+	if o.Bound <= 0 {
+		return nil
+	}
+	var found []Violation
+	for _, g := range x.groups {
+		byEnd := slices.SortedStableFunc(slices.Values(g.empty), func(a, b *history.Operation) int { return cmp.Compare(a.End, b.End) })
+		longest := time.Duration(0)
+		for _, op := range byEnd {
+			longest = max(longest, op.End-op.Begin)
+		}
+		for _, r := range g.readers {
+			leased := r.leased(x)
+			found = append(found, r.late(o, leased)...)
+			for _, free := range without(r.waiting(), merged(leased)) {
+				if free.to-free.from > o.Bound {
+					found = append(found, r.starved(o, free, byEnd, longest)...)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// starved finds the first pop that came back empty though it waited during free.
+func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, longest time.Duration) []Violation {
+	first, _ := slices.BinarySearchFunc(byEnd, free.from, func(op *history.Operation, at time.Duration) int { return cmp.Compare(op.End, at) })
+	for _, op := range byEnd[first:] {
+		if op.End-longest > free.to {
+			break
+		}
+		from, to := max(op.Begin, free.from), min(op.End, free.to)
+		if !r.lane.concerns(op) || to-from <= o.allowed(from, to) {
+			continue
+		}
+		return []Violation{r.at("stuck", op, fmt.Sprintf(
+			"the pop came back empty after %s, though a message pushed by operation %d was ready and unleased for %s of it (from %s to %s)",
+			op.End-op.Begin, free.op.ID, to-from, from, to))}
+	}
+	return nil
+}
+
+// waiting are the times in which the reader had a message for certain: from when
+// it was stored until the last pop that delivered it may have claimed it.
+func (r *reader) waiting() []span {
+	until := make([]time.Duration, len(r.lane.log)+1)
+	for _, d := range r.deliveries {
+		for _, e := range d.entries {
+			until[e.place] = max(until[e.place], d.after)
+		}
+	}
+	if r.cursor == nil || len(r.group.seeks) > 0 || len(r.group.redrives) > 0 {
+		return nil
+	}
+	dead := map[int64]bool{}
+	for _, seq := range r.cursor.Dead {
+		dead[seq] = true
+	}
+	var spans []span
+	for _, e := range r.lane.log {
+		to := until[e.place]
+		if e.seq > r.cursor.Committed && !dead[e.seq] {
+			to = forever
+		}
+		if e.by < to && e.push != nil {
+			spans = append(spans, span{e.by, to, e.push})
+		}
+	}
+	return merged(spans)
+}
+
+// leased are the times in which the reader may have been leased, each at its
+// longest, in the order they began.
+func (r *reader) leased(x *index) []span {
+	last := map[string]int{} // by lease id, the last place delivered
+	for _, d := range r.deliveries {
+		for _, e := range d.entries {
+			last[d.op.LeaseID] = max(last[d.op.LeaseID], e.place)
+		}
+	}
+	released := r.released(last)
+	var spans []span
+	for _, d := range r.deliveries {
+		if d.op.AutoAck {
+			continue
+		}
+		to := d.op.End
+		for _, op := range x.prolongs[d.op.LeaseID] {
+			to = max(to, op.End)
+		}
+		to += x.options.LeaseDuration
+		if at, ok := released[d.op.LeaseID]; ok {
+			to = min(to, at)
+		}
+		spans = append(spans, span{d.after, to, d.op})
+	}
+	for _, op := range r.group.unknown {
+		if r.lane.concerns(op) {
+			spans = append(spans, span{op.Begin, op.End + x.options.LeaseDuration, op})
+		}
+	}
+	for _, op := range r.group.wild {
+		if r.lane.concerns(op) {
+			spans = append(spans, span{op.Begin, op.End, op})
+		}
+	}
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return spans
+}
+
+// released is when leases ended for certain, by id. last has the last place that
+// each delivered.
+func (r *reader) released(last map[string]int) map[string]time.Duration {
+	done := map[string]int{} // the last place that may have been completed
+	for _, a := range r.acks {
+		if a.completes() {
+			done[a.op.LeaseID] = max(done[a.op.LeaseID], a.entry.place)
+		}
+	}
+	released := map[string]time.Duration{}
+	for _, a := range r.acks {
+		lease := a.op.LeaseID
+		if lease == "" || a.unsure() || last[lease] == 0 {
+			continue
+		}
+		// A failure of what was completed before changes nothing.
+		ends := a.completes() && a.entry.place >= last[lease] ||
+			!a.completes() && !a.item.DeadLettered && a.entry.place > done[lease]
+		if at, ok := released[lease]; ends && (!ok || a.op.End < at) {
+			released[lease] = a.op.End
+		}
+	}
+	return released
+}
+
+// late: a waiting pop gets what is ready within the bound.
+func (r *reader) late(o *Options, leased []span) []Violation {
+	// The two leases that end last, of those that began so far.
+	var longest, second span
+	var found []Violation
+	waited := slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) })
+	for _, d := range waited {
+		for len(leased) > 0 && leased[0].from < d.op.End {
+			switch s := leased[0]; {
+			case longest.op == nil || s.to > longest.to:
+				longest, second = s, longest
+			case second.op == nil || s.to > second.to:
+				second = s
+			}
+			leased = leased[1:]
+		}
+		first := d.first()
+		if d.op.Wait == 0 || first == nil || first.push == nil || len(r.group.seeks) > 0 {
+			continue
+		}
+		other := longest
+		if other.op == d.op {
+			other = second
+		}
+		from := max(d.op.Begin, first.by)
+		if other.op != nil {
+			from = max(from, other.to)
+		}
+		if d.op.End-from > o.allowed(from, d.op.End) {
+			found = append(found, r.at("stuck", d.op, fmt.Sprintf(
+				"the pop waited and was given %q at %d %s after it was ready and unleased, at %s",
+				first.transaction, first.seq, d.op.End-from, from)))
+		}
+	}
+	return found
+}
+
+// merged joins spans that overlap or touch and sorts them.
+func merged(spans []span) []span {
+	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var joined []span
+	for _, s := range spans {
+		if n := len(joined); n > 0 && s.from <= joined[n-1].to {
+			joined[n-1].to = max(joined[n-1].to, s.to)
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
+}
+
+// without takes from some spans what others cover; both are as merged returns
+// them.
+func without(spans, covers []span) []span {
+	var left []span
+	for _, s := range spans {
+		for len(covers) > 0 && covers[0].to <= s.from {
+			covers = covers[1:]
+		}
+		for _, c := range covers {
+			if c.from >= s.to {
+				break
+			}
+			if c.from > s.from {
+				left = append(left, span{s.from, c.from, s.op})
+			}
+			s.from = max(s.from, c.to)
+		}
+		if s.from < s.to {
+			left = append(left, s)
+		}
+	}
+	return left
+}
