@@ -22,8 +22,7 @@ SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_bitmapscan = off;
-SET jit = off;
-SET idle_in_transaction_session_timeout = '60s'`
+SET jit = off`
 
 // Pool is a bounded set of connections for requests.
 type Pool struct {
@@ -48,8 +47,10 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	if pc.ConnConfig.ConnectTimeout == 0 {
 		pc.ConnConfig.ConnectTimeout = cfg.RequestTimeout
 	}
-	// A statement that the caller has given up must not go on holding locks.
-	settings := fmt.Sprintf("%s;\nSET statement_timeout = %d", sessionSettings, cfg.RequestTimeout.Milliseconds())
+	// What the caller has given up must not go on holding locks: neither a statement
+	// that runs, nor a transaction whose connection fell silent.
+	settings := fmt.Sprintf("%s;\nSET statement_timeout = %[2]d;\nSET idle_in_transaction_session_timeout = %[2]d",
+		sessionSettings, cfg.RequestTimeout.Milliseconds())
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
 		return err

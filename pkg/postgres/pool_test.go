@@ -33,7 +33,7 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 			"timezone": "UTC", "plan_cache_mode": "force_generic_plan", "jit": "off",
 			"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
 			"enable_nestloop": "on", "enable_indexscan": "on",
-			"idle_in_transaction_session_timeout": "1min", "statement_timeout": "7s",
+			"idle_in_transaction_session_timeout": "7s", "statement_timeout": "7s",
 			"application_name": "belfry-test",
 		} {
 			var have string
