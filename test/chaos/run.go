@@ -78,8 +78,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	})
 	c.stalls = newStallMeter(c.world.Database(), c.crew, c.recorder)
 	err = c.live(ctx, faults)
-	if err == nil {
-		err = c.drain(ctx)
+	if ctx.Err() == nil {
+		// Also when something did not recover: the judge expects that nothing is left.
+		err = errors.Join(err, c.drain(ctx))
 	}
 	operations := c.recorder.Operations()
 	c.crew.Resolve(operations)
@@ -143,8 +144,12 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 		}
 		v.recovered, v.stall = c.recorder.Now(), c.stalls.take()
 		c.windows = append(c.windows, v)
-		printf(c.out, "%8s  %-22s broken %6s  recovered after %6s  longest stall %6s  %s\n", short(v.begin), v.fault,
-			short(v.end-v.begin), short(v.recovered-v.end), short(v.stall), v.what)
+		outcome := "recovered after"
+		if err != nil {
+			outcome = "NOT recovered after"
+		}
+		printf(c.out, "%8s  %-22s broken %6s  %s %6s  longest stall %6s  %s\n", short(v.begin), v.fault,
+			short(v.end-v.begin), outcome, short(v.recovered-v.end), short(v.stall), v.what)
 		if err != nil {
 			return err
 		}
