@@ -48,7 +48,7 @@ func main() {
 		s.faults = strings.Split(faults, ",")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, s, os.Stdout, judgeFully)
+	err := run(ctx, s, os.Stdout, judge)
 	stop()
 	if err != nil {
 		printf(os.Stderr, "chaos: seed %d: %v\n", s.seed, err)

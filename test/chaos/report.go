@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
@@ -72,19 +73,30 @@ func (c *chaos) end(err error) error {
 	}
 	err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, "cluster")))
 	seed := fmt.Sprintf("go run ./test/chaos --seed %d --duration %s --instances %d\n\n%v\n", c.seed, c.duration, c.instances, err)
-	err = errors.Join(err, os.WriteFile(filepath.Join(c.dir, "seed.txt"), []byte(seed), 0o644), c.writeHistory())
-	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers\n", c.dir)
+	err = errors.Join(err, os.WriteFile(filepath.Join(c.dir, "seed.txt"), []byte(seed), 0o644), c.keepHistory(err))
+	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers, and in offending.jsonl what concerns the first breach\n", c.dir)
 	return err
 }
 
-func (c *chaos) writeHistory() error {
-	file, err := os.Create(filepath.Join(c.dir, "history.jsonl"))
-	if err != nil {
-		return fmt.Errorf("keeping the history: %w", err)
-	}
+// keepHistory keeps all that happened, and beside it what concerns the partition
+// of the first breach.
+func (c *chaos) keepHistory(why error) error {
 	operations := c.recorder.Operations()
 	if c.crew != nil {
 		c.crew.Resolve(operations)
+	}
+	err := c.keep("history.jsonl", operations)
+	var broken *brokenError
+	if errors.As(why, &broken) {
+		err = errors.Join(err, c.keep("offending.jsonl", check.Cut(operations, broken.violations[0])))
+	}
+	return err
+}
+
+func (c *chaos) keep(name string, operations []history.Operation) error {
+	file, err := os.Create(filepath.Join(c.dir, name))
+	if err != nil {
+		return fmt.Errorf("keeping the history: %w", err)
 	}
 	return errors.Join(history.Write(file, operations), file.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/chaos/workload"
 	"github.com/belfry-mq/belfry/test/chaos/world"
@@ -70,6 +71,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	printf(out, "seed %d, %d servers, faults for %s\n", s.seed, s.instances, s.duration)
 	if c.world, err = world.New(ctx, dir, s.instances); err != nil {
 		return c.end(err)
+	}
+	if err := check.Watch(ctx, c.world.Database()); err != nil {
+		return c.end(errors.Join(err, c.world.Close()))
 	}
 	c.recorder = history.NewRecorder() // the history begins when everything runs
 	c.crew = workload.New(workload.Config{
@@ -172,7 +176,7 @@ func (c *chaos) drain(ctx context.Context) error {
 // verdict joins what the judge and the clients have to say.
 func (c *chaos) verdict(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
 	err := judge(ctx, evidence{
-		operations: operations, windows: c.windows, queues: c.crew.Queues(), groups: c.crew.Groups(), database: c.world.Database(),
+		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), groups: c.crew.Groups(), database: c.world.Database(),
 	})
 	for _, complaint := range c.crew.Complaints() {
 		err = errors.Join(err, errors.New(complaint))

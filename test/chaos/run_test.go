@@ -33,11 +33,11 @@ func TestARunIsJudged(t *testing.T) {
 	out := &bytes.Buffer{}
 	s := settings{seed: 1, duration: time.Second, instances: 2, faults: []string{"cut-clients"}}
 	err := run(t.Context(), s, out, func(ctx context.Context, e evidence) error {
-		require.NoError(t, judgeCounts(ctx, e))
+		require.NoError(t, judge(ctx, e))
 		falsify(ctx, t, e)
-		return judgeCounts(ctx, e)
+		return judge(ctx, e)
 	})
-	require.ErrorContains(t, err, "lost: ")
+	require.ErrorContains(t, err, "stored: ")
 	text := out.String()
 	require.Contains(t, text, "cut-clients")
 	require.Contains(t, text, "drained in")
@@ -48,6 +48,7 @@ func TestARunIsJudged(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(seed), "--seed 1 ")
 	require.FileExists(t, filepath.Join(kept[1], "server-1.log"))
+	require.FileExists(t, filepath.Join(kept[1], "offending.jsonl"))
 	require.NoDirExists(t, filepath.Join(kept[1], "cluster"))
 	file, err := os.Open(filepath.Join(kept[1], "history.jsonl"))
 	require.NoError(t, err)
@@ -66,11 +67,11 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	forgotten.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool {
 		return o.Kind == history.Pop && o.Group == group
 	})
-	require.ErrorContains(t, judgeCounts(ctx, forgotten), "skipped: ")
+	require.ErrorContains(t, judge(ctx, forgotten), "delivered: ")
 
 	silent := e
 	silent.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool { return o.Kind == history.Push })
-	require.ErrorContains(t, judgeCounts(ctx, silent), "invented: ")
+	require.ErrorContains(t, judge(ctx, silent), "unpushed: ")
 
 	left, err := remaining(ctx, e.database, e.queues, e.groups)
 	require.NoError(t, err)
@@ -94,7 +95,7 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 			break
 		}
 	}
-	require.ErrorContains(t, judgeCounts(ctx, changed), "identity: ")
+	require.ErrorContains(t, judge(ctx, changed), "dedup: ")
 
 	_, err = e.database.Exec(ctx, `DELETE FROM belfry.message WHERE seq = 1`)
 	require.NoError(t, err)

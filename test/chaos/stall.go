@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/chaos/workload"
 )
@@ -16,6 +17,8 @@ const (
 	stallLook = 50 * time.Millisecond
 	// stallQuery bounds a look; beyond it Postgres counts as away.
 	stallQuery = time.Second
+	// sampleEvery is how many looks there are between two readings of all cursors.
+	sampleEvery = 10
 )
 
 // anythingReady says whether some group could be given a message now. It does not
@@ -39,6 +42,9 @@ type stallMeter struct {
 	ready   bool
 	since   time.Duration // when ready became true
 	longest time.Duration // since the last take
+
+	// samples are for the judge, after run has ended.
+	samples []check.Sample
 }
 
 func newStallMeter(database *pgxpool.Pool, crew *workload.Crew, recorder *history.Recorder) *stallMeter {
@@ -49,10 +55,13 @@ func newStallMeter(database *pgxpool.Pool, crew *workload.Crew, recorder *histor
 func (m *stallMeter) run(ctx context.Context) {
 	ticker := time.NewTicker(stallLook)
 	defer ticker.Stop()
-	for {
+	for turn := 0; ; turn++ {
 		select {
 		case <-ticker.C:
 			m.look(ctx)
+			if turn%sampleEvery == 0 {
+				m.sample(ctx)
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -76,6 +85,15 @@ func (m *stallMeter) look(ctx context.Context) {
 	}
 	if m.ready {
 		m.longest = max(m.longest, now-max(m.since, m.crew.LastDelivery()))
+	}
+}
+
+// sample reads all cursors. There is none when Postgres is away.
+func (m *stallMeter) sample(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, stallQuery)
+	defer cancel()
+	if samples, err := check.ReadSamples(ctx, m.database, m.crew.Queues(), m.recorder.Now); err == nil {
+		m.samples = append(m.samples, samples...)
 	}
 }
 
