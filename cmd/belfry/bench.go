@@ -53,6 +53,7 @@ there, however late they are sent.`,
 	flags.StringVar(&s.URL, "url", s.URL, "the server")
 	flags.IntVar(&s.Connections, "connections", 0, "requests at the same time, producers and consumers together")
 	flags.IntVar(&s.Batch, "batch", 0, "messages in a push, and at most in a pop")
+	flags.IntVar(&s.PopBatch, "pop-batch", 0, "messages in a pop at most, 0 for as many as in a push")
 	flags.IntVar(&s.Payload, "payload", s.Payload, "bytes of a message")
 	flags.IntVar(&s.Partitions, "partitions", 0, "partitions of the queue")
 	flags.IntVar(&s.PushPartitions, "push-partitions", s.PushPartitions, "partitions the messages of a push are for; the official clients push to one")

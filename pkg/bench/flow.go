@@ -59,7 +59,7 @@ func runPop(ctx context.Context, t *trial) error {
 	consumers := newCrew(ctx)
 	t.meter.frame(time.Now(), time.Now().Add(t.Duration))
 	for range t.Connections {
-		c := t.consumer(0, t.Batch, t.PopPartitions, t.AutoAck)
+		c := t.consumer(0, t.PopBatch, t.PopPartitions, t.AutoAck)
 		c.timed = true
 		consumers.join(func(ctx context.Context) { c.loop(ctx, true) })
 	}
@@ -130,7 +130,7 @@ func (t *trial) window() int {
 		return t.Window
 	}
 	const each = 4
-	return each * t.Connections * t.Batch
+	return each * t.Connections * max(t.Batch, t.PopBatch)
 }
 
 // runFlow measures producers and consumers together, in one group or several.
@@ -143,7 +143,7 @@ func runFlow(ctx context.Context, t *trial) error {
 	consumers := newCrew(ctx)
 	for group := range t.groups {
 		for range each {
-			c := t.consumer(group, t.Batch, t.PopPartitions, t.AutoAck)
+			c := t.consumer(group, t.PopBatch, t.PopPartitions, t.AutoAck)
 			consumers.join(func(ctx context.Context) { c.loop(ctx, false) })
 		}
 	}

@@ -106,6 +106,7 @@ func (sc scenario) settle(s Settings) Settings {
 	}
 	fill(&s.Connections, sc.connections)
 	fill(&s.Batch, sc.batch)
+	fill(&s.PopBatch, s.Batch)
 	fill(&s.Partitions, sc.partitions)
 	fill(&s.Groups, sc.groups)
 	// Only fan-out has groups: the others read in queue mode or in one group.
@@ -116,7 +117,7 @@ func (sc scenario) settle(s Settings) Settings {
 		s.Rate = 0
 	}
 	if sc.single || sc.quiet {
-		s.Batch, s.Partitions = 1, 1
+		s.Batch, s.PopBatch, s.Partitions = 1, 1, 1
 	}
 	return s
 }

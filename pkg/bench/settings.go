@@ -23,8 +23,10 @@ type Settings struct {
 	Scenarios []string `json:"-"`
 	// Connections are requests at the same time, producers and consumers together.
 	Connections int `json:"connections"`
-	// Batch is messages in a push, and at most in a pop.
+	// Batch is messages in a push.
 	Batch int `json:"batch"`
+	// PopBatch is the most messages of a pop; 0: as many as in a push.
+	PopBatch int `json:"popBatch"`
 	// Payload is the length of a message in bytes; a number needs some anyway.
 	Payload    int `json:"payload"`
 	Partitions int `json:"partitions"`
@@ -88,13 +90,14 @@ func (s Settings) Validate() error {
 		flag  string
 		value int
 	}{
-		{"connections", s.Connections}, {"batch", s.Batch}, {"payload", s.Payload},
+		{"connections", s.Connections}, {"batch", s.Batch}, {"pop-batch", s.PopBatch}, {"payload", s.Payload},
 		{"partitions", s.Partitions}, {"groups", s.Groups}, {"window", s.Window},
 		{"baseline-connections", s.BaselineConnections},
 	} {
 		check(n.value >= 0, "--%s is %d: give 0 or more", n.flag, n.value)
 	}
 	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, a pop returns no more", s.Batch, maxBatch)
+	check(s.PopBatch <= maxBatch, "--pop-batch is %d: give at most %d, a pop returns no more", s.PopBatch, maxBatch)
 	check(s.PushPartitions > 0, "--push-partitions is %d: give 1 or more", s.PushPartitions)
 	check(s.PopPartitions > 0, "--pop-partitions is %d: give 1 or more", s.PopPartitions)
 	check(s.Backlog > 0, "--backlog is %d: give 1 or more, it is what pop drains", s.Backlog)

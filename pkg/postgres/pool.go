@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,6 +30,9 @@ type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
 	lost           chan struct{}
+	// suspect is the instant before which connections were made that may have
+	// fallen silent, in nanoseconds.
+	suspect atomic.Int64
 }
 
 // Open makes the pool. It does not wait for a connection; see Wait. It keeps warm
@@ -52,6 +56,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	settings := fmt.Sprintf("%s;\nSET statement_timeout = %[2]d;\nSET idle_in_transaction_session_timeout = %[2]d",
 		sessionSettings, cfg.RequestTimeout.Milliseconds())
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		conn.PgConn().CustomData()[bornKey] = time.Now().UnixNano()
 		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
 		return err
 	}
@@ -59,13 +64,35 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	pc.BeforeClose = func(conn *pgx.Conn) {
 		if conn.IsClosed() {
 			p.ReportLost()
+			p.suspect.Store(time.Now().UnixNano())
+		} else if p.suspects(conn) {
+			// Without a farewell: it might take its time, and the place in the pool.
+			_ = conn.PgConn().Conn().Close()
 		}
 	}
+	// What broke one connection may have left the others silent, and each would cost
+	// a request all of its time to find out.
+	pc.ShouldPing = func(_ context.Context, params pgxpool.ShouldPingParams) bool {
+		return params.IdleDuration > pingAfter && !p.suspects(params.Conn)
+	}
+	pc.PingTimeout = cfg.RequestTimeout / 2
+	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return !p.suspects(conn), nil }
 	p.Pool, err = pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, fmt.Errorf("opening the pool: %w", err)
 	}
 	return p, nil
+}
+
+// pingAfter is how long a connection may have been idle and be trusted.
+const pingAfter = time.Second
+
+// bornKey is where a connection keeps the instant at which it was made.
+const bornKey = "belfry.born"
+
+func (p *Pool) suspects(conn *pgx.Conn) bool {
+	born, _ := conn.PgConn().CustomData()[bornKey].(int64)
+	return born < p.suspect.Load()
 }
 
 // Lost receives after a connection broke: whatever was committed just before

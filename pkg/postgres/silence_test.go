@@ -1,0 +1,42 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// All connections fall silent at the same time. The first request that finds out
+// loses its time; those after it do not have to, one by one.
+func TestSilentConnectionsAreGivenUpTogether(t *testing.T) {
+	t.Parallel()
+	const size = 6
+	network, through := pgproxy.New(t, pgtest.EmptyDatabase(t))
+	pool := open(t, config(through, func(c *postgres.Config) { c.RequestTimeout, c.PoolSize = time.Second, size }))
+	conns := make([]*pgxpool.Conn, size)
+	for i := range conns {
+		var err error
+		conns[i], err = pool.Acquire(soon(t))
+		require.NoError(t, err)
+	}
+	for _, conn := range conns {
+		conn.Release()
+	}
+	network.FreezeOld()
+	failures := 0
+	for range size {
+		ctx, cancel := pool.Bounded(t.Context())
+		if _, err := pool.Exec(ctx, "SELECT 1"); err != nil {
+			failures++
+		}
+		cancel()
+	}
+	// The second may have been given its connection before the first was judged.
+	require.LessOrEqual(t, failures, 2)
+}

@@ -1,0 +1,157 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// afterPromotion is how long it may take until pushes succeed on the new primary.
+const afterPromotion = 10 * time.Second
+
+// TestFailover kills the primary under load and promotes its synchronous standby.
+// The server knows both by a DSN with two hosts. Everything that was acknowledged
+// is delivered, in order, and who waits gets it.
+func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
+	primary, standby := replicated(t)
+	require.NoError(t, primary.CreateDatabase(t.Context(), "failover"))
+	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
+	dsn := "postgres://postgres@" + hosts + "/failover?sslmode=disable&target_session_attrs=read-write"
+	s := startOn(t, dsn, proven, func(c *config.Config) { c.Database.RequestTimeout = 2 * time.Second })
+	s.client(t).popIDs("q", "batch=1") // the group has its place before the first message
+
+	// Each producer has a partition, and sends a message until it is told that it
+	// is stored.
+	const producers = 4
+	acknowledged := make([]int, producers)
+	var crew sync.WaitGroup
+	ctx, finish := context.WithCancel(t.Context())
+	defer finish()
+	progress := make(chan int, 1<<16)
+	for p := range producers {
+		crew.Go(func() {
+			for n := 0; ctx.Err() == nil; {
+				got, err := s.send(context.WithoutCancel(ctx), pushCall(item{
+					Queue: "q", Partition: fmt.Sprint(p), TransactionID: fmt.Sprintf("%d-%d", p, n),
+				}))
+				if err == nil && got.status == http.StatusCreated {
+					n++
+					acknowledged[p] = n
+					progress <- p
+				}
+			}
+		})
+	}
+	await := func(what string, messages int) {
+		t.Helper()
+		for range messages {
+			select {
+			case <-progress:
+			case <-time.After(patience):
+				require.FailNow(t, what)
+			}
+		}
+	}
+	await("nothing was pushed before the failover", 200)
+	require.NoError(t, primary.Kill())
+	for len(progress) > 0 {
+		<-progress
+	}
+	began := time.Now()
+	promote(t, standby)
+	await("nothing was pushed after the failover", 200)
+	took := time.Since(began)
+	t.Logf("200 pushes succeeded %s after the promotion began", took.Round(time.Millisecond))
+	require.Less(t, took, afterPromotion)
+	finish()
+	crew.Wait()
+
+	next := make([]int, producers)
+	for {
+		got := s.client(t).popIDs("q", "batch=1000&autoAck=true")
+		if len(got) == 0 {
+			break
+		}
+		for _, id := range got {
+			var p, n int
+			_, err := fmt.Sscanf(id, "%d-%d", &p, &n)
+			require.NoError(t, err)
+			require.Equal(t, next[p], n, "of producer %d", p)
+			next[p]++
+		}
+	}
+	require.Equal(t, acknowledged, next)
+
+	waiting := s.client(t).begin(anyOf("q"))
+	s.untilParked(t, "q", 1)
+	since := time.Now()
+	s.client(t).pushIDs("q", "0", "m")
+	inTime(t, waiting, since, afterKill)
+}
+
+// replicated returns a primary and a standby without which it commits nothing.
+func replicated(t *testing.T) (primary, standby *devdb.Cluster) {
+	t.Helper()
+	primary, standby = pgtest.OwnCluster(t), pgtest.OwnCluster(t)
+	// The standby begins as a copy of the primary at rest.
+	require.NoError(t, primary.Stop(t.Context()))
+	require.NoError(t, standby.Stop(t.Context()))
+	data := filepath.Join(standby.Dir(), "data")
+	require.NoError(t, os.RemoveAll(data))
+	output, err := exec.CommandContext(t.Context(), "cp", "-a", filepath.Join(primary.Dir(), "data"), data).CombinedOutput()
+	require.NoError(t, err, string(output))
+	require.NoError(t, os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o644))
+	follow, err := os.OpenFile(filepath.Join(data, "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(follow, "primary_conninfo = '%s'\n", primary.URL("postgres"))
+	require.NoError(t, errors.Join(err, follow.Close()))
+	require.NoError(t, primary.Restart(t.Context()))
+	require.NoError(t, standby.Restart(t.Context()))
+
+	conn := connectTo(t, primary.URL("postgres"))
+	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	until(t, "the standby is synchronous", func() bool {
+		var synchronous bool
+		row := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync')")
+		require.NoError(t, row.Scan(&synchronous))
+		return synchronous
+	})
+	return primary, standby
+}
+
+// promote makes the standby a primary that waits for nobody.
+func promote(t *testing.T, standby *devdb.Cluster) {
+	t.Helper()
+	conn := connectTo(t, standby.URL("postgres"))
+	_, err := conn.Exec(t.Context(), "SELECT pg_promote()")
+	require.NoError(t, err)
+	for _, statement := range []string{"ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"} {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+}
+
+func connectTo(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // its server may be dead
+	return conn
+}
