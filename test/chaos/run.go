@@ -69,7 +69,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	}
 	c := &chaos{settings: s, out: out, dir: dir, recorder: history.NewRecorder()}
 	printf(out, "seed %d, %d servers, faults for %s\n", s.seed, s.instances, s.duration)
-	if c.world, err = world.New(ctx, dir, s.instances); err != nil {
+	if c.world, err = world.New(ctx, dir, s.instances, faults); err != nil {
 		return c.end(err)
 	}
 	if err := check.Watch(ctx, c.world.Database()); err != nil {

@@ -5,5 +5,6 @@
 // come from the random source it is given.
 //
 // The program that uses it must call Child first thing in main: servers are
-// further runs of the same program.
+// further runs of the same program. For steps of a server's clock they are runs of
+// a program built for that, with an overlay of package time.
 package world

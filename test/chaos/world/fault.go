@@ -30,7 +30,7 @@ type Fault struct {
 
 // Faults are all faults, by name. The last one runs several of the others.
 func Faults() []Fault {
-	faults := slices.Concat(processFaults(), networkFaults(), databaseFaults())
+	faults := slices.Concat(processFaults(), networkFaults(), databaseFaults(), []Fault{clockFault()})
 	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
 	return append(faults, mix(faults))
 }

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -66,10 +65,17 @@ func serve(dsn, listenDSN string) error {
 	defer stop()
 	// An interrupt at the terminal is for the parent, which then stops us in order.
 	signal.Ignore(os.Interrupt)
-	// Standard input ends with the parent, however that ends; then nobody needs a
-	// stop in order.
+	if offset := os.Getenv(childClock); offset != "" {
+		if err := step(offset); err != nil {
+			return err
+		}
+	}
+	// Standard input sets the clock. It ends with the parent, however that ends;
+	// then nobody needs a stop in order.
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		if err := obey(os.Stdin, os.Stdout); err != nil {
+			_, _ = fmt.Fprintf(os.Stderr, "server: %v\n", err)
+		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}()
 	cfg := config.Default()
@@ -84,7 +90,8 @@ func serve(dsn, listenDSN string) error {
 	if err != nil {
 		return fmt.Errorf("making the log: %w", err)
 	}
-	// Standard output is the parent's way to learn the address, nothing else.
+	// Standard output is the parent's way to learn the address, and then the time
+	// when it steps the clock; nothing else.
 	return app.Run(ctx, cfg, log, func(addr net.Addr) { _, _ = fmt.Fprintln(os.Stdout, addr) })
 }
 
@@ -93,6 +100,8 @@ func serve(dsn, listenDSN string) error {
 type server struct {
 	name string
 	log  string
+	// program is what it is a run of; empty means this one.
+	program string
 	// The network: clients reach it through clients, and it reaches Postgres
 	// through database, and through listener for LISTEN and NOTIFY.
 	clients, database, listener *pgproxy.Proxy
@@ -102,7 +111,11 @@ type server struct {
 	busy sync.Mutex
 	// The latest process; written under busy.
 	process *os.Process
-	stdin   io.Closer
+	stdin   io.Writer
+	// lines are what the process says: its address, and its time when asked.
+	lines chan string
+	// offset is how far its wall clock is off.
+	offset time.Duration
 	// done closes when the process has ended, and err is then what Wait returned.
 	done chan struct{}
 	err  error
@@ -141,16 +154,22 @@ func newServer(ctx context.Context, name, dir, dsn string) (s *server, err error
 
 // start runs the process and returns once it answers requests.
 func (s *server) start(ctx context.Context) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding our own program: %w", err)
+	program := s.program
+	if program == "" {
+		var err error
+		if program, err = os.Executable(); err != nil {
+			return fmt.Errorf("finding our own program: %w", err)
+		}
 	}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("opening the log of %s: %w", s.name, err)
 	}
-	cmd := exec.Command(self)
+	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), childURL+"="+s.dsn, childListenURL+"="+s.listenDSN)
+	if s.offset != 0 {
+		cmd.Env = append(cmd.Env, childClock+"="+s.offset.String())
+	}
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -162,21 +181,22 @@ func (s *server) start(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
 	}
-	done := make(chan struct{})
-	s.process, s.done, s.err = cmd.Process, done, nil
-	address := make(chan string, 1)
+	done, lines := make(chan struct{}), make(chan string, 1)
+	s.process, s.done, s.lines, s.err = cmd.Process, done, lines, nil
 	go func() {
 		defer close(done)
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err == nil {
-			address <- strings.TrimSpace(line)
+		for said := bufio.NewScanner(out); said.Scan(); {
+			select {
+			case lines <- said.Text():
+			default: // nobody has asked for that; what nobody reads must not block the end
+			}
 		}
 		s.err = errors.Join(cmd.Wait(), log.Close())
 	}()
 	timer := time.NewTimer(startPatience)
 	defer timer.Stop()
 	select {
-	case where := <-address:
+	case where := <-lines:
 		s.clients.Retarget(where)
 		return nil
 	case <-done:

@@ -38,8 +38,10 @@ type World struct {
 }
 
 // New starts a Postgres and servers on it, with everything in folder dir, which
-// must exist, and returns once all of them answer. The caller must call Close.
-func New(ctx context.Context, dir string, servers int) (w *World, err error) {
+// must exist, and returns once all of them answer. The servers are ready for
+// faults; those that step clocks make it build a program for that. The caller
+// must call Close.
+func New(ctx context.Context, dir string, servers int, faults []Fault) (w *World, err error) {
 	w = &World{dir: dir}
 	defer func() {
 		if err != nil {
@@ -49,6 +51,12 @@ func New(ctx context.Context, dir string, servers int) (w *World, err error) {
 	// As root, Postgres runs under another account, which must get through.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the folder for Postgres: %w", err)
+	}
+	var program string
+	if stepsClocks(faults) {
+		if program, err = buildSteppable(ctx, dir); err != nil {
+			return nil, fmt.Errorf("building servers with a clock that can be stepped: %w", err)
+		}
 	}
 	w.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
 		// A killed Postgres loses nothing by this; only a power cut would.
@@ -72,6 +80,7 @@ func New(ctx context.Context, dir string, servers int) (w *World, err error) {
 		if err != nil {
 			return nil, err
 		}
+		s.program = program
 		w.servers = append(w.servers, s)
 		if err := s.start(ctx); err != nil {
 			return nil, err

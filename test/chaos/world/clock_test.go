@@ -1,0 +1,138 @@
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := Child(); child {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// TestClocks shares a world among tests, because building its program takes time.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clockFault())
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, w *World)
+	}{
+		{"clocks step", clocksStep},
+		{"the fault leaves clocks stepped and sets them right", faultsStepClocks},
+	} {
+		require.True(t, t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // one after the other: they share the world
+			test.run(t, w)
+		}))
+	}
+}
+
+// clocksStep steps the clock of a server to and fro. That it stepped is seen in
+// what the server answers over HTTP, and all must work at any time.
+func clocksStep(t *testing.T, w *World) {
+	s, other := w.servers[0], w.servers[1]
+	shows(t, w, 0, 0)
+	for _, offset := range []time.Duration{-90 * time.Minute, 2 * time.Hour, 3 * time.Second} {
+		require.NoError(t, s.setClock(offset))
+		shows(t, w, 0, offset)
+		shows(t, w, 1, 0) // the clock of another server is another clock
+		require.NoError(t, w.Recover(t.Context()))
+	}
+	// The clock stays wrong when the process ends.
+	require.NoError(t, s.setClock(-time.Hour))
+	require.NoError(t, s.kill())
+	require.NoError(t, s.start(t.Context()))
+	shows(t, w, 0, -time.Hour)
+	require.NoError(t, w.Recover(t.Context()))
+	require.NoError(t, other.setClock(time.Hour))
+	require.NoError(t, w.Recover(t.Context()))
+}
+
+// newWorld has two servers and is closed when the test ends.
+func newWorld(t *testing.T, faults ...Fault) *World {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "belfry-world-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	w, err := New(t.Context(), dir, 2, faults)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	return w
+}
+
+// shows requires that the answers of a server are dated by a clock that is off by
+// offset. Their date is in whole seconds.
+func shows(t *testing.T, w *World, server int, offset time.Duration) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URLs()[server]+"/health", nil)
+	require.NoError(t, err)
+	earliest := time.Now().Add(offset).Truncate(time.Second)
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	latest := time.Now().Add(offset)
+	require.NoError(t, response.Body.Close())
+	date, err := http.ParseTime(response.Header.Get("Date"))
+	require.NoError(t, err)
+	require.False(t, date.Before(earliest), "%s is before %s", date, earliest)
+	require.False(t, date.After(latest), "%s is after %s", date, latest)
+}
+
+// A source that is another than expected must not be built as it is: its clock
+// would never step.
+func TestSourcesThatCannotBeSteppedAreRefused(t *testing.T) {
+	t.Parallel()
+	const good = "package time\n\nimport (\n)\n\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n}\n"
+	changed, err := makeSteppable(good)
+	require.NoError(t, err)
+	require.Contains(t, changed, "runtimeNow()\n\tsec, nsec = stepped(sec, nsec)\n")
+	for _, edit := range clockEdits {
+		_, err := makeSteppable(strings.Replace(good, edit.old, "", 1))
+		require.ErrorContains(t, err, "0 times")
+		_, err = makeSteppable(good + edit.old)
+		require.ErrorContains(t, err, "2 times")
+	}
+}
+
+// This test is built as usual, so its clock must refuse.
+func TestProgramsBuiltAsUsualDoNotPretendToStep(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, step("1h"), "not built for that")
+	require.ErrorContains(t, step("an hour"), "duration")
+	answers := &strings.Builder{}
+	require.Error(t, obey(strings.NewReader("1h\n"), answers))
+	require.Empty(t, answers.String())
+	require.NoError(t, obey(strings.NewReader(""), answers))
+}
+
+// faultsStepClocks runs the fault until it has done both: left a clock stepped,
+// and set one right.
+func faultsStepClocks(t *testing.T, w *World) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // it does not hold
+	var left, mended int
+	for seed := uint64(0); left == 0 || mended == 0; seed++ {
+		what, err := w.Break(over, clockFault(), rand.New(rand.NewPCG(seed, 0)))
+		require.NoError(t, err)
+		name, _, _ := strings.Cut(what, ",")
+		i := map[string]int{w.servers[0].name: 0, w.servers[1].name: 1}[name]
+		if strings.HasSuffix(what, " for good") {
+			left++
+			require.NotZero(t, w.servers[i].offset, what)
+		} else {
+			mended++
+			require.Zero(t, w.servers[i].offset, what)
+		}
+		shows(t, w, i, w.servers[i].offset)
+	}
+}
