@@ -30,8 +30,10 @@ type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
 	lost           chan struct{}
+	opened         time.Time
 	// suspect is the instant before which connections were made that may have
-	// fallen silent, in nanoseconds.
+	// fallen silent, in nanoseconds since opened: a clock that is set back would
+	// make new connections look old.
 	suspect atomic.Int64
 }
 
@@ -42,7 +44,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	if err != nil {
 		return nil, fmt.Errorf("reading database.url: %w", err)
 	}
-	p := &Pool{requestTimeout: cfg.RequestTimeout, lost: make(chan struct{}, 1)}
+	p := &Pool{requestTimeout: cfg.RequestTimeout, lost: make(chan struct{}, 1), opened: time.Now()}
 	pc.MaxConns = cfg.PoolSize
 	pc.MinConns = min(warm, cfg.PoolSize)
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
@@ -56,7 +58,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	settings := fmt.Sprintf("%s;\nSET statement_timeout = %[2]d;\nSET idle_in_transaction_session_timeout = %[2]d",
 		sessionSettings, cfg.RequestTimeout.Milliseconds())
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		conn.PgConn().CustomData()[bornKey] = time.Now().UnixNano()
+		conn.PgConn().CustomData()[bornKey] = int64(time.Since(p.opened))
 		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
 		return err
 	}
@@ -64,7 +66,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	pc.BeforeClose = func(conn *pgx.Conn) {
 		if conn.IsClosed() {
 			p.ReportLost()
-			p.suspect.Store(time.Now().UnixNano())
+			p.suspect.Store(int64(time.Since(p.opened)))
 		} else if p.suspects(conn) {
 			// Without a farewell: it might take its time, and the place in the pool.
 			_ = conn.PgConn().Conn().Close()
@@ -87,7 +89,8 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 // pingAfter is how long a connection may have been idle and be trusted.
 const pingAfter = time.Second
 
-// bornKey is where a connection keeps the instant at which it was made.
+// bornKey is where a connection keeps the instant at which it was made,
+// in nanoseconds since the pool was opened.
 const bornKey = "belfry.born"
 
 func (p *Pool) suspects(conn *pgx.Conn) bool {
