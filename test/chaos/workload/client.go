@@ -26,10 +26,13 @@ const (
 
 // client sends requests to any of the servers. It is used by one goroutine.
 type client struct {
-	name     string
-	crew     *Crew
-	choose   *rand.Rand
-	http     *http.Client
+	name   string
+	crew   *Crew
+	choose *rand.Rand
+	http   *http.Client
+	// once is for what must not be sent twice: Go repeats a GET by itself when a
+	// connection that it has kept breaks, and an autoAck pop would take twice.
+	once     *http.Client
 	recorder *history.Recorder
 	// stale is the lease of the delivery before.
 	stale string
@@ -41,6 +44,7 @@ func (c *Crew) client(name string) *client {
 		name: name, crew: c, recorder: c.cfg.Recorder,
 		choose: rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.clients))),
 		http:   &http.Client{Transport: &http.Transport{}},
+		once:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 }
 
@@ -60,7 +64,11 @@ func (c *client) send(ctx context.Context, method, target, body string, wait tim
 	if err != nil {
 		return answer{err: fmt.Errorf("building %s %s: %w", method, target, err)}
 	}
-	response, err := c.http.Do(request)
+	sender := c.http
+	if method == http.MethodGet {
+		sender = c.once
+	}
+	response, err := sender.Do(request)
 	if err != nil {
 		return answer{err: err}
 	}
