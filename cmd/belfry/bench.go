@@ -52,6 +52,7 @@ there, however late they are sent.`,
 	flags := cmd.Flags()
 	flags.StringVar(&s.URL, "url", s.URL, "the server")
 	flags.IntVar(&s.Connections, "connections", 0, "requests at the same time, producers and consumers together")
+	flags.IntVar(&s.Producers, "producers", 0, "producers among the connections where others pop meanwhile, 0 for an equal share")
 	flags.IntVar(&s.Batch, "batch", 0, "messages in a push, and at most in a pop")
 	flags.IntVar(&s.PopBatch, "pop-batch", 0, "messages in a pop at most, 0 for as many as in a push")
 	flags.IntVar(&s.Payload, "payload", s.Payload, "bytes of a message")

@@ -136,7 +136,10 @@ func (t *trial) window() int {
 // runFlow measures producers and consumers together, in one group or several.
 func runFlow(ctx context.Context, t *trial) error {
 	groups := len(t.groups)
-	producers := max(1, t.Connections/(groups+1))
+	producers := t.Producers
+	if producers == 0 {
+		producers = max(1, t.Connections/(groups+1))
+	}
 	each := max(1, (t.Connections-producers)/groups)
 	t.openBook(producers)
 	t.book.timed = true

@@ -178,6 +178,8 @@ func TestBadSettingsSayWhatToChange(t *testing.T) {
 		`there is no scenario "pusch"`:      func(s *Settings) { s.Scenarios = []string{"pusch"} },
 		"no scenario is named":              func(s *Settings) { s.Scenarios = nil },
 		"--rate has no meaning for pop":     func(s *Settings) { s.Scenarios, s.Rate = []string{"pop"}, 5 },
+		"end-to-end needs at least 9":       func(s *Settings) { s.Scenarios, s.Producers, s.Connections = []string{"end-to-end"}, 8, 8 },
+		"--producers is -1: give 0 or more": func(s *Settings) { s.Producers = -1 },
 		"fan-out needs at least 4":          func(s *Settings) { s.Scenarios, s.Groups, s.Connections = []string{"fan-out"}, 3, 3 },
 		"--baseline needs a database":       func(s *Settings) { s.Baseline = true },
 		"--pop-partitions is 0":             func(s *Settings) { s.PopPartitions = 0 },

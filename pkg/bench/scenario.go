@@ -123,9 +123,9 @@ func (sc scenario) settle(s Settings) Settings {
 }
 
 // least is the fewest connections it can run with.
-func (sc scenario) least(groups int) int {
+func (sc scenario) least(s Settings) int {
 	if !sc.flowing {
 		return 1
 	}
-	return 1 + max(1, groups)
+	return max(1, s.Producers) + max(1, s.Groups)
 }

@@ -23,6 +23,9 @@ type Settings struct {
 	Scenarios []string `json:"-"`
 	// Connections are requests at the same time, producers and consumers together.
 	Connections int `json:"connections"`
+	// Producers are those of the connections that push where others pop meanwhile;
+	// 0: an equal share, as if they were one group more.
+	Producers int `json:"producers"`
 	// Batch is messages in a push.
 	Batch int `json:"batch"`
 	// PopBatch is the most messages of a pop; 0: as many as in a push.
@@ -90,7 +93,7 @@ func (s Settings) Validate() error {
 		flag  string
 		value int
 	}{
-		{"connections", s.Connections}, {"batch", s.Batch}, {"pop-batch", s.PopBatch}, {"payload", s.Payload},
+		{"connections", s.Connections}, {"producers", s.Producers}, {"batch", s.Batch}, {"pop-batch", s.PopBatch}, {"payload", s.Payload},
 		{"partitions", s.Partitions}, {"groups", s.Groups}, {"window", s.Window},
 		{"baseline-connections", s.BaselineConnections},
 	} {
@@ -115,8 +118,9 @@ func (s Settings) Validate() error {
 		"--rate has no meaning for %s: leave it out, or choose %s", strings.Join(s.Scenarios, ", "), strings.Join(pacedNames(), ", "))
 	for _, sc := range chosen {
 		with := sc.settle(s)
-		check(with.Connections >= sc.least(with.Groups), "--connections is %d: %s needs at least %d, a producer and a consumer of each group",
-			with.Connections, sc.name, sc.least(with.Groups))
+		least := sc.least(with)
+		check(with.Connections >= least, "--connections is %d: %s needs at least %d, a producer and a consumer of each group",
+			with.Connections, sc.name, least)
 	}
 	return errors.Join(errs...)
 }

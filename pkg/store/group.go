@@ -41,11 +41,21 @@ func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys queue.Ta
 		return queue.Target{}, false, nil
 	}
 	keys = queue.Target{Group: group.Int64, Partition: partition.Int64}
-	if !group.Valid {
-		keys.Group, ok, err = s.join(ctx, req)
-		if err != nil || !ok {
-			return queue.Target{}, false, err
-		}
+	if group.Valid {
+		s.names.addGroup(name, keys)
+		return keys, true, nil
+	}
+	leave, err := s.joining.enter(ctx, req.Queue)
+	if err != nil {
+		return queue.Target{}, false, err
+	}
+	defer leave()
+	if joined, ok := s.names.group(name); ok {
+		return joined, true, nil // by whoever was there before
+	}
+	keys.Group, ok, err = s.join(ctx, req)
+	if err != nil || !ok {
+		return queue.Target{}, false, err
 	}
 	s.names.addGroup(name, keys)
 	return keys, true, nil

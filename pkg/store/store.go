@@ -50,6 +50,7 @@ type Store struct {
 	sealer    *seal.Sealer
 	names     *names
 	delivered *delivered
+	joining   turnstile
 	// pushes, acks, leases and takes commit together what many callers do; a take
 	// is a pop with autoAck.
 	pushes *batch.Manager[*push]

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// turnstile lets one caller at a time do what a queue allows only once at a time
+// anyway. Forty consumers that begin together would else hold forty connections,
+// most of them waiting for the lock of one row. The zero turnstile is ready.
+type turnstile struct {
+	mu sync.Mutex
+	// inside holds, by queue, what is closed when the caller inside leaves.
+	inside map[string]chan struct{}
+}
+
+// enter waits until nobody else of the same queue is inside, or ctx ends, which
+// is the only error.
+func (t *turnstile) enter(ctx context.Context, queueName string) (leave func(), err error) {
+	for {
+		left, entered := t.try(queueName)
+		if entered {
+			return func() { t.leave(queueName) }, nil
+		}
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for others that join queue %q: %w", queueName, ctx.Err())
+		}
+	}
+}
+
+func (t *turnstile) try(queueName string) (left <-chan struct{}, entered bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if left, taken := t.inside[queueName]; taken {
+		return left, false
+	}
+	if t.inside == nil {
+		t.inside = map[string]chan struct{}{}
+	}
+	t.inside[queueName] = make(chan struct{})
+	return nil, true
+}
+
+func (t *turnstile) leave(queueName string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.inside[queueName])
+	delete(t.inside, queueName)
+}
