@@ -52,6 +52,7 @@ func TestAFailedPartitionRests(t *testing.T) {
 	}
 	d := b.pop(request("g", 9))
 	b.ack(d, queue.AckFailed, d.Messages[0])
+	b.ack(d, queue.AckRetry, d.Messages[1])
 	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "out of retries: no rest, the next one at once")
 }
 

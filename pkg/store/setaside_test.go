@@ -144,8 +144,8 @@ func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
 // whole or of that message alone; the messages around it are not lost with it.
 func TestACrashLoopEndsInTheDeadLetters(t *testing.T) {
 	t.Parallel()
-	for limit := 1; limit <= 4; limit++ {
-		for killer := range 5 {
+	for limit := 1; limit <= 3; limit++ {
+		for _, killer := range []int{0, 3} {
 			t.Run(fmt.Sprintf("limit %d, killer %d", limit, killer), func(t *testing.T) {
 				t.Parallel()
 				crashLoop(t, limit, fmt.Sprintf("m%d", killer))
