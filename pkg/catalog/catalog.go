@@ -59,6 +59,8 @@ type Settings struct {
 	Namespace string
 	Task      string
 	Options   queue.Options
+	// Extensions that are not sent are off.
+	Extensions queue.Extensions
 }
 
 // Configured names what Configure made or found.
@@ -81,19 +83,20 @@ func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, erro
 
 func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, error) {
 	var out Configured
-	o := set.Options
+	o, more := set.Options, set.Extensions
 	// A queue deleted between the two statements is created again.
 	for {
 		stepCtx, cancel := c.pool.Bounded(ctx)
 		var id int64
 		var born, queueBorn, retagged, rearm bool
 		err := c.pool.QueryRow(stepCtx, sql.Query("open_partitions"), []string{set.Queue}, []string{queue.DefaultPartition},
-			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, &born, &queueBorn)
+			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, nil, &born, &queueBorn)
 		if err == nil {
 			err = c.pool.QueryRow(stepCtx, sql.Query("queue_configure"), set.Queue, set.Namespace, set.Task,
 				o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
 				o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-				o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries).Scan(&id, (*[16]byte)(&out.QueueID), &retagged, &rearm)
+				o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
+				more.RetryBackoff, more.ExpireAfterSeconds, more.DeadLetterExpired, more.MaxDeliveries).Scan(&id, (*[16]byte)(&out.QueueID), &retagged, &rearm)
 		}
 		cancel()
 		if postgres.IsNoRows(err) && ctx.Err() == nil {

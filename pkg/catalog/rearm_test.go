@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -152,4 +153,34 @@ func TestPushDuringTheChangeIsNotForgotten(t *testing.T) {
 	_, err = pusher.Exec(soon(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, readiness{never: 1}, r.readiness(key), "its own wake comes after its commit")
+}
+
+// A partition that rests after a failure is not woken early by an option that has
+// nothing to do with it, and at once when its queue has no retryDelay any more.
+func TestOnlyTheEndOfRetryDelayEndsARest(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options(), Extensions: queue.Extensions{RetryBackoff: 1000}}
+	configure := func() catalog.Configured {
+		t.Helper()
+		made, err := r.Configure(soon(t), set)
+		require.NoError(t, err)
+		return made
+	}
+	key := r.queueKey(configure())
+	r.fill(key, size{partitions: 2, messages: 1, groups: 1})
+	r.exec("UPDATE belfry.cursor SET retry_at = clock_timestamp() + interval '50 minutes', ready_at = clock_timestamp() + interval '50 minutes'")
+	set.Options.DelayedProcessing = 60
+	configure()
+	require.Equal(t, readiness{within: 2}, r.readiness(key))
+	set.Options.DelayedProcessing = 0
+	configure()
+	require.Equal(t, readiness{within: 2}, r.readiness(key), "it rests on")
+	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = retry_at"))
+	set.Extensions.RetryBackoff = 5
+	configure()
+	require.Equal(t, readiness{within: 2}, r.readiness(key), "a shorter delay holds from the next failure on")
+	set.Extensions.RetryBackoff = 0
+	configure()
+	require.Equal(t, readiness{now: 2}, r.readiness(key))
 }

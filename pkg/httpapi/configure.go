@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,10 +11,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxOption bounds the numbers among the options: a lease of 68 years in
-// seconds, and what fits a client's 32-bit integer.
-const maxOption = math.MaxInt32
-
 // configure serves POST /api/v1/configure (section 5): a full replacement of
 // options and tags.
 func (s *Server) configure(c echo.Context) error {
@@ -24,15 +18,15 @@ func (s *Server) configure(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	settings, err := parseConfigure(body, s.deps.Defaults.Options())
+	set, err := parseConfigure(body, s.deps.Defaults.Options())
 	if err != nil {
 		return err
 	}
-	made, err := s.deps.Catalog.Configure(c.Request().Context(), settings)
+	made, err := s.deps.Catalog.Configure(c.Request().Context(), set.Settings)
 	if err != nil {
 		return err
 	}
-	options, err := json.Marshal(settings.Options)
+	options, err := set.echo()
 	if err != nil {
 		return fmt.Errorf("encoding options: %w", err)
 	}
@@ -40,18 +34,36 @@ func (s *Server) configure(c echo.Context) error {
 	b = append(b, `,"partitionId":`...)
 	b = appendID(b, made.PartitionID)
 	b = append(b, `,"queue":`...)
-	b = appendString(b, settings.Queue)
+	b = appendString(b, set.Queue)
 	b = append(b, `,"namespace":`...)
-	b = appendString(b, settings.Namespace)
+	b = appendString(b, set.Namespace)
 	b = append(b, `,"task":`...)
-	b = appendString(b, settings.Task)
+	b = appendString(b, set.Task)
 	b = append(b, `,"options":`...)
 	b = append(b, options...)
+	if warnings := set.warnings(); len(warnings) > 0 {
+		b = append(b, `,"warnings":[`...)
+		for i, warning := range warnings {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, warning)
+		}
+		b = append(b, ']')
+	}
 	return answer(c, http.StatusOK, append(b, '}'))
 }
 
-func parseConfigure(body []byte, defaults queue.Options) (catalog.Settings, error) {
-	set := catalog.Settings{Options: defaults}
+// configuration is the body of a configure call once it was read.
+type configuration struct {
+	catalog.Settings
+	// sent are the known options that were, and unknown the others, in order.
+	sent    map[string]bool
+	unknown []string
+}
+
+func parseConfigure(body []byte, defaults queue.Options) (configuration, error) {
+	set := configuration{Settings: catalog.Settings{Options: defaults}}
 	var hasQueue bool
 	err := object(body, func(name string, value jsontext.Value) error {
 		switch name {
@@ -62,12 +74,11 @@ func parseConfigure(body []byte, defaults queue.Options) (catalog.Settings, erro
 		case "task":
 			set.Task, _ = text(value)
 		case "options":
-			set.Options = defaults
-			isObject, err := fields(value, func(option string, value jsontext.Value) error {
-				return setOption(&set.Options, option, value)
-			})
+			set.Options, set.Extensions = defaults, queue.Extensions{}
+			set.sent, set.unknown = map[string]bool{}, nil
+			isObject, err := fields(value, set.option)
 			if err == nil && !isObject && value.Kind() != 'n' {
-				err = queue.Invalidf("options must be an object")
+				err = queue.Invalidf("options must be an object, not %s", clip(string(value)))
 			}
 			return err
 		}
@@ -86,46 +97,10 @@ func parseConfigure(body []byte, defaults queue.Options) (catalog.Settings, erro
 			return set, err
 		}
 	}
+	if set.sent["retryDelay"] {
+		set.Extensions.RetryBackoff = set.Options.RetryDelay
+	}
 	return set, nil
-}
-
-// setOption stores one option. An unknown one is dropped, as the contract says;
-// null leaves the default.
-func setOption(o *queue.Options, name string, value jsontext.Value) error {
-	numbers := map[string]*int64{
-		"leaseTime": &o.LeaseTime, "retryLimit": &o.RetryLimit, "delayedProcessing": &o.DelayedProcessing,
-		"windowBuffer": &o.WindowBuffer, "retentionSeconds": &o.RetentionSeconds,
-		"completedRetentionSeconds": &o.CompletedRetentionSeconds, "maxWaitTimeSeconds": &o.MaxWaitTimeSeconds,
-		"maxSize": &o.MaxSize, "priority": &o.Priority, "retryDelay": &o.RetryDelay, "ttl": &o.TTL,
-	}
-	flags := map[string]*bool{
-		"encryptionEnabled": &o.EncryptionEnabled, "retentionEnabled": &o.RetentionEnabled,
-		"deadLetterQueue": &o.DeadLetterQueue, "dlqAfterMaxRetries": &o.DLQAfterMaxRetries,
-	}
-	if value.Kind() == 'n' {
-		return nil
-	}
-	if number, ok := numbers[name]; ok {
-		n, err := wholeNumber("options."+name, value)
-		if err != nil {
-			return err
-		}
-		if n > maxOption || n < 0 && name != "priority" || n < -maxOption {
-			return queue.Invalidf("options.%s is %d: it must be between 0 and %d", name, n, maxOption)
-		}
-		*number = n
-	}
-	if flag, ok := flags[name]; ok {
-		switch value.Kind() {
-		case 't':
-			*flag = true
-		case 'f':
-			*flag = false
-		default:
-			return queue.Invalidf("options.%s must be true or false, not %s", name, clip(string(value)))
-		}
-	}
-	return nil
 }
 
 // deleteQueue serves DELETE /api/v1/resources/queues/:queue.

@@ -51,7 +51,7 @@ func TestParseConfigureReplacesEverything(t *testing.T) {
 	} {
 		set, err := parseConfigure([]byte(body), defaults)
 		require.NoError(t, err, body)
-		require.Equal(t, want, set, body)
+		require.Equal(t, want, set.Settings, body)
 	}
 }
 
@@ -104,9 +104,14 @@ func TestEveryOptionIsReadAndEchoed(t *testing.T) {
 	f := &fakes{}
 	rec := call(f, "POST", "/api/v1/configure", `{"queue":"a \"b\"","namespace":"n","task":"t","options":`+string(sent)+`}`)
 	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
-	require.Equal(t, []catalog.Settings{{Queue: `a "b"`, Namespace: "n", Task: "t", Options: all}}, f.set)
+	require.Equal(t, []catalog.Settings{{
+		Queue: `a "b"`, Namespace: "n", Task: "t", Options: all,
+		Extensions: queue.Extensions{RetryBackoff: all.RetryDelay},
+	}}, f.set)
 	require.JSONEq(t, `{"configured":true,"queueId":"`+idOne.String()+`","partitionId":"`+idTwo.String()+`",
-		"queue":"a \"b\"","namespace":"n","task":"t","options":`+string(sent)+`}`, rec.Body.String())
+		"queue":"a \"b\"","namespace":"n","task":"t","options":`+string(sent)+`,
+		"warnings":["options.ttl has no effect, so that no client loses messages by a default: set expireAfterSeconds to have messages expire"]}`,
+		rec.Body.String())
 }
 
 func TestOptionsNotSentAreTheServersDefaults(t *testing.T) {

@@ -19,6 +19,7 @@ var statusOf = map[queue.Code]int{
 	queue.CodeTooLarge:    http.StatusRequestEntityTooLarge,
 	queue.CodeNotFound:    http.StatusNotFound,
 	queue.CodeLeaseGone:   http.StatusConflict,
+	queue.CodeQueueFull:   http.StatusTooManyRequests,
 	queue.CodeUnavailable: http.StatusServiceUnavailable,
 	queue.CodeOverloaded:  http.StatusServiceUnavailable,
 	queue.CodeInternal:    http.StatusInternalServerError,

@@ -55,7 +55,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 	}
 	require.Len(t, statusOf, len(all), "a row of statusOf belongs to no code")
 	require.Equal(t, map[queue.Code]int{
-		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409,
+		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "internal": 500,
 	}, statusOf, "a status of the contract changed, or a code is new: say here what clients get")
 }

@@ -96,7 +96,7 @@ func FuzzParseAckBatch(f *testing.F) {
 func FuzzParseConfigure(f *testing.F) {
 	seed(f, `{"queue":"q"}`, `{"queue":"q","namespace":"n","task":"t","options":{"leaseTime":60,"priority":-1,"retentionEnabled":true}}`,
 		`{"queue":"q","options":null}`, `{"queue":"q","options":[]}`, `{"queue":"q","options":{"ttl":1e9}}`,
-		`{"queue":"q","options":{"ttl":9223372036854775808}}`, `{"queue":"q","options":{"leaseTime":2147483648}}`,
+		`{"queue":"q","options":{"ttl":9223372036854775808}}`, `{"queue":"q","options":{"leasetime":1,"maxDeliveries":2,"retryDelay":5}}`, `{"queue":"q","options":{"leaseTime":2147483648}}`,
 	)
 	defaults := queue.DefaultDefaults().Options()
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -109,7 +109,11 @@ func FuzzParseConfigure(f *testing.F) {
 			return
 		}
 		require.True(t, json.Valid(body), "what is accepted is JSON")
-		requireOptions(t, set)
+		requireOptions(t, set.Settings)
+		_ = set.warnings()
+		echoed, err := set.echo()
+		require.NoError(t, err)
+		require.True(t, json.Valid(echoed))
 	})
 }
 

@@ -72,6 +72,7 @@ func parsePush(body []byte) ([]queue.PushItem, error) {
 func parsePushItem(index int, raw jsontext.Value) (queue.PushItem, error) {
 	item := queue.PushItem{Partition: queue.DefaultPartition, Payload: json.RawMessage("null")}
 	var hasQueue bool
+	when := delay{index: index}
 	isObject, err := fields(raw, func(name string, value jsontext.Value) error {
 		var ok bool
 		switch name {
@@ -97,6 +98,10 @@ func parsePushItem(index int, raw jsontext.Value) (queue.PushItem, error) {
 				}
 				item.TraceID = parsed
 			}
+		case "delaySeconds":
+			return when.seconds(&item, value)
+		case "visibleAt":
+			return when.instant(&item, value)
 		case "payload":
 			item.Payload = json.RawMessage(value.Clone())
 		}

@@ -33,7 +33,7 @@ func TestParsePushReadsItems(t *testing.T) {
 			{Queue: "r", Partition: "Default", Payload: raw("[1, 2]")},
 		},
 		// What the body must not say is not listened to.
-		`{"items":[{"queue":"q","producerSub":"me","namespace":7,"task":[],"visibleAt":"2030-01-01"}]}`: {
+		`{"items":[{"queue":"q","producerSub":"me","namespace":7,"task":[],"visibleat":"2030-01-01"}]}`: {
 			{Queue: "q", Partition: "Default", Payload: raw("null")},
 		},
 		// A name twice: the last one counts.

@@ -21,6 +21,9 @@ const (
 	CodeNotFound Code = "not_found"
 	// CodeLeaseGone: the lease expired, or was never given. 409.
 	CodeLeaseGone Code = "lease_gone"
+	// CodeQueueFull: the queue holds as much as its maxSize allows; nothing was
+	// stored. 429.
+	CodeQueueFull Code = "queue_full"
 	// CodeUnavailable: the database cannot be reached now; the same request
 	// may be sent again after RetryAfter. 503.
 	CodeUnavailable Code = "unavailable"
@@ -35,7 +38,7 @@ const (
 type Error struct {
 	Code    Code
 	Message string
-	// RetryAfter is set with CodeUnavailable and CodeOverloaded.
+	// RetryAfter is set with CodeUnavailable, CodeOverloaded and CodeQueueFull.
 	RetryAfter time.Duration
 	// Timeout, with CodeUnavailable: the statement exceeded its time.
 	Timeout bool

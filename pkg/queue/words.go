@@ -32,6 +32,9 @@ type PushItem struct {
 	// VisibleAt delays the message (and what follows it in the partition) until
 	// that instant. Zero: not delayed.
 	VisibleAt time.Time
+	// Delay is the same from the instant of the push on, by the database's clock.
+	// At most one of the two is set.
+	Delay time.Duration
 }
 
 // PushResult says what became of one PushItem.
@@ -88,8 +91,8 @@ type Subscription struct {
 	From time.Time
 }
 
-// Partition is what is remembered of a partition. Only Sealed can change, and a
-// push notices when it has.
+// Partition is what is remembered of a partition. Only Sealed and Bounded can
+// change, and a push notices when they have.
 type Partition struct {
 	// Key is the row's id in the database.
 	Key int64
@@ -100,6 +103,8 @@ type Partition struct {
 	Queue    string
 	// Sealed: its queue encrypts payloads at rest.
 	Sealed bool
+	// Bounded: its queue has a maxSize.
+	Bounded bool
 }
 
 // Message is one delivered message.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -125,11 +127,13 @@ func (f *ackFlush) readCursors(results pgx.BatchResults) error {
 	var c ackCursor
 	var name string
 	var lease pgtype.UUID
+	var backoff int64
 	_, err = pgx.ForEachRow(rows, []any{
 		&c.partition, &c.group, &name, &c.state.committed, &c.state.skip, &c.state.failures, &c.state.attempts,
-		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit,
+		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff,
 	}, func() error {
 		one := c
+		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()
 		if lease.Valid {
 			one.state.leaseID = queue.ID(lease.Bytes).String()
 		}
@@ -207,10 +211,13 @@ func (c *ackCursor) follow(change ackChange) {
 	if !change.changed {
 		return
 	}
-	done, released := c.change.done, c.change.release
+	before := c.change
 	c.change = change
-	c.change.done += done
-	c.change.release = c.change.release || released
+	c.change.done += before.done
+	c.change.release = c.change.release || before.release
+	if before.changed && before.committed == change.committed && change.rest == 0 {
+		c.change.rest = before.rest // what rests is still first
+	}
 	c.state.committed, c.state.skip = change.committed, change.skip
 	c.state.failures, c.state.attempts = change.failures, change.attempts
 	if change.release {
@@ -223,7 +230,7 @@ func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) erro
 	w := f.writes()
 	b := &pgx.Batch{}
 	if len(w.partitions) > 0 {
-		b.Queue(sqlAckApply, w.partitions, w.groups, w.committed, w.failures, w.attempts, w.release, w.done, w.skips)
+		b.Queue(sqlAckApply, w.partitions, w.groups, w.committed, w.failures, w.attempts, w.release, w.done, w.skips, w.rests)
 	}
 	if len(w.deadPartitions) > 0 {
 		b.Queue(sqlDeadLetterInsert, w.deadPartitions, w.deadSeqs, w.deadGroups, w.deadAttempts, w.deadErrors)
@@ -274,6 +281,7 @@ type ackWrites struct {
 	failures, attempts                  []int32
 	release                             []bool
 	skips                               []string
+	rests                               []float64
 
 	deadPartitions, deadSeqs, deadGroups []int64
 	deadAttempts                         []int32
@@ -289,6 +297,7 @@ func (f *ackFlush) writes() *ackWrites {
 			w.failures, w.attempts = append(w.failures, c.change.failures), append(w.attempts, c.change.attempts)
 			w.release = append(w.release, c.change.release)
 			w.skips = append(w.skips, arrayText(c.change.skip))
+			w.rests = append(w.rests, c.change.rest.Seconds())
 		}
 		for _, d := range c.dead {
 			w.deadPartitions, w.deadSeqs = append(w.deadPartitions, c.partition), append(w.deadSeqs, d.seq)

@@ -2,7 +2,9 @@ package store
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -16,6 +18,9 @@ const (
 	defaultDeadReason  = "Retries exhausted"
 )
 
+// restJitter is the share of a rest that randomness adds or takes away.
+const restJitter = 0.2
+
 // cursorState is what the rules of an ack see of a cursor.
 type cursorState struct {
 	committed  int64
@@ -26,6 +31,10 @@ type cursorState struct {
 	leaseLive  bool
 	leaseEnd   int64
 	retryLimit int64
+	// retryBackoff is how long the partition rests after a first failure; 0: not.
+	// random, in [0, 1), makes that more or less.
+	retryBackoff time.Duration
+	random       float64
 }
 
 // ackEntry is one acknowledgment of an existing message.
@@ -57,6 +66,8 @@ type ackChange struct {
 	// release ends the lease, or puts ready_at right where none is live.
 	release bool
 	done    int64
+	// rest is how long the partition rests, 0: not.
+	rest time.Duration
 }
 
 // decideAck applies the acknowledgments of one call to one cursor. It is pure.
@@ -128,8 +139,10 @@ func (state cursorState) change(committed int64, failures int32, skip []int64, f
 	if moved {
 		failures = 0
 	}
+	var rest time.Duration
 	if failed && state.leaseLive {
 		failures++
+		rest = state.rest(failures)
 	}
 	finished := state.leaseLive && committed >= state.leaseEnd
 	attempts := state.attempts
@@ -144,7 +157,20 @@ func (state cursorState) change(committed int64, failures int32, skip []int64, f
 	return ackChange{
 		changed: true, committed: committed, skip: skip, failures: failures, attempts: attempts,
 		release: stopped || finished || !state.leaseLive, done: committed - state.committed,
+		rest: rest,
 	}
+}
+
+// rest is how long the partition rests after so many failures of its first
+// message: twice as long after each, up to queue.MaxRetryBackoff, and a fifth more
+// or less so that what failed together does not come back together.
+func (state cursorState) rest(failures int32) time.Duration {
+	if state.retryBackoff <= 0 {
+		return 0
+	}
+	longest := float64(max(queue.MaxRetryBackoff, state.retryBackoff))
+	grown := math.Min(longest, float64(state.retryBackoff)*math.Pow(2, float64(failures-1)))
+	return time.Duration(grown * (1 + restJitter*(2*state.random-1)))
 }
 
 // passOver moves the cursor over dead letters that directly follow it and drops

@@ -29,6 +29,8 @@ type claim struct {
 	// those that were claimed, asleep those left with ready_at NULL.
 	tried, asleep []int64
 	attempts      map[int64]int
+	// expired and givenUp count messages that were set aside.
+	expired, givenUp int64
 	// sealed is why a payload could not be opened.
 	sealed error
 
@@ -180,6 +182,9 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				c.asleep = append(c.asleep, key)
 			}
 			c.due(row.readyAt)
+		case "aside":
+			c.expired += row.seq.Int64
+			c.givenUp += int64(row.attempts.Int32)
 		case "message":
 			if row.encrypted.Bool && c.sealed == nil {
 				row.payload, c.sealed = s.sealer.Open(row.payload)
@@ -208,6 +213,8 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 	var asleep []int64
 	for _, c := range claims {
 		asleep = append(asleep, c.asleep...)
+		s.metrics.expired.Add(float64(c.expired))
+		s.metrics.givenUp.Add(float64(c.givenUp))
 	}
 	s.wake(ctx, asleep)
 	var failed error

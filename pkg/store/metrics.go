@@ -9,13 +9,15 @@ import (
 )
 
 // Metrics are what group commit measures, by operation: push, ack, claim and
-// take (a pop with autoAck).
+// take (a pop with autoAck), and what claims set aside.
 type Metrics struct {
 	reg             prometheus.Registerer
 	calls, size     *prometheus.HistogramVec
 	seconds         *prometheus.HistogramVec
 	splits, retries *prometheus.CounterVec
 	failures        *prometheus.CounterVec
+	// expired and givenUp count messages that claims set aside.
+	expired, givenUp prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg.
@@ -31,6 +33,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reg.MustRegister(c)
 		return c
 	}
+	one := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
 	return &Metrics{
 		reg:   reg,
 		calls: histogram("belfry_batch_calls", "Calls committed together.", counts),
@@ -40,6 +47,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		splits:   counter("belfry_batch_splits_total", "Batches that failed and were split to find the culprit."),
 		retries:  counter("belfry_batch_retries_total", "Batches that failed for a passing reason and were sent again."),
 		failures: counter("belfry_batch_failures_total", "Batches whose callers got an error."),
+		expired:  one("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
+		givenUp:  one("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
 	}
 }
 

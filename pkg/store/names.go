@@ -113,7 +113,7 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		opened, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 			p := &queue.Partition{}
 			var isNew, queueIsNew bool
-			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &isNew, &queueIsNew)
+			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew)
 			if isNew {
 				born[laneName{p.Queue, p.Name}] = queueIsNew
 			}
@@ -191,7 +191,7 @@ func lookUp[K comparable](ctx context.Context, s *Store, wanted []K,
 	}
 	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
-		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed)
+		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded)
 		return p, err
 	})
 	if err != nil {

@@ -131,7 +131,7 @@ func TestAppendDoesNotSeeOtherPartitions(t *testing.T) {
 		var raw []byte
 		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("append"),
 			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
-			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true)
+			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{})
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
 			Plan plan `json:"Plan"`
@@ -178,7 +178,7 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 	hot := []string{
 		"wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
 		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
-		"preflight", "match_queues",
+		"preflight", "match_queues", "queue_depth",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
 	}
 	check := func(state string) {

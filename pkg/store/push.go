@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -16,10 +18,14 @@ import (
 // Errors: CodeInvalid when the database refuses a value, CodeUnavailable when
 // it cannot be reached; then either everything or nothing was stored, and a
 // repetition with the same transaction ids is safe. CodeOverloaded: nothing was
-// stored.
+// stored. CodeQueueFull: nothing was stored, a queue has reached its maxSize.
 func (s *Store) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
+	items, err := s.dated(ctx, items)
+	if err != nil {
+		return nil, postgres.Wrap(err)
+	}
 	p := newPush(items)
 	// A partition that was deleted since it was remembered is looked up again.
 	for attempt := 0; ; attempt++ {
@@ -108,8 +114,43 @@ func (s *Store) push(ctx context.Context, p *push) error {
 	for i := range p.items {
 		p.results[i].PartitionID = p.opened[p.lane[i]].ID
 	}
-	if err := s.pushes.Do(ctx, p, lanes, max(1, len(p.items))); err != nil {
+	settle, err := s.admit(ctx, p.opened, p.counts())
+	if err != nil {
+		return err
+	}
+	err = s.pushes.Do(ctx, p, lanes, max(1, len(p.items)))
+	settle(postgres.SQLState(err) == "") // without one it is stored, or may be
+	if err != nil {
 		return fmt.Errorf("pushing %d messages: %w", len(p.items), err)
 	}
 	return nil
+}
+
+// counts says how many messages it brings, by lane.
+func (p *push) counts() []int64 {
+	counts := make([]int64, len(p.lanes))
+	for i := range p.items {
+		if p.first[i] == i {
+			counts[p.lane[i]]++
+		}
+	}
+	return counts
+}
+
+// dated turns the delays among items into instants of the database's clock.
+func (s *Store) dated(ctx context.Context, items []queue.PushItem) ([]queue.PushItem, error) {
+	if !slices.ContainsFunc(items, func(item queue.PushItem) bool { return item.Delay > 0 }) {
+		return items, nil
+	}
+	var now time.Time
+	if err := s.pool.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
+		return nil, fmt.Errorf("asking for the time: %w", err)
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		if items[i].Delay > 0 {
+			items[i].VisibleAt = now.Add(items[i].Delay)
+		}
+	}
+	return items, nil
 }

@@ -29,10 +29,10 @@ func (p place) partition() *queue.Partition { return p.call.opened[p.call.lane[p
 // pushFlush is what a number of calls of Push store in one transaction.
 type pushFlush struct {
 	calls []*push
-	// partitions are the distinct partitions, in id order, and sealed those of
-	// them whose payloads are.
-	partitions, sealed []int64
-	// torn: the calls do not agree on whether a partition's payloads are sealed.
+	// partitions are the distinct partitions, in id order, sealed those of them
+	// whose payloads are, and bounded those whose queue has a maxSize.
+	partitions, sealed, bounded []int64
+	// torn: the calls do not agree on what a partition is.
 	torn bool
 	// stored are the items to store, sorted by partition so that neighbours in
 	// the index are written together; a partition's in the order they came.
@@ -47,22 +47,24 @@ func newPushFlush(calls []*push) *pushFlush {
 		transactionID string
 	}
 	f := &pushFlush{calls: calls, repeats: map[place]place{}}
-	sealed := map[int64]bool{}
+	known := map[int64]*queue.Partition{}
 	var seen map[dedupKey]place
 	if len(calls) > 1 {
 		seen = map[dedupKey]place{}
 	}
 	for _, call := range calls {
 		for _, p := range call.opened {
-			was, known := sealed[p.Key]
-			if known {
-				f.torn = f.torn || was != p.Sealed
+			if was := known[p.Key]; was != nil {
+				f.torn = f.torn || was.Sealed != p.Sealed || was.Bounded != p.Bounded
 				continue
 			}
-			sealed[p.Key] = p.Sealed
+			known[p.Key] = p
 			f.partitions = append(f.partitions, p.Key)
 			if p.Sealed {
 				f.sealed = append(f.sealed, p.Key)
+			}
+			if p.Bounded {
+				f.bounded = append(f.bounded, p.Key)
 			}
 		}
 		for i := range call.items {
@@ -96,7 +98,7 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 	f := newPushFlush(calls)
 	if f.torn {
 		// Each will hear from the database whether it is right.
-		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption was switched just now"}
+		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
 	}
 	args, err := f.columns(s)
 	if err != nil {
@@ -188,6 +190,7 @@ func (f *pushFlush) columns(s *Store) ([]any, error) {
 	return []any{
 		f.partitions, counts, used(visibleUntil), used(f.sealed), lanes, nths,
 		ids, transactions, texts(payloads), used(traces), used(subs), used(visible), used(encrypted), look,
+		used(f.bounded),
 	}, nil
 }
 

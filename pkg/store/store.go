@@ -39,6 +39,8 @@ var (
 	sqlPreflight        = sql.Query("preflight")
 	sqlLeaseRelease     = sql.Query("lease_release")
 	sqlUnconsume        = sql.Query("unconsume")
+	sqlQueueDepth       = sql.Query("queue_depth")
+	sqlClock            = sql.Query("clock")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.
@@ -51,6 +53,8 @@ type Store struct {
 	names     *names
 	delivered *delivered
 	joining   turnstile
+	rooms     *rooms
+	metrics   *Metrics
 	// pushes, acks, leases and takes commit together what many callers do; a take
 	// is a pop with autoAck.
 	pushes *batch.Manager[*push]
@@ -75,7 +79,10 @@ type Config struct {
 
 // New returns a Store on pool. Close it after the last verb.
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
-	s := &Store{pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, names: newNames(), delivered: newDelivered()}
+	s := &Store{
+		pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
+		names: newNames(), delivered: newDelivered(), rooms: newRooms(),
+	}
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
 	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))

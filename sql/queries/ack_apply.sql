@@ -1,8 +1,9 @@
 -- Writes what the rules of an ack decided, one row a cursor. By array: $1
 -- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts,
 -- $6 release the lease, $7 messages done; $8 the skip lists as text ('{3,5}'),
--- since an array of arrays must be rectangular. Returns when those whose lease
--- ended are ready (NULL: not).
+-- since an array of arrays must be rectangular; $9 seconds until what failed may
+-- be delivered again (0: at once). Returns when those whose lease ended are ready
+-- (NULL: not).
 UPDATE belfry.cursor c
    SET committed = greatest(c.committed, d.committed),
        failures = d.failures,
@@ -13,12 +14,19 @@ UPDATE belfry.cursor c
        lease_id = CASE WHEN d.release THEN NULL ELSE c.lease_id END,
        lease_until = CASE WHEN d.release THEN NULL ELSE c.lease_until END,
        lease_end = CASE WHEN d.release THEN NULL ELSE c.lease_end END,
+       retry_at = CASE
+            WHEN d.wait > 0 THEN statement_timestamp() + make_interval(secs => d.wait)
+            WHEN d.committed <= c.committed THEN c.retry_at END,
        ready_at = CASE WHEN d.release
             THEN belfry.ready_at(d.partition_id, d.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                 q.delayed_processing, q.window_buffer, q.paused OR g.paused)
+                                 q.delayed_processing, q.window_buffer, q.paused OR g.paused,
+                                 CASE
+                                     WHEN d.wait > 0 THEN statement_timestamp() + make_interval(secs => d.wait)
+                                     WHEN d.committed <= c.committed THEN c.retry_at END)
             ELSE c.ready_at END
-  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::boolean[], $7::bigint[], $8::text[])
-       AS d(partition_id, group_id, committed, failures, attempts, release, done, skip)
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::boolean[], $7::bigint[], $8::text[],
+              $9::float8[])
+       AS d(partition_id, group_id, committed, failures, attempts, release, done, skip, wait)
   CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
            FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p

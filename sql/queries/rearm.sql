@@ -1,7 +1,8 @@
 -- Computes ready_at anew for the cursors of partitions $1 that are not leased,
--- after an option it depends on changed. A wake must follow.
+-- after an option it depends on changed. A wake must follow. A delay after a
+-- failure holds on, unless its queue has none any more.
 WITH held AS MATERIALIZED (
-    SELECT c.partition_id, c.group_id, c.committed
+    SELECT c.partition_id, c.group_id, c.committed, c.retry_at
       FROM belfry.cursor c
      WHERE c.partition_id = ANY ($1::bigint[])
        AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp())
@@ -10,7 +11,8 @@ WITH held AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused),
+                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused,
+                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END),
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h
   CROSS JOIN LATERAL (
@@ -18,6 +20,6 @@ UPDATE belfry.cursor c
            FROM belfry.partition p WHERE p.id = h.partition_id OFFSET 0) AS p
   CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
   CROSS JOIN LATERAL (
-         SELECT q.delayed_processing, q.window_buffer, q.paused
+         SELECT q.delayed_processing, q.window_buffer, q.paused, q.retry_backoff_ms
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = h.group_id

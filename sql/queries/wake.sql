@@ -20,7 +20,7 @@ WITH candidate AS MATERIALIZED (
               FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE NOT q.paused AND NOT g.paused
 ), held AS MATERIALIZED (
-    SELECT c.partition_id, c.group_id, c.committed, c.ready_at,
+    SELECT c.partition_id, c.group_id, c.committed, c.ready_at, c.retry_at,
            k.last_seq, k.last_push_at, k.visible_until, k.delayed_processing, k.window_buffer
       FROM candidate k
       JOIN belfry.cursor c ON c.partition_id = k.partition_id AND c.group_id = k.group_id
@@ -30,7 +30,7 @@ WITH candidate AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
-                                  h.delayed_processing, h.window_buffer, false)
+                                  h.delayed_processing, h.window_buffer, false, h.retry_at)
   FROM held h
  WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = h.group_id
    AND h.ready_at IS NULL AND h.committed < h.last_seq

@@ -13,6 +13,8 @@ type item struct {
 	TransactionID string          `json:"transactionId,omitempty"`
 	TraceID       string          `json:"traceId,omitempty"`
 	Payload       json.RawMessage `json:"payload,omitempty"`
+	DelaySeconds  float64         `json:"delaySeconds,omitempty"`
+	VisibleAt     string          `json:"visibleAt,omitempty"`
 }
 
 // pushed is the answer to one item.
@@ -124,6 +126,7 @@ type configured struct {
 	Namespace   string         `json:"namespace"`
 	Task        string         `json:"task"`
 	Options     map[string]any `json:"options"`
+	Warnings    []string       `json:"warnings"`
 }
 
 type deleted struct {
