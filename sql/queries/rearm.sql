@@ -1,10 +1,11 @@
 -- Computes ready_at anew for the cursors of partitions $1 that are not leased,
--- after an option it depends on changed. A wake must follow.
+-- after an option it depends on changed. A wake must follow; those that wait for
+-- their group's start are left to it.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed
       FROM belfry.cursor c
      WHERE c.partition_id = ANY ($1::bigint[])
-       AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp())
+       AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp()) AND c.start_at IS NULL
      ORDER BY c.partition_id, c.group_id
        FOR NO KEY UPDATE
 )
