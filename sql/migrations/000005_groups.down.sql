@@ -119,6 +119,7 @@ BEGIN
     RETURN QUERY SELECT v_queue.id, v_group.id, v_made;
 END $$;
 
+DROP FUNCTION belfry.seek_cursors(bigint[], bigint, timestamptz);
 ALTER TABLE belfry.cursor DROP COLUMN start_at;
 DROP INDEX belfry.consumer_group_name;
 ALTER TABLE belfry.consumer_group DROP COLUMN kept;
