@@ -2,9 +2,13 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/sql"
 )
 
 const (
@@ -15,7 +19,7 @@ const (
 )
 
 // Run purges what was deleted: at the start what an earlier process left, then
-// after each Delete. It returns nil when ctx ends.
+// after each Delete and DeleteGroup. It returns nil when ctx ends.
 func (c *Catalog) Run(ctx context.Context) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -27,14 +31,14 @@ func (c *Catalog) Run(ctx context.Context) error {
 		case <-c.purge:
 		}
 		if err := c.Purge(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("purging deleted queues failed; it will be tried again", zap.Error(err), zap.Duration("after", purgeRetry))
+			c.log.Warn("purging deleted queues and groups failed; it will be tried again", zap.Error(err), zap.Duration("after", purgeRetry))
 			retry.Reset(purgeRetry)
 		}
 	}
 }
 
-// Purge deletes the rows of every queue whose deletion has begun, in small
-// transactions. Two instances may do it at once.
+// Purge deletes the rows of every queue and every consumer group whose deletion
+// has begun, in small transactions. Two instances may do it at once.
 func (c *Catalog) Purge(ctx context.Context) error {
 	queues, err := c.page(ctx, "queues_deleted")
 	if err != nil {
@@ -45,7 +49,7 @@ func (c *Catalog) Purge(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return c.purgeGroups(ctx)
 }
 
 func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
@@ -61,13 +65,8 @@ func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
 			break
 		}
 		for _, query := range []string{"messages_purge", "dead_letters_purge"} {
-			for deleted := int64(purgePage); deleted > 0; {
-				if deleted, err = c.exec(ctx, query, ids, int64(purgePage)); err != nil {
-					return err
-				}
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
+			if err := c.repeat(ctx, query, ids, int64(purgePage)); err != nil {
+				return err
 			}
 		}
 		if _, err := c.exec(ctx, "partitions_purge", ids); err != nil {
@@ -80,4 +79,74 @@ func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
 		}
 	}
 	return nil
+}
+
+// repeat runs a statement until it finds nothing to delete, or ctx ends.
+func (c *Catalog) repeat(ctx context.Context, query string, args ...any) error {
+	for {
+		deleted, err := c.exec(ctx, query, args...)
+		if err != nil || deleted == 0 {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *Catalog) purgeGroups(ctx context.Context) error {
+	groups, err := c.groupsDeleted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range groups {
+		if err := c.purgeGroup(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeGroup deletes the cursors of a deleted group, then its dead letters: an
+// acknowledgment parks messages while it holds the cursor, so once that is gone
+// there will be no more.
+func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
+	for above := int64(0); ; {
+		ids, err := c.page(ctx, "queue_partitions", key.queue, above, int64(page))
+		if err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			break
+		}
+		if _, err := c.exec(ctx, "group_cursors_purge", ids, key.group); err != nil {
+			return err
+		}
+		if err := c.repeat(ctx, "group_dead_letters_purge", ids, key.group, int64(purgePage)); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		above = ids[len(ids)-1]
+	}
+	_, err := c.exec(ctx, "group_purged", key.group)
+	return err
+}
+
+func (c *Catalog) groupsDeleted(ctx context.Context) ([]groupKey, error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	rows, err := c.pool.Query(ctx, sql.Query("groups_deleted"))
+	if err != nil {
+		return nil, fmt.Errorf("running groups_deleted: %w", err)
+	}
+	groups, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key groupKey, err error) {
+		err = row.Scan(&key.group, &key.queue)
+		return key, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("running groups_deleted: %w", err)
+	}
+	return groups, nil
 }

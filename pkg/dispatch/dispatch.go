@@ -149,6 +149,7 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deli
 	}
 	defer d.waiting.Add(-1)
 	now := time.Now()
+	req.Since = now
 	early := min(time.Duration(float64(req.Wait)*answerEarly), answerEarlyMax)
 	in := &intent{ctx: ctx, req: req, since: now, deadline: now.Add(req.Wait - early), handed: make(chan struct{})}
 	d.intents.add(in)

@@ -20,6 +20,22 @@ import (
 // UTF-8 are refused before.
 var decoding = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
+// readOptionalBody is readBody for a route whose body may be missing.
+func (s *Server) readOptionalBody(c echo.Context) ([]byte, error) {
+	r := c.Request()
+	if r.ContentLength == 0 || r.Body == nil {
+		return nil, nil
+	}
+	body, err := s.readBody(c)
+	if errors.Is(err, errEmptyBody) {
+		return nil, nil
+	}
+	return body, err
+}
+
+// errEmptyBody is what a body without a byte is refused with.
+var errEmptyBody = queue.Invalidf("Empty request body")
+
 // readBody returns the whole body. Errors: CodeTooLarge over the limit,
 // CodeInvalid when it is empty or no UTF-8.
 func (s *Server) readBody(c echo.Context) ([]byte, error) {
@@ -39,7 +55,7 @@ func (s *Server) readBody(c echo.Context) ([]byte, error) {
 	case err != nil:
 		return nil, queue.Invalidf("the body ended early: %v", err)
 	case buf.Len() == 0:
-		return nil, queue.Invalidf("Empty request body")
+		return nil, errEmptyBody
 	}
 	if at := firstInvalid(buf.Bytes()); at >= 0 {
 		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", at+1)

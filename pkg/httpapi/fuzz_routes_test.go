@@ -90,7 +90,7 @@ func everyRoute(tb testing.TB, s *Server) []routeOf {
 
 // target puts texts in the places of a pattern's parameters, as they are.
 func (r routeOf) target(one, two, query string) string {
-	path := strings.NewReplacer(":queue", one, ":leaseId", one, ":partition", two).Replace(r.path)
+	path := strings.NewReplacer(":group", one, ":queue", one, ":leaseId", one, ":partition", two).Replace(r.path)
 	if query != "" {
 		path += "?" + query
 	}
@@ -113,13 +113,14 @@ func request(method, target string, body []byte) *http.Request {
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
 	"transactionId", "partitionId", "acknowledgments", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
-	"in the path", "Lease not found", "no such endpoint: ", "is not allowed on ",
+	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found", "no such endpoint: ", "is not allowed on ",
 }
 
 // ask sends one request and checks the answer and what reached the rooms below.
 func (p *probe) ask(t *testing.T, r *http.Request) {
 	t.Helper()
 	p.pushed, p.acked, p.popped, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil
+	p.groups = nil
 	rec := send(p.server, r)
 	for _, entry := range p.logs.TakeAll() {
 		require.Fail(t, "nothing is worth a log line", "%s %v", entry.Message, entry.ContextMap())
@@ -158,6 +159,11 @@ func requireHint(t *testing.T, body []byte) {
 func (p *probe) requireStorable(t *testing.T) {
 	t.Helper()
 	texts := slices.Clone(p.removed)
+	for _, call := range p.groups {
+		requireName(t, call.group)
+		requireName(t, call.queue)
+		requireName(t, call.partition)
+	}
 	for _, items := range p.pushed {
 		for _, item := range items {
 			require.True(t, json.Valid(item.Payload))
@@ -216,6 +222,7 @@ func FuzzRoutes(f *testing.F) {
 	routes := everyRoute(f, p.server)
 	bodies := []string{
 		"", onePush, `{"transactionId":"t","partitionId":"p"}`, `{"acknowledgments":[{"transactionId":"t","partitionId":"p"}]}`,
+		`{"toEnd":true}`, `{"timestamp":"2026-05-16","subscriptionTimestamp":"2026-05-16"}`, `{"toEnd":1}`,
 		`{"seconds":60}`, `{"queue":"q"}`, `{"items":[{"queue":1}]}`, strings.Repeat(" ", smallBody+1),
 	}
 	for i := range routes {

@@ -19,6 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,6 +39,10 @@ type fakes struct {
 	pop       func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	configure func(set catalog.Settings) (catalog.Configured, error)
 	remove    func(name string) (bool, error)
+	seek      func(call groupCall) (catalog.SoughtPartition, int64, error)
+	list      []stats.Group
+	places    []stats.QueuePlaces
+	lagging   []stats.LaggingPlace
 	ping      func(ctx context.Context) error
 	waiting   int
 	status    dispatch.Status
@@ -49,6 +54,64 @@ type fakes struct {
 	released []queue.Delivery
 	set      []catalog.Settings
 	removed  []string
+	groups   []groupCall
+}
+
+// groupCall is one call about consumer groups that came.
+type groupCall struct {
+	verb, group, queue, partition string
+
+	keep  bool
+	start time.Time
+	place catalog.Place
+	over  time.Duration
+	limit int
+}
+
+func (f *fakes) DeleteGroup(_ context.Context, group string, queueName *string, keep bool) (catalog.DeletedGroup, error) {
+	call := groupCall{verb: "delete", group: group, keep: keep}
+	if queueName != nil {
+		call.verb, call.queue = "delete of queue", *queueName
+	}
+	f.groups = append(f.groups, call)
+	return catalog.DeletedGroup{Cursors: 7}, nil
+}
+
+func (f *fakes) MoveSubscription(_ context.Context, group string, start time.Time) (int64, error) {
+	f.groups = append(f.groups, groupCall{verb: "subscription", group: group, start: start})
+	return 2, nil
+}
+
+func (f *fakes) Seek(_ context.Context, queueName, group string, place catalog.Place) (int64, error) {
+	call := groupCall{verb: "seek", group: group, queue: queueName, place: place}
+	f.groups = append(f.groups, call)
+	if f.seek != nil {
+		_, moved, err := f.seek(call)
+		return moved, err
+	}
+	return 3, nil
+}
+
+func (f *fakes) SeekPartition(_ context.Context, queueName, group, partition string, place catalog.Place) (catalog.SoughtPartition, error) {
+	call := groupCall{verb: "seek partition", group: group, queue: queueName, partition: partition, place: place}
+	f.groups = append(f.groups, call)
+	if f.seek != nil {
+		sought, _, err := f.seek(call)
+		return sought, err
+	}
+	return catalog.SoughtPartition{Moved: true, Message: idOne}, nil
+}
+
+func (f *fakes) List(context.Context) ([]stats.Group, error) { return f.list, nil }
+
+func (f *fakes) Group(_ context.Context, name string, limit int) ([]stats.QueuePlaces, error) {
+	f.groups = append(f.groups, groupCall{verb: "show", group: name, limit: limit})
+	return f.places, nil
+}
+
+func (f *fakes) Lagging(_ context.Context, over time.Duration, limit int) ([]stats.LaggingPlace, error) {
+	f.groups = append(f.groups, groupCall{verb: "lagging", over: over, limit: limit})
+	return f.lagging, nil
 }
 
 func (f *fakes) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
@@ -105,7 +168,7 @@ func (f *fakes) Delete(_ context.Context, name string) (bool, error) {
 
 // reached says whether anything below was called.
 func (f *fakes) reached() bool {
-	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.set)+len(f.removed) > 0
+	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.set)+len(f.removed)+len(f.groups) > 0
 }
 
 // newServer returns a server on the fakes, and its log.
@@ -115,7 +178,7 @@ func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
 		f.ping = func(context.Context) error { return nil }
 	}
 	return New(DefaultConfig(), Deps{
-		Verbs: f, Popper: f, Catalog: f, Ping: f.ping, Listener: func() ListenerState { return f.listener },
+		Verbs: f, Popper: f, Catalog: f, GroupVerbs: f, GroupReader: f, Ping: f.ping, Listener: func() ListenerState { return f.listener },
 		Metrics: NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}), logs
 }

@@ -140,31 +140,36 @@ func (s *Server) popRequest(c echo.Context) (*queue.PopRequest, error) {
 	if mode == "" {
 		mode = d.SubscriptionMode
 	}
-	req.Subscription = subscription(mode, query.Get("subscriptionFrom"))
+	from, err := subscription(mode, query.Get("subscriptionFrom"))
+	if err != nil {
+		return nil, err
+	}
+	req.Subscription = from
 	return req, nil
 }
 
-// subscription applies the order of section 6.1.
-func subscription(mode, from string) queue.Subscription {
-	if from == "now" {
-		return queue.Subscription{Mode: queue.SubscribeNew}
+// subscription applies the order of section 6.1. An instant that cannot be read
+// is refused: to start at the first message instead would deliver what nobody
+// asked for.
+func subscription(mode, from string) (queue.Subscription, error) {
+	switch {
+	case strings.EqualFold(from, "now"):
+		return queue.Subscription{Mode: queue.SubscribeNew}, nil
+	case from != "":
+		at, err := instant("subscriptionFrom", from, `"now" or `)
+		return queue.Subscription{Mode: queue.SubscribeFrom, From: at}, err
+	case mode == "new":
+		return queue.Subscription{Mode: queue.SubscribeNew}, nil
+	default:
+		return queue.Subscription{Mode: queue.SubscribeAll}, nil
 	}
-	if from != "" {
-		if at, ok := parseInstant(from); ok {
-			return queue.Subscription{Mode: queue.SubscribeFrom, From: at}
-		}
-		return queue.Subscription{Mode: queue.SubscribeAll}
-	}
-	if mode == "new" {
-		return queue.Subscription{Mode: queue.SubscribeNew}
-	}
-	return queue.Subscription{Mode: queue.SubscribeAll}
 }
 
 // instantLayouts are the forms of a timestamp that clients send; one without a
 // zone is UTC.
 var instantLayouts = []string{
 	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02 15:04:05.999999999-07",
+	"2006-01-02T15:04:05.999999999-0700", "2006-01-02 15:04:05.999999999-0700",
 	"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
 }
 
@@ -175,6 +180,15 @@ func parseInstant(s string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// instant reads a timestamp; or names what else the field may be, for the error.
+func instant(field, s, or string) (time.Time, error) {
+	if at, ok := parseInstant(s); ok {
+		return at, nil
+	}
+	return time.Time{}, queue.Invalidf("%s is %q: it must be %sa timestamp like 2026-05-16T08:41:27.123Z (RFC 3339; without a zone it is UTC)",
+		field, clip(s), or)
 }
 
 func isTrue(s string) bool { return s == "true" || s == "1" }

@@ -108,17 +108,16 @@ func TestSubscriptionFollowsTheContractsOrder(t *testing.T) {
 		{"", "subscriptionMode=new", fresh},
 		{"", "subscriptionFrom=now", fresh},
 		{"", "subscriptionMode=all&subscriptionFrom=now", fresh},
-		{"", "subscriptionMode=new&subscriptionFrom=yesterday", all},
+		{"", "subscriptionMode=all&subscriptionFrom=NOW", fresh},
 		{"", "subscriptionMode=new&subscriptionFrom=2026-05-16T08:41:27.5Z", at("2026-05-16T08:41:27.5Z")},
 		{"", "subscriptionFrom=2026-05-16T08:41:27%2B02:00", at("2026-05-16T06:41:27Z")},
 		{"", "subscriptionFrom=2026-05-16T08:41:27.123456", at("2026-05-16T08:41:27.123456Z")},
 		{"", "subscriptionFrom=2026-05-16+08:41:27%2B02", at("2026-05-16T06:41:27Z")},
 		{"", "subscriptionFrom=2026-05-16+08:41", at("2026-05-16T08:41:00Z")},
 		{"", "subscriptionFrom=+2026-05-16+", at("2026-05-16T00:00:00Z")},
-		{"", "subscriptionFrom=1747384887", all},
+		{"", "subscriptionFrom=2026-05-16T08:41:27%2B0200", at("2026-05-16T06:41:27Z")},
 		{"new", "", fresh},
 		{"new", "subscriptionMode=all", all},
-		{"new", "subscriptionFrom=garbage", all},
 	} {
 		s, _ := newServer(&fakes{})
 		s.deps.Defaults.SubscriptionMode = c.serverMode
@@ -229,4 +228,15 @@ func TestAutoAckHasNoLease(t *testing.T) {
 	d.LeaseID = queue.ID{}
 	rec := call(&fakes{pop: deliver(d)}, "GET", "/api/v1/pop/queue/orders?autoAck=true", "")
 	require.Equal(t, 2, strings.Count(rec.Body.String(), `"leaseId":""`), rec.Body)
+}
+
+// To start at the first message instead would deliver what nobody asked for.
+func TestSubscriptionThatCannotBeReadIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, from := range []string{"yesterday", "1747384887", "garbage", "2026-13-45", "now-ish"} {
+		s, _ := newServer(&fakes{})
+		_, err := readQuery(s, "subscriptionMode=new&subscriptionFrom="+from)
+		requireInvalid(t, err)
+		require.ErrorContains(t, err, "subscriptionFrom is \""+from+"\": it must be \"now\" or a timestamp like 2026-05-16T08:41:27.123Z")
+	}
 }

@@ -24,6 +24,14 @@ func (s *Server) routes(e *echo.Echo) {
 	api.POST("/lease/:leaseId/extend", s.extend)
 	api.POST("/configure", s.configure)
 	api.DELETE("/resources/queues/:queue", s.deleteQueue)
+	api.GET("/consumer-groups", s.listGroups)
+	api.GET("/consumer-groups/lagging", s.laggingGroups)
+	api.GET("/consumer-groups/:group", s.showGroup)
+	api.DELETE("/consumer-groups/:group", s.deleteGroup)
+	api.DELETE("/consumer-groups/:group/queues/:queue", s.deleteGroupOfQueue)
+	api.POST("/consumer-groups/:group/subscription", s.moveSubscription)
+	api.POST("/consumer-groups/:group/queues/:queue/seek", s.seekQueue)
+	api.POST("/consumer-groups/:group/queues/:queue/partitions/:partition/seek", s.seekPartition)
 	api.GET("/status/dispatcher", s.dispatcher)
 }
 

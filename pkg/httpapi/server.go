@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // Verbs are the verbs of producers and consumers that answer at once.
@@ -37,11 +38,28 @@ type Catalog interface {
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
 }
 
+// GroupVerbs change consumer groups.
+type GroupVerbs interface {
+	DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (catalog.DeletedGroup, error)
+	MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error)
+	Seek(ctx context.Context, queueName, group string, place catalog.Place) (moved int64, err error)
+	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Place) (catalog.SoughtPartition, error)
+}
+
+// GroupReader tells how consumer groups stand.
+type GroupReader interface {
+	List(ctx context.Context) ([]stats.Group, error)
+	Group(ctx context.Context, name string, limit int) ([]stats.QueuePlaces, error)
+	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPlace, error)
+}
+
 // Deps are what the routes call.
 type Deps struct {
-	Verbs   Verbs
-	Popper  Popper
-	Catalog Catalog
+	Verbs       Verbs
+	Popper      Popper
+	Catalog     Catalog
+	GroupVerbs  GroupVerbs
+	GroupReader GroupReader
 	// Ping asks the database for a sign of life.
 	Ping func(ctx context.Context) error
 	// Listener tells the state of the LISTEN connection.

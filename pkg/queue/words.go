@@ -65,6 +65,9 @@ type PopRequest struct {
 	Subscription Subscription
 	// Wait is how long to wait for a message; 0 looks once.
 	Wait time.Duration
+	// Since is when it began to wait: what is stored after that is new to a group
+	// that is registered later. Zero: it has only just come.
+	Since time.Time
 }
 
 // Tags match queues; an empty field matches any.
@@ -77,10 +80,11 @@ type SubscriptionMode string
 const (
 	// SubscribeAll starts at the first message.
 	SubscribeAll SubscriptionMode = "all"
-	// SubscribeNew starts after the last message stored when the group is
-	// registered.
+	// SubscribeNew starts after the last message stored when the pop came that
+	// registers the group.
 	SubscribeNew SubscriptionMode = "new"
-	// SubscribeFrom starts after the last message stored at or before From.
+	// SubscribeFrom starts after the last message stored at or before From, which
+	// may be in the future.
 	SubscribeFrom SubscriptionMode = "timestamp"
 )
 

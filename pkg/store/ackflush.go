@@ -174,6 +174,9 @@ func (f *ackFlush) decide(a *ack) {
 		switch {
 		case a.seqs[i] == 0:
 			a.results[i].Error = errMessageNotFound
+		case cursor == nil && a.items[i].LeaseID != "":
+			// The group was deleted, and its leases with it.
+			a.results[i].Error = errLease
 		case cursor == nil:
 			a.results[i].Error = errNoCursor
 		default:

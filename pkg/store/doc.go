@@ -65,7 +65,9 @@
 // it, waiting if it must, and reads its newest version. Had that changed since
 // the snapshot, then either to non-NULL, and a later sleeper would have had to
 // put it back, or by a later sleeper: both contradict that S is the last. So W
-// writes ready_at. This contradicts the supposition. If W was never run (the
+// writes ready_at, or, where the group has not started yet (start_at), moves the
+// cursor over everything up to last_seq, behind which nothing is left. This
+// contradicts the supposition. If W was never run (the
 // process died between the commit and the wake, or lost its connection) the
 // partition waits for the next push to it or for Heal, which runs at the start
 // and whenever a connection broke, and goes by last_seq > committed.

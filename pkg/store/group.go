@@ -70,8 +70,12 @@ func (s *Store) join(ctx context.Context, req *queue.PopRequest) (group int64, o
 	if mode == queue.SubscribeFrom {
 		from = pgtype.Timestamptz{Time: req.Subscription.From, Valid: true}
 	}
+	var waited float64
+	if !req.Since.IsZero() {
+		waited = time.Since(req.Since).Seconds()
+	}
 	var made int64
-	err = s.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from).Scan(nil, &group, &made)
+	err = s.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited).Scan(nil, &group, &made)
 	if postgres.IsNoRows(err) {
 		return 0, false, nil
 	}
@@ -95,7 +99,35 @@ type match struct {
 	in      time.Duration
 }
 
-// matches returns the queues that match the tags of req, the longest due first.
+// joined is matches after the group has joined all of them: each is registered at
+// the first pop, whichever delivers.
+func (s *Store) joined(ctx context.Context, req *queue.PopRequest) ([]match, error) {
+	matches, err := s.matches(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	fresh := false
+	for _, m := range matches {
+		if m.joined {
+			continue
+		}
+		one := *req
+		one.Queue, one.Tags = m.queue, nil
+		// It may have been deleted since; what is remembered of it is out of date.
+		s.Forget(&one)
+		if _, _, err := s.group(ctx, &one); err != nil {
+			return nil, err
+		}
+		fresh = true
+	}
+	if !fresh {
+		return matches, nil
+	}
+	return s.matches(ctx, req)
+}
+
+// matches returns the queues that match the tags of req: those with something
+// due first, by priority, then the longest due.
 func (s *Store) matches(ctx context.Context, req *queue.PopRequest) ([]match, error) {
 	rows, err := s.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group)
 	if err != nil {

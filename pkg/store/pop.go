@@ -28,18 +28,20 @@ func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 	return delivery, wrapBatched(err)
 }
 
-// popTagged pops from the matching queue that has been due the longest.
+// popTagged pops from the matching queue with something due that has the highest
+// priority; of several, from the one that has been due the longest.
 func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
-	matches, err := s.matches(ctx, req)
+	matches, err := s.joined(ctx, req)
 	if err != nil {
 		return queue.Delivery{}, err
 	}
 	empty := queue.Delivery{Group: req.Group, Watched: make([]int64, 0, len(matches))}
 	for _, m := range matches {
-		if m.joined {
-			empty.Watched = append(empty.Watched, m.group)
+		if !m.joined {
+			continue // born a moment ago, and announced: who waits looks again
 		}
-		if m.joined && (!m.inSight || m.in > 0) {
+		empty.Watched = append(empty.Watched, m.group)
+		if !m.inSight || m.in > 0 {
 			if m.inSight {
 				empty.DueIn(m.in)
 			}
@@ -53,17 +55,6 @@ func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Del
 		}
 		if delivery.HasNext {
 			empty.DueIn(delivery.NextIn)
-		}
-		if m.joined {
-			continue
-		}
-		// The pop has joined the group.
-		target, ok, err := s.group(ctx, &one)
-		if err != nil {
-			return empty, err
-		}
-		if ok {
-			empty.Watched = append(empty.Watched, target.Group)
 		}
 	}
 	return empty, nil

@@ -1,9 +1,10 @@
 -- Prolongs every live lease with id $1 to now + $2 seconds, never shortening
--- one. Returns the earliest expiry, or NULL when none is live.
+-- one; a lease of a deleted group is none. Returns the earliest expiry, or NULL when none is live.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c
      WHERE c.lease_id = $1::uuid AND c.lease_until > statement_timestamp()
+       AND (SELECT g.id FROM belfry.consumer_group g WHERE g.id = c.group_id) IS NOT NULL
      ORDER BY c.partition_id + 0, c.group_id -- + 0: not by walking the primary key
        FOR NO KEY UPDATE
 ), extended AS (
@@ -16,5 +17,7 @@ WITH held AS MATERIALIZED (
     RETURNING c.lease_until
 )
 SELECT min(e.lease_until) AS expires_at,
-       EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.lease_id = $1::uuid) AS known
+       EXISTS (SELECT 1 FROM belfry.cursor c
+                WHERE c.lease_id = $1::uuid
+                  AND (SELECT g.id FROM belfry.consumer_group g WHERE g.id = c.group_id) IS NOT NULL) AS known
   FROM extended e

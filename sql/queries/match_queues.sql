@@ -1,6 +1,8 @@
 -- Queues by tags ($1 namespace, $2 task, NULL or empty matches any) with the id
 -- of group $3 there (NULL: not joined) and the seconds until it is due (NULL:
--- nothing in sight), earliest first.
+-- nothing in sight). Those with something due come first, and those not joined,
+-- who may have: by priority, then the longest due; then the others, earliest
+-- first.
 SELECT q.name, g.id AS group_id, extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in
   FROM belfry.queue q
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = $3::text AND g.whole_queue
@@ -12,4 +14,4 @@ SELECT q.name, g.id AS group_id, extract(epoch FROM d.ready_at - statement_times
  WHERE q.deleted_at IS NULL
    AND (coalesce($1::text, '') = '' OR q.namespace = $1::text)
    AND (coalesce($2::text, '') = '' OR q.task = $2::text)
- ORDER BY d.ready_at NULLS LAST, q.id
+ ORDER BY coalesce(d.ready_at <= statement_timestamp(), g.id IS NULL) DESC, q.priority DESC, d.ready_at NULLS LAST, q.id

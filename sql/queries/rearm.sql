@@ -1,11 +1,12 @@
 -- Computes ready_at anew for the cursors of partitions $1 that are not leased,
--- after an option it depends on changed. A wake must follow. A delay after a
--- failure holds on, unless its queue has none any more.
+-- after an option it depends on changed. A wake must follow; those that wait for
+-- their group's start are left to it. A delay after a failure holds on, unless
+-- its queue has none any more.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed, c.retry_at
       FROM belfry.cursor c
      WHERE c.partition_id = ANY ($1::bigint[])
-       AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp())
+       AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp()) AND c.start_at IS NULL
      ORDER BY c.partition_id, c.group_id
        FOR NO KEY UPDATE
 )

@@ -94,10 +94,12 @@ func groupsFrom(t *testing.T, c client, queue string) {
 
 func groupsFromUnreadable(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1")
-	for _, from := range []string{"yesterday-ish", "2026-13-45", "NOW"} {
-		query := "subscriptionMode=new&consumerGroup=" + from + "&subscriptionFrom=" + from
-		require.Equal(t, []string{"1"}, c.popIDs(queue, query), "%s is silently like all", from)
+	for _, from := range []string{"yesterday-ish", "2026-13-45"} {
+		got := c.pop(queue, "subscriptionMode=new&consumerGroup=g&subscriptionFrom="+from)
+		got.refused(`subscriptionFrom is "` + from + `": it must be "now" or a timestamp like 2026-05-16T08:41:27.123Z ` +
+			"(RFC 3339; without a zone it is UTC)")
 	}
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g"), "nothing was registered")
 }
 
 func groupsOtherModes(t *testing.T, c client, queue string) {

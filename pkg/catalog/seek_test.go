@@ -1,0 +1,209 @@
+package catalog_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// first is when the first message of an hourly queue was stored.
+var first = time.Date(2026, 5, 16, 1, 0, 0, 0, time.UTC)
+
+// hourly fills a queue with messages an hour apart.
+func (r *room) hourly(name string, s size) {
+	r.t.Helper()
+	r.fill(r.queueKey(r.configure(name)), s)
+	r.exec(`UPDATE belfry.message m SET created_at = $2::timestamptz + (m.seq - 1) * interval '1 hour'
+		FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id WHERE p.id = m.partition_id AND q.name = $1`, name, first)
+	r.exec(`UPDATE belfry.partition p SET last_push_at = $2::timestamptz + (p.last_seq - 1) * interval '1 hour'
+		FROM belfry.queue q WHERE q.id = p.queue_id AND q.name = $1`, name, first)
+}
+
+func (r *room) cursorsWhere(condition string, args ...any) int64 {
+	r.t.Helper()
+	return r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE `+condition, args...)
+}
+
+// doubts counts what a catalog announces.
+type doubts struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (d *doubts) Born(_, _ string) {}
+
+func (d *doubts) Doubt(string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.n++
+}
+
+func (d *doubts) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.n
+}
+
+func TestSeekToEachKindOfPlace(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.hourly("orders", size{partitions: 3, messages: 9, groups: 2})
+	after := func(n int, more time.Duration) catalog.Place {
+		return catalog.Place{After: first.Add(time.Duration(n-1)*time.Hour + more)}
+	}
+	for name, c := range map[string]struct {
+		place catalog.Place
+		want  int64
+	}{
+		"the end":                      {catalog.Place{End: true}, 9},
+		"the beginning":                {catalog.Place{}, 0},
+		"behind a message":             {after(4, 0), 4},
+		"just before a message":        {after(4, -time.Microsecond), 3},
+		"between two messages":         {after(4, time.Minute), 4},
+		"the first message":            {after(1, 0), 1},
+		"a time before the first":      {after(1, -time.Second), 0},
+		"the last message":             {after(9, 0), 9},
+		"a time in the far future":     {after(9, 100*365*24*time.Hour), 9},
+		"a time long before the first": {catalog.Place{After: time.Date(1, 1, 1, 0, 0, 0, 1000, time.UTC)}, 0},
+	} {
+		for _, from := range []int64{0, 3, 4, 9} {
+			r.exec("UPDATE belfry.cursor SET committed = $1, ready_at = NULL", from)
+			moved, err := r.Seek(soon(t), "orders", "g1", c.place)
+			require.NoError(t, err)
+			require.Equal(t, int64(3), moved)
+			require.Equal(t, int64(3), r.cursorsWhere("g.name = 'g1' AND c.committed = $1 AND (c.ready_at IS NULL) = ($1 = 9)", c.want),
+				"%s, from %d", name, from)
+			require.Equal(t, int64(3), r.cursorsWhere("g.name = 'g2' AND c.committed = $1", from), "the other group")
+		}
+	}
+}
+
+func TestSeekEndsLeasesAndCounters(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.hourly("orders", size{partitions: 2, messages: 9, groups: 2})
+	for _, place := range []catalog.Place{{End: true}, {}, {After: first.Add(time.Hour)}} {
+		r.exec(`UPDATE belfry.cursor SET committed = 3, attempts = 2, failures = 2, consumed = 3, lease_id = gen_random_uuid(), lease_end = 5,
+			lease_until = clock_timestamp() + interval '1 hour', ready_at = clock_timestamp() + interval '1 hour'`)
+		_, err := r.Seek(soon(t), "orders", "g1", place)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), r.cursorsWhere(`g.name = 'g1' AND c.attempts = 0 AND c.failures = 0 AND c.consumed = 3 AND c.lease_id IS NULL
+			AND c.lease_until IS NULL AND c.lease_end IS NULL AND (c.ready_at IS NULL OR c.ready_at <= clock_timestamp())`))
+		require.Equal(t, int64(2), r.cursorsWhere("g.name = 'g2' AND c.attempts = 2 AND c.lease_id IS NOT NULL"), "the other group")
+	}
+}
+
+// Back means replay, dead letters included; forward skips what was skipped.
+func TestSeekAndDeadLetters(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.hourly("orders", size{partitions: 1, messages: 9, groups: 1, deadLetters: 2})
+	for _, c := range []struct {
+		place catalog.Place
+		want  string
+	}{
+		{catalog.Place{}, "c.skip IS NULL"},
+		{catalog.Place{After: first}, "c.skip IS NULL"},
+		{catalog.Place{After: first.Add(3 * time.Hour)}, "c.skip IS NULL"}, // where it is
+		{catalog.Place{After: first.Add(5 * time.Hour)}, "c.skip = '{8}'"},
+		{catalog.Place{End: true}, "c.skip IS NULL"},
+	} {
+		r.exec("UPDATE belfry.cursor SET committed = 4, skip = '{6,8}'")
+		_, err := r.Seek(soon(t), "orders", "g1", c.place)
+		require.NoError(t, err)
+		require.Equal(t, int64(1), r.cursorsWhere(c.want), "%+v", c.place)
+	}
+	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.dead_letter"), "they stay listed")
+}
+
+func TestSeekOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	told := &doubts{}
+	r.Announce(told)
+	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})
+	asked := told.count()
+	for _, name := range [][2]string{{"unknown", "g1"}, {"orders", "unknown"}} {
+		moved, err := r.Seek(soon(t), name[0], name[1], catalog.Place{})
+		require.NoError(t, err)
+		require.Zero(t, moved)
+	}
+	for _, name := range [][2]string{{"unknown", "p1"}, {"orders", "unknown"}} {
+		_, err := r.SeekPartition(soon(t), name[0], "g1", name[1], catalog.Place{})
+		require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+		require.EqualError(t, err, "Partition not found")
+	}
+	for _, name := range [][2]string{{"g1", "Default"}, {"unknown", "p1"}} { // it has no cursor there
+		sought, err := r.SeekPartition(soon(t), "orders", name[0], name[1], catalog.Place{})
+		require.NoError(t, err)
+		require.Equal(t, catalog.SoughtPartition{}, sought)
+	}
+	require.Equal(t, asked, told.count(), "nobody has to look")
+}
+
+func TestSeekOfOnePartition(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	told := &doubts{}
+	r.Announce(told)
+	r.hourly("orders", size{partitions: 2, messages: 3, groups: 1})
+	for i, c := range []struct {
+		place catalog.Place
+		want  int64
+	}{{catalog.Place{End: true}, 3}, {catalog.Place{After: first}, 1}, {catalog.Place{}, 0}} {
+		sought, err := r.SeekPartition(soon(t), "orders", "g1", "p1", c.place)
+		require.NoError(t, err)
+		require.True(t, sought.Moved)
+		require.Equal(t, int64(1), r.cursorsWhere("p.name = 'p1' AND c.committed = $1", c.want))
+		require.Equal(t, c.want == 0, sought.Message.IsZero())
+		require.Equal(t, min(c.want, 1), r.number("SELECT count(*) FROM belfry.message WHERE id = $1 AND seq = $2", [16]byte(sought.Message), c.want))
+		require.Equal(t, i+1, told.count())
+	}
+	require.Equal(t, int64(1), r.cursorsWhere("p.name = 'p2' AND c.committed = 0"))
+}
+
+// The bound is the issue's; it is ten pages of cursors.
+func TestSeekBackOnTenThousandPartitions(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.hourly("orders", size{partitions: 10_000, messages: 3, groups: 1})
+	r.exec("UPDATE belfry.cursor SET committed = 3, ready_at = NULL")
+	told := &doubts{}
+	r.Announce(told)
+	for _, c := range []struct {
+		place catalog.Place
+		want  int64
+	}{{catalog.Place{After: first}, 1}, {catalog.Place{}, 0}, {catalog.Place{End: true}, 3}} {
+		began := time.Now()
+		moved, err := r.Seek(soon(t), "orders", "g1", c.place)
+		took := time.Since(began)
+		require.NoError(t, err)
+		require.Equal(t, int64(10_000), moved)
+		t.Logf("moved 10,000 cursors to %d in %s", c.want, took)
+		require.Less(t, took, 2*time.Second)
+		require.Equal(t, int64(10_000), r.cursorsWhere("c.committed = $1 AND (c.ready_at IS NULL) = ($1 = 3)", c.want))
+	}
+	require.Equal(t, 6, told.count(), "after the first page and after the last one")
+}
+
+// A push that holds its partition while the group is moved to the end is not
+// forgotten: its own wake comes after its commit.
+func TestPushDuringASeekIsDelivered(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})
+	pusher := connect(t, r.dsn)
+	_, err := pusher.Exec(soon(t), "BEGIN; UPDATE belfry.partition SET last_seq = 2, last_push_at = clock_timestamp() WHERE name = 'p1'")
+	require.NoError(t, err)
+	_, err = r.Seek(soon(t), "orders", "g1", catalog.Place{End: true})
+	require.NoError(t, err, "it does not wait for a push")
+	_, err = pusher.Exec(soon(t), "COMMIT")
+	require.NoError(t, err)
+	require.Equal(t, int64(1), r.cursorsWhere("c.committed = 1 AND c.ready_at IS NULL"))
+}

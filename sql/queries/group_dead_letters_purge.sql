@@ -1,0 +1,8 @@
+-- Deletes up to $3 dead letters of group $2 in partitions $1. Its cursors there
+-- are gone, so no more can come.
+DELETE FROM belfry.dead_letter l
+ WHERE l.id = ANY (ARRAY (
+        SELECT d.id
+          FROM belfry.dead_letter d
+         WHERE d.partition_id = ANY ($1::bigint[]) AND d.group_id = $2::bigint
+         LIMIT $3::bigint))

@@ -1,0 +1,11 @@
+-- What a seek names. $1 queue, $2 group, $3 partition or NULL. One row when the
+-- queue exists; group_id and partition_id are NULL for what does not.
+SELECT q.id AS queue_id, g.id AS group_id, p.id AS partition_id
+  FROM belfry.queue q
+  LEFT JOIN LATERAL (
+        SELECT g.id FROM belfry.consumer_group g
+         WHERE g.queue_id = q.id AND g.name = $2::text OFFSET 0) AS g ON true
+  LEFT JOIN LATERAL (
+        SELECT p.id FROM belfry.partition p
+         WHERE p.queue_id = q.id AND p.name = $3::text AND NOT p.closed OFFSET 0) AS p ON true
+ WHERE q.name = $1::text AND q.deleted_at IS NULL

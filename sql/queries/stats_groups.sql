@@ -1,0 +1,10 @@
+-- The consumer groups that pop from something, with their subscriptions. $1:
+-- only those of this name; NULL: all.
+SELECT g.id, g.name, q.name AS queue_name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue
+  FROM belfry.queue q
+ CROSS JOIN LATERAL (
+        SELECT g.id, g.name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue
+          FROM belfry.consumer_group g
+         WHERE g.queue_id = q.id AND ($1::text IS NULL OR g.name = $1::text) OFFSET 0) AS g
+ WHERE q.deleted_at IS NULL
+ ORDER BY g.name COLLATE "C", q.name COLLATE "C"

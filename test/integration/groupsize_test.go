@@ -1,0 +1,47 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The figures are the issue's: 5,000 partitions, a new group with mode new. Its
+// first pop answers and registers in under a second; then all new messages come.
+func TestNewGroupOnFiveThousandPartitions(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	const partitions, each = 5000, 1000
+	pushAll := func(round string) {
+		for from := 0; from < partitions; from += each {
+			items := make([]item, each)
+			for i := range items {
+				items[i] = item{Queue: "wide", Partition: fmt.Sprint("p", from+i), TransactionID: fmt.Sprint(round, " ", from+i)}
+			}
+			c.push(items...).ok(http.StatusCreated)
+		}
+	}
+	pushAll("old")
+	began := time.Now()
+	require.Empty(t, c.popIDs("wide", "consumerGroup=g&subscriptionMode=new"))
+	took := time.Since(began)
+	t.Logf("registered in %s", took)
+	require.Less(t, took, time.Second)
+	pushAll("new")
+	seen := map[string]bool{}
+	for {
+		got := c.pop("wide", "consumerGroup=g&batch=1000&partitions=200&autoAck=true")
+		if got.status == http.StatusNoContent {
+			break
+		}
+		for _, id := range got.body.ids() {
+			require.False(t, seen[id], id)
+			require.Contains(t, id, "new ")
+			seen[id] = true
+		}
+	}
+	require.Len(t, seen, partitions)
+}
