@@ -39,6 +39,11 @@ var aliases = []alias{
 	{key: "defaults.pop_timeout", names: []string{"DEFAULT_TIMEOUT"}, unit: "ms"},
 	{key: "defaults.pop_batch_size", names: []string{"DEFAULT_BATCH_SIZE"}},
 	{key: "defaults.subscription_mode", names: []string{"DEFAULT_SUBSCRIPTION_MODE"}},
+	{key: "sweep.retention_interval", names: []string{"RETENTION_INTERVAL"}, unit: "ms"},
+	{key: "sweep.retention_batch_size", names: []string{"RETENTION_BATCH_SIZE"}},
+	{key: "sweep.eviction_interval", names: []string{"EVICTION_INTERVAL"}, unit: "ms"},
+	{key: "sweep.eviction_batch_size", names: []string{"EVICTION_BATCH_SIZE"}},
+	{key: "sweep.partition_cleanup_days", names: []string{"PARTITION_CLEANUP_DAYS"}},
 	{key: "encryption.key", names: []string{"QUEEN_ENCRYPTION_KEY"}},
 	{key: "log.level", names: []string{"LOG_LEVEL"}},
 }

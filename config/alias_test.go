@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
 func replaceFile(pattern, file string) string { return strings.ReplaceAll(pattern, "%s", file) }
@@ -17,7 +19,8 @@ func TestAliases(t *testing.T) {
 		"QUEUE_BACKOFF_THRESHOLD=5", "QUEUE_BACKOFF_MULTIPLIER=1.5", "DEFAULT_TIMEOUT=7000", "DEFAULT_BATCH_SIZE=8",
 		"DEFAULT_SUBSCRIPTION_MODE=new", "LOG_LEVEL=warn", "SIDECAR_POOL_SIZE=50", "POLL_WORKER_COUNT=3",
 		"QUEUE_BACKOFF_CLEANUP_THRESHOLD=90", "USE_PRIORITY_DISPATCH=false", "SMART_POLL_PREFLIGHT_TIMEOUT=75",
-		"SMART_POLL_MAX_INTENTIONS=55", "SMART_POLL_MIN_INTERVAL=20",
+		"SMART_POLL_MAX_INTENTIONS=55", "SMART_POLL_MIN_INTERVAL=20", "RETENTION_INTERVAL=2000", "RETENTION_BATCH_SIZE=66",
+		"EVICTION_INTERVAL=3000", "EVICTION_BATCH_SIZE=77", "PARTITION_CLEANUP_DAYS=9",
 	}})
 	require.NoError(t, err)
 	cfg.sources = nil
@@ -38,6 +41,10 @@ func TestAliases(t *testing.T) {
 	want.Defaults.PopBatchSize = 8
 	want.Defaults.SubscriptionMode = "new"
 	want.Log.Level = "warn"
+	want.Sweep = sweep.Config{
+		RetentionInterval: 2 * time.Second, RetentionBatchSize: 66, EvictionInterval: 3 * time.Second, EvictionBatchSize: 77,
+		PartitionCleanupDays: 9,
+	}
 	require.Equal(t, want, cfg)
 }
 
@@ -62,6 +69,8 @@ func TestBelfryNameBeatsAlias(t *testing.T) {
 		"BELFRY_ENCRYPTION_KEY=" + strings.Repeat("7", 64), "BELFRY_DISPATCH_POLL_WORKERS=7",
 		"BELFRY_DISPATCH_BACKOFF_CLEANUP=7s", "BELFRY_DISPATCH_USE_PRIORITY_DISPATCH=true",
 		"BELFRY_SMART_POLL_PREFLIGHT_TIMEOUT=7ms", "BELFRY_SMART_POLL_MAX_INTENTIONS=7", "BELFRY_SMART_POLL_MIN_INTERVAL=7ms",
+		"BELFRY_SWEEP_RETENTION_INTERVAL=7s", "BELFRY_SWEEP_RETENTION_BATCH_SIZE=7", "BELFRY_SWEEP_EVICTION_INTERVAL=7s",
+		"BELFRY_SWEEP_EVICTION_BATCH_SIZE=7", "BELFRY_SWEEP_PARTITION_CLEANUP_DAYS=7",
 	}
 	want, err := Load(Options{Environ: mine})
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
 // Config is everything an operator may set, one section per room.
@@ -23,6 +24,7 @@ type Config struct {
 	SmartPoll  dispatch.SmartPoll `mapstructure:"smart_poll"`
 	Listen     listen.Config      `mapstructure:"listen"`
 	Defaults   queue.Defaults     `mapstructure:"defaults"`
+	Sweep      sweep.Config       `mapstructure:"sweep"`
 	Encryption seal.Config        `mapstructure:"encryption"`
 	Log        Log                `mapstructure:"log"`
 
@@ -69,6 +71,7 @@ func Default() Config {
 		SmartPoll: dispatch.DefaultSmartPoll(),
 		Listen:    listen.DefaultConfig(),
 		Defaults:  queue.DefaultDefaults(),
+		Sweep:     sweep.DefaultConfig(),
 		Log:       DefaultLog(),
 	}
 }
@@ -83,6 +86,7 @@ func (c Config) Validate() error {
 		c.SmartPoll.Validate(),
 		c.Listen.Validate(),
 		c.Defaults.Validate(),
+		c.Sweep.Validate(),
 		c.Encryption.Validate(),
 		c.Log.Validate(),
 	)

@@ -24,6 +24,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
 // zeroTime means now in a notification.
@@ -69,6 +70,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 type parts struct {
 	verbs      *store.Store
 	operator   *catalog.Catalog
+	sweeper    *sweep.Sweeper
 	dispatcher *dispatch.Dispatcher
 	listener   *listen.Listener
 	sender     *listen.Sender
@@ -121,7 +123,9 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	}
 	peers.listener = p.listener
 	p.verbs.Announce(p.dispatcher)
-	p.operator.Announce(operatorNews{p.dispatcher, peers})
+	news := operatorNews{p.dispatcher, peers}
+	p.operator.Announce(news)
+	p.sweeper = sweep.New(pool, cfg.Sweep, news, sweep.NewMetrics(reg), log)
 	observe(reg, pool, p.verbs, peers)
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
@@ -142,6 +146,7 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	work, workFailed := errgroup.WithContext(background)
 	work.Go(func() error { return p.verbs.Run(workFailed) })
 	work.Go(func() error { return p.operator.Run(workFailed) })
+	work.Go(func() error { return p.sweeper.Run(workFailed) })
 	work.Go(func() error { return p.dispatcher.Run(workFailed) })
 	work.Go(func() error { return p.server.Serve(ln) })
 	tell, tellFailed := errgroup.WithContext(telling)

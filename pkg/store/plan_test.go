@@ -164,6 +164,7 @@ var leading = map[string]string{
 	"message_pkey": "partition_id", "message_partition_id_transaction_id_key": "partition_id",
 	"cursor_pkey": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
+	"dead_letter_message": "partition_id",
 }
 
 // Every hot statement reaches a table that grows by the first column of an
@@ -180,6 +181,7 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
 		"preflight", "match_queues", "queue_depth",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
+		"sweep_find", "sweep_idle_find",
 	}
 	check := func(state string) {
 		conn, err := b.pool.Acquire(t.Context())

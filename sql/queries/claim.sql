@@ -1,5 +1,11 @@
--- One pop, as migrations 000004 and 000005 tell. $1: group id, $2: partition id or NULL,
--- $3: partitions at most, $4: messages at most, $5: lease id; NULL: autoAck.
-SELECT c.kind, c.partition_id, c.group_exists, c.was_due, c.ready_at, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id,
+-- One pop, as the migrations tell. $1: group id, $2: partition id or NULL,
+-- $3: partitions at most, $4: messages at most, $5: lease id; NULL: autoAck. A
+-- group without a cursor in $2 does not exist there any more: the partition was
+-- removed.
+SELECT c.kind, c.partition_id,
+       c.group_exists AND ($2::bigint IS NULL OR (
+            SELECT true FROM belfry.cursor k
+             WHERE k.partition_id = $2::bigint AND k.group_id = $1::bigint) IS NOT NULL) AS group_exists,
+       c.was_due, c.ready_at, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id,
        c.payload, c.created_at, c.producer_sub, c.encrypted
   FROM belfry.claim($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::uuid) AS c

@@ -1,8 +1,12 @@
 -- The one read-only look for many waiting pops. By array: $1 group ids, $2
 -- partition ids (0: any), $3 how many due partitions at most. For each place
 -- (from 1): the longest due partitions, and the one that is due next; a place
--- without any has one row of NULLs. O(places), not O(partitions).
-SELECT k.ord, home.id IS NOT NULL AS group_exists, d.partition_id,
+-- without any has one row of NULLs. A group without a cursor in the partition
+-- asked for does not exist there. O(places), not O(partitions).
+SELECT k.ord,
+       home.id IS NOT NULL AND (k.partition_id = 0 OR (
+            SELECT true FROM belfry.cursor h
+             WHERE h.partition_id = k.partition_id AND h.group_id = k.group_id) IS NOT NULL) AS group_exists, d.partition_id,
        extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in,
        p.last_seq - d.committed AS depth,
        coalesce(d.lease_until > statement_timestamp(), false) AS leased,

@@ -1,0 +1,278 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds what must happen soon; a test that reaches it has failed.
+const patience = time.Minute
+
+// room is a sweeper and a store on a database of their own.
+type room struct {
+	*Sweeper
+	t     *testing.T
+	dsn   string
+	pool  *postgres.Pool
+	store *store.Store
+	heard *ears
+	reg   *prometheus.Registry
+}
+
+// ears remember what was announced.
+type ears struct {
+	mu     sync.Mutex
+	ready  []queue.Ready
+	doubts int
+}
+
+func (e *ears) Ready(ready []queue.Ready) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ready = append(e.ready, ready...)
+}
+
+func (e *ears) Doubt(string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.doubts++
+}
+
+func newRoom(t *testing.T, edits ...func(*Config)) *room {
+	t.Helper()
+	dsn := pgtest.Database(t)
+	r := &room{t: t, dsn: dsn, pool: openPool(t, dsn)}
+	r.store = openStore(t, r.pool)
+	r.Sweeper, r.heard, r.reg = newSweeper(r.pool, edits...)
+	return r
+}
+
+// newSweeper makes another instance's sweeper on a pool.
+func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *ears, *prometheus.Registry) {
+	cfg := DefaultConfig()
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	heard, reg := &ears{}, prometheus.NewRegistry()
+	return New(pool, cfg, heard, NewMetrics(reg), zap.NewNop()), heard, reg
+}
+
+func openPool(t *testing.T, dsn string) *postgres.Pool {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = dsn, patience
+	pool, err := postgres.Open(t.Context(), cfg, "sweep-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func openStore(t *testing.T, pool *postgres.Pool) *store.Store {
+	t.Helper()
+	cfg := store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}
+	s := store.New(pool, cfg, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	return s
+}
+
+func small(n int) func(*Config) {
+	return func(c *Config) { c.RetentionBatchSize, c.EvictionBatchSize = n, n }
+}
+
+// soon is a context for what must happen soon.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (r *room) exec(statement string, args ...any) {
+	r.t.Helper()
+	_, err := r.pool.Exec(soon(r.t), statement, args...)
+	require.NoError(r.t, err)
+}
+
+// number runs a query that returns one.
+func (r *room) number(query string, args ...any) (n int64) {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.QueryRow(soon(r.t), query, args...).Scan(&n))
+	return n
+}
+
+// metric is the sum of a metric over its labels.
+func (r *room) metric(name string) (sum int64) {
+	r.t.Helper()
+	families, err := r.reg.Gather()
+	require.NoError(r.t, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				sum += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
+			}
+			return sum
+		}
+	}
+	require.Fail(r.t, "there is no metric "+name)
+	return 0
+}
+
+// options sets columns of the queue "q".
+func (r *room) options(columns string) {
+	r.t.Helper()
+	r.exec("UPDATE belfry.queue SET " + columns + " WHERE name = 'q'")
+}
+
+// push stores n messages called 1, 2, ... in a partition, counted on.
+func (r *room) push(partition string, n int) {
+	r.t.Helper()
+	have := r.number(`SELECT coalesce(max(p.last_seq), 0) FROM belfry.partition p WHERE p.name = $1`, partition)
+	items := make([]queue.PushItem, n)
+	for i := range items {
+		items[i] = queue.PushItem{
+			Queue: "q", Partition: partition, TransactionID: fmt.Sprint(have + int64(i) + 1), Payload: []byte(`{}`),
+		}
+	}
+	_, err := r.store.Push(soon(r.t), items)
+	require.NoError(r.t, err)
+}
+
+// age makes the messages of a partition up to seq older by an hour.
+func (r *room) age(partition string, upto int) {
+	r.t.Helper()
+	r.exec(`UPDATE belfry.message m SET created_at = m.created_at - interval '1 hour'
+		FROM belfry.partition p WHERE p.id = m.partition_id AND p.name = $1 AND m.seq <= $2`, partition, upto)
+}
+
+func (r *room) pop(group string, n int) queue.Delivery {
+	r.t.Helper()
+	d, err := r.store.Pop(soon(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
+	require.NoError(r.t, err)
+	return d
+}
+
+// names are the transaction ids of a delivery.
+func names(d queue.Delivery) []string {
+	ids := []string{}
+	for _, m := range d.Messages {
+		ids = append(ids, m.TransactionID)
+	}
+	return ids
+}
+
+func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) {
+	r.t.Helper()
+	items := make([]queue.AckItem, len(messages))
+	for i, m := range messages {
+		items[i] = queue.AckItem{
+			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, LeaseID: d.LeaseID.String(), Status: status,
+		}
+	}
+	results, err := r.store.Ack(soon(r.t), items)
+	require.NoError(r.t, err)
+	for _, one := range results {
+		require.True(r.t, one.Success, one.Error)
+	}
+}
+
+// consume delivers and acknowledges n messages.
+func (r *room) consume(group string, n int) {
+	r.t.Helper()
+	d := r.pop(group, n)
+	require.Len(r.t, d.Messages, n)
+	r.ack(d, queue.AckCompleted, d.Messages...)
+}
+
+// sweep runs a job, due or not, and requires that the books are right after it.
+func (r *room) sweep(j job) {
+	r.t.Helper()
+	r.exec("UPDATE belfry.sweep SET next_at = '-infinity', held_until = NULL")
+	_, err := r.once(soon(r.t), j)
+	require.NoError(r.t, err)
+	r.exact()
+}
+
+// exact requires what always holds: what is stored is last_seq - trimmed - holes,
+// nothing is stored up to trimmed, no free cursor stands before it, no cursor
+// sleeps before a message, and no dead letter points to nothing.
+func (r *room) exact() {
+	r.t.Helper()
+	for rule, query := range map[string]string{
+		"stored": `SELECT count(*) FROM belfry.partition p WHERE p.last_seq - p.trimmed - p.holes <>
+			(SELECT count(*) FROM belfry.message m WHERE m.partition_id = p.id)`,
+		"trimmed": `SELECT count(*) FROM belfry.partition p JOIN belfry.message m ON m.partition_id = p.id AND m.seq <= p.trimmed`,
+		"cursors": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+			WHERE c.committed < p.trimmed AND c.lease_id IS NULL`,
+		"asleep": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+			WHERE c.committed < p.last_seq AND c.ready_at IS NULL`,
+		"awake": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+			WHERE c.committed = p.last_seq AND c.ready_at IS NOT NULL`,
+		"skip": `SELECT count(*) FROM belfry.cursor c WHERE c.committed >= ANY (c.skip)`,
+		"dead letters": `SELECT count(*) FROM belfry.dead_letter d WHERE NOT EXISTS
+			(SELECT 1 FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq)`,
+	} {
+		require.Zero(r.t, r.number(query), rule)
+	}
+}
+
+// stored are the seqs in a partition.
+func (r *room) stored(partition string) []int64 {
+	r.t.Helper()
+	rows, err := r.pool.Query(soon(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+		WHERE p.name = $1 ORDER BY m.seq`, partition)
+	require.NoError(r.t, err)
+	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	require.NoError(r.t, err)
+	return seqs
+}
+
+// counts are the counters of queue "q".
+type counts struct{ retention, completed, evicted, unread, expired int64 }
+
+func (r *room) counts() (n counts) {
+	r.t.Helper()
+	err := r.pool.QueryRow(soon(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired FROM belfry.queue_sweep s`).
+		Scan(&n.retention, &n.completed, &n.evicted, &n.unread, &n.expired)
+	if postgres.IsNoRows(err) {
+		return counts{}
+	}
+	require.NoError(r.t, err)
+	return n
+}
+
+// depth is what a group has before it in a partition.
+func (r *room) depth(partition, group string) int64 {
+	r.t.Helper()
+	return r.number(`SELECT p.last_seq - c.committed FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
+}
+
+// await looks again and again until done.
+func (r *room) await(what string, done func() bool) {
+	r.t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for ctx := soon(r.t); !done(); {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			require.Fail(r.t, "it did not happen: "+what)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package sweep
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// What a live lease covers stays, whichever rule wants it gone; what stands
+// before and behind it does not.
+func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string]struct {
+		columns string
+		job     func(*Sweeper) job
+	}{
+		"retention": {keepHalfAnHour, (*Sweeper).retention},
+		"eviction":  {waitHalfAnHour, (*Sweeper).eviction},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, small(2))
+			r.push("p", 10)
+			r.options(rule.columns)
+			r.consume("leased", 2)
+			require.Len(t, r.pop("other", 1).Messages, 1)
+			r.exec("UPDATE belfry.cursor SET lease_until = now() - interval '1 s', ready_at = now() - interval '1 s' WHERE lease_id IS NOT NULL")
+			d := r.pop("leased", 3)
+			require.Equal(t, []string{"3", "4", "5"}, names(d))
+			r.age("p", 8)
+
+			r.sweep(rule.job(r.Sweeper))
+			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"))
+			require.Equal(t, int64(2), r.depth("p", "other"), "the free group has passed them")
+			require.Equal(t, []string{"9", "10"}, names(r.pop("other", 10)))
+			r.sweep(rule.job(r.Sweeper))
+			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"), "and again")
+
+			r.ack(d, queue.AckCompleted, d.Messages...)
+			require.Equal(t, []string{"9", "10"}, names(r.pop("leased", 10)))
+			r.options("retention_enabled = true, retention_seconds = 1800")
+			r.sweep(r.retention())
+			require.Equal(t, []int64{9, 10}, r.stored("p"), "after the lease they go")
+		})
+	}
+}
+
+func TestALeaseThatEndedProtectsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.push("p", 4)
+	r.options(keepHalfAnHour)
+	d := r.pop("g", 3)
+	r.age("p", 2)
+	r.exec("UPDATE belfry.cursor SET lease_until = now() - interval '1 s', ready_at = now() - interval '1 s'")
+	r.sweep(r.retention())
+	require.Equal(t, []int64{3, 4}, r.stored("p"))
+	_, err := r.store.Extend(soon(t), d.LeaseID, time.Minute)
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "it cannot come to life again")
+	require.Equal(t, []string{"3", "4"}, names(r.pop("g", 10)))
+	require.NotEmpty(t, r.heard.ready, "who waits hears of the moved cursor")
+}
+
+// The sweep judges leases under the cursors' locks: one that is prolonged while
+// the sweep waits for them counts.
+func TestALeaseProlongedAtTheLastMomentCounts(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.push("p", 3)
+	r.options(keepHalfAnHour)
+	r.pop("g", 3)
+	r.age("p", 3)
+	r.exec("UPDATE belfry.cursor SET lease_until = now() + interval '1 s', ready_at = now() + interval '1 s'")
+	tx, err := r.pool.Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.once(t.Context(), r.retention())
+		done <- err
+	}()
+	r.await("the sweep waits", func() bool {
+		return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
+	})
+	require.NoError(t, tx.Commit(soon(t)))
+	require.NoError(t, <-done)
+	require.Len(t, r.stored("p"), 3)
+	r.exact()
+}
+
+func TestDeadLettersKeepTheirMessages(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, small(2))
+	r.push("p", 8)
+	d := r.pop("g", 8)
+	r.ack(d, queue.AckDead, d.Messages[1], d.Messages[4])
+	r.ack(d, queue.AckCompleted, d.Messages[0], d.Messages[2], d.Messages[3], d.Messages[5], d.Messages[6], d.Messages[7])
+	r.options(completedHalfAnHour)
+	r.age("p", 7)
+	r.sweep(r.retention())
+	require.Equal(t, []int64{2, 5, 8}, r.stored("p"), "their neighbours go")
+	require.Equal(t, counts{completed: 5}, r.counts())
+
+	r.exec("DELETE FROM belfry.dead_letter WHERE seq = 2")
+	r.sweep(r.retention())
+	require.Equal(t, []int64{5, 8}, r.stored("p"), "when the dead letter is gone, its message goes")
+
+	r.options(keepHalfAnHour)
+	r.sweep(r.retention())
+	require.Equal(t, []int64{5, 8}, r.stored("p"), "it has not been a dead letter for long enough")
+	r.exec("UPDATE belfry.dead_letter SET failed_at = failed_at - interval '1 h'")
+	holder, err := r.pool.Begin(soon(t))
+	require.NoError(t, err)
+	_, err = holder.Exec(soon(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
+	require.NoError(t, err)
+	r.sweep(r.retention())
+	require.Equal(t, []int64{5, 8}, r.stored("p"), "somebody works on it")
+	require.NoError(t, holder.Rollback(soon(t)))
+	r.sweep(r.retention())
+	require.Equal(t, []int64{8}, r.stored("p"))
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.dead_letter"), "both go together")
+	require.Equal(t, int64(7), r.number("SELECT trimmed FROM belfry.partition"))
+}
+
+// A great many kept messages are looked through in pages, and all of them.
+func TestEveryKeptMessageIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, small(10))
+	r.push("p", 50)
+	d := r.pop("g", 50)
+	r.ack(d, queue.AckDead, d.Messages[:45]...)
+	r.ack(d, queue.AckCompleted, d.Messages[45:]...)
+	r.options(completedHalfAnHour)
+	r.age("p", 50)
+	r.sweep(r.retention())
+	require.Len(t, r.stored("p"), 45)
+	r.exec("DELETE FROM belfry.dead_letter WHERE seq > 30")
+	r.sweep(r.retention())
+	require.Len(t, r.stored("p"), 30)
+}
+
+// A cursor that was set back by a group's own wish, or taken back after a pop that
+// could not be delivered, is put right by the next sweep.
+func TestACursorBeforeTheBeginningIsMoved(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.push("p", 5)
+	r.consume("g", 5)
+	r.options(completedHalfAnHour)
+	r.age("p", 3)
+	r.sweep(r.retention())
+	r.exec("UPDATE belfry.cursor SET committed = 0, ready_at = now()")
+	r.sweep(r.retention())
+	require.Equal(t, int64(2), r.depth("p", "g"))
+	require.Equal(t, []string{"4", "5"}, names(r.pop("g", 10)))
+}

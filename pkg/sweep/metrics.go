@@ -1,0 +1,52 @@
+package sweep
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are what this room measures. They tell what this instance did; the
+// table belfry.queue_sweep tells what was done to a queue.
+type Metrics struct {
+	deleted, runs, seconds, failures *prometheus.CounterVec
+	unread, expired, removed         prometheus.Counter
+	last, backlog                    *prometheus.GaugeVec
+}
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		reg.MustRegister(c)
+		return c
+	}
+	gauges := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"job"})
+		reg.MustRegister(g)
+		return g
+	}
+	m := &Metrics{
+		deleted:  counters("belfry_sweep_deleted_total", "Messages deleted, by the rule that deleted them.", "reason"),
+		unread:   counter("belfry_sweep_deleted_unread_total", "Messages deleted that some consumer group had not consumed."),
+		expired:  counter("belfry_sweep_expired_total", "Messages that expired unread, once for each consumer group."),
+		removed:  counter("belfry_sweep_partitions_removed_total", "Empty partitions removed."),
+		runs:     counters("belfry_sweep_runs_total", "Runs of this instance that found their job free and came to an end.", "job"),
+		failures: counters("belfry_sweep_failures_total", "Runs that failed, and partitions that a run had to leave out.", "job"),
+		seconds:  counters("belfry_sweep_seconds_total", "Seconds spent in runs, resting included.", "job"),
+		last:     gauges("belfry_sweep_last_run_seconds", "How long the last run of this instance took."),
+		backlog:  gauges("belfry_sweep_backlog_partitions", "Partitions in which the run has found work and not finished it."),
+	}
+	for _, reason := range []string{"retention", "completed", "evicted"} {
+		m.deleted.WithLabelValues(reason)
+	}
+	for _, job := range []string{jobRetention, jobEviction, jobPartitions} {
+		m.runs.WithLabelValues(job)
+		m.failures.WithLabelValues(job)
+		m.seconds.WithLabelValues(job)
+		m.last.WithLabelValues(job)
+		m.backlog.WithLabelValues(job)
+	}
+	return m
+}

@@ -1,0 +1,121 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlIdleFind   = sql.Query("sweep_idle_find")
+	sqlIdleRemove = sql.Query("sweep_idle_remove")
+)
+
+// removeIdle removes the empty partitions into which nothing was pushed for
+// PartitionCleanupDays, with their cursors. A push makes one anew; a group of
+// the whole queue then reads it from its first message.
+func (s *Sweeper) removeIdle(ctx context.Context, h *hold) error {
+	for above := int64(0); ; {
+		began := time.Now()
+		ids, upto, err := s.findIdle(ctx, above)
+		if err != nil {
+			return err
+		}
+		if upto == 0 {
+			return nil
+		}
+		s.metrics.backlog.WithLabelValues(h.job).Set(float64(len(ids)))
+		removed := 0
+		for len(ids) > 0 {
+			now := ids[:min(round, len(ids))]
+			n, err := s.remove(ctx, now)
+			removed += n
+			s.metrics.removed.Add(float64(n))
+			ids = ids[len(now):]
+			if err == nil {
+				err = h.on(ctx)
+			}
+			if err != nil || len(ids) == 0 {
+				s.doubt(removed)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		above = upto
+		if err := h.on(ctx); err != nil {
+			return err
+		}
+		if err := rest(ctx, time.Since(began)); err != nil {
+			return err
+		}
+	}
+}
+
+// doubt makes everybody look who waits for a removed partition by name: the next
+// of that name is another one.
+func (s *Sweeper) doubt(removed int) {
+	if removed > 0 {
+		s.announcer.Doubt("idle partitions were removed")
+	}
+}
+
+// findIdle looks at a page of partitions; upto is 0 at the end.
+func (s *Sweeper) findIdle(ctx context.Context, above int64) (ids []int64, upto int64, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	err = s.pool.QueryRow(ctx, sqlIdleFind, above, int64(page), int32(s.cfg.PartitionCleanupDays)).Scan(&upto, &ids)
+	if postgres.IsNoRows(err) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("finding idle partitions above %d: %w", above, err)
+	}
+	return ids, upto, nil
+}
+
+// remove removes partitions in one round trip, each in a transaction of its own,
+// and returns how many.
+func (s *Sweeper) remove(ctx context.Context, ids []int64) (removed int, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	b := &pgx.Batch{}
+	for _, id := range ids {
+		b.Queue("BEGIN")
+		b.Queue(sqlIdleRemove, id, int32(s.cfg.PartitionCleanupDays))
+		b.Queue("COMMIT")
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("removing %d idle partitions: %w", len(ids), err)
+	}
+	defer conn.Release()
+	results := conn.SendBatch(ctx, b)
+	for range ids {
+		var gone bool
+		if _, err = results.Exec(); err != nil {
+			break
+		}
+		if err = results.QueryRow().Scan(&gone); err != nil {
+			break
+		}
+		if _, err = results.Exec(); err != nil {
+			break
+		}
+		if gone {
+			removed++
+		}
+	}
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return removed, fmt.Errorf("removing %d idle partitions: %w", len(ids), err)
+	}
+	return removed, nil
+}

@@ -1,0 +1,112 @@
+package sweep
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// idle makes partitions look as if nothing had been pushed for 31 days.
+func (r *room) idle() {
+	r.t.Helper()
+	r.exec("UPDATE belfry.partition SET created_at = now() - interval '31 days', last_push_at = last_push_at - interval '31 days'")
+}
+
+func (r *room) partitionNames() (found []string) {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.QueryRow(soon(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
+	return found
+}
+
+func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	for _, p := range []string{"busy", "empty", "full"} {
+		r.push(p, 3)
+	}
+	r.consume("g", 9)
+	r.options(completedHalfAnHour)
+	r.age("busy", 3)
+	r.age("empty", 3)
+	r.sweep(r.retention())
+	r.sweep(r.partitions())
+	require.Len(t, r.partitionNames(), 3, "something was pushed lately")
+	r.idle()
+	r.exec("UPDATE belfry.partition SET last_push_at = now() WHERE name = 'busy'")
+	r.sweep(r.partitions())
+	require.Equal(t, []string{"busy", "full"}, r.partitionNames())
+	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor"), "with its cursors")
+	require.Equal(t, 1, r.heard.doubts, "who waits for it by name must look")
+	require.Equal(t, int64(1), r.metric("belfry_sweep_partitions_removed_total"))
+
+	r.push("empty", 1)
+	require.Equal(t, []string{"1"}, names(r.pop("g", 10)), "a push makes it anew, for the groups of the whole queue")
+}
+
+// A group that pops one partition by name finds the new partition of that name,
+// although it remembers the old one.
+func TestAPartitionPoppedByNameIsFoundAgain(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	name := "p"
+	req := &queue.PopRequest{Queue: "q", Group: "g", Partition: &name, Batch: 10, Partitions: 1, AutoAck: true}
+	r.push("p", 1)
+	d, err := r.store.Pop(soon(t), req)
+	require.NoError(t, err)
+	require.Len(t, d.Messages, 1)
+	r.options(completedHalfAnHour)
+	r.age("p", 1)
+	r.sweep(r.retention())
+	target, ok, err := r.store.Resolve(soon(t), req)
+	require.NoError(t, err)
+	require.True(t, ok)
+	r.idle()
+	r.sweep(r.partitions())
+	require.Empty(t, r.partitionNames())
+	found, err := r.store.Preflight(soon(t), []queue.Probe{{Target: target, Want: 1}}, patience)
+	require.NoError(t, err)
+	require.True(t, found[0].Gone, "who waits for it learns that it is gone")
+
+	r.push("p", 2)
+	d, err = r.store.Pop(soon(t), req)
+	require.NoError(t, err)
+	require.Len(t, d.Messages, 2)
+}
+
+// Pushes that race with the removal lose nothing.
+func TestPushesRaceWithTheRemoval(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.push("p", 1)
+	r.consume("g", 1)
+	r.options(completedHalfAnHour)
+	for n := range 30 {
+		r.exec("UPDATE belfry.message SET created_at = created_at - interval '1 hour'")
+		r.sweep(r.retention())
+		r.idle()
+		done := make(chan error, 2)
+		go func() {
+			_, err := r.store.Push(t.Context(), []queue.PushItem{
+				{Queue: "q", Partition: "p", TransactionID: fmt.Sprint("race ", n), Payload: []byte(`{}`)},
+			})
+			done <- err
+		}()
+		go func() {
+			ids, _, err := r.findIdle(t.Context(), 0)
+			if err == nil {
+				_, err = r.remove(t.Context(), ids)
+			}
+			done <- err
+		}()
+		require.NoError(t, <-done)
+		require.NoError(t, <-done)
+		d := r.pop("g", 10)
+		require.Equal(t, []string{fmt.Sprint("race ", n)}, names(d))
+		r.ack(d, queue.AckCompleted, d.Messages...)
+		r.exact()
+	}
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor c WHERE NOT EXISTS (SELECT 1 FROM belfry.partition p WHERE p.id = c.partition_id)"))
+}

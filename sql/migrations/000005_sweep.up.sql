@@ -1,0 +1,409 @@
+-- Retention and the removal of idle partitions (pkg/sweep): where a log begins,
+-- what was deleted from it, and the functions that do it, one partition a
+-- transaction.
+
+ALTER TABLE belfry.queue ADD COLUMN IF NOT EXISTS expire_after_seconds bigint NOT NULL DEFAULT 0;
+
+ALTER TABLE belfry.partition
+    -- Every message up to this seq is gone.
+    ADD COLUMN IF NOT EXISTS trimmed bigint NOT NULL DEFAULT 0,
+    -- Messages above trimmed that are gone all the same. What is stored is
+    -- last_seq - trimmed - holes, always.
+    ADD COLUMN IF NOT EXISTS holes bigint NOT NULL DEFAULT 0,
+    -- Every message up to this seq is gone or was kept for its dead letter.
+    ADD COLUMN IF NOT EXISTS swept bigint NOT NULL DEFAULT 0;
+
+-- The queues a sweep has to look at.
+CREATE INDEX IF NOT EXISTS queue_swept ON belfry.queue (id)
+ WHERE deleted_at IS NULL AND (retention_enabled OR max_wait_time_seconds > 0 OR expire_after_seconds > 0);
+
+-- Whether a message is dead-lettered for anybody.
+CREATE INDEX IF NOT EXISTS dead_letter_message ON belfry.dead_letter (partition_id, seq);
+
+-- Who runs which sweep, and when the next is due. Whoever takes a row holds it
+-- for a while and prolongs that as it goes on; one that froze or died loses it.
+CREATE TABLE belfry.sweep (
+    job        text PRIMARY KEY,
+    holder     uuid NOT NULL,
+    held_until timestamptz,
+    next_at    timestamptz NOT NULL
+);
+
+-- What sweeps did to a queue since it was made. Only sweeps write it.
+CREATE TABLE belfry.queue_sweep (
+    queue_id  bigint PRIMARY KEY REFERENCES belfry.queue (id) ON DELETE CASCADE,
+    -- Messages deleted, by the rule that deleted them.
+    retention bigint NOT NULL DEFAULT 0,
+    completed bigint NOT NULL DEFAULT 0,
+    evicted   bigint NOT NULL DEFAULT 0,
+    -- Those of them that some group had not consumed, or that no group read.
+    unread    bigint NOT NULL DEFAULT 0,
+    -- Messages that expired unread, once for each group.
+    expired   bigint NOT NULL DEFAULT 0
+);
+
+-- Moves the cursors of a partition that stand before p_upto, and on which no
+-- lease is live at p_now, to it. An expired lease ends. The caller holds the partition
+-- and all its cursors: no push can commit in between, so ready_at is exact and
+-- no wake is owed. Returns the groups and in how many seconds they are ready
+-- (NULL: nothing left).
+CREATE FUNCTION belfry.move_cursors(p_partition bigint, p_upto bigint, p_now timestamptz)
+RETURNS TABLE (group_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    UPDATE belfry.cursor c
+       SET committed = p_upto, attempts = 0, failures = 0,
+           lease_id = NULL, lease_until = NULL, lease_end = NULL,
+           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > p_upto),
+           ready_at = belfry.ready_at(p_partition, p_upto, p.last_seq, p.last_push_at, p.visible_until,
+                                      q.delayed_processing, q.window_buffer, q.paused OR h.paused)
+      FROM (SELECT k.group_id, g.paused
+              FROM belfry.cursor k
+             CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
+             WHERE k.partition_id = p_partition AND k.committed < p_upto AND coalesce(k.lease_until <= p_now, true)
+            OFFSET 0) AS h
+     CROSS JOIN LATERAL (
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+              FROM belfry.partition p WHERE p.id = p_partition OFFSET 0) AS p
+     CROSS JOIN LATERAL (
+            SELECT q.delayed_processing, q.window_buffer, q.paused
+              FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+     WHERE c.partition_id = p_partition AND c.group_id = h.group_id
+    RETURNING c.group_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
+END $$;
+
+-- One step of a sweep over one partition: deletes up to p_limit messages that
+-- the options of its queue want gone, and moves the cursors behind them.
+--
+-- p_evict: the rules that wait for no retentionEnabled, maxWaitTimeSeconds
+-- ('evicted': pending for a group or read by none) and expireAfterSeconds
+-- ('expired': deletes nothing, moves cursors). Else retentionSeconds ('retention':
+-- read or not) and completedRetentionSeconds ('completed': behind every cursor).
+-- p_above: NULL, or look again at what was kept in the swept part of the log
+-- above this seq.
+--
+-- Locks: the queue (shared: no cursor is made meanwhile, see join_group), the
+-- partition, its cursors in order. So no claim, ack, extension or seek runs
+-- beside it, and a lease that is live once they are locked stays as it is until the
+-- commit: what it covers is not deleted and its cursor not moved. A dead-lettered
+-- message is kept until its dead letters are gone or, for 'retention', all as old
+-- as it must be; they go with it. One that somebody works on is left alone.
+--
+-- A log only grows and created_at never falls in it, so what is too old is a
+-- prefix, and a look at the first p_limit messages of the part in question finds
+-- it. A crash that forgets a step leaves it to the next sweep; its commit does not
+-- wait for the disk.
+--
+-- Returns what it did by rule; more: there may be more to do; seen: with p_above,
+-- where to go on; and the groups whose cursors moved, as move_cursors does.
+CREATE FUNCTION belfry.trim(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+RETURNS TABLE (
+    retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
+    groups bigint[], ready_in float8[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz;
+    v_cutoff timestamptz;
+    v_room bigint := p_limit;
+    v_low bigint;
+    v_held bigint;
+    v_free bigint;
+    v_start bigint;
+    v_bound bigint;
+    v_upto bigint;
+    v_seen bigint;
+    v_n bigint;
+    v_seqs bigint[];
+    v_kept bigint[];
+    v_deleted bigint;
+    v_unread bigint;
+    v_gone bigint := 0;
+    v_swept bigint;
+    v_trimmed bigint;
+    q record;
+    p record;
+    rule record;
+    moved record;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds
+      INTO q
+      FROM belfry.queue k
+     WHERE k.id = p_queue AND k.deleted_at IS NULL
+       FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT k.last_seq, k.trimmed, k.swept
+      INTO p
+      FROM belfry.partition k
+     WHERE k.id = p_partition AND k.queue_id = p_queue AND NOT k.closed
+       FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR NO KEY UPDATE;
+    -- Not before the locks: a lease ends or goes on while one waits for them.
+    v_now := clock_timestamp();
+    v_swept := greatest(p.swept, p.trimmed);
+    retention := 0; completed := 0; evicted := 0; expired := 0; unread := 0;
+    more := false;
+    groups := '{}'; ready_in := '{}';
+
+    FOR rule IN
+        SELECT r.name, r.seconds
+          FROM (VALUES (1, 'expired', q.expire_after_seconds, p_evict),
+                       (2, 'evicted', q.max_wait_time_seconds, p_evict),
+                       (3, 'retention', q.retention_seconds, q.retention_enabled AND NOT p_evict),
+                       (4, 'completed', q.completed_retention_seconds, q.retention_enabled AND NOT p_evict))
+               AS r(nth, name, seconds, wanted)
+         WHERE r.wanted AND r.seconds > 0
+         ORDER BY r.nth
+    LOOP
+        SELECT min(c.committed), min(c.committed) FILTER (WHERE c.lease_until > v_now),
+               min(c.committed) FILTER (WHERE coalesce(c.lease_until <= v_now, true))
+          INTO v_low, v_held, v_free
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition;
+        v_cutoff := v_now - make_interval(secs => least(rule.seconds, 3153600000)); -- at most 100 years
+        CONTINUE WHEN rule.name = 'expired' AND v_free IS NULL;
+        v_start := greatest(p.trimmed, CASE
+            WHEN rule.name = 'expired' THEN v_free
+            WHEN rule.name = 'evicted' THEN v_low
+            WHEN p_above IS NOT NULL THEN p_above
+            ELSE v_swept END);
+        v_bound := CASE WHEN p_above IS NULL THEN p.last_seq ELSE p.swept END;
+        IF rule.name = 'completed' THEN
+            v_bound := least(v_bound, coalesce(v_low, 0)); -- what nobody reads is not completed
+        END IF;
+        IF p_above IS NOT NULL THEN
+            v_room := p_limit;
+        END IF;
+        EXIT WHEN v_room <= 0;
+
+        SELECT count(*), max(s.seq), max(s.seq) FILTER (WHERE s.created_at <= v_cutoff),
+               array_agg(s.seq ORDER BY s.seq) FILTER (WHERE s.created_at <= v_cutoff)
+          INTO v_n, v_seen, v_upto, v_seqs
+          FROM (SELECT m.seq, m.created_at
+                  FROM belfry.message m
+                 WHERE m.partition_id = p_partition AND m.seq > v_start AND m.seq <= v_bound
+                   AND (v_held IS NULL OR m.seq <= v_held OR rule.name = 'expired' OR NOT EXISTS (
+                        SELECT 1 FROM belfry.cursor c
+                         WHERE c.partition_id = p_partition AND c.lease_until > v_now
+                           AND m.seq > c.committed AND m.seq <= c.lease_end))
+                 ORDER BY m.seq
+                 LIMIT v_room) AS s;
+        IF p_above IS NOT NULL AND v_n = p_limit THEN
+            seen := least(seen, v_seen);
+        END IF;
+        CONTINUE WHEN v_upto IS NULL;
+        v_room := v_room - cardinality(v_seqs);
+
+        IF rule.name = 'expired' THEN
+            SELECT count(*) INTO v_n
+              FROM belfry.cursor c
+              JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
+             WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
+               AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+            expired := expired + v_n;
+        ELSE
+            v_kept := '{}';
+            IF rule.name = 'retention' THEN
+                SELECT coalesce(array_agg(d.seq), '{}') INTO v_kept
+                  FROM belfry.dead_letter d
+                 WHERE d.partition_id = p_partition AND d.seq > v_start AND d.seq <= v_upto AND d.failed_at > v_cutoff;
+                DELETE FROM belfry.dead_letter l
+                 WHERE l.id = ANY (ARRAY (
+                        SELECT d.id FROM belfry.dead_letter d
+                         WHERE d.partition_id = p_partition AND d.seq > v_start AND d.seq <= v_upto
+                           AND d.seq = ANY (v_seqs) AND d.seq <> ALL (v_kept)
+                           FOR UPDATE SKIP LOCKED));
+            END IF;
+            SELECT coalesce(array_agg(d.seq), '{}') INTO v_kept
+              FROM belfry.dead_letter d
+             WHERE d.partition_id = p_partition AND d.seq > v_start AND d.seq <= v_upto;
+            WITH gone AS (
+                DELETE FROM belfry.message m
+                 WHERE m.partition_id = p_partition AND m.seq > v_start AND m.seq <= v_upto
+                   AND (v_held IS NULL OR m.seq = ANY (v_seqs)) AND m.seq <> ALL (v_kept)
+                RETURNING m.seq
+            )
+            SELECT count(*), count(*) FILTER (WHERE g.seq > coalesce(v_low, 0)) INTO v_deleted, v_unread FROM gone g;
+            v_gone := v_gone + v_deleted;
+            unread := unread + v_unread;
+            CASE rule.name
+                WHEN 'retention' THEN retention := retention + v_deleted;
+                WHEN 'completed' THEN completed := completed + v_deleted;
+                ELSE evicted := evicted + v_deleted;
+            END CASE;
+            IF rule.name <> 'evicted' THEN
+                v_swept := greatest(v_swept, least(v_upto, coalesce(v_held, v_upto)));
+            END IF;
+        END IF;
+        IF rule.name <> 'completed' THEN
+            FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m LOOP
+                groups := groups || moved.group_id;
+                ready_in := ready_in || moved.ready_in;
+            END LOOP;
+        END IF;
+    END LOOP;
+    v_n := cardinality(groups);
+
+    SELECT m.seq - 1 INTO v_trimmed
+      FROM belfry.message m
+     WHERE m.partition_id = p_partition AND m.seq > p.trimmed
+     ORDER BY m.seq
+     LIMIT 1;
+    v_trimmed := coalesce(v_trimmed, p.last_seq);
+    v_swept := greatest(v_swept, v_trimmed);
+    -- Without progress there is nothing to go on with, only what must stay.
+    more := p_above IS NULL AND v_room <= 0 AND (v_gone > 0 OR v_n > 0 OR v_swept > p.swept);
+    IF v_gone > 0 OR v_trimmed > p.trimmed OR v_swept > p.swept THEN
+        UPDATE belfry.partition k
+           SET trimmed = v_trimmed, holes = k.holes + v_gone - (v_trimmed - p.trimmed), swept = v_swept
+         WHERE k.id = p_partition;
+    END IF;
+    -- A cursor may have been set back, or made, before the beginning of the log.
+    FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
+        groups := groups || moved.group_id;
+        ready_in := ready_in || moved.ready_in;
+    END LOOP;
+    IF v_gone > 0 OR expired > 0 THEN
+        INSERT INTO belfry.queue_sweep AS t (queue_id, retention, completed, evicted, unread, expired)
+        VALUES (p_queue, retention, completed, evicted, unread, expired)
+        ON CONFLICT (queue_id) DO UPDATE
+           SET retention = t.retention + excluded.retention, completed = t.completed + excluded.completed,
+               evicted = t.evicted + excluded.evicted, unread = t.unread + excluded.unread,
+               expired = t.expired + excluded.expired;
+    END IF;
+    RETURN NEXT;
+END $$;
+
+-- Removes a partition that holds no message and into which nothing was pushed
+-- for p_idle, with its cursors. Says whether it did. The queue is locked
+-- (shared) against a group that joins, then the partition: a push that waits for
+-- it finds it gone, looks its name up again and makes a new one. A claim, an ack
+-- and a lease find no cursor.
+CREATE FUNCTION belfry.remove_idle(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT q.id INTO v_queue
+      FROM belfry.queue q
+     WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition) AND q.deleted_at IS NULL
+       FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM p.id FROM belfry.partition p
+      WHERE p.id = p_partition AND NOT p.closed AND coalesce(p.last_push_at, p.created_at) <= clock_timestamp() - p_idle
+        FOR UPDATE;
+    IF NOT FOUND
+       OR EXISTS (SELECT 1 FROM belfry.message m WHERE m.partition_id = p_partition)
+       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition) THEN
+        RETURN false;
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR UPDATE;
+    DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
+    DELETE FROM belfry.partition p WHERE p.id = p_partition;
+    RETURN true;
+END $$;
+
+-- Takes the place of the function of migration 000001: it looks at what is there
+-- of a log, and returns its beginning for an instant before that.
+--
+-- The last seq of a partition that was stored at or before an instant: the
+-- place a group starts from, or seeks to. created_at never falls within a
+-- partition, so it is a binary search; a hole in the log is no matter.
+CREATE OR REPLACE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    lo bigint;
+    hi bigint;
+    mid bigint;
+    found_seq bigint;
+    found_at timestamptz;
+BEGIN
+    SELECT trimmed, last_seq INTO lo, hi FROM belfry.partition WHERE id = p_partition;
+    WHILE lo < hi LOOP
+        mid := (lo + hi + 1) / 2;
+        SELECT m.seq, m.created_at INTO found_seq, found_at
+          FROM belfry.message m
+         WHERE m.partition_id = p_partition AND m.seq > lo AND m.seq <= mid
+         ORDER BY m.seq DESC
+         LIMIT 1;
+        IF found_seq IS NULL OR found_at <= p_instant THEN
+            lo := mid;
+        ELSE
+            hi := found_seq - 1;
+        END IF;
+    END LOOP;
+    RETURN lo;
+END $$;
+
+-- Takes the place of the function of migration 000001: no cursor begins before
+-- the beginning of a log.
+--
+-- Registers a consumer group at its first pop and gives it the cursors it
+-- lacks: in every partition, or in the named one. What is stored first wins;
+-- later wishes for another start are ignored. Returns no row for an unknown
+-- queue. New cursors may have missed a push that was committing meanwhile: the
+-- caller runs wake_group after the commit.
+CREATE OR REPLACE FUNCTION belfry.join_group(
+    p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
+) RETURNS TABLE (queue_id bigint, group_id bigint, cursors_made bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_queue belfry.queue;
+    v_group belfry.consumer_group;
+    v_made bigint := 0;
+BEGIN
+    SELECT q.* INTO v_queue FROM belfry.queue q
+     WHERE q.name = p_queue AND q.deleted_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue)
+    VALUES (v_queue.id, p_group, p_mode,
+            CASE p_mode WHEN 'new' THEN clock_timestamp() WHEN 'timestamp' THEN p_start END,
+            p_partition IS NULL)
+    ON CONFLICT (queue_id, name) DO NOTHING;
+    SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue.id AND g.name = p_group;
+
+    IF p_partition IS NULL AND NOT v_group.whole_queue THEN
+        UPDATE belfry.consumer_group g
+           SET whole_queue = true, mode = p_mode,
+               start_at = CASE p_mode WHEN 'new' THEN clock_timestamp() WHEN 'timestamp' THEN p_start END
+         WHERE g.id = v_group.id
+        RETURNING g.* INTO v_group;
+    END IF;
+
+    INSERT INTO belfry.cursor (partition_id, group_id, committed, ready_at)
+    SELECT s.id, v_group.id, s.committed,
+           belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
+                           v_queue.delayed_processing, v_queue.window_buffer, v_queue.paused OR v_group.paused)
+      FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until,
+                   greatest(p.trimmed, CASE CASE WHEN v_group.whole_queue THEN v_group.mode ELSE p_mode END
+                        WHEN 'new' THEN p.last_seq
+                        WHEN 'timestamp' THEN belfry.seq_at(p.id, CASE WHEN v_group.whole_queue THEN v_group.start_at ELSE p_start END)
+                        ELSE 0
+                   END) AS committed
+              FROM belfry.partition p
+             WHERE p.queue_id = v_queue.id AND (p_partition IS NULL OR p.name = p_partition)
+               AND (SELECT c.group_id FROM belfry.cursor c
+                     WHERE c.partition_id = p.id AND c.group_id = v_group.id) IS NULL
+            OFFSET 0) s;
+    GET DIAGNOSTICS v_made = ROW_COUNT;
+    RETURN QUERY SELECT v_queue.id, v_group.id, v_made;
+END $$;

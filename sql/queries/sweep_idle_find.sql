@@ -1,0 +1,12 @@
+-- Finds partitions that hold no message and into which nothing was pushed for $3
+-- days, among $2 above id $1. Returns the last id looked at and the ids; no row
+-- at the end.
+SELECT max(s.id) AS upto, coalesce(array_agg(s.id) FILTER (WHERE s.idle), '{}') AS partition_ids
+  FROM (SELECT p.id,
+               NOT p.closed AND p.last_seq - p.trimmed - p.holes <= 0
+               AND coalesce(p.last_push_at, p.created_at) <= statement_timestamp() - make_interval(days => $3::integer) AS idle
+          FROM belfry.partition p
+         WHERE p.id > $1::bigint
+         ORDER BY p.id
+         LIMIT $2::bigint) AS s
+HAVING count(*) > 0
