@@ -22,6 +22,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
 )
 
@@ -124,7 +125,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	observe(reg, pool, p.verbs, peers)
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
-		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, Ping: pool.Ping, Listener: peers.state,
+		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, Resources: stats.New(pool), Ping: pool.Ping, Listener: peers.state,
 		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
 	})
 	return p, nil

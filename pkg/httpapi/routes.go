@@ -24,6 +24,15 @@ func (s *Server) routes(e *echo.Echo) {
 	api.POST("/lease/:leaseId/extend", s.extend)
 	api.POST("/configure", s.configure)
 	api.DELETE("/resources/queues/:queue", s.deleteQueue)
+	api.GET("/resources/queues", s.queues)
+	api.GET("/resources/queues/:queue", s.queue)
+	api.GET("/resources/namespaces", s.namespaces)
+	api.GET("/resources/tasks", s.tasks)
+	api.GET("/resources/overview", s.overview)
+	api.GET("/messages", s.messages)
+	api.GET("/status/queues", s.queueStatuses)
+	api.GET("/status/queues/:queue", s.queueStatus)
+	api.GET("/status/queues/:queue/messages", s.queueMessages)
 	api.GET("/status/dispatcher", s.dispatcher)
 }
 

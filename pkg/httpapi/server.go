@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // Verbs are the verbs of producers and consumers that answer at once.
@@ -37,11 +38,23 @@ type Catalog interface {
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
 }
 
+// Resources tells what queues hold.
+type Resources interface {
+	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
+	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
+	Exists(ctx context.Context, name string) error
+	Namespaces(ctx context.Context) ([]stats.Tag, error)
+	Tasks(ctx context.Context) ([]stats.Tag, error)
+	Overview(ctx context.Context) (stats.Overview, error)
+	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
+}
+
 // Deps are what the routes call.
 type Deps struct {
-	Verbs   Verbs
-	Popper  Popper
-	Catalog Catalog
+	Verbs     Verbs
+	Popper    Popper
+	Catalog   Catalog
+	Resources Resources
 	// Ping asks the database for a sign of life.
 	Ping func(ctx context.Context) error
 	// Listener tells the state of the LISTEN connection.
