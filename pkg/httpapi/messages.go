@@ -77,7 +77,7 @@ func (s *Server) messages(c echo.Context) error {
 		Messages: []listedMessageJSON{},
 		Mode:     modeJSON{HasQueueMode: list.Mode.QueueMode, BusGroupsCount: list.Mode.Groups, Type: list.Mode.Type()},
 		Pagination: nextPageJSON{
-			Limit: filter.Limit, Offset: filter.Offset, Next: token(list.Next),
+			Limit: filter.Limit, Offset: filter.Offset, Next: tokenOrNull(list.Next),
 		},
 	}
 	for i := range list.Messages {
@@ -214,7 +214,7 @@ func placeQuery(c echo.Context) (*stats.Place, error) {
 	return &place, nil
 }
 
-func token(place *stats.Place) *string {
+func tokenOrNull(place *stats.Place) *string {
 	if place == nil {
 		return nil
 	}

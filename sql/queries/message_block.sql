@@ -9,9 +9,13 @@
 -- done. Per message O(groups); newest first in each partition.
 SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, p.uid AS partition_uid,
        p.name AS partition_name, p.queue_id,
-       EXISTS (SELECT 1 FROM belfry.consumer_group g
-                 JOIN belfry.dead_letter l ON l.partition_id = p.id AND l.group_id = g.id AND l.seq = m.seq
-                WHERE g.queue_id = p.queue_id) AS dead,
+       coalesce((SELECT true
+                   FROM belfry.consumer_group g
+                  CROSS JOIN LATERAL (
+                         SELECT 1 FROM belfry.dead_letter l
+                          WHERE l.partition_id = p.id AND l.group_id = g.id AND l.seq = m.seq OFFSET 0) AS l
+                  WHERE g.queue_id = p.queue_id
+                  LIMIT 1), false) AS dead,
        s.queue_mode, s.queue_done, s.leased_until, s.groups, s.done_by
   FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) WITH ORDINALITY AS k(partition_id, upto, instant, ord)
  CROSS JOIN LATERAL (

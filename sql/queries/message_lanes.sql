@@ -15,14 +15,15 @@ SELECT p.id, p.newest_at
          WHERE p.queue_id = k.queue_id AND p.name = $2::text) AS p
  WHERE NOT p.closed AND p.last_seq > p.trimmed AND p.last_push_at >= $3::timestamptz
    AND CASE $6::text
-       WHEN 'dead_letter' THEN EXISTS (
-            SELECT 1 FROM belfry.dead_letter l WHERE l.partition_id = p.id)
-       WHEN 'processing' THEN EXISTS (
-            SELECT 1 FROM belfry.cursor c WHERE c.partition_id = p.id AND c.lease_until > statement_timestamp())
+       -- Not EXISTS: the planner would read all dead letters into a hash table.
+       WHEN 'dead_letter' THEN coalesce(
+            (SELECT true FROM belfry.dead_letter l WHERE l.partition_id = p.id LIMIT 1), false)
+       WHEN 'processing' THEN coalesce(
+            (SELECT max(c.lease_until) FROM belfry.cursor c WHERE c.partition_id = p.id) > statement_timestamp(), false)
        WHEN 'pending' THEN coalesce(
             (SELECT min(c.committed) FROM belfry.cursor c WHERE c.partition_id = p.id), 0) < p.last_seq
-       WHEN 'completed' THEN EXISTS (
-            SELECT 1 FROM belfry.cursor c WHERE c.partition_id = p.id AND (c.committed > p.trimmed OR c.skip IS NOT NULL))
+       WHEN 'completed' THEN coalesce(
+            (SELECT bool_or(c.committed > p.trimmed OR c.skip IS NOT NULL) FROM belfry.cursor c WHERE c.partition_id = p.id), false)
        ELSE true END
  ORDER BY p.newest_at DESC, p.id DESC
  LIMIT $5::bigint
