@@ -129,7 +129,8 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	observe(reg, pool, p.verbs, peers)
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
-		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator, GroupReader: stats.NewGroups(pool), Ping: pool.Ping, Listener: peers.state,
+		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator, GroupReader: stats.NewGroups(pool),
+		Resources: stats.New(pool), Ping: pool.Ping, Listener: peers.state,
 		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
 	})
 	return p, nil

@@ -113,7 +113,8 @@ func request(method, target string, body []byte) *http.Request {
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
 	"transactionId", "partitionId", "acknowledgments", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
-	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found", "no such endpoint: ", "is not allowed on ",
+	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found",
+	"status", "from", "to", "offset", "cursor", "no such endpoint: ", "is not allowed on ",
 }
 
 // ask sends one request and checks the answer and what reached the rooms below.

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -169,30 +167,3 @@ func listLimit(c echo.Context) int {
 }
 
 func wholeSeconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
-
-// millisOrNull is nil for the zero instant.
-func millisOrNull(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	text := formatMillis(t)
-	return &text
-}
-
-// idOrNull is nil for the zero id.
-func idOrNull(id queue.ID) *string {
-	if id.IsZero() {
-		return nil
-	}
-	text := id.String()
-	return &text
-}
-
-// answerValue sends a value as JSON.
-func answerValue(c echo.Context, status int, value any) error {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encoding an answer: %w", err)
-	}
-	return answer(c, status, body)
-}

@@ -47,6 +47,7 @@ type fakes struct {
 	waiting   int
 	status    dispatch.Status
 	listener  ListenerState
+	shelf     shelf
 
 	pushed   [][]queue.PushItem
 	acked    [][]queue.AckItem
@@ -178,7 +179,8 @@ func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
 		f.ping = func(context.Context) error { return nil }
 	}
 	return New(DefaultConfig(), Deps{
-		Verbs: f, Popper: f, Catalog: f, GroupVerbs: f, GroupReader: f, Ping: f.ping, Listener: func() ListenerState { return f.listener },
+		Verbs: f, Popper: f, Catalog: f, GroupVerbs: f, GroupReader: f, Resources: &f.shelf,
+		Ping: f.ping, Listener: func() ListenerState { return f.listener },
 		Metrics: NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}), logs
 }

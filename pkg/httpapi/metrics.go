@@ -28,6 +28,8 @@ type Metrics struct {
 	pushed   prometheus.Counter
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
+	// ingested and processed are the rates of GET /api/v1/resources/overview.
+	ingested, processed rate
 }
 
 // NewMetrics registers the metrics with reg, which GET /metrics/prometheus
@@ -64,11 +66,20 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 	return m
 }
 
+// stored records an answered push of n messages.
+func (m *Metrics) stored(n int) {
+	m.pushed.Add(float64(n))
+	m.ingested.add(time.Now(), n)
+}
+
 // delivered records a delivery whose answer has just been written. Both clocks
 // are read at their own ends: the database's from commit to claim, ours from
 // the claim's arrival to the write.
 func (m *Metrics) delivered(d *queue.Delivery) {
 	m.popped.Add(float64(len(d.Messages)))
+	if d.LeaseID.IsZero() { // autoAck: nobody will acknowledge it
+		m.processed.add(time.Now(), len(d.Messages))
+	}
 	ours := time.Since(d.ReceivedAt)
 	for i := range d.Messages {
 		if d.Messages[i].Attempt <= 1 {
@@ -78,7 +89,11 @@ func (m *Metrics) delivered(d *queue.Delivery) {
 }
 
 func (m *Metrics) acknowledged(results []queue.AckResult) {
+	done := 0
 	for i := range results {
+		if results[i].Success {
+			done++
+		}
 		switch {
 		case results[i].DeadLettered:
 			m.acked.WithLabelValues(ackDeadLettered).Inc()
@@ -88,6 +103,7 @@ func (m *Metrics) acknowledged(results []queue.AckResult) {
 			m.acked.WithLabelValues(ackRefused).Inc()
 		}
 	}
+	m.processed.add(time.Now(), done)
 }
 
 // measure times every request by route.

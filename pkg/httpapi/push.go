@@ -30,7 +30,7 @@ func (s *Server) push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	s.deps.Metrics.pushed.Add(float64(len(results)))
+	s.deps.Metrics.stored(len(results))
 	out := make([]byte, 0, 256*len(results))
 	out = append(out, '[')
 	for i := range results {

@@ -32,6 +32,15 @@ func (s *Server) routes(e *echo.Echo) {
 	api.POST("/consumer-groups/:group/subscription", s.moveSubscription)
 	api.POST("/consumer-groups/:group/queues/:queue/seek", s.seekQueue)
 	api.POST("/consumer-groups/:group/queues/:queue/partitions/:partition/seek", s.seekPartition)
+	api.GET("/resources/queues", s.queues)
+	api.GET("/resources/queues/:queue", s.queue)
+	api.GET("/resources/namespaces", s.namespaces)
+	api.GET("/resources/tasks", s.tasks)
+	api.GET("/resources/overview", s.overview)
+	api.GET("/messages", s.messages)
+	api.GET("/status/queues", s.queueStatuses)
+	api.GET("/status/queues/:queue", s.queueStatus)
+	api.GET("/status/queues/:queue/messages", s.queueMessages)
 	api.GET("/status/dispatcher", s.dispatcher)
 }
 

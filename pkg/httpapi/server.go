@@ -53,6 +53,17 @@ type GroupReader interface {
 	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPlace, error)
 }
 
+// Resources tells what queues hold.
+type Resources interface {
+	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
+	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
+	Exists(ctx context.Context, name string) error
+	Namespaces(ctx context.Context) ([]stats.Tag, error)
+	Tasks(ctx context.Context) ([]stats.Tag, error)
+	Overview(ctx context.Context) (stats.Overview, error)
+	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
+}
+
 // Deps are what the routes call.
 type Deps struct {
 	Verbs       Verbs
@@ -60,6 +71,7 @@ type Deps struct {
 	Catalog     Catalog
 	GroupVerbs  GroupVerbs
 	GroupReader GroupReader
+	Resources   Resources
 	// Ping asks the database for a sign of life.
 	Ping func(ctx context.Context) error
 	// Listener tells the state of the LISTEN connection.

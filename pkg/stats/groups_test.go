@@ -14,8 +14,6 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
-
 // desk is a Groups on a database of its own, and a connection to fill it.
 type desk struct {
 	*stats.Groups

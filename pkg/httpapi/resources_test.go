@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+// shelf stands in for pkg/stats: it tells what it was given, and keeps what it
+// was asked.
+type shelf struct {
+	queues   []stats.Queue
+	detail   stats.QueueDetail
+	tags     []stats.Tag
+	sum      stats.Overview
+	messages stats.MessageList
+	err      error
+
+	filter    stats.QueueFilter
+	after     *string
+	limit     int
+	asked     string
+	forFilter stats.MessageFilter
+}
+
+func (s *shelf) Queues(_ context.Context, filter stats.QueueFilter) ([]stats.Queue, error) {
+	s.filter = filter
+	return s.queues, s.err
+}
+
+func (s *shelf) Queue(_ context.Context, name string, after *string, limit int) (stats.QueueDetail, error) {
+	s.asked, s.after, s.limit = name, after, limit
+	return s.detail, s.err
+}
+
+func (s *shelf) Exists(_ context.Context, name string) error {
+	s.asked = name
+	return s.err
+}
+
+func (s *shelf) Namespaces(context.Context) ([]stats.Tag, error)  { return s.tags, s.err }
+func (s *shelf) Tasks(context.Context) ([]stats.Tag, error)       { return s.tags, s.err }
+func (s *shelf) Overview(context.Context) (stats.Overview, error) { return s.sum, s.err }
+func (s *shelf) Messages(_ context.Context, filter stats.MessageFilter) (stats.MessageList, error) {
+	s.forFilter = filter
+	return s.messages, s.err
+}
+
+var atNoon = time.Date(2026, 5, 16, 12, 0, 0, 123456000, time.UTC)
+
+func oneQueue() stats.Queue {
+	return stats.Queue{
+		ID: idOne, Name: "50% ☂", Namespace: "n", Task: "t", CreatedAt: atNoon, Partitions: 2,
+		Options: queue.Options{LeaseTime: 1, RetryLimit: 2, RetryDelay: 3, TTL: 4, MaxSize: 5, Priority: 6, DeadLetterQueue: true},
+		Counts:  stats.Counts{Total: 10, Pending: 1, Processing: 2, Completed: 3, DeadLetter: 4},
+	}
+}
+
+const oneCounts = `{"total": 10, "pending": 1, "processing": 2, "completed": 3, "failed": 0, "deadLetter": 4}`
+
+func oneDetail() stats.QueueDetail {
+	q := oneQueue()
+	return stats.QueueDetail{Queue: q, More: true, Page: []stats.Partition{
+		{ID: idTwo, Name: "a", CreatedAt: atNoon, Counts: q.Counts, Oldest: atNoon, Newest: atNoon, Consumed: 7, ActiveAt: atNoon},
+		{ID: idThree, Name: "ü/", CreatedAt: atNoon},
+	}}
+}
+
+const noCounts = `{"total": 0, "pending": 0, "processing": 0, "completed": 0, "failed": 0, "deadLetter": 0}`
+
+const listedQueue = `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
+	"createdAt": "2026-05-16T12:00:00.123Z", "partitions": 2, "messages": {"total": 10, "pending": 1, "processing": 2}}`
+
+func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
+	t.Parallel()
+	f := &fakes{shelf: shelf{
+		queues: []stats.Queue{oneQueue()}, detail: oneDetail(), tags: []stats.Tag{{Name: "x", Queues: 1, Partitions: 2, Counts: oneQueue().Counts}},
+		sum: stats.Overview{
+			Queues: 1, Partitions: 2, Namespaces: 3, Tasks: 4, Counts: oneQueue().Counts,
+			TimeLag: stats.Spread{Avg: 1, Median: 2, Min: 3, Max: 4}, OffsetLag: stats.Spread{Avg: 5, Median: 6, Min: 7, Max: 8},
+		},
+	}}
+	for target, want := range map[string]string{
+		"/api/v1/resources/queues":         `{"queues": [` + listedQueue + `]}`,
+		"/api/v1/status/queues":            `{"queues": [` + listedQueue + `], "pagination": {"limit": 100, "offset": 0}}`,
+		"/api/v1/status/queues?limit=5000": `{"queues": [` + listedQueue + `], "pagination": {"limit": 1000, "offset": 0}}`,
+		"/api/v1/status/queues?limit=x":    `{"queues": [` + listedQueue + `], "pagination": {"limit": 100, "offset": 0}}`,
+		"/api/v1/status/queues?offset=-3":  `{"queues": [` + listedQueue + `], "pagination": {"limit": 100, "offset": 0}}`,
+		"/api/v1/resources/namespaces":     `{"namespaces": [{"namespace": "x", "queues": 1, "partitions": 2, "messages": {"total": 10, "pending": 1}}]}`,
+		"/api/v1/resources/tasks":          `{"tasks": [{"task": "x", "queues": 1, "partitions": 2, "messages": {"total": 10, "pending": 1}}]}`,
+		"/api/v1/resources/queues/a%2Fb%25c": `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
+			"createdAt": "2026-05-16T12:00:00.123Z", "totals": ` + oneCounts + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
+			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "stats": ` + oneCounts + `,
+			 "oldestMessage": "2026-05-16T12:00:00.123Z", "newestMessage": "2026-05-16T12:00:00.123Z"},
+			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "stats": ` + noCounts + `,
+			 "oldestMessage": null, "newestMessage": null}]}`,
+		"/api/v1/status/queues/q": `{"queue": {"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
+			 "priority": 6, "createdAt": "2026-05-16T12:00:00.123Z",
+			 "config": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "ttl": 4, "maxQueueSize": 5, "deadLetterQueue": true}},
+			"pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
+			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "messages": ` + oneCounts + `,
+			 "stats": ` + oneCounts + `, "cursor": {"totalConsumed": 7, "batchesConsumed": 0}, "lastActivity": "2026-05-16T12:00:00.123Z",
+			 "oldestMessage": "2026-05-16T12:00:00.123Z", "newestMessage": "2026-05-16T12:00:00.123Z"},
+			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "messages": ` + noCounts + `,
+			 "stats": ` + noCounts + `, "cursor": {"totalConsumed": 0, "batchesConsumed": 0}, "lastActivity": null,
+			 "oldestMessage": null, "newestMessage": null}],
+			"totals": {"messages": ` + oneCounts + `, ` + oneCounts[1:] + `}`,
+	} {
+		rec := call(f, "GET", target, "")
+		require.Equal(t, http.StatusOK, rec.Code, target)
+		require.JSONEq(t, want, rec.Body.String(), target)
+	}
+	rec := call(f, "GET", "/api/v1/resources/overview", "")
+	require.Regexp(t, `^\{"queues":1,"partitions":2,"namespaces":3,"tasks":4,`+
+		`"messages":\{"total":10,"pending":1,"processing":2,"completed":3,"failed":0,"deadLetter":4\},`+
+		`"lag":\{"time":\{"avg":1,"median":2,"min":3,"max":4\},"offset":\{"avg":5,"median":6,"min":7,"max":8\}\},`+
+		`"throughput":\{"ingestedPerSecond":0,"processedPerSecond":0\},"timestamp":"[-0-9T:.]+Z","statsAge":0\}$`, rec.Body.String())
+}
+
+func TestResourcesOfNothingAreEmptyLists(t *testing.T) {
+	t.Parallel()
+	for target, want := range map[string]string{
+		"/api/v1/resources/queues":         `{"queues": []}`,
+		"/api/v1/resources/namespaces":     `{"namespaces": []}`,
+		"/api/v1/resources/tasks":          `{"tasks": []}`,
+		"/api/v1/status/queues":            `{"queues": [], "pagination": {"limit": 100, "offset": 0}}`,
+		"/api/v1/status/queues/q/messages": `[]`,
+		"/api/v1/messages": `{"messages": [], "mode": {"hasQueueMode": false, "busGroupsCount": 0, "type": "none"},
+			"pagination": {"limit": 200, "offset": 0, "next": null}}`,
+	} {
+		rec := call(&fakes{}, "GET", target, "")
+		require.Equal(t, http.StatusOK, rec.Code, target)
+		require.JSONEq(t, want, rec.Body.String(), target)
+	}
+}
+
+func TestResourcesAreAskedForWhatTheRequestNames(t *testing.T) {
+	t.Parallel()
+	f := &fakes{}
+	call(f, "GET", "/api/v1/status/queues?namespace=n%25&task=t&limit=7&offset=8", "")
+	require.Equal(t, stats.QueueFilter{Namespace: "n%", Task: "t", Limit: 7, Offset: 8}, f.shelf.filter)
+	call(f, "GET", "/api/v1/resources/queues?namespace=n&limit=7", "")
+	require.Equal(t, stats.QueueFilter{}, f.shelf.filter, "this list has no parameters")
+	call(f, "GET", "/api/v1/resources/queues/a%2Fb%25c?limit=3&cursor=%C3%BC", "")
+	require.Equal(t, "a/b%c", f.shelf.asked)
+	require.Equal(t, 3, f.shelf.limit)
+	require.Equal(t, "ü", *f.shelf.after)
+	call(f, "GET", "/api/v1/status/queues/%E2%98%82?limit=99999", "")
+	require.Equal(t, "☂", f.shelf.asked)
+	require.Equal(t, 10000, f.shelf.limit)
+	require.Nil(t, f.shelf.after)
+}
+
+func TestUnknownQueuesAreNotFound(t *testing.T) {
+	t.Parallel()
+	f := &fakes{shelf: shelf{err: &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}}}
+	for _, target := range []string{"/api/v1/resources/queues/q", "/api/v1/status/queues/q", "/api/v1/status/queues/q/messages"} {
+		require.Equal(t, "Queue not found", requireError(t, call(f, "GET", target, ""), http.StatusNotFound), target)
+	}
+}
+
+func TestRatesAreThoseOfTheLastMinute(t *testing.T) {
+	t.Parallel()
+	var r rate
+	at := time.Unix(1_000_000, 0)
+	require.Zero(t, r.perSecond(at))
+	r.add(at, 60)
+	r.add(at.Add(30*time.Second), 30)
+	require.InDelta(t, 1.5, r.perSecond(at.Add(59*time.Second)), 0)
+	require.InDelta(t, 0.5, r.perSecond(at.Add(60*time.Second)), 0, "a minute later the first second counts no more")
+	r.add(at.Add(60*time.Second), 1)
+	require.InDelta(t, 0.52, r.perSecond(at.Add(60*time.Second)), 0)
+	require.Zero(t, r.perSecond(at.Add(time.Hour)))
+}
+
+func TestOverviewShowsWhatThisServerDid(t *testing.T) {
+	t.Parallel()
+	s, _ := newServer(&fakes{ack: func(items []queue.AckItem) ([]queue.AckResult, error) {
+		return []queue.AckResult{{Success: true}, {}, {Success: true}}[:len(items)], nil
+	}})
+	for range 3 {
+		s.deps.Metrics.stored(40)
+		s.deps.Metrics.delivered(&queue.Delivery{LeaseID: idOne, Messages: make([]queue.Message, 5)})
+		s.deps.Metrics.delivered(&queue.Delivery{Messages: make([]queue.Message, 4)})
+		s.deps.Metrics.acknowledged([]queue.AckResult{{Success: true}, {}, {Success: true, DeadLettered: true}})
+	}
+	c := serve(t, s)
+	got := c.get("/api/v1/resources/overview")
+	require.Contains(t, got.body, `"throughput":{"ingestedPerSecond":2,"processedPerSecond":0.3}`)
+}

@@ -1,0 +1,136 @@
+package stats_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+func TestMessagesAreFiltered(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.push("orders.new", "eu", "1", "2")
+	r.push("orders.new", "50% ☂", "3")
+	r.push("orders.paid", "eu", "4")
+	r.push("mails", "eu", "5")
+	r.push("gone", "eu", "6")
+	_, err := r.catalog.Delete(t.Context(), "gone")
+	require.NoError(t, err)
+	name := func(s string) *string { return &s }
+	for _, c := range []struct {
+		filter stats.MessageFilter
+		want   string
+	}{
+		{stats.MessageFilter{}, "5 4 3 2 1"},
+		{stats.MessageFilter{Queue: name("orders.new")}, "3 2 1"},
+		{stats.MessageFilter{Queue: name("orders.new"), Partition: name("50% ☂")}, "3"},
+		{stats.MessageFilter{Partition: name("eu")}, "5 4 2 1"},
+		{stats.MessageFilter{Namespace: "orders"}, "4 3 2 1"},
+		{stats.MessageFilter{Namespace: "orders", Task: "paid"}, "4"},
+		{stats.MessageFilter{Queue: name("orders.new"), Task: "paid"}, ""},
+		{stats.MessageFilter{Queue: name("gone")}, ""},
+		{stats.MessageFilter{Queue: name("mails"), Partition: name("us")}, ""},
+		{stats.MessageFilter{Limit: 2}, "5 4"},
+		{stats.MessageFilter{Limit: 2, Offset: 3}, "2 1"},
+		{stats.MessageFilter{Limit: 2, Offset: 9}, ""},
+		{stats.MessageFilter{Status: stats.StatusCompleted}, ""},
+		{stats.MessageFilter{From: time.Now().Add(time.Hour)}, ""},
+		{stats.MessageFilter{To: time.Now().Add(-time.Hour)}, ""},
+		{stats.MessageFilter{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, "5 4 3 2 1"},
+	} {
+		require.Equal(t, c.want, strings.Join(r.list(c.filter), " "), "%+v", c.filter)
+	}
+	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: name("orders.new"), Limit: 1})
+	require.NoError(t, err)
+	m := list.Messages[0]
+	require.Equal(t, []string{"orders.new", "orders", "new", "50% ☂"}, []string{m.Queue, m.Namespace, m.Task, m.Partition})
+	require.NotNil(t, list.Next)
+}
+
+// Statuses of one partition for every mix of readers.
+func TestStatusesFollowTheReaders(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	all := []stats.Status{stats.StatusPending, stats.StatusProcessing, stats.StatusCompleted, stats.StatusDeadLetter}
+	requireStatuses := func(queueName, want string) {
+		t.Helper()
+		list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &queueName, Limit: 100})
+		require.NoError(t, err)
+		got := map[stats.Status][]string{}
+		for _, m := range list.Messages {
+			got[m.Status] = append(got[m.Status], m.TransactionID)
+			require.Equal(t, m.QueueStatus == stats.StatusProcessing, !m.LeasedUntil.IsZero())
+		}
+		var words []string
+		for _, status := range all {
+			require.Equal(t, append([]string{}, got[status]...),
+				r.list(stats.MessageFilter{Queue: &queueName, Status: status}), "the filter %s", status)
+			slices.Reverse(got[status])
+			words = append(words, strings.Join(got[status], ""))
+		}
+		require.Equal(t, want, strings.Join(words, "|"))
+	}
+	mode := func(queueName string) string {
+		list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &queueName, Limit: 1})
+		require.NoError(t, err)
+		return fmt.Sprintf("%s %t %d", list.Mode.Type(), list.Mode.QueueMode, list.Mode.Groups)
+	}
+	for _, queueName := range []string{"queue", "bus", "hybrid"} {
+		r.push(queueName, "p", "1", "2", "3", "4", "5")
+		require.Equal(t, "none false 0", mode(queueName))
+	}
+	requireStatuses("queue", "12345|||")
+	d := r.pop("queue", "p", queue.NoGroup, 4)
+	requireStatuses("queue", "5|1234||")
+	r.ack(d, queue.AckCompleted, 0)
+	r.ack(d, queue.AckDead, 2)
+	requireStatuses("queue", "5|24|1|3")
+	require.Equal(t, "queue true 0", mode("queue"))
+
+	a := r.pop("bus", "p", "a", 4)
+	requireStatuses("bus", "12345|||")
+	r.ack(a, queue.AckCompleted, 0, 1)
+	requireStatuses("bus", "345||12|")
+	b := r.pop("bus", "p", "b", 3)
+	requireStatuses("bus", "12345|||")
+	r.ack(b, queue.AckCompleted, 0)
+	r.ack(b, queue.AckDead, 1)
+	requireStatuses("bus", "345||1|2")
+	require.Equal(t, "bus false 2", mode("bus"))
+
+	r.ack(r.pop("hybrid", "p", "a", 4), queue.AckCompleted)
+	d = r.pop("hybrid", "p", queue.NoGroup, 2)
+	requireStatuses("hybrid", "345|12||")
+	r.ack(d, queue.AckCompleted)
+	requireStatuses("hybrid", "345||12|")
+	require.Equal(t, "hybrid true 1", mode("hybrid"))
+	hybrid := "hybrid"
+	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &hybrid, Limit: 2})
+	require.NoError(t, err)
+	require.Equal(t, []int64{0, 1}, []int64{list.Messages[0].DoneBy, list.Messages[1].DoneBy}, "the group is done with 4 and not with 5")
+	require.EqualValues(t, 1, list.Messages[0].Groups)
+
+	r.exec(`UPDATE belfry.cursor SET lease_until = clock_timestamp() - interval '1 s'`)
+	requireStatuses("queue", "245||1|3")
+}
+
+func TestDeletedMessagesAreNotListed(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.configure("q", func(s *catalog.Settings) { s.Options.DelayedProcessing = 60 })
+	r.push("q", "p", "1", "2", "3", "4", "5")
+	r.exec(`DELETE FROM belfry.message WHERE seq IN (1, 4, 5)`)
+	r.exec(`UPDATE belfry.partition SET trimmed = 1, holes = 2 WHERE name = 'p'`)
+	require.Equal(t, []string{"3", "2"}, r.list(stats.MessageFilter{}))
+	require.Equal(t, []string{"3", "2"}, r.list(stats.MessageFilter{Status: stats.StatusPending}), "delayed messages are pending")
+	r.exec(`DELETE FROM belfry.message`)
+	require.Empty(t, r.list(stats.MessageFilter{}))
+}

@@ -1,0 +1,72 @@
+-- The newest messages of partitions below a place, without payloads. By array: $1
+-- partition ids, $2 the highest seq (NULL: unknown), $3 the instant up to which
+-- (used without $2). $4: how many of each partition. $5: a status; the rows are
+-- narrowed to where such messages can be and may hold others too (empty: any).
+--
+-- A row is a message with what its status follows from: is it dead-lettered; has
+-- the partition a reader without a group, is the message done for it, until when
+-- is it leased to it; how many named groups there are and for how many it is
+-- done. Per message O(groups); newest first in each partition.
+SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, p.uid AS partition_uid,
+       p.name AS partition_name, p.queue_id,
+       coalesce((SELECT true
+                   FROM belfry.consumer_group g
+                  CROSS JOIN LATERAL (
+                         SELECT 1 FROM belfry.dead_letter l
+                          WHERE l.partition_id = p.id AND l.group_id = g.id AND l.seq = m.seq OFFSET 0) AS l
+                  WHERE g.queue_id = p.queue_id
+                  LIMIT 1), false) AS dead,
+       s.queue_mode, s.queue_done, s.leased_until, s.groups, s.done_by
+  FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) WITH ORDINALITY AS k(partition_id, upto, instant, ord)
+ CROSS JOIN LATERAL (
+        SELECT p.id, p.uid, p.name, p.queue_id, p.last_seq, p.trimmed,
+               CASE WHEN k.upto IS NOT NULL THEN k.upto
+                    WHEN k.instant >= p.last_push_at THEN p.last_seq
+                    ELSE belfry.seq_at(p.id, k.instant) END AS upto,
+               (SELECT g.id FROM belfry.consumer_group g
+                 WHERE g.queue_id = p.queue_id AND g.name = '__QUEUE_MODE__') AS queue_group
+          FROM belfry.partition p
+         WHERE p.id = k.partition_id OFFSET 0) AS p
+ CROSS JOIN LATERAL (
+        -- What decides the status: the reader without a group, else the slowest.
+        SELECT coalesce(min(c.committed) FILTER (WHERE c.group_id = p.queue_group), min(c.committed), 0) AS done,
+               max(c.lease_end) FILTER (WHERE c.group_id = p.queue_group AND c.lease_until > statement_timestamp()) AS leased,
+               coalesce(bool_or(c.skip IS NOT NULL), false) AS skips
+          FROM belfry.cursor c
+         WHERE c.partition_id = p.id OFFSET 0) AS r
+ CROSS JOIN LATERAL (
+        SELECT b.seq, b.created_at, b.id, b.transaction_id, b.trace_id, b.producer_sub
+          FROM (SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
+                  FROM belfry.message m
+                 WHERE $5::text <> 'dead_letter' AND m.partition_id = p.id
+                   AND m.seq > CASE $5::text WHEN 'pending' THEN greatest(r.done, r.leased, p.trimmed)
+                                             WHEN 'processing' THEN greatest(r.done, p.trimmed)
+                                             ELSE p.trimmed END
+                   AND m.seq <= CASE WHEN $5::text = 'processing' THEN least(p.upto, coalesce(r.leased, 0))
+                                     WHEN $5::text = 'completed' AND NOT r.skips THEN least(p.upto, r.done)
+                                     ELSE p.upto END
+                 ORDER BY m.seq DESC
+                 LIMIT $4::bigint) AS b
+        UNION ALL
+        SELECT d.seq, d.created_at, d.id, d.transaction_id, d.trace_id, d.producer_sub
+          FROM (SELECT DISTINCT ON (l.seq) m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
+                  FROM belfry.dead_letter l
+                 CROSS JOIN LATERAL (
+                        SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
+                          FROM belfry.message m
+                         WHERE m.partition_id = l.partition_id AND m.seq = l.seq OFFSET 0) AS m
+                 WHERE $5::text = 'dead_letter' AND l.partition_id = p.id AND l.seq <= p.upto AND l.seq > p.trimmed
+                 ORDER BY l.seq DESC
+                 LIMIT $4::bigint) AS d) AS m
+ CROSS JOIN LATERAL (
+        SELECT coalesce(bool_or(c.group_id = p.queue_group), false) AS queue_mode,
+               coalesce(bool_or(c.group_id = p.queue_group AND c.done), false) AS queue_done,
+               max(c.lease_until) FILTER (WHERE c.group_id = p.queue_group AND NOT c.done AND m.seq <= c.lease_end
+                                            AND c.lease_until > statement_timestamp()) AS leased_until,
+               count(*) FILTER (WHERE c.group_id IS DISTINCT FROM p.queue_group) AS groups,
+               count(*) FILTER (WHERE c.group_id IS DISTINCT FROM p.queue_group AND c.done) AS done_by
+          FROM (SELECT c.group_id, c.lease_until, c.lease_end,
+                       m.seq <= c.committed OR coalesce(m.seq = ANY (c.skip), false) AS done
+                  FROM belfry.cursor c
+                 WHERE c.partition_id = p.id OFFSET 0) AS c) AS s
+ ORDER BY k.ord, m.seq DESC

@@ -1,0 +1,7 @@
+-- Who reads the queues $1: does anyone without a group, and by how many named
+-- groups are they read.
+SELECT coalesce(bool_or(g.name = '__QUEUE_MODE__'), false) AS queue_mode,
+       count(DISTINCT g.name) FILTER (WHERE g.name <> '__QUEUE_MODE__') AS groups
+  FROM unnest($1::bigint[]) AS k(queue_id)
+ CROSS JOIN LATERAL (
+        SELECT g.name FROM belfry.consumer_group g WHERE g.queue_id = k.queue_id OFFSET 0) AS g
