@@ -112,14 +112,14 @@ func request(method, target string, body []byte) *http.Request {
 // hints are words of which an error names at least one: what to change.
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
-	"transactionId", "partitionId", "acknowledgments", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
+	"transactionId", "partitionId", "acknowledgments", "operations", "requiredLeases", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
 	"in the path", "Lease not found", "no such endpoint: ", "is not allowed on ",
 }
 
 // ask sends one request and checks the answer and what reached the rooms below.
 func (p *probe) ask(t *testing.T, r *http.Request) {
 	t.Helper()
-	p.pushed, p.acked, p.popped, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil
+	p.pushed, p.acked, p.popped, p.sent, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil, nil
 	rec := send(p.server, r)
 	for _, entry := range p.logs.TakeAll() {
 		require.Fail(t, "nothing is worth a log line", "%s %v", entry.Message, entry.ContextMap())
@@ -158,7 +158,18 @@ func requireHint(t *testing.T, body []byte) {
 func (p *probe) requireStorable(t *testing.T) {
 	t.Helper()
 	texts := slices.Clone(p.removed)
-	for _, items := range p.pushed {
+	pushed, acked := slices.Clone(p.pushed), slices.Clone(p.acked)
+	for _, tx := range p.sent {
+		require.LessOrEqual(t, len(tx.Operations), queue.MaxOperations)
+		for _, op := range tx.Operations {
+			if op.Push != nil {
+				pushed = append(pushed, []queue.PushItem{*op.Push})
+			} else {
+				acked = append(acked, []queue.AckItem{*op.Ack})
+			}
+		}
+	}
+	for _, items := range pushed {
 		for _, item := range items {
 			require.True(t, json.Valid(item.Payload))
 			texts = append(texts, item.TransactionID)
@@ -166,7 +177,7 @@ func (p *probe) requireStorable(t *testing.T) {
 			requireName(t, item.Partition)
 		}
 	}
-	for _, items := range p.acked {
+	for _, items := range acked {
 		for _, item := range items {
 			require.NotEmpty(t, item.Group)
 			texts = append(texts, item.TransactionID, item.Group, item.Error)
@@ -216,7 +227,7 @@ func FuzzRoutes(f *testing.F) {
 	routes := everyRoute(f, p.server)
 	bodies := []string{
 		"", onePush, `{"transactionId":"t","partitionId":"p"}`, `{"acknowledgments":[{"transactionId":"t","partitionId":"p"}]}`,
-		`{"seconds":60}`, `{"queue":"q"}`, `{"items":[{"queue":1}]}`, strings.Repeat(" ", smallBody+1),
+		`{"seconds":60}`, `{"queue":"q"}`, oneTransaction, `{"items":[{"queue":1}]}`, strings.Repeat(" ", smallBody+1),
 	}
 	for i := range routes {
 		for _, body := range bodies {
@@ -242,6 +253,17 @@ func FuzzAck(f *testing.F) {
 	)
 	p := newProbe()
 	f.Fuzz(func(t *testing.T, body []byte) { p.ask(t, request("POST", "/api/v1/ack", body)) })
+}
+
+// FuzzTransaction sends any body to the route of transactions.
+func FuzzTransaction(f *testing.F) {
+	seed(f, oneTransaction, `{"operations":[{"type":"push","queue":"q","data":1},{"type":"merge"}]}`,
+		`{"operations":[{"type":"push","items":[{"queue":"\u0000","payload":null},7]}],"requiredLeases":["",null,"x"]}`,
+		`{"operations":[{"type":"ack","transactionId":"\u0000","partitionId":"p","error":"\u0000","consumerGroup":"\u0000"}]}`,
+		`{"operations":[{"type":7}]}`, `{"operations":[],"requiredLeases":{}}`,
+	)
+	p := newProbe()
+	f.Fuzz(func(t *testing.T, body []byte) { p.ask(t, request("POST", "/api/v1/transaction", body)) })
 }
 
 // FuzzExtend sends any body to the route that extends a lease.

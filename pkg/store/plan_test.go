@@ -178,7 +178,7 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 	hot := []string{
 		"wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
 		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
-		"preflight", "match_queues",
+		"preflight", "match_queues", "transaction_lock",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
 	}
 	check := func(state string) {

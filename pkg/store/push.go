@@ -95,9 +95,21 @@ func newPush(items []queue.PushItem) *push {
 
 // push opens the partitions and stores the items together with those of others.
 func (s *Store) push(ctx context.Context, p *push) error {
-	opened, err := s.open(ctx, p.lanes)
+	lanes, err := s.openLanes(ctx, p)
 	if err != nil {
 		return err
+	}
+	if err := s.pushes.Do(ctx, p, lanes, max(1, len(p.items))); err != nil {
+		return fmt.Errorf("pushing %d messages: %w", len(p.items), err)
+	}
+	return nil
+}
+
+// openLanes opens the partitions of p, creating what does not exist.
+func (s *Store) openLanes(ctx context.Context, p *push) ([]batch.Lane, error) {
+	opened, err := s.open(ctx, p.lanes)
+	if err != nil {
+		return nil, err
 	}
 	lanes := make([]batch.Lane, len(p.lanes))
 	p.opened = make([]*queue.Partition, len(p.lanes))
@@ -108,8 +120,5 @@ func (s *Store) push(ctx context.Context, p *push) error {
 	for i := range p.items {
 		p.results[i].PartitionID = p.opened[p.lane[i]].ID
 	}
-	if err := s.pushes.Do(ctx, p, lanes, max(1, len(p.items))); err != nil {
-		return fmt.Errorf("pushing %d messages: %w", len(p.items), err)
-	}
-	return nil
+	return lanes, nil
 }
