@@ -195,6 +195,11 @@ func TestRefusedTransactionsChangeNothing(t *testing.T) {
 		}
 		require.Equal(t, before, snapshot(), name)
 	}
+	bad := item("new", "5")
+	bad.Payload = []byte("{")
+	_, err := b.Transact(t.Context(), transaction(done(0, 1, 2), item("p", "5"), bad))
+	require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), "a value that the database refuses is an error: %v", err)
+	require.Equal(t, before, snapshot())
 	require.True(t, b.applied(transaction(done(0, 1, 2), item("p", "5"), d.LeaseID)).Operations[2].Ack.LeaseReleased)
 }
 

@@ -74,7 +74,6 @@ func TestTransaction(t *testing.T) {
 		"failed has its retries":         transactionFailed,
 		"sent again":                     transactionAgain,
 		"bad bodies":                     transactionBadBodies,
-		"a value the database refuses":   transactionBadValue,
 		"ten thousand operations":        transactionLarge,
 		"to a queue that did not exist":  transactionNewQueue,
 		"while its queue is made anew":   transactionRecreated,
@@ -233,18 +232,6 @@ func transactionBadBodies(t *testing.T, s *server) {
 		ask[transacted](c, call{http.MethodPost, "/api/v1/transaction", body}).refused(want)
 	}
 	require.False(t, c.storedQueue("q"))
-}
-
-func transactionBadValue(t *testing.T, s *server) {
-	g := given(t, s, 1, 1, nil)
-	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
-	body := `{"operations":[{"type":"ack","transactionId":"m1","partitionId":"` + g.first.PartitionID + `"},
-		{"type":"push","queue":"` + g.queue + `","payload":` + deep + `}]}`
-	got := ask[transacted](g.client, call{http.MethodPost, "/api/v1/transaction", body})
-	require.Contains(t, []int{http.StatusOK, http.StatusBadRequest}, got.status, "%.300s", got.raw)
-	if got.status == http.StatusBadRequest {
-		require.True(t, g.say(g.first, "completed")[0].released(), "the ack was not done")
-	}
 }
 
 func transactionLarge(t *testing.T, s *server) {
