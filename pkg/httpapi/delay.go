@@ -13,7 +13,8 @@ import (
 // delay reads when a pushed item becomes visible: delaySeconds, from the push on,
 // or visibleAt; null counts as not sent.
 type delay struct {
-	index                int
+	// path is what precedes the name of a field in an error.
+	path                 string
 	bySeconds, byInstant bool
 }
 
@@ -27,7 +28,7 @@ func (d *delay) seconds(item *queue.PushItem, value jsontext.Value) error {
 		seconds, err = strconv.ParseFloat(string(value), 64)
 	}
 	if limit := queue.MaxPushDelay.Seconds(); err != nil || !(seconds >= 0 && seconds <= limit) {
-		return queue.Invalidf("%sdelaySeconds must be a number between 0 and %.0f (a year), not %s", itemPath(d.index), limit, clip(string(value)))
+		return queue.Invalidf("%sdelaySeconds must be a number between 0 and %.0f (a year), not %s", d.path, limit, clip(string(value)))
 	}
 	d.bySeconds, item.Delay = true, time.Duration(seconds*float64(time.Second))
 	return d.one()
@@ -41,10 +42,10 @@ func (d *delay) instant(item *queue.PushItem, value jsontext.Value) error {
 	said, _ := text(value)
 	at, err := time.Parse(time.RFC3339, said)
 	if err != nil {
-		return queue.Invalidf("%svisibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not %s", itemPath(d.index), clip(string(value)))
+		return queue.Invalidf("%svisibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not %s", d.path, clip(string(value)))
 	}
 	if at.After(time.Now().Add(queue.MaxPushDelay)) {
-		return queue.Invalidf("%svisibleAt is %s: it must be at most %.0f seconds (a year) from now", itemPath(d.index), clip(said), queue.MaxPushDelay.Seconds())
+		return queue.Invalidf("%svisibleAt is %s: it must be at most %.0f seconds (a year) from now", d.path, clip(said), queue.MaxPushDelay.Seconds())
 	}
 	d.byInstant, item.VisibleAt = true, at
 	return d.one()
@@ -52,7 +53,7 @@ func (d *delay) instant(item *queue.PushItem, value jsontext.Value) error {
 
 func (d *delay) one() error {
 	if d.bySeconds && d.byInstant {
-		return queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", itemPath(d.index))
+		return queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", d.path)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func request(method, target string, body []byte) *http.Request {
 // hints are words of which an error names at least one: what to change.
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
-	"transactionId", "partitionId", "acknowledgments", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
+	"transactionId", "partitionId", "acknowledgments", "operations", "requiredLeases", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
 	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found",
 	"status", "from", "to", "offset", "cursor", "no such endpoint: ", "is not allowed on ",
 }
@@ -120,7 +120,7 @@ var hints = []string{
 // ask sends one request and checks the answer and what reached the rooms below.
 func (p *probe) ask(t *testing.T, r *http.Request) {
 	t.Helper()
-	p.pushed, p.acked, p.popped, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil
+	p.pushed, p.acked, p.popped, p.sent, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil, nil
 	p.groups = nil
 	rec := send(p.server, r)
 	for _, entry := range p.logs.TakeAll() {
@@ -165,7 +165,18 @@ func (p *probe) requireStorable(t *testing.T) {
 		requireName(t, call.queue)
 		requireName(t, call.partition)
 	}
-	for _, items := range p.pushed {
+	pushed, acked := slices.Clone(p.pushed), slices.Clone(p.acked)
+	for _, tx := range p.sent {
+		require.LessOrEqual(t, len(tx.Operations), queue.MaxOperations)
+		for _, op := range tx.Operations {
+			if op.Push != nil {
+				pushed = append(pushed, []queue.PushItem{*op.Push})
+			} else {
+				acked = append(acked, []queue.AckItem{*op.Ack})
+			}
+		}
+	}
+	for _, items := range pushed {
 		for _, item := range items {
 			require.True(t, json.Valid(item.Payload))
 			texts = append(texts, item.TransactionID)
@@ -173,7 +184,7 @@ func (p *probe) requireStorable(t *testing.T) {
 			requireName(t, item.Partition)
 		}
 	}
-	for _, items := range p.acked {
+	for _, items := range acked {
 		for _, item := range items {
 			require.NotEmpty(t, item.Group)
 			texts = append(texts, item.TransactionID, item.Group, item.Error)
@@ -224,7 +235,7 @@ func FuzzRoutes(f *testing.F) {
 	bodies := []string{
 		"", onePush, `{"transactionId":"t","partitionId":"p"}`, `{"acknowledgments":[{"transactionId":"t","partitionId":"p"}]}`,
 		`{"toEnd":true}`, `{"timestamp":"2026-05-16","subscriptionTimestamp":"2026-05-16"}`, `{"toEnd":1}`,
-		`{"seconds":60}`, `{"queue":"q"}`, `{"items":[{"queue":1}]}`, strings.Repeat(" ", smallBody+1),
+		`{"seconds":60}`, `{"queue":"q"}`, oneTransaction, `{"items":[{"queue":1}]}`, strings.Repeat(" ", smallBody+1),
 	}
 	for i := range routes {
 		for _, body := range bodies {
@@ -250,6 +261,17 @@ func FuzzAck(f *testing.F) {
 	)
 	p := newProbe()
 	f.Fuzz(func(t *testing.T, body []byte) { p.ask(t, request("POST", "/api/v1/ack", body)) })
+}
+
+// FuzzTransaction sends any body to the route of transactions.
+func FuzzTransaction(f *testing.F) {
+	seed(f, oneTransaction, `{"operations":[{"type":"push","queue":"q","data":1},{"type":"merge"}]}`,
+		`{"operations":[{"type":"push","items":[{"queue":"\u0000","payload":null},7]}],"requiredLeases":["",null,"x"]}`,
+		`{"operations":[{"type":"ack","transactionId":"\u0000","partitionId":"p","error":"\u0000","consumerGroup":"\u0000"}]}`,
+		`{"operations":[{"type":7}]}`, `{"operations":[],"requiredLeases":{}}`,
+	)
+	p := newProbe()
+	f.Fuzz(func(t *testing.T, body []byte) { p.ask(t, request("POST", "/api/v1/transaction", body)) })
 }
 
 // FuzzExtend sends any body to the route that extends a lease.

@@ -36,6 +36,7 @@ type fakes struct {
 	push      func(items []queue.PushItem) ([]queue.PushResult, error)
 	ack       func(items []queue.AckItem) ([]queue.AckResult, error)
 	extend    func(lease queue.ID, d time.Duration) (time.Time, error)
+	transact  func(tx *queue.Transaction) (queue.TransactionResult, error)
 	pop       func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	configure func(set catalog.Settings) (catalog.Configured, error)
 	remove    func(name string) (bool, error)
@@ -52,6 +53,7 @@ type fakes struct {
 	pushed   [][]queue.PushItem
 	acked    [][]queue.AckItem
 	popped   []*queue.PopRequest
+	sent     []*queue.Transaction
 	released []queue.Delivery
 	set      []catalog.Settings
 	removed  []string
@@ -135,6 +137,22 @@ func (f *fakes) Extend(_ context.Context, lease queue.ID, d time.Duration) (time
 	return f.extend(lease, d)
 }
 
+func (f *fakes) Transact(_ context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
+	f.sent = append(f.sent, tx)
+	if f.transact != nil {
+		return f.transact(tx)
+	}
+	result := queue.TransactionResult{Applied: true, Operations: make([]queue.OperationResult, len(tx.Operations))}
+	for i, op := range tx.Operations {
+		if op.Push != nil {
+			result.Operations[i].Push = &queue.PushResult{TransactionID: op.Push.TransactionID, MessageID: idOne, PartitionID: idTwo}
+		} else {
+			result.Operations[i].Ack = &queue.AckResult{Success: true, Resolved: true}
+		}
+	}
+	return result, nil
+}
+
 func (f *fakes) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	f.popped = append(f.popped, req)
 	if f.pop != nil {
@@ -169,7 +187,7 @@ func (f *fakes) Delete(_ context.Context, name string) (bool, error) {
 
 // reached says whether anything below was called.
 func (f *fakes) reached() bool {
-	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.set)+len(f.removed)+len(f.groups) > 0
+	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.sent)+len(f.set)+len(f.removed)+len(f.groups) > 0
 }
 
 // newServer returns a server on the fakes, and its log.

@@ -54,7 +54,7 @@ func parsePush(body []byte) ([]queue.PushItem, error) {
 		items = nil
 		var err error
 		isArray, err = elements(value, func(element jsontext.Value) error {
-			item, err := parsePushItem(len(items), element)
+			item, err := itemReader{path: itemPath(len(items))}.read(element)
 			items = append(items, item)
 			return err
 		})
@@ -69,32 +69,44 @@ func parsePush(body []byte) ([]queue.PushItem, error) {
 	return items, nil
 }
 
-func parsePushItem(index int, raw jsontext.Value) (queue.PushItem, error) {
+// itemReader reads one item of a push, or of a transaction's.
+type itemReader struct {
+	// path is what precedes the name of a field in an error: "items[0].".
+	path string
+	// inTransaction: errors begin with the path, null is as good as nothing, and
+	// data is another name of payload.
+	inTransaction bool
+}
+
+func (r itemReader) read(raw jsontext.Value) (queue.PushItem, error) {
 	item := queue.PushItem{Partition: queue.DefaultPartition, Payload: json.RawMessage("null")}
-	var hasQueue bool
-	when := delay{index: index}
+	var hasQueue, hasPayload bool
+	when := delay{path: r.path}
 	isObject, err := fields(raw, func(name string, value jsontext.Value) error {
+		if r.inTransaction && value.Kind() == 'n' && name != "queue" {
+			return nil
+		}
 		var ok bool
 		switch name {
 		case "queue":
 			item.Queue, hasQueue = text(value)
 		case "partition":
 			if item.Partition, ok = text(value); !ok {
-				return queue.Invalidf("Partition must be a string")
+				return r.noString(name)
 			}
 		case "transactionId":
 			if item.TransactionID, ok = text(value); !ok {
-				return queue.Invalidf("TransactionId must be a string")
+				return r.noString(name)
 			}
 		case "traceId":
 			id, ok := text(value)
 			if !ok {
-				return queue.Invalidf("TraceId must be a string")
+				return r.noString(name)
 			}
 			if item.TraceID = (queue.ID{}); id != "" {
 				parsed, err := queue.ParseID(id)
 				if err != nil {
-					return queue.Invalidf("%straceId: %v", itemPath(index), err)
+					return queue.Invalidf("%straceId: %v", r.path, err)
 				}
 				item.TraceID = parsed
 			}
@@ -103,7 +115,11 @@ func parsePushItem(index int, raw jsontext.Value) (queue.PushItem, error) {
 		case "visibleAt":
 			return when.instant(&item, value)
 		case "payload":
-			item.Payload = json.RawMessage(value.Clone())
+			item.Payload, hasPayload = json.RawMessage(value.Clone()), true
+		case "data":
+			if r.inTransaction && !hasPayload {
+				item.Payload = json.RawMessage(value.Clone())
+			}
 		}
 		return nil
 	})
@@ -111,17 +127,24 @@ func parsePushItem(index int, raw jsontext.Value) (queue.PushItem, error) {
 	case err != nil:
 		return item, err
 	case !isObject:
-		return item, queue.Invalidf("items[%d] must be an object", index)
+		return item, queue.Invalidf("%s must be an object", strings.TrimSuffix(r.path, "."))
 	case !hasQueue:
-		return item, queue.Invalidf("Queue must be a string")
+		return item, r.noString("queue")
 	}
-	return item, checkPushItem(index, &item)
+	return item, checkPushItem(r.path, &item)
+}
+
+// noString says that a field must be a string: of a push in the contract's words.
+func (r itemReader) noString(field string) error {
+	if r.inTransaction {
+		return queue.Invalidf("%s%s must be a string", r.path, field)
+	}
+	return queue.Invalidf("%s must be a string", strings.ToUpper(field[:1])+field[1:])
 }
 
 func itemPath(index int) string { return "items[" + strconv.Itoa(index) + "]." }
 
-func checkPushItem(index int, item *queue.PushItem) error {
-	path := itemPath(index)
+func checkPushItem(path string, item *queue.PushItem) error {
 	if err := checkName(path+"queue", item.Queue); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ func (s *Server) routes(e *echo.Echo) {
 	api.GET("/pop/queue/:queue/partition/:partition", s.popPartition)
 	api.POST("/ack", s.ack)
 	api.POST("/ack/batch", s.ackBatch)
+	api.POST("/transaction", s.transaction)
 	api.POST("/lease/:leaseId/extend", s.extend)
 	api.POST("/configure", s.configure)
 	api.DELETE("/resources/queues/:queue", s.deleteQueue)

@@ -22,6 +22,7 @@ type Verbs interface {
 	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
+	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
 }
 
 // Popper answers pops, waiting ones included.

@@ -21,7 +21,7 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 	if len(items) == 0 {
 		return nil, nil
 	}
-	a := &ack{items: items, results: make([]queue.AckResult, len(items)), partition: make([]*queue.Partition, len(items)), seqs: make([]int64, len(items))}
+	a := newAck(items)
 	if err := s.ackPartitions(ctx, a); err != nil {
 		return nil, postgres.Wrap(err)
 	}
@@ -49,6 +49,13 @@ type ack struct {
 	seqs  []int64
 }
 
+func newAck(items []queue.AckItem) *ack {
+	n := len(items)
+	return &ack{items: items, results: make([]queue.AckResult, n), partition: make([]*queue.Partition, n), seqs: make([]int64, n)}
+}
+
+// ackPartitions finds the partitions of a, and the places of what was delivered
+// lately.
 func (s *Store) ackPartitions(ctx context.Context, a *ack) error {
 	ids := make([]queue.ID, len(a.items))
 	var wanted []queue.ID

@@ -30,6 +30,8 @@ type ackFlush struct {
 	seqs         []*int64
 	partitions   []int64
 	groups       []string
+	// leases are those whose cursors are to be locked as well.
+	leases []queue.ID
 }
 
 type cursorName struct {
@@ -94,21 +96,12 @@ func (a *ack) cursorOf(item int) cursorName {
 func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	b.Queue(sqlAckLock, f.partitions, f.groups)
-	if len(f.of) > 0 {
-		b.Queue(sqlAckFind, f.of, f.transactions)
-	}
+	f.queueLook(b)
 	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning"); err != nil {
 			return err
 		}
-		if err := f.readCursors(results); err != nil {
-			return err
-		}
-		if len(f.of) == 0 {
-			return nil
-		}
-		return f.readSeqs(results)
+		return f.readLook(results)
 	})
 	if err != nil {
 		return err
@@ -117,6 +110,29 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 		f.decide(a)
 	}
 	return f.apply(ctx, s, conn)
+}
+
+// queueLook adds to b what locks the cursors and finds the messages.
+func (f *ackFlush) queueLook(b *pgx.Batch) {
+	if len(f.leases) == 0 {
+		b.Queue(sqlAckLock, f.partitions, f.groups)
+	} else {
+		b.Queue(sqlTransactionLock, f.partitions, f.groups, rawIDs(f.leases))
+	}
+	if len(f.of) > 0 {
+		b.Queue(sqlAckFind, f.of, f.transactions)
+	}
+}
+
+// readLook reads what queueLook added.
+func (f *ackFlush) readLook(results pgx.BatchResults) error {
+	if err := f.readCursors(results); err != nil {
+		return err
+	}
+	if len(f.of) == 0 {
+		return nil
+	}
+	return f.readSeqs(results)
 }
 
 func (f *ackFlush) readCursors(results pgx.BatchResults) error {
@@ -232,29 +248,16 @@ func (c *ackCursor) follow(change ackChange) {
 func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) error {
 	w := f.writes()
 	b := &pgx.Batch{}
-	if len(w.partitions) > 0 {
-		b.Queue(sqlAckApply, w.partitions, w.groups, w.committed, w.failures, w.attempts, w.release, w.done, w.skips, w.rests)
-	}
-	if len(w.deadPartitions) > 0 {
-		b.Queue(sqlDeadLetterInsert, w.deadPartitions, w.deadSeqs, w.deadGroups, w.deadAttempts, w.deadErrors)
-	}
+	w.queue(b)
 	b.Queue("COMMIT")
 	if len(w.partitions) > 0 {
 		b.Queue(sqlWake, w.partitions)
 	}
-	var ready []queue.Ready
 	var committed bool
 	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
-		if len(w.partitions) > 0 {
-			var err error
-			if ready, err = readyResult(results, "moving cursors"); err != nil {
-				return err
-			}
-		}
-		if len(w.deadPartitions) > 0 {
-			if err := skip(results, "dead-lettering"); err != nil {
-				return err
-			}
+		ready, err := w.read(results)
+		if err != nil {
+			return err
 		}
 		if err := skip(results, "committing"); err != nil {
 			return err
@@ -269,8 +272,13 @@ func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) erro
 	if committed {
 		return nil // whatever failed after that is not the callers'
 	}
-	// What the database refused has not happened. Else nobody knows: applied
-	// twice, an acknowledgment would find its lease gone and say so.
+	return commitError(err)
+}
+
+// commitError judges the error of a COMMIT of acks. What the database refused has
+// not happened. Else nobody knows: applied twice, an acknowledgment would find
+// its lease gone and say so.
+func commitError(err error) error {
 	var refused *pgconn.PgError
 	if err != nil && !errors.As(err, &refused) {
 		return unknownError{err}
@@ -289,6 +297,31 @@ type ackWrites struct {
 	deadPartitions, deadSeqs, deadGroups []int64
 	deadAttempts                         []int32
 	deadErrors                           []string
+}
+
+// queue adds the writes to b.
+func (w *ackWrites) queue(b *pgx.Batch) {
+	if len(w.partitions) > 0 {
+		b.Queue(sqlAckApply, w.partitions, w.groups, w.committed, w.failures, w.attempts, w.release, w.done, w.skips, w.rests)
+	}
+	if len(w.deadPartitions) > 0 {
+		b.Queue(sqlDeadLetterInsert, w.deadPartitions, w.deadSeqs, w.deadGroups, w.deadAttempts, w.deadErrors)
+	}
+}
+
+// read reads what queue added, and returns what its commit makes ready.
+func (w *ackWrites) read(results pgx.BatchResults) (ready []queue.Ready, err error) {
+	if len(w.partitions) > 0 {
+		if ready, err = readyResult(results, "moving cursors"); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.deadPartitions) > 0 {
+		if err := skip(results, "dead-lettering"); err != nil {
+			return nil, err
+		}
+	}
+	return ready, nil
 }
 
 func (f *ackFlush) writes() *ackWrites {

@@ -22,22 +22,29 @@
 //
 // # Who locks what
 //
-//	push      partition rows, in id order
-//	ack       cursor rows, in (partition, group) order
-//	wake      cursor rows, in (partition, group) order
-//	pop       cursor rows, as they come, with SKIP LOCKED: it never waits
+//	push         partition rows, in id order
+//	transaction  partition rows, in id order, then cursor rows, in that of ack
+//	ack          cursor rows, in (partition, group) order
+//	wake         cursor rows, in (partition, group) order
+//	pop          cursor rows, as they come, with SKIP LOCKED: it never waits
 //	claim_wait, settle, release, extend: cursor rows in that same order
 //
 // A push may carry claims for requests that wait for it (queue.Handoff). They run
 // after the wake and its commit, each for itself, as pops do.
 //
 // No transaction holds a cursor lock while it waits for a partition lock.
-// Everyone who waits for cursor locks waits in one order, and the only one that
-// takes them in another order never waits. So there is no cycle, and no
-// deadlock. (A prototype's waiting wake deadlocked with pop, and was given SKIP
-// LOCKED instead. That shape strands messages: a claim whose candidate changed
-// under it holds the lock of a row it does not return, a wake skips that row,
-// and neither comes back. Waiting in order is both simpler and provable.)
+// Everyone who waits for partition locks waits in one order, everyone who waits
+// for cursor locks waits in one order, and the only one that takes them in another
+// order never waits. So there is no cycle, and no deadlock. Transact is bound by
+// it: whatever the order of its operations, it locks all partitions it pushes to,
+// then all cursors it acknowledges with. The rows it inserts make nobody wait who
+// does not wait for one of those locks already: a message is inserted under its
+// partition's lock, a dead letter under its cursor's.
+//
+// (A prototype's waiting wake deadlocked with pop, and was given SKIP LOCKED
+// instead. That shape strands messages: a claim whose candidate changed under it
+// holds the lock of a row it does not return, a wake skips that row, and neither
+// comes back. Waiting in order is both simpler and provable.)
 //
 // # The invariants
 //
@@ -98,6 +105,17 @@
 // I11, no shared row is written by unrelated pushes: a push writes its messages
 // and its partitions' rows, a wake the cursors of those partitions.
 //
+// # Transactions
+//
+// A transaction of pushes and acks commits alone: one that is refused is rolled
+// back, and must take nobody along. It takes two round trips, and holds its
+// partitions for the second one, which is why what can be refused without a lock
+// is refused before. The first stores the messages and reads the cursors; the
+// same rules as those of a call of Ack then judge in memory, and the second
+// writes. Everything above holds for it as for a push and an ack: its messages
+// get their seqs under the partition's lock, which it keeps to the commit, and a
+// wake of all it touched follows.
+//
 // # Group commit
 //
 // Pushes, acks and claims go through a manager each (pkg/batch): the first leaves
@@ -109,8 +127,11 @@
 // again with the same message ids, and finds itself stored or not. A lease of
 // unknown outcome is given back by id before the claim is repeated. An ack is not
 // repeated: its caller hears that the database is away, and may send it again: one
-// that was done already changes nothing. Messages that autoAck consumed in a transaction
-// whose answer was lost are gone, as they would be if the answer of the pop were.
+// that was done already changes nothing. A transaction with pushes is sent again
+// and finds itself by their message ids, also when it is its client that sends it
+// again (stampIDs); one of acks alone is as an ack. Messages that autoAck consumed
+// in a transaction whose answer was lost are gone, as they would be if the answer
+// of the pop were.
 //
 // The places of what was delivered lately are remembered by lease, so most
 // acknowledgments find their messages without the database (delivered). The rules

@@ -179,7 +179,7 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 	hot := []string{
 		"wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
 		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
-		"preflight", "match_queues", "queue_depth",
+		"preflight", "match_queues", "queue_depth", "transaction_lock",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
 		"sweep_find", "sweep_idle_find",
 	}

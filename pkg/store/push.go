@@ -101,18 +101,9 @@ func newPush(items []queue.PushItem) *push {
 
 // push opens the partitions and stores the items together with those of others.
 func (s *Store) push(ctx context.Context, p *push) error {
-	opened, err := s.open(ctx, p.lanes)
+	lanes, err := s.openLanes(ctx, p)
 	if err != nil {
 		return err
-	}
-	lanes := make([]batch.Lane, len(p.lanes))
-	p.opened = make([]*queue.Partition, len(p.lanes))
-	for i, name := range p.lanes {
-		p.opened[i] = opened[name]
-		lanes[i] = batch.LaneOf(p.opened[i].Key)
-	}
-	for i := range p.items {
-		p.results[i].PartitionID = p.opened[p.lane[i]].ID
 	}
 	settle, err := s.admit(ctx, p.opened, p.counts())
 	if err != nil {
@@ -124,6 +115,24 @@ func (s *Store) push(ctx context.Context, p *push) error {
 		return fmt.Errorf("pushing %d messages: %w", len(p.items), err)
 	}
 	return nil
+}
+
+// openLanes opens the partitions of p, creating what does not exist.
+func (s *Store) openLanes(ctx context.Context, p *push) ([]batch.Lane, error) {
+	opened, err := s.open(ctx, p.lanes)
+	if err != nil {
+		return nil, err
+	}
+	lanes := make([]batch.Lane, len(p.lanes))
+	p.opened = make([]*queue.Partition, len(p.lanes))
+	for i, name := range p.lanes {
+		p.opened[i] = opened[name]
+		lanes[i] = batch.LaneOf(p.opened[i].Key)
+	}
+	for i := range p.items {
+		p.results[i].PartitionID = p.opened[p.lane[i]].ID
+	}
+	return lanes, nil
 }
 
 // counts says how many messages it brings, by lane.

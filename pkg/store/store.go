@@ -33,6 +33,7 @@ var (
 	sqlSettle           = sql.Query("settle")
 	sqlAckLock          = sql.Query("ack_lock")
 	sqlAckFind          = sql.Query("ack_find")
+	sqlTransactionLock  = sql.Query("transaction_lock")
 	sqlAckApply         = sql.Query("ack_apply")
 	sqlDeadLetterInsert = sql.Query("dead_letter_insert")
 	sqlLeaseExtend      = sql.Query("lease_extend")
@@ -61,6 +62,8 @@ type Store struct {
 	acks   *batch.Manager[*ack]
 	leases *batch.Manager[*claim]
 	takes  *batch.Manager[*claim]
+	// transactions commit one by one; see newTransactions.
+	transactions *batch.Manager[*transaction]
 	// urgent are connections for waiting pops that were woken; nil: those of
 	// everybody.
 	urgent *pgxpool.Pool
@@ -87,6 +90,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
 	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))
 	s.takes = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("take"))
+	s.transactions = s.newTransactions(cfg.Batch, metrics)
 	metrics.observe(s)
 	return s
 }

@@ -62,6 +62,23 @@ var transitions = map[string]transition{
 		happens: func(c client, q string) { finish(c, q, "completed") },
 		want:    "m",
 	},
+	"transaction that pushes": {
+		prepare: func(c client, q string) { c.pushIDs(q, "p", "old"); drain(c, q) },
+		waits:   anyOf,
+		happens: func(c client, q string) {
+			c.send1(transactCall(nil, pushing(item{Queue: q, Partition: "p", TransactionID: "m"})))
+		},
+		want: "m",
+	},
+	"transaction that ends a lease": {
+		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
+		waits:   anyOf,
+		happens: func(c client, q string) {
+			first := c.pop(q, "consumerGroup=other").ok(http.StatusOK) // names the partition
+			require.True(c.t, c.transact(nil, first.acking("completed")...).ok(http.StatusOK).Success)
+		},
+		want: "m",
+	},
 	"nack": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "m"); take(c, q) },
 		waits:   anyOf,

@@ -75,6 +75,8 @@ type machine struct {
 	deliveries []queue.Delivery
 	leases     []queue.ID
 	payloads   int
+	// sent are the transactions that were applied.
+	sent []*queue.Transaction
 }
 
 // TestTheStoreDoesWhatTheModelSays draws verbs and runs them twice.
@@ -90,7 +92,7 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"extend": m.extend, "end": m.end,
+			"transact": m.transact, "extend": m.extend, "end": m.end,
 			"": m.check,
 		})
 	})

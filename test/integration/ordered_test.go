@@ -1,0 +1,106 @@
+package integration_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+// orderedMessages is how many messages go through the one partition; 100,000 take
+// minutes: go test ./test/integration -run TestOnePartitionTenConsumers -timeout 60m -ordered.messages=100000
+var orderedMessages = flag.Int("ordered.messages", 1500, "messages of TestOnePartitionTenConsumers")
+
+// Ten consumers, batch 1, manual acks, one partition, while it is being filled:
+// every message comes once, and in the order in which it was pushed.
+func TestOnePartitionTenConsumers(t *testing.T) {
+	t.Parallel()
+	const consumers, eachPush = 10, 100
+	s := start(t)
+	c := s.client(t)
+	n := *orderedMessages
+	c.configure("q", nil).ok(http.StatusOK)
+	began := time.Now()
+	work, ctx := errgroup.WithContext(t.Context())
+	work.Go(func() error {
+		for from := 0; from < n; from += eachPush {
+			items := make([]item, min(eachPush, n-from))
+			for i := range items {
+				items[i] = item{Queue: "q", TransactionID: fmt.Sprint(from + i)}
+			}
+			got, err := s.send(ctx, pushCall(items...))
+			if err == nil && got.status != http.StatusCreated {
+				err = fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	ctx, finish := context.WithCancel(ctx)
+	defer finish()
+	// next is the number of the message to come, for whoever gets it.
+	next := make(chan int, 1)
+	next <- 0
+	for range consumers {
+		work.Go(func() error {
+			err := consumeInOrder(ctx, s, n, next, finish)
+			if ctx.Err() != nil {
+				return nil // another one had the last message, or has told what is wrong
+			}
+			return err
+		})
+	}
+	require.NoError(t, work.Wait())
+	require.Equal(t, n, <-next)
+	t.Logf("%d messages in %s", n, time.Since(began).Round(time.Millisecond))
+	require.Empty(t, c.popIDs("q", ""))
+	var committed, attempts int
+	s.scan(t, `SELECT committed, attempts FROM belfry.cursor`, nil, &committed, &attempts)
+	require.Equal(t, n, committed)
+	require.Zero(t, attempts)
+}
+
+// consumeInOrder takes one message at a time until the last one has come, and
+// calls finish then.
+func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish func()) error {
+	for {
+		got, err := s.send(ctx, popCall("q", "wait=true&timeout=30000"))
+		if err != nil {
+			return err
+		}
+		d, failure, err := decode[delivery](got)
+		switch {
+		case err != nil:
+			return err
+		case got.status == http.StatusNoContent:
+			continue
+		case got.status != http.StatusOK || len(d.Messages) != 1:
+			return fmt.Errorf("popping: status %d: %s", got.status, failure)
+		}
+		expected := <-next
+		if d.ids()[0] != fmt.Sprint(expected) || d.Messages[0].Attempt != 1 {
+			return fmt.Errorf("message %s came at attempt %d instead of %d", d.ids()[0], d.Messages[0].Attempt, expected)
+		}
+		// It is handed on before the ack: what follows comes after that.
+		next <- expected + 1
+		got, err = s.send(context.WithoutCancel(ctx), ackCall(d.ack("completed")[0]))
+		if err != nil {
+			return err
+		}
+		results, _, err := decode[[]acked](got)
+		if err != nil || got.status != http.StatusOK || !results[0].Success || !results[0].released() {
+			return fmt.Errorf("acknowledging: status %d: %s (%w)", got.status, got.raw, err)
+		}
+		if expected == n-1 {
+			finish()
+			return nil
+		}
+	}
+}

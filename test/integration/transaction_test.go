@@ -1,0 +1,286 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+)
+
+// operation is one element of a transaction's operations.
+type operation struct {
+	Type          string          `json:"type"`
+	Items         []item          `json:"items,omitempty"`
+	Queue         string          `json:"queue,omitempty"`
+	Data          json.RawMessage `json:"data,omitempty"`
+	TransactionID string          `json:"transactionId,omitempty"`
+	PartitionID   string          `json:"partitionId,omitempty"`
+	Status        string          `json:"status,omitempty"`
+	ConsumerGroup string          `json:"consumerGroup,omitempty"`
+	LeaseID       string          `json:"leaseId,omitempty"`
+}
+
+type transacted struct {
+	TransactionID string `json:"transactionId"`
+	Success       bool   `json:"success"`
+	Error         string `json:"error"`
+	Results       []struct {
+		Index         int     `json:"index"`
+		Type          string  `json:"type"`
+		Success       bool    `json:"success"`
+		TransactionID string  `json:"transactionId"`
+		MessageID     *string `json:"messageId"`
+		PartitionID   string  `json:"partitionId"`
+		QueueName     string  `json:"queueName"`
+		Error         *string `json:"error"`
+		DLQ           bool    `json:"dlq"`
+	} `json:"results"`
+}
+
+func pushing(items ...item) operation { return operation{Type: "push", Items: items} }
+
+// acking builds the ack operations that official clients send: without a lease
+// of their own.
+func (d delivery) acking(status string, places ...int) []operation {
+	var list []operation
+	for _, one := range d.ack(status, places...) {
+		list = append(list, operation{Type: "ack", TransactionID: one.TransactionID, PartitionID: one.PartitionID, Status: status})
+	}
+	return list
+}
+
+func transactCall(leases []string, operations ...operation) call {
+	return call{http.MethodPost, "/api/v1/transaction", encode(map[string]any{"operations": operations, "requiredLeases": leases})}
+}
+
+func (c client) transact(leases []string, operations ...operation) answer[transacted] {
+	c.t.Helper()
+	return ask[transacted](c, transactCall(leases, operations...))
+}
+
+func TestTransaction(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, run := range map[string]func(t *testing.T, s *server){
+		"moves messages on":              transactionMoves,
+		"is all or nothing":              transactionRefused,
+		"with a lease that is gone":      transactionLeaseGone,
+		"with leases that say nothing":   transactionNoLeases,
+		"in a consumer group":            transactionGroup,
+		"failed has its retries":         transactionFailed,
+		"sent again":                     transactionAgain,
+		"bad bodies":                     transactionBadBodies,
+		"ten thousand operations":        transactionLarge,
+		"to a queue that did not exist":  transactionNewQueue,
+		"while its queue is made anew":   transactionRecreated,
+		"of pushes while others do both": transactionsAtOnce,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, s)
+		})
+	}
+}
+
+func transactionMoves(t *testing.T, s *server) {
+	g := given(t, s, 3, 2, nil)
+	out := g.queue + " out"
+	operations := append(g.first.acking("completed"),
+		pushing(item{Queue: out, TransactionID: "a", Payload: []byte(`{"z":1,"a":2}`)}, item{Queue: out, Partition: "x"}),
+		operation{Type: "push", Queue: out, TransactionID: "b", Data: []byte(`[1]`)})
+	answer := g.transact([]string{g.first.LeaseID, g.first.LeaseID}, operations...)
+	got := answer.ok(http.StatusOK)
+	require.True(t, got.Success, got.Error)
+	require.Equal(t, []string{"results", "success", "transactionId"}, keys(t, answer.raw))
+	var raw struct{ Results json.RawMessage }
+	require.NoError(t, json.Unmarshal(answer.raw, &raw))
+	acked, pushed := []string{"dlq", "error", "index", "success", "transactionId", "type"},
+		[]string{"index", "messageId", "partitionId", "queueName", "success", "transactionId", "type"}
+	require.Equal(t, [][]string{acked, acked, pushed, pushed, pushed}, keysOfEach(t, raw.Results))
+	requireUUID(t, got.TransactionID, got.Results[3].TransactionID, got.Results[3].PartitionID)
+	stored := map[string]string{}
+	d := g.pop(out, "batch=9&partitions=9&autoAck=true").ok(http.StatusOK)
+	for _, m := range d.Messages {
+		stored[m.ID] = m.TransactionID + " " + m.Partition + " " + string(m.Data)
+	}
+	for i, want := range []string{"", "", `a Default {"z":1,"a":2}`, got.Results[3].TransactionID + " x null", "b Default [1]"} {
+		require.Equal(t, i, got.Results[i].Index)
+		require.True(t, got.Results[i].Success)
+		if want != "" {
+			require.Equal(t, "push", got.Results[i].Type)
+			require.Equal(t, out, got.Results[i].QueueName)
+			require.Equal(t, want, stored[*got.Results[i].MessageID])
+		}
+	}
+	require.Equal(t, []string{"m3"}, g.take(9).ids(), "the lease ended")
+}
+
+func transactionRefused(t *testing.T, s *server) {
+	g := given(t, s, 2, 2, nil)
+	nobody := operation{Type: "ack", TransactionID: "nobody", PartitionID: g.first.PartitionID}
+	for want, operations := range map[string][]operation{
+		"ACK operation failed: Message not found":                                            {nobody},
+		"ACK operation failed: Unknown status: use completed, success, failed, retry or dlq": {g.first.acking("done", 0)[0]},
+		"ACK operation failed: The consumer group has not popped from this partition":        {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, ConsumerGroup: "g"}},
+		"ACK operation failed: " + leaseGone:                                                 {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, LeaseID: uuid.NewString()}},
+		`PUSH operation failed: Duplicate transactionId "m1" in queue "` + g.queue + `", partition "p"`: {
+			pushing(item{Queue: g.queue, Partition: "p", TransactionID: "m1"}),
+		},
+	} {
+		before := append([]operation{pushing(item{Queue: g.queue, Partition: "p"})}, g.first.acking("dlq", 0)...)
+		answer := g.transact(nil, append(append(before, operations...), g.first.acking("dlq", 1)...)...)
+		got := answer.ok(http.StatusOK)
+		require.False(t, got.Success, want)
+		require.Equal(t, want, got.Error)
+		require.Equal(t, []string{"error", "results", "success", "transactionId"}, keys(t, answer.raw))
+		require.Len(t, got.Results, 4)
+		for i, one := range got.Results {
+			require.False(t, one.Success)
+			require.False(t, one.DLQ)
+			require.Equal(t, i == 2, strings.HasSuffix(want, *one.Error), "%d: %s", i, *one.Error)
+		}
+	}
+	unknown := g.transact(nil, append(g.first.acking("completed"), operation{Type: "merge"})...).ok(http.StatusOK)
+	require.False(t, unknown.Success)
+	require.Equal(t, "Unknown operation type: merge", unknown.Error)
+	g.requireEmpty()
+	letters, _, _ := g.deadLetters()
+	require.Empty(t, letters)
+	g.say(g.first, "retry", 0)
+	require.Equal(t, []string{"m1", "m2"}, g.take(9).ids(), "nothing was stored, nothing was done")
+}
+
+func transactionLeaseGone(t *testing.T, s *server) {
+	g := given(t, s, 1, 1, map[string]any{"leaseTime": 1})
+	g.untilExpired(g.first)
+	try := func() transacted {
+		return g.transact([]string{g.first.LeaseID}, append(g.first.acking("completed"), pushing(item{Queue: g.queue, Partition: "out"}))...).ok(http.StatusOK)
+	}
+	want := fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", g.first.LeaseID)
+	require.Equal(t, want, try().Error, "expired")
+	g.configure(g.queue, nil).ok(http.StatusOK)
+	second := g.take(1)
+	require.Equal(t, []string{"m1"}, second.ids())
+	require.Equal(t, want, try().Error, "taken by another")
+	require.True(t, g.say(second, "completed")[0].released())
+	require.Equal(t, want, try().Error, "and done by it")
+	g.requireEmpty()
+}
+
+func transactionNoLeases(t *testing.T, s *server) {
+	g := given(t, s, 2, 1, nil)
+	target := "/api/v1/transaction"
+	for i, leases := range []string{`["",null]`, `null`, `[]`} {
+		body := fmt.Sprintf(`{"requiredLeases":%s,"operations":[{"type":"push","queue":%q,"partition":"out","transactionId":"%d"}]}`, leases, g.queue, i)
+		got := ask[transacted](g.client, call{http.MethodPost, target, body}).ok(http.StatusOK)
+		require.True(t, got.Success, got.Error)
+	}
+	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is asked for")
+}
+
+func transactionGroup(t *testing.T, s *server) {
+	g := given(t, s, 2, 2, nil)
+	d := g.pop(g.queue, "batch=2&consumerGroup=g").ok(http.StatusOK)
+	operations := d.acking("completed")
+	for i := range operations {
+		operations[i].ConsumerGroup = "g"
+	}
+	require.True(t, g.transact([]string{d.LeaseID}, operations...).ok(http.StatusOK).Success)
+	require.Empty(t, g.popIDs(g.queue, "consumerGroup=g"))
+	require.False(t, g.transact([]string{d.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success)
+	require.True(t, g.transact([]string{g.first.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success, "each group has its own lease")
+}
+
+func transactionFailed(t *testing.T, s *server) {
+	g := given(t, s, 2, 2, map[string]any{"retryLimit": 1})
+	first := g.transact([]string{g.first.LeaseID}, g.first.acking("failed", 0)...).ok(http.StatusOK)
+	require.True(t, first.Success, first.Error)
+	require.False(t, first.Results[0].DLQ)
+	again := g.take(2)
+	require.Equal(t, []string{"m1", "m2"}, again.ids())
+	second := g.transact([]string{again.LeaseID}, again.acking("failed", 0)...).ok(http.StatusOK)
+	require.True(t, second.Results[0].DLQ)
+	parked := g.transact([]string{again.LeaseID}, again.acking("dlq", 1)...).ok(http.StatusOK)
+	require.True(t, parked.Success, parked.Error)
+	require.True(t, parked.Results[0].DLQ)
+	ids, _, _ := g.deadLetters()
+	require.Equal(t, []string{"m1", "m2"}, ids)
+}
+
+func transactionAgain(t *testing.T, s *server) {
+	g := given(t, s, 1, 1, nil)
+	what := transactCall([]string{g.first.LeaseID}, append(g.first.acking("completed"), pushing(item{Queue: g.queue, Partition: "out", TransactionID: "a"}))...)
+	first := ask[transacted](g.client, what).ok(http.StatusOK)
+	again := ask[transacted](g.client, what).ok(http.StatusOK)
+	require.True(t, first.Success && again.Success, again.Error)
+	require.Equal(t, first.Results, again.Results)
+	require.Equal(t, []string{"a"}, g.popIDs(g.queue, "batch=9&partitions=9&autoAck=true"), "it was done once")
+}
+
+func transactionBadBodies(t *testing.T, s *server) {
+	c := s.client(t)
+	for body, want := range map[string]string{
+		`{}`:                "operations array required",
+		`{"operations":[]}`: "operations array cannot be empty",
+		`{"operations":[{"type":"push","items":[{"queue":"q"}]},{"type":"push","items":[{"queue":1}]}]}`: "operations[1].items[0].queue must be a string",
+		`{"operations":[{"type":"ack","transactionId":"t"}]}`:                                            "operations[0].partitionId must be a string: transaction ids are unique within a partition only",
+	} {
+		ask[transacted](c, call{http.MethodPost, "/api/v1/transaction", body}).refused(want)
+	}
+	require.False(t, c.storedQueue("q"))
+}
+
+func transactionLarge(t *testing.T, s *server) {
+	c := s.client(t)
+	queue := t.Name()
+	items := make([]item, 9999)
+	for i := range items {
+		items[i] = item{Queue: queue, Partition: fmt.Sprint(i % 50), TransactionID: fmt.Sprint(i)}
+	}
+	c.pushIDs(queue, "in", "m")
+	d := c.pop(queue, "").ok(http.StatusOK)
+	operations := append(d.acking("completed"), pushing(items...))
+	require.True(t, c.transact([]string{d.LeaseID}, operations...).ok(http.StatusOK).Success)
+	require.Len(t, c.popIDs(queue, "batch=20000&partitions=100&autoAck=true"), len(items))
+	c.transact(nil, append(operations, pushing(item{Queue: queue}))...).refused(
+		"operations holds more than 10000 operations (each pushed item is one): send several transactions")
+}
+
+func transactionNewQueue(t *testing.T, s *server) {
+	c := s.client(t)
+	queue := t.Name()
+	require.True(t, c.transact(nil, pushing(item{Queue: queue, TransactionID: "m"})).ok(http.StatusOK).Success)
+	require.Equal(t, []string{"m"}, c.popIDs(queue, ""))
+}
+
+func transactionRecreated(t *testing.T, s *server) {
+	c := s.client(t)
+	queue := t.Name()
+	for range 3 {
+		require.True(t, c.transact(nil, pushing(item{Queue: queue, TransactionID: "m"})).ok(http.StatusOK).Success)
+		require.Equal(t, []string{"m"}, c.popIDs(queue, ""))
+		require.True(t, c.deleteQueue(queue).ok(http.StatusOK).Existed)
+	}
+}
+
+func transactionsAtOnce(t *testing.T, s *server) {
+	queue := t.Name()
+	calls := make([]call, 40)
+	for i := range calls {
+		one := item{Queue: queue, Partition: fmt.Sprint(i % 3), TransactionID: fmt.Sprint(i / 2)}
+		calls[i] = transactCall(nil, pushing(one, item{Queue: queue, Partition: fmt.Sprint((i + 1) % 3)}))
+	}
+	applied := 0
+	for _, one := range all[transacted](t, []*server{s}, http.StatusOK, calls) {
+		if one.Success {
+			applied++
+		} else {
+			require.Contains(t, one.Error, "Duplicate transactionId")
+		}
+	}
+	require.Len(t, s.client(t).popIDs(queue, "batch=999&partitions=9&autoAck=true"), 2*applied)
+}
