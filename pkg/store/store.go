@@ -39,6 +39,10 @@ var (
 	sqlPreflight        = sql.Query("preflight")
 	sqlLeaseRelease     = sql.Query("lease_release")
 	sqlUnconsume        = sql.Query("unconsume")
+	sqlRedriveFind      = sql.Query("redrive_find")
+	sqlRedriveSettle    = sql.Query("redrive_settle")
+	sqlRedriveApply     = sql.Query("redrive_apply")
+	sqlRedriveRestore   = sql.Query("redrive_restore")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.

@@ -14,8 +14,9 @@ UPDATE belfry.cursor c
        lease_until = CASE WHEN d.release THEN NULL ELSE c.lease_until END,
        lease_end = CASE WHEN d.release THEN NULL ELSE c.lease_end END,
        ready_at = CASE WHEN d.release
-            THEN belfry.ready_at(d.partition_id, d.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                 q.delayed_processing, q.window_buffer, q.paused OR g.paused)
+            THEN least(belfry.ready_at(d.partition_id, d.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                       q.delayed_processing, q.window_buffer, q.paused OR g.paused),
+                       CASE WHEN c.redrives > 0 AND NOT (q.paused OR g.paused) THEN statement_timestamp() END)
             ELSE c.ready_at END
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::boolean[], $7::bigint[], $8::text[])
        AS d(partition_id, group_id, committed, failures, attempts, release, done, skip)

@@ -9,8 +9,9 @@ WITH held AS MATERIALIZED (
        FOR NO KEY UPDATE
 )
 UPDATE belfry.cursor c
-   SET ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused),
+   SET ready_at = least(belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                        q.delayed_processing, q.window_buffer, q.paused OR g.paused),
+                        CASE WHEN c.redrives > 0 AND NOT (q.paused OR g.paused) THEN statement_timestamp() END),
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h
   CROSS JOIN LATERAL (

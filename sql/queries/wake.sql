@@ -1,5 +1,5 @@
--- Sets ready_at where a partition has messages beyond a cursor that says it has
--- none. Runs after the commit of whatever may have caused that (I3; the proof
+-- Sets ready_at where a partition has messages beyond a cursor, or redriven ones,
+-- and the cursor says that it has none. Runs after the commit of whatever may have caused that (I3; the proof
 -- is in pkg/store/doc.go). Waits for cursor locks in the one order everybody
 -- waits in. $1: partition ids. Returns what became ready. It does not wait for
 -- the disk: a crash that forgets it breaks every connection, and that heals.
@@ -13,14 +13,14 @@ WITH candidate AS MATERIALIZED (
               FROM belfry.partition p WHERE p.id = k.id OFFSET 0) AS p
      CROSS JOIN LATERAL (
             SELECT c.group_id FROM belfry.cursor c
-             WHERE c.partition_id = k.id AND c.ready_at IS NULL AND c.committed < p.last_seq OFFSET 0) AS c
+             WHERE c.partition_id = k.id AND c.ready_at IS NULL AND (c.committed < p.last_seq OR c.redrives > 0) OFFSET 0) AS c
      CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = c.group_id OFFSET 0) AS g
      CROSS JOIN LATERAL (
             SELECT q.delayed_processing, q.window_buffer, q.paused
               FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE NOT q.paused AND NOT g.paused
 ), held AS MATERIALIZED (
-    SELECT c.partition_id, c.group_id, c.committed, c.ready_at,
+    SELECT c.partition_id, c.group_id, c.committed, c.redrives, c.ready_at,
            k.last_seq, k.last_push_at, k.visible_until, k.delayed_processing, k.window_buffer
       FROM candidate k
       JOIN belfry.cursor c ON c.partition_id = k.partition_id AND c.group_id = k.group_id
@@ -29,9 +29,10 @@ WITH candidate AS MATERIALIZED (
        FOR NO KEY UPDATE OF c
 )
 UPDATE belfry.cursor c
-   SET ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
-                                  h.delayed_processing, h.window_buffer, false)
+   SET ready_at = least(belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
+                                        h.delayed_processing, h.window_buffer, false),
+                        CASE WHEN h.redrives > 0 THEN statement_timestamp() END)
   FROM held h
  WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = h.group_id
-   AND h.ready_at IS NULL AND h.committed < h.last_seq
+   AND h.ready_at IS NULL AND (h.committed < h.last_seq OR h.redrives > 0)
 RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in
