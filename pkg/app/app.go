@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
@@ -23,6 +25,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
 // zeroTime means now in a notification.
@@ -121,10 +124,12 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	peers.listener = p.listener
 	p.verbs.Announce(p.dispatcher)
 	p.operator.Announce(operatorNews{p.dispatcher, peers})
+	letters := deadletter.New(pool, sealer, log)
+	letters.Announce(letterNews{p.dispatcher, p.verbs})
 	observe(reg, pool, p.verbs, peers)
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
-		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, Ping: pool.Ping, Listener: peers.state,
+		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state,
 		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
 	})
 	return p, nil
@@ -232,6 +237,15 @@ func ended(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
+}
+
+// hostname names this instance in what it stores.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
 }
 
 func version() string {

@@ -90,7 +90,7 @@ func everyRoute(tb testing.TB, s *Server) []routeOf {
 
 // target puts texts in the places of a pattern's parameters, as they are.
 func (r routeOf) target(one, two, query string) string {
-	path := strings.NewReplacer(":queue", one, ":leaseId", one, ":partition", two).Replace(r.path)
+	path := strings.NewReplacer(":queue", one, ":leaseId", one, ":name", one, ":partitionId", one, ":transactionId", two, ":partition", two).Replace(r.path)
 	if query != "" {
 		path += "?" + query
 	}
@@ -113,12 +113,14 @@ func request(method, target string, body []byte) *http.Request {
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
 	"transactionId", "partitionId", "acknowledgments", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
-	"in the path", "Lease not found", "no such endpoint: ", "is not allowed on ",
+	"in the path", "Lease not found", "Message not found", "from is", "to is", "cursor is", "from must", "to must", "say which", "all must",
+	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "no such endpoint: ", "is not allowed on ",
 }
 
 // ask sends one request and checks the answer and what reached the rooms below.
 func (p *probe) ask(t *testing.T, r *http.Request) {
 	t.Helper()
+	p.dead, p.traces = letterFake{}, traceFake{}
 	p.pushed, p.acked, p.popped, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil
 	rec := send(p.server, r)
 	for _, entry := range p.logs.TakeAll() {
@@ -157,7 +159,7 @@ func requireHint(t *testing.T, body []byte) {
 // statement.
 func (p *probe) requireStorable(t *testing.T) {
 	t.Helper()
-	texts := slices.Clone(p.removed)
+	texts := slices.Concat(p.removed, p.dead.texts, p.traces.texts)
 	for _, items := range p.pushed {
 		for _, item := range items {
 			require.True(t, json.Valid(item.Payload))

@@ -43,6 +43,9 @@ type fakes struct {
 	status    dispatch.Status
 	listener  ListenerState
 
+	dead   letterFake
+	traces traceFake
+
 	pushed   [][]queue.PushItem
 	acked    [][]queue.AckItem
 	popped   []*queue.PopRequest
@@ -105,7 +108,7 @@ func (f *fakes) Delete(_ context.Context, name string) (bool, error) {
 
 // reached says whether anything below was called.
 func (f *fakes) reached() bool {
-	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.set)+len(f.removed) > 0
+	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.set)+len(f.removed)+f.dead.calls+f.traces.calls > 0
 }
 
 // newServer returns a server on the fakes, and its log.
@@ -115,7 +118,7 @@ func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
 		f.ping = func(context.Context) error { return nil }
 	}
 	return New(DefaultConfig(), Deps{
-		Verbs: f, Popper: f, Catalog: f, Ping: f.ping, Listener: func() ListenerState { return f.listener },
+		Verbs: f, Popper: f, Catalog: f, Letters: &f.dead, Traces: &f.traces, Ping: f.ping, Listener: func() ListenerState { return f.listener },
 		Metrics: NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}), logs
 }

@@ -25,6 +25,17 @@ func (s *Server) routes(e *echo.Echo) {
 	api.POST("/configure", s.configure)
 	api.DELETE("/resources/queues/:queue", s.deleteQueue)
 	api.GET("/status/dispatcher", s.dispatcher)
+	api.GET("/dlq", s.listLetters)
+	api.DELETE("/dlq", s.purgeLetters)
+	api.POST("/dlq/redrive", s.redrive)
+	api.GET("/messages/:partitionId/:transactionId", s.showMessage)
+	api.DELETE("/messages/:partitionId/:transactionId", s.deleteMessage)
+	api.POST("/messages/:partitionId/:transactionId/dlq", s.parkMessage)
+	api.POST("/messages/:partitionId/:transactionId/retry", s.retryMessage)
+	api.POST("/traces", s.addTrace)
+	api.GET("/traces/names", s.traceNames)
+	api.GET("/traces/by-name/:name", s.namedTraces)
+	api.GET("/traces/:partitionId/:transactionId", s.messageTraces)
 }
 
 // cors puts the contract's headers on every answer and answers OPTIONS.

@@ -42,6 +42,8 @@ type Deps struct {
 	Verbs   Verbs
 	Popper  Popper
 	Catalog Catalog
+	Letters Letters
+	Traces  Traces
 	// Ping asks the database for a sign of life.
 	Ping func(ctx context.Context) error
 	// Listener tells the state of the LISTEN connection.

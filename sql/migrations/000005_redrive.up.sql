@@ -173,10 +173,11 @@ END $$;
 -- partition first, in the order of everybody. A wake of the partition must
 -- follow.
 --
--- Returns a row of the leases that may still hold the message, one of which may
--- be NULL; no row: there is no such message.
+-- Returns a row for each cursor it touched: the lease that may hold the message
+-- (or NULL), and the seconds until the cursor is ready (NULL: it is not); and, when
+-- the message existed, one row of NULLs.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
-RETURNS TABLE (lease_id uuid) LANGUAGE plpgsql AS $$
+RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     v_seq bigint;
@@ -213,8 +214,8 @@ BEGIN
         RETURNING CASE WHEN r.lease_id = k.lease_id AND k.lease_end < 0 THEN 2 ELSE 1 END INTO v_redriven;
         v_redriven := coalesce(v_redriven, 0);
         CONTINUE WHEN v_redriven = 0 AND k.committed >= v_seq;
+        group_id := k.group_id;
         lease_id := k.lease_id;
-        RETURN NEXT;
         v_committed := k.committed;
         v_skip := NULL;
         FOR v_one IN
@@ -246,10 +247,13 @@ BEGIN
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = k.group_id
-         WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition;
+         WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition
+        RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
+        RETURN NEXT;
     END LOOP;
-    -- Everybody has passed it: it is gone all the same.
+    group_id := NULL;
     lease_id := NULL;
+    ready_in := NULL;
     RETURN NEXT;
 END $$;
 
