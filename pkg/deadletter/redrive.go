@@ -75,8 +75,10 @@ func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, t
 	for after := (Place{}); ; {
 		select {
 		case <-ctx.Done():
-			return done, nil // the caller has left; what is done is done
 		case <-pace.C:
+		}
+		if ctx.Err() != nil {
+			return done, nil //nolint:nilerr // the caller has left; what is done is done
 		}
 		taken, n, last, err := l.step(ctx, &f, after, size, take)
 		seen += n
