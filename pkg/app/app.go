@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
@@ -25,6 +27,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/sweep"
+	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
 // zeroTime means now in a notification.
@@ -126,11 +129,13 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	news := operatorNews{p.dispatcher, peers}
 	p.operator.Announce(news)
 	p.sweeper = sweep.New(pool, cfg.Sweep, news, sweep.NewMetrics(reg), log)
+	letters := deadletter.New(pool, sealer, log)
+	letters.Announce(letterNews{p.dispatcher, p.verbs})
 	observe(reg, pool, p.verbs, peers)
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
 		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator, GroupReader: stats.NewGroups(pool),
-		Resources: stats.New(pool), Ping: pool.Ping, Listener: peers.state,
+		Resources: stats.New(pool), Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state,
 		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
 	})
 	return p, nil
@@ -239,6 +244,15 @@ func ended(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
+}
+
+// hostname names this instance in what it stores.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
 }
 
 func version() string {

@@ -5,6 +5,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // others joins the dispatcher to the other instances: what happens here goes
@@ -50,6 +51,14 @@ func hear(d *dispatch.Dispatcher, m listen.Message) {
 	}
 	d.Remote(ready)
 }
+
+// letterNews takes what the verbs for single messages announce.
+type letterNews struct {
+	*dispatch.Dispatcher
+	verbs *store.Store
+}
+
+func (n letterNews) ForgetLease(lease queue.ID) { n.verbs.ForgetLease(lease) }
 
 // operatorNews takes what the operator's verbs announce to those who wait here
 // and to the other instances.

@@ -64,7 +64,7 @@ func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
 		if len(ids) == 0 {
 			break
 		}
-		for _, query := range []string{"messages_purge", "dead_letters_purge"} {
+		for _, query := range []string{"messages_purge", "dead_letters_purge", "redrives_purge", "traces_purge"} {
 			if err := c.repeat(ctx, query, ids, int64(purgePage)); err != nil {
 				return err
 			}

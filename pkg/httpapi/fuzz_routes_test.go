@@ -90,7 +90,8 @@ func everyRoute(tb testing.TB, s *Server) []routeOf {
 
 // target puts texts in the places of a pattern's parameters, as they are.
 func (r routeOf) target(one, two, query string) string {
-	path := strings.NewReplacer(":group", one, ":queue", one, ":leaseId", one, ":partition", two).Replace(r.path)
+	path := strings.NewReplacer(":group", one, ":queue", one, ":leaseId", one, ":name", one, ":partitionId", one, ":transactionId", two,
+		":partition", two).Replace(r.path)
 	if query != "" {
 		path += "?" + query
 	}
@@ -113,13 +114,15 @@ func request(method, target string, body []byte) *http.Request {
 var hints = []string{
 	"Invalid JSON: ", "Empty request body", "the body ", "items", "Queue must", "Partition must", "TransactionId must", "TraceId must",
 	"transactionId", "partitionId", "acknowledgments", "operations", "requiredLeases", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
-	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found",
-	"status", "from", "to", "offset", "cursor", "no such endpoint: ", "is not allowed on ",
+	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found", "Message not found",
+	"status", "from is", "to is", "cursor is", "offset", "from must", "to must", "say which", "all must",
+	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "no such endpoint: ", "is not allowed on ",
 }
 
 // ask sends one request and checks the answer and what reached the rooms below.
 func (p *probe) ask(t *testing.T, r *http.Request) {
 	t.Helper()
+	p.dead, p.traces = letterFake{}, traceFake{}
 	p.pushed, p.acked, p.popped, p.sent, p.set, p.removed, p.released, p.extended = nil, nil, nil, nil, nil, nil, nil, nil
 	p.groups = nil
 	rec := send(p.server, r)
@@ -159,7 +162,7 @@ func requireHint(t *testing.T, body []byte) {
 // statement.
 func (p *probe) requireStorable(t *testing.T) {
 	t.Helper()
-	texts := slices.Clone(p.removed)
+	texts := slices.Concat(p.removed, p.dead.texts, p.traces.texts)
 	for _, call := range p.groups {
 		requireName(t, call.group)
 		requireName(t, call.queue)

@@ -50,6 +50,9 @@ type fakes struct {
 	listener  ListenerState
 	shelf     shelf
 
+	dead   letterFake
+	traces traceFake
+
 	pushed   [][]queue.PushItem
 	acked    [][]queue.AckItem
 	popped   []*queue.PopRequest
@@ -187,7 +190,7 @@ func (f *fakes) Delete(_ context.Context, name string) (bool, error) {
 
 // reached says whether anything below was called.
 func (f *fakes) reached() bool {
-	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.sent)+len(f.set)+len(f.removed)+len(f.groups) > 0
+	return len(f.pushed)+len(f.acked)+len(f.popped)+len(f.sent)+len(f.set)+len(f.removed)+len(f.groups)+f.dead.calls+f.traces.calls > 0
 }
 
 // newServer returns a server on the fakes, and its log.
@@ -197,7 +200,7 @@ func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
 		f.ping = func(context.Context) error { return nil }
 	}
 	return New(DefaultConfig(), Deps{
-		Verbs: f, Popper: f, Catalog: f, GroupVerbs: f, GroupReader: f, Resources: &f.shelf,
+		Verbs: f, Popper: f, Catalog: f, GroupVerbs: f, GroupReader: f, Resources: &f.shelf, Letters: &f.dead, Traces: &f.traces,
 		Ping: f.ping, Listener: func() ListenerState { return f.listener },
 		Metrics: NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}), logs

@@ -50,12 +50,6 @@ type modeJSON struct {
 	Type           string `json:"type"`
 }
 
-type nextPageJSON struct {
-	Limit  int     `json:"limit"`
-	Offset int     `json:"offset"`
-	Next   *string `json:"next"`
-}
-
 type messagesJSON struct {
 	Messages   []listedMessageJSON `json:"messages"`
 	Mode       modeJSON            `json:"mode"`
@@ -76,7 +70,7 @@ func (s *Server) messages(c echo.Context) error {
 		Messages: []listedMessageJSON{},
 		Mode:     modeJSON{HasQueueMode: list.Mode.QueueMode, BusGroupsCount: list.Mode.Groups, Type: list.Mode.Type()},
 		Pagination: nextPageJSON{
-			Limit: filter.Limit, Offset: filter.Offset, Next: tokenOrNull(list.Next),
+			pageJSON: pageJSON{filter.Limit, filter.Offset}, Next: tokenOrNull(list.Next),
 		},
 	}
 	for i := range list.Messages {

@@ -96,6 +96,15 @@ func (s *Server) pop(c echo.Context, req *queue.PopRequest) error {
 
 // pathName returns a path parameter, decoded, if it can be a name.
 func pathName(c echo.Context, param string) (string, error) {
+	name, err := unescaped(c, param)
+	if err != nil {
+		return "", err
+	}
+	return name, checkName("the "+param+" in the path", name)
+}
+
+// unescaped returns a path parameter, decoded, if it is text.
+func unescaped(c echo.Context, param string) (string, error) {
 	raw := c.Param(param)
 	name := raw
 	if c.Request().URL.RawPath != "" {
@@ -109,7 +118,7 @@ func pathName(c echo.Context, param string) (string, error) {
 	if !validText(name) {
 		return "", queue.Invalidf("the %s in the path is not UTF-8", param)
 	}
-	return name, checkName("the "+param+" in the path", name)
+	return name, nil
 }
 
 // popRequest reads the query. An unknown or unreadable value falls back to its

@@ -1,32 +1,13 @@
 package httpapi
 
 import (
-	"fmt"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
-
-// What one list may ask for at most: a larger limit is served as this much, and
-// the answer says so in pagination.limit; a larger offset is refused.
-const (
-	maxLimit  = 1000
-	maxOffset = 10_000
-)
-
-// pageQuery reads limit and offset. What is unreadable falls back to its default,
-// as the contract says.
-func pageQuery(c echo.Context, otherwise int) (limit, offset int, err error) {
-	limit = between(1, leadingInt(c.QueryParam("limit"), otherwise), maxLimit)
-	offset = max(0, leadingInt(c.QueryParam("offset"), 0))
-	if offset > maxOffset {
-		return 0, 0, queue.Invalidf("offset is %d: at most %d is allowed; page with cursor, the next of an earlier answer, "+
-			"or narrow the list", offset, maxOffset)
-	}
-	return limit, offset, nil
-}
 
 // textQuery reads a parameter that is compared with a name; an absent one is "".
 func textQuery(c echo.Context, param string) (string, error) {
@@ -49,13 +30,44 @@ func nameQuery(c echo.Context, param string) (*string, error) {
 
 // instantQuery reads an instant; an absent one is the zero time.
 func instantQuery(c echo.Context, param string) (time.Time, error) {
-	value := c.QueryParam(param)
+	return instantOf(param, c.QueryParam(param))
+}
+
+func instantOf(name, value string) (time.Time, error) {
 	if value == "" {
 		return time.Time{}, nil
 	}
 	at, ok := parseInstant(value)
 	if !ok || at.Year() < 1 || at.Year() > 9999 {
-		return time.Time{}, queue.Invalidf("%s is %s: it must be an instant like 2026-05-16T08:41:27.123Z", param, clip(fmt.Sprintf("%q", value)))
+		return time.Time{}, queue.Invalidf("%s is %q: it must be an instant such as 2026-05-16T08:41:27.123Z", name, clip(value))
 	}
 	return at, nil
+}
+
+// messagePath reads the partition and the transaction of a message in a path. A
+// partition that is no UUID names no message.
+func messagePath(c echo.Context) (partition queue.ID, partitionText, transaction string, err error) {
+	if partitionText, err = pathName(c, "partitionId"); err != nil {
+		return partition, "", "", err
+	}
+	// A transaction id has 255 characters at most, which may be more bytes.
+	if transaction, err = pathText(c, "transactionId"); err != nil {
+		return partition, "", "", err
+	}
+	if partition, err = queue.ParseID(partitionText); err != nil {
+		err = &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
+	}
+	return partition, partitionText, transaction, err
+}
+
+// pathText is pathName for what may be longer than a name.
+func pathText(c echo.Context, param string) (string, error) {
+	text, err := unescaped(c, param)
+	switch {
+	case err != nil:
+		return "", err
+	case strings.ContainsRune(text, 0):
+		return "", queue.Invalidf("the %s in the path contains a NUL character: remove it", param)
+	}
+	return text, nil
 }

@@ -11,11 +11,6 @@ import (
 // queueStatusesLimit is the page of GET /status/queues that names no limit.
 const queueStatusesLimit = 100
 
-type pageJSON struct {
-	Limit  int `json:"limit"`
-	Offset int `json:"offset"`
-}
-
 type queueStatusesJSON struct {
 	Queues     []listedQueueJSON `json:"queues"`
 	Pagination pageJSON          `json:"pagination"`

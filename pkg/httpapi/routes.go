@@ -43,6 +43,17 @@ func (s *Server) routes(e *echo.Echo) {
 	api.GET("/status/queues/:queue", s.queueStatus)
 	api.GET("/status/queues/:queue/messages", s.queueMessages)
 	api.GET("/status/dispatcher", s.dispatcher)
+	api.GET("/dlq", s.listLetters)
+	api.DELETE("/dlq", s.purgeLetters)
+	api.POST("/dlq/redrive", s.redrive)
+	api.GET("/messages/:partitionId/:transactionId", s.showMessage)
+	api.DELETE("/messages/:partitionId/:transactionId", s.deleteMessage)
+	api.POST("/messages/:partitionId/:transactionId/dlq", s.parkMessage)
+	api.POST("/messages/:partitionId/:transactionId/retry", s.retryMessage)
+	api.POST("/traces", s.addTrace)
+	api.GET("/traces/names", s.traceNames)
+	api.GET("/traces/by-name/:name", s.namedTraces)
+	api.GET("/traces/:partitionId/:transactionId", s.messageTraces)
 }
 
 // cors puts the contract's headers on every answer and answers OPTIONS.

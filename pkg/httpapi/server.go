@@ -73,6 +73,8 @@ type Deps struct {
 	GroupVerbs  GroupVerbs
 	GroupReader GroupReader
 	Resources   Resources
+	Letters     Letters
+	Traces      Traces
 	// Ping asks the database for a sign of life.
 	Ping func(ctx context.Context) error
 	// Listener tells the state of the LISTEN connection.

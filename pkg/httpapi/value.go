@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -10,13 +11,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// answerValue sends a value as JSON.
+// answerValue sends what value encodes to.
 func answerValue(c echo.Context, status int, value any) error {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encoding the answer of %s: %w", c.Path(), err)
+	buf := &bytes.Buffer{}
+	encoder := json.NewEncoder(buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("encoding the answer to %s: %w", c.Path(), err)
 	}
-	return answer(c, status, body)
+	return answer(c, status, bytes.TrimRight(buf.Bytes(), "\n"))
 }
 
 // millisOrNull is nil for the zero instant.
@@ -43,4 +46,12 @@ func textOrNull(text string) *string {
 		return nil
 	}
 	return &text
+}
+
+// payloadOrNull makes an absent payload null.
+func payloadOrNull(payload []byte) json.RawMessage {
+	if payload == nil {
+		return json.RawMessage("null")
+	}
+	return payload
 }

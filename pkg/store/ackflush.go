@@ -2,15 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -23,6 +20,8 @@ type ackFlush struct {
 	cursors []*ackCursor
 	// places are the cursors by name; nil: there is none.
 	places map[cursorName]*ackCursor
+	// redriven: one of them has redriven messages.
+	redriven bool
 	// of and transactions are where to look for messages whose place nobody
 	// remembers, and seqs where it is to be noted.
 	of           []int64
@@ -45,6 +44,10 @@ type ackCursor struct {
 	state            cursorState
 	change           ackChange
 	dead             []deadLetter
+	// redriven are the redriven messages that are acknowledged, by seq.
+	redriven map[int64]*redriven
+	// redelivered is what becomes of the cursor by them.
+	redelivered redeliveryChange
 }
 
 // deadLetter is a message to park.
@@ -106,6 +109,9 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 	if err != nil {
 		return err
 	}
+	if err := f.findRedriven(ctx, conn); err != nil {
+		return err
+	}
 	for _, a := range f.calls {
 		f.decide(a)
 	}
@@ -144,12 +150,14 @@ func (f *ackFlush) readCursors(results pgx.BatchResults) error {
 	var name string
 	var lease pgtype.UUID
 	var backoff int64
+	var redriven pgtype.Bool
 	_, err = pgx.ForEachRow(rows, []any{
 		&c.partition, &c.group, &name, &c.state.committed, &c.state.skip, &c.state.failures, &c.state.attempts,
-		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff,
+		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven,
 	}, func() error {
 		one := c
 		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()
+		f.redriven = f.redriven || redriven.Bool
 		if lease.Valid {
 			one.state.leaseID = queue.ID(lease.Bytes).String()
 		}
@@ -205,13 +213,13 @@ func (f *ackFlush) decide(a *ack) {
 		}
 	}
 	for _, cursor := range touched {
-		change, verdicts := decideAck(cursor.state, entries[cursor])
+		change, verdicts := cursor.judge(entries[cursor])
 		for k, verdict := range verdicts {
 			item := entries[cursor][k].item
 			result := &a.results[item]
 			result.Success, result.Error, result.DeadLettered = verdict.success, verdict.err, verdict.dead
 			result.Resolved = verdict.success
-			result.LeaseReleased = !cursor.state.leaseLive || change.release
+			result.LeaseReleased = !cursor.state.leaseLive || change.release || cursor.redelivered.release
 			if verdict.park {
 				reason := a.items[item].Error
 				if reason == "" {
@@ -227,6 +235,9 @@ func (f *ackFlush) decide(a *ack) {
 // follow makes change part of what becomes of the cursor, and what the next call
 // sees.
 func (c *ackCursor) follow(change ackChange) {
+	if c.redelivered.release {
+		c.state.leaseLive, c.state.leaseID = false, ""
+	}
 	if !change.changed {
 		return
 	}
@@ -242,116 +253,4 @@ func (c *ackCursor) follow(change ackChange) {
 	if change.release {
 		c.state.leaseLive, c.state.leaseID = false, ""
 	}
-}
-
-// apply writes the changes and commits; the wake follows in the same round trip.
-func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) error {
-	w := f.writes()
-	b := &pgx.Batch{}
-	w.queue(b)
-	b.Queue("COMMIT")
-	if len(w.partitions) > 0 {
-		b.Queue(sqlWake, w.partitions)
-	}
-	var committed bool
-	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
-		ready, err := w.read(results)
-		if err != nil {
-			return err
-		}
-		if err := skip(results, "committing"); err != nil {
-			return err
-		}
-		committed = true
-		s.announce(ready)
-		if len(w.partitions) > 0 {
-			s.announceWake(results, len(w.partitions))
-		}
-		return nil
-	})
-	if committed {
-		return nil // whatever failed after that is not the callers'
-	}
-	return commitError(err)
-}
-
-// commitError judges the error of a COMMIT of acks. What the database refused has
-// not happened. Else nobody knows: applied twice, an acknowledgment would find
-// its lease gone and say so.
-func commitError(err error) error {
-	var refused *pgconn.PgError
-	if err != nil && !errors.As(err, &refused) {
-		return unknownError{err}
-	}
-	return err
-}
-
-// ackWrites are the columns of ack_apply.sql and dead_letter_insert.sql.
-type ackWrites struct {
-	partitions, groups, committed, done []int64
-	failures, attempts                  []int32
-	release                             []bool
-	skips                               []string
-	rests                               []float64
-
-	deadPartitions, deadSeqs, deadGroups []int64
-	deadAttempts                         []int32
-	deadErrors                           []string
-}
-
-// queue adds the writes to b.
-func (w *ackWrites) queue(b *pgx.Batch) {
-	if len(w.partitions) > 0 {
-		b.Queue(sqlAckApply, w.partitions, w.groups, w.committed, w.failures, w.attempts, w.release, w.done, w.skips, w.rests)
-	}
-	if len(w.deadPartitions) > 0 {
-		b.Queue(sqlDeadLetterInsert, w.deadPartitions, w.deadSeqs, w.deadGroups, w.deadAttempts, w.deadErrors)
-	}
-}
-
-// read reads what queue added, and returns what its commit makes ready.
-func (w *ackWrites) read(results pgx.BatchResults) (ready []queue.Ready, err error) {
-	if len(w.partitions) > 0 {
-		if ready, err = readyResult(results, "moving cursors"); err != nil {
-			return nil, err
-		}
-	}
-	if len(w.deadPartitions) > 0 {
-		if err := skip(results, "dead-lettering"); err != nil {
-			return nil, err
-		}
-	}
-	return ready, nil
-}
-
-func (f *ackFlush) writes() *ackWrites {
-	w := &ackWrites{}
-	for _, c := range f.cursors {
-		if c.change.changed {
-			w.partitions, w.groups = append(w.partitions, c.partition), append(w.groups, c.group)
-			w.committed, w.done = append(w.committed, c.change.committed), append(w.done, c.change.done)
-			w.failures, w.attempts = append(w.failures, c.change.failures), append(w.attempts, c.change.attempts)
-			w.release = append(w.release, c.change.release)
-			w.skips = append(w.skips, arrayText(c.change.skip))
-			w.rests = append(w.rests, c.change.rest.Seconds())
-		}
-		for _, d := range c.dead {
-			w.deadPartitions, w.deadSeqs = append(w.deadPartitions, c.partition), append(w.deadSeqs, d.seq)
-			w.deadGroups, w.deadAttempts = append(w.deadGroups, c.group), append(w.deadAttempts, d.failures)
-			w.deadErrors = append(w.deadErrors, d.reason)
-		}
-	}
-	return w
-}
-
-// arrayText writes numbers as a Postgres array: {3,5}.
-func arrayText(numbers []int64) string {
-	b := []byte{'{'}
-	for i, n := range numbers {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, n, 10)
-	}
-	return string(append(b, '}'))
 }

@@ -31,6 +31,8 @@ type claim struct {
 	attempts      map[int64]int
 	// expired and givenUp count messages that were set aside.
 	expired, givenUp int64
+	// redelivered are the partitions whose messages were redriven.
+	redelivered map[int64]bool
 	// sealed is why a payload could not be opened.
 	sealed error
 
@@ -48,7 +50,7 @@ func newClaim(req *queue.PopRequest, target queue.Target) *claim {
 // reset makes the claim as if it had not been tried.
 func (c *claim) reset() {
 	*c = claim{
-		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{},
+		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]bool{},
 		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group},
 	}
 	if !c.req.AutoAck {
@@ -172,11 +174,14 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 			c.due(row.readyAt)
 		case "tried":
 			c.tried = append(c.tried, key)
-		case "leased", "moved":
-			if row.kind == "leased" {
-				c.attempts[key] = int(row.attempts.Int32)
-			} else {
+		case "leased", "redelivered", "moved":
+			if row.kind == "moved" {
 				c.settled = true
+			} else {
+				c.attempts[key] = int(row.attempts.Int32)
+			}
+			if row.kind == "redelivered" {
+				c.redelivered[key] = true
 			}
 			if !row.readyAt.Valid {
 				c.asleep = append(c.asleep, key)
@@ -190,7 +195,11 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				row.payload, c.sealed = s.sealer.Open(row.payload)
 			}
 			c.partitionOf = append(c.partitionOf, key)
-			c.delivery.Messages = append(c.delivery.Messages, row.message(c.attempts[key]))
+			attempt := c.attempts[key]
+			if row.attempts.Valid {
+				attempt = int(row.attempts.Int32) // redelivered: each has its own
+			}
+			c.delivery.Messages = append(c.delivery.Messages, row.message(attempt))
 		}
 	}
 	c.delivery.Contested = c.wasDue && len(c.delivery.Messages) == 0
@@ -222,7 +231,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		if c.sealed != nil {
 			// Nobody gets these messages until the key is right.
 			err := fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
-			failed = errors.Join(failed, err, s.giveBack(ctx, &c.delivery, c.target.Group, c.partitionOf))
+			failed = errors.Join(failed, err, s.giveBack(ctx, c))
 			c.delivery.Messages = nil
 			continue
 		}

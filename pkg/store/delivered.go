@@ -56,6 +56,16 @@ func (d *delivered) remember(delivery *queue.Delivery, partitions []int64) {
 	}
 }
 
+// forget drops what a lease delivered: its acknowledgments are looked up.
+func (d *delivered) forget(id queue.ID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.leases[id]; l != nil {
+		d.size -= len(l.seqs)
+		d.leases[id] = &lease{} // its place in order stays
+	}
+}
+
 // of returns what a lease delivered, nil when nobody remembers.
 func (d *delivered) of(id queue.ID) *lease {
 	d.mu.Lock()

@@ -16,6 +16,12 @@
 //	leased                                   lease_until
 //	head delayed, window open                the instant it ends
 //
+// A dead letter that was put back (redriven) is a row of belfry.redrive, since its
+// place in the log lies behind the cursor, or is skipped by it. While a cursor has
+// such rows it is due; a claim delivers them before the log, in seq order, in a
+// delivery of their own under the one lease of the cursor. Each is acknowledged
+// for itself and moves no cursor. Cursors without redrives pay nothing for it.
+//
 // So expiry needs no sweeper, and one index (group_id, ready_at) answers "what
 // can this group pop" and "when is the next thing due" however many partitions
 // there are. The rule is written once, in the SQL function belfry.ready_at.
@@ -84,7 +90,8 @@
 // lease id under the lock.
 //
 // I5 and I6, order and cursors that only move forward: decideAck, and
-// greatest() in ack_apply.sql.
+// greatest() in ack_apply.sql. A dead letter has lost its place in the order; what
+// is redriven comes in seq order among itself (redelivery.go).
 //
 // I7, dedup. The look for a stored transaction id runs in a statement of its own
 // after the partition is locked, so its snapshot holds all that was ever stored

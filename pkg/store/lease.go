@@ -32,14 +32,18 @@ func (s *Store) Extend(ctx context.Context, lease queue.ID, d time.Duration) (ti
 	}
 }
 
-// giveBack undoes a claim whose messages cannot be delivered; by holds their
-// partitions.
-func (s *Store) giveBack(ctx context.Context, d *queue.Delivery, group int64, by []int64) error {
+// giveBack undoes a claim whose messages cannot be delivered.
+func (s *Store) giveBack(ctx context.Context, c *claim) error {
+	d, group, by := &c.delivery, c.target.Group, c.partitionOf
 	if !d.LeaseID.IsZero() {
 		return s.Release(ctx, d.LeaseID)
 	}
-	var partitions, first, last, n []int64
+	var partitions, first, last, n, redelivered, redriven []int64
 	for i, m := range d.Messages {
+		if c.redelivered[by[i]] {
+			redelivered, redriven = append(redelivered, by[i]), append(redriven, m.Seq)
+			continue
+		}
 		if i == 0 || by[i] != by[i-1] {
 			partitions, first = append(partitions, by[i]), append(first, m.Seq)
 			last, n = append(last, m.Seq), append(n, 0)
@@ -50,8 +54,18 @@ func (s *Store) giveBack(ctx context.Context, d *queue.Delivery, group int64, by
 	if _, err := s.pool.Exec(ctx, sqlUnconsume, group, partitions, first, last, n); err != nil {
 		return fmt.Errorf("taking back %d messages of group %d: %w", len(d.Messages), group, err)
 	}
+	if len(redelivered) == 0 {
+		return nil
+	}
+	if _, err := s.pool.Exec(ctx, sqlRedriveRestore, group, redelivered, redriven); err != nil {
+		return fmt.Errorf("taking back %d redriven messages of group %d: %w", len(redelivered), group, err)
+	}
 	return nil
 }
+
+// ForgetLease makes the store look for the messages of a lease when they are
+// acknowledged, because one of them was deleted.
+func (s *Store) ForgetLease(lease queue.ID) { s.delivered.forget(lease) }
 
 // Release gives a lease back whose delivery did not reach its client; the
 // messages are poppable again at once and no attempt is counted.

@@ -164,7 +164,7 @@ var leading = map[string]string{
 	"message_pkey": "partition_id", "message_partition_id_transaction_id_key": "partition_id",
 	"cursor_pkey": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
-	"dead_letter_message": "partition_id",
+	"dead_letter_message": "partition_id", "dead_letter_failed": "group_id", "redrive_pkey": "partition_id",
 }
 
 // Every hot statement reaches a table that grows by the first column of an
@@ -178,7 +178,8 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 	b := newBench(t)
 	hot := []string{
 		"wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
-		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
+		"ack_apply", "redrive_find", "redrive_settle", "redrive_apply", "redrive_restore", "dead_letter_insert",
+		"lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
 		"preflight", "match_queues", "queue_depth", "transaction_lock",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
 		"sweep_find", "sweep_idle_find",

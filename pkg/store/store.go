@@ -42,6 +42,10 @@ var (
 	sqlUnconsume        = sql.Query("unconsume")
 	sqlQueueDepth       = sql.Query("queue_depth")
 	sqlClock            = sql.Query("clock")
+	sqlRedriveFind      = sql.Query("redrive_find")
+	sqlRedriveSettle    = sql.Query("redrive_settle")
+	sqlRedriveApply     = sql.Query("redrive_apply")
+	sqlRedriveRestore   = sql.Query("redrive_restore")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.

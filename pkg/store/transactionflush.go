@@ -56,6 +56,9 @@ func (f *transactionFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn
 	if f.findAgain(); f.t.again {
 		return nil
 	}
+	if err := f.acks.findRedriven(ctx, conn); err != nil {
+		return err
+	}
 	f.decide()
 	if f.t.refused() {
 		return nil

@@ -35,5 +35,5 @@
 //
 // The queue (shared), then one partition, then its cursors in order: never a
 // partition while holding a cursor. See the functions belfry.trim and
-// belfry.remove_idle in migration 000005.
+// belfry.remove_idle in migration 000009.
 package sweep

@@ -1,4 +1,4 @@
--- Appends messages, as migrations 000003 and 000005 tell. By partition: $1 ids, $2 counts,
+-- Appends messages, as migrations 000003 and 000006 tell. By partition: $1 ids, $2 counts,
 -- $3 visible until, $4 those that are sealed. By message: $5 lane, $6 place
 -- within it, $7 id, $8 transaction id, $9 payload, $10 trace id, $11 producer
 -- sub, $12 visible at, $13 encrypted. $14: a transaction id may be stored.

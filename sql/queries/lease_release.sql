@@ -1,16 +1,24 @@
 -- Gives every lease with id $1 back as if it had never been taken: the delivery
--- did not reach its client, so it is no attempt.
+-- did not reach its client, so it is no attempt; of a redelivery, of none of its
+-- messages.
 WITH held AS MATERIALIZED (
-    SELECT c.partition_id, c.group_id, c.committed, c.lease_id
+    SELECT c.partition_id, c.group_id, c.committed, c.lease_id, c.lease_end
       FROM belfry.cursor c
      WHERE c.lease_id = $1::uuid
      ORDER BY c.partition_id + 0, c.group_id -- + 0: not by walking the primary key
        FOR NO KEY UPDATE
+), redelivered AS (
+    UPDATE belfry.redrive r
+       SET attempts = greatest(r.attempts - 1, 0)
+      FROM held h
+     WHERE r.partition_id = ANY (ARRAY (SELECT n.partition_id FROM held n WHERE n.lease_end < 0))
+       AND r.partition_id = h.partition_id AND r.group_id = h.group_id AND r.lease_id = $1::uuid
 )
 UPDATE belfry.cursor c
-   SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = greatest(c.attempts - 1, 0),
+   SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
+       attempts = CASE WHEN h.lease_end < 0 THEN c.attempts ELSE greatest(c.attempts - 1, 0) END,
        ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused)
+                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused, c.retry_at, c.redrives)
   FROM held h
   CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until

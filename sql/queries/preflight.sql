@@ -8,7 +8,7 @@ SELECT k.ord,
             SELECT true FROM belfry.cursor h
              WHERE h.partition_id = k.partition_id AND h.group_id = k.group_id) IS NOT NULL) AS group_exists, d.partition_id,
        extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in,
-       p.last_seq - d.committed AS depth,
+       p.last_seq - d.committed + coalesce(d.redrives, 0) AS depth,
        coalesce(d.lease_until > statement_timestamp(), false) AS leased,
        coalesce(home.window_buffer > 0 AND p.last_push_at + make_interval(secs => home.window_buffer) > statement_timestamp(),
                 false) AS window_open,
@@ -20,21 +20,21 @@ SELECT k.ord,
         SELECT q.id, q.window_buffer, q.paused
           FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS home ON true
   LEFT JOIN LATERAL (
-        SELECT due.partition_id, due.ready_at, due.committed, due.lease_until
-          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.lease_until
+        SELECT due.partition_id, due.ready_at, due.committed, due.redrives, due.lease_until
+          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
                   FROM belfry.cursor c
                  WHERE k.partition_id = 0 AND c.group_id = k.group_id AND c.ready_at <= statement_timestamp()
                  ORDER BY c.ready_at
                  LIMIT k.want) AS due
         UNION ALL
-        SELECT next.partition_id, next.ready_at, next.committed, next.lease_until
-          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.lease_until
+        SELECT next.partition_id, next.ready_at, next.committed, next.redrives, next.lease_until
+          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
                   FROM belfry.cursor c
                  WHERE k.partition_id = 0 AND c.group_id = k.group_id AND c.ready_at > statement_timestamp()
                  ORDER BY c.ready_at
                  LIMIT 1) AS next
         UNION ALL
-        SELECT c.partition_id, c.ready_at, c.committed, c.lease_until
+        SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
           FROM belfry.cursor c
          WHERE k.partition_id <> 0 AND c.partition_id = k.partition_id AND c.group_id = k.group_id
            AND coalesce(c.ready_at, 'infinity') < 'infinity') AS d ON true

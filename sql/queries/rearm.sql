@@ -13,7 +13,7 @@ WITH held AS MATERIALIZED (
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer, q.paused OR g.paused,
-                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END),
+                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END, c.redrives),
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h
   CROSS JOIN LATERAL (

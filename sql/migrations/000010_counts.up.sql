@@ -1,13 +1,6 @@
 -- What the counts of pkg/stats need. How each number is defined is told in
 -- pkg/stats/doc.go.
 
--- trimmed: everything up to this seq was deleted by retention. holes: how many
--- messages above it were deleted one by one. What is stored is therefore
--- last_seq - trimmed - holes, without counting.
-ALTER TABLE belfry.partition
-    ADD COLUMN IF NOT EXISTS trimmed bigint NOT NULL DEFAULT 0,
-    ADD COLUMN IF NOT EXISTS holes bigint NOT NULL DEFAULT 0;
-
 -- The messages of one partition by state; one row, O(groups + dead letters).
 -- done is the seq up to which every group is done. The body is one SELECT, so
 -- the planner inlines it.

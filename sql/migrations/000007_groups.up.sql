@@ -5,11 +5,6 @@
 ALTER TABLE belfry.consumer_group ADD COLUMN kept boolean NOT NULL DEFAULT false;
 CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
 
--- Set while the group's subscription starts in the future: what is stored up to
--- then is not for it. A wake moves the cursor over that, and clears it when it
--- finds the first message behind; ready_at is NULL until then.
-ALTER TABLE belfry.cursor ADD COLUMN start_at timestamptz;
-
 -- Groups whose deletion has begun. Their row in consumer_group is gone, so
 -- nothing can be popped, acknowledged or extended with what is left: cursors and
 -- dead letters, which go in small transactions.
@@ -123,9 +118,9 @@ BEGIN
     INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
     SELECT s.id, v_group.id, s.committed, CASE WHEN v_start > clock_timestamp() THEN v_start END,
            belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
-                           v_queue.delayed_processing, v_queue.window_buffer, v_queue.paused OR v_group.paused)
+                           v_queue.delayed_processing, v_queue.window_buffer, v_queue.paused OR v_group.paused, NULL, NULL)
       FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until,
-                   CASE WHEN v_start IS NULL THEN 0
+                   CASE WHEN v_start IS NULL THEN p.trimmed
                         WHEN p.last_push_at <= v_start THEN p.last_seq
                         ELSE belfry.seq_at(p.id, v_start)
                    END AS committed
@@ -157,27 +152,28 @@ DECLARE
     f record;
 BEGIN
     FOREACH v_id IN ARRAY p_partitions LOOP
-        SELECT c.committed, c.skip INTO k
+        SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         -- A newer snapshot than that of the lock: last_seq is not behind committed.
-        SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
                q.paused OR g.paused AS paused INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
          WHERE p.id = v_id;
         CONTINUE WHEN NOT FOUND; -- it is being deleted
-        v_to := CASE WHEN p_place = '-infinity' THEN 0
+        v_to := CASE WHEN p_place = '-infinity' THEN f.trimmed
                      WHEN p_place = 'infinity' OR f.last_push_at <= p_place THEN f.last_seq
                      ELSE belfry.seq_at(v_id, p_place) END;
         UPDATE belfry.cursor c
            SET committed = v_to,
                skip = CASE WHEN v_to > k.committed THEN (
                     SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(k.skip) AS s(seq) WHERE s.seq > v_to) END,
-               attempts = 0, failures = 0, start_at = NULL, lease_id = NULL, lease_until = NULL, lease_end = NULL,
+               attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
+               lease_id = NULL, lease_until = NULL, lease_end = NULL,
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
-                                          f.delayed_processing, f.window_buffer, f.paused)
+                                          f.delayed_processing, f.window_buffer, f.paused, NULL, k.redrives)
          WHERE c.partition_id = v_id AND c.group_id = p_group;
         RETURN NEXT v_to;
     END LOOP;

@@ -2,23 +2,15 @@
 -- what was deleted from it, and the functions that do it, one partition a
 -- transaction.
 
-ALTER TABLE belfry.queue ADD COLUMN IF NOT EXISTS expire_after_seconds bigint NOT NULL DEFAULT 0;
-
-ALTER TABLE belfry.partition
-    -- Every message up to this seq is gone.
-    ADD COLUMN IF NOT EXISTS trimmed bigint NOT NULL DEFAULT 0,
-    -- Messages above trimmed that are gone all the same. What is stored is
-    -- last_seq - trimmed - holes, always.
-    ADD COLUMN IF NOT EXISTS holes bigint NOT NULL DEFAULT 0,
-    -- Every message up to this seq is gone or was kept for its dead letter.
-    ADD COLUMN IF NOT EXISTS swept bigint NOT NULL DEFAULT 0;
+-- Every message up to this seq is gone or was kept for its dead letter.
+ALTER TABLE belfry.partition ADD COLUMN swept bigint NOT NULL DEFAULT 0;
 
 -- The queues a sweep has to look at.
-CREATE INDEX IF NOT EXISTS queue_swept ON belfry.queue (id)
+CREATE INDEX queue_swept ON belfry.queue (id)
  WHERE deleted_at IS NULL AND (retention_enabled OR max_wait_time_seconds > 0 OR expire_after_seconds > 0);
 
 -- Whether a message is dead-lettered for anybody.
-CREATE INDEX IF NOT EXISTS dead_letter_message ON belfry.dead_letter (partition_id, seq);
+CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);
 
 -- Who runs which sweep, and when the next is due. Whoever takes a row holds it
 -- for a while and prolongs that as it goes on; one that froze or died loses it.
@@ -56,8 +48,10 @@ BEGIN
        SET committed = p_upto, attempts = 0, failures = 0,
            lease_id = NULL, lease_until = NULL, lease_end = NULL,
            skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > p_upto),
-           ready_at = belfry.ready_at(p_partition, p_upto, p.last_seq, p.last_push_at, p.visible_until,
-                                      q.delayed_processing, q.window_buffer, q.paused OR h.paused)
+           retry_at = NULL,
+           ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
+               THEN belfry.ready_at(p_partition, p_upto, p.last_seq, p.last_push_at, p.visible_until,
+                                    q.delayed_processing, q.window_buffer, q.paused OR h.paused, NULL, c.redrives) END
       FROM (SELECT k.group_id, g.paused
               FROM belfry.cursor k
              CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
@@ -87,7 +81,8 @@ END $$;
 -- partition, its cursors in order. So no claim, ack, extension or seek runs
 -- beside it, and a lease that is live once they are locked stays as it is until the
 -- commit: what it covers is not deleted and its cursor not moved. A dead-lettered
--- message is kept until its dead letters are gone or, for 'retention', all as old
+-- message is kept until its dead letters are gone (redriven and settled, or
+-- purged) or, for 'retention', all as old
 -- as it must be; they go with it. One that somebody works on is left alone.
 --
 -- A log only grows and created_at never falls in it, so what is too old is a
@@ -225,8 +220,11 @@ BEGIN
                            FOR UPDATE SKIP LOCKED));
             END IF;
             SELECT coalesce(array_agg(d.seq), '{}') INTO v_kept
-              FROM belfry.dead_letter d
-             WHERE d.partition_id = p_partition AND d.seq > v_start AND d.seq <= v_upto;
+              FROM (SELECT l.seq FROM belfry.dead_letter l
+                     WHERE l.partition_id = p_partition AND l.seq > v_start AND l.seq <= v_upto
+                    UNION ALL
+                    SELECT r.seq FROM belfry.redrive r
+                     WHERE r.partition_id = p_partition AND r.seq > v_start AND r.seq <= v_upto) AS d;
             WITH gone AS (
                 DELETE FROM belfry.message m
                  WHERE m.partition_id = p_partition AND m.seq > v_start AND m.seq <= v_upto
@@ -234,6 +232,9 @@ BEGIN
                 RETURNING m.seq
             )
             SELECT count(*), count(*) FILTER (WHERE g.seq > coalesce(v_low, 0)) INTO v_deleted, v_unread FROM gone g;
+            DELETE FROM belfry.trace t
+             WHERE t.partition_id = p_partition AND t.seq > v_start AND t.seq <= v_upto
+               AND (v_held IS NULL OR t.seq = ANY (v_seqs)) AND t.seq <> ALL (v_kept);
             v_gone := v_gone + v_deleted;
             unread := unread + v_unread;
             CASE rule.name
@@ -314,6 +315,7 @@ BEGIN
       ORDER BY c.partition_id, c.group_id
         FOR UPDATE;
     DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
+    DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
     DELETE FROM belfry.partition p WHERE p.id = p_partition;
     RETURN true;
 END $$;
@@ -348,62 +350,4 @@ BEGIN
         END IF;
     END LOOP;
     RETURN lo;
-END $$;
-
--- Takes the place of the function of migration 000001: no cursor begins before
--- the beginning of a log.
---
--- Registers a consumer group at its first pop and gives it the cursors it
--- lacks: in every partition, or in the named one. What is stored first wins;
--- later wishes for another start are ignored. Returns no row for an unknown
--- queue. New cursors may have missed a push that was committing meanwhile: the
--- caller runs wake_group after the commit.
-CREATE OR REPLACE FUNCTION belfry.join_group(
-    p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
-) RETURNS TABLE (queue_id bigint, group_id bigint, cursors_made bigint)
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-    v_queue belfry.queue;
-    v_group belfry.consumer_group;
-    v_made bigint := 0;
-BEGIN
-    SELECT q.* INTO v_queue FROM belfry.queue q
-     WHERE q.name = p_queue AND q.deleted_at IS NULL FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-
-    INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue)
-    VALUES (v_queue.id, p_group, p_mode,
-            CASE p_mode WHEN 'new' THEN clock_timestamp() WHEN 'timestamp' THEN p_start END,
-            p_partition IS NULL)
-    ON CONFLICT (queue_id, name) DO NOTHING;
-    SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue.id AND g.name = p_group;
-
-    IF p_partition IS NULL AND NOT v_group.whole_queue THEN
-        UPDATE belfry.consumer_group g
-           SET whole_queue = true, mode = p_mode,
-               start_at = CASE p_mode WHEN 'new' THEN clock_timestamp() WHEN 'timestamp' THEN p_start END
-         WHERE g.id = v_group.id
-        RETURNING g.* INTO v_group;
-    END IF;
-
-    INSERT INTO belfry.cursor (partition_id, group_id, committed, ready_at)
-    SELECT s.id, v_group.id, s.committed,
-           belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
-                           v_queue.delayed_processing, v_queue.window_buffer, v_queue.paused OR v_group.paused)
-      FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until,
-                   greatest(p.trimmed, CASE CASE WHEN v_group.whole_queue THEN v_group.mode ELSE p_mode END
-                        WHEN 'new' THEN p.last_seq
-                        WHEN 'timestamp' THEN belfry.seq_at(p.id, CASE WHEN v_group.whole_queue THEN v_group.start_at ELSE p_start END)
-                        ELSE 0
-                   END) AS committed
-              FROM belfry.partition p
-             WHERE p.queue_id = v_queue.id AND (p_partition IS NULL OR p.name = p_partition)
-               AND (SELECT c.group_id FROM belfry.cursor c
-                     WHERE c.partition_id = p.id AND c.group_id = v_group.id) IS NULL
-            OFFSET 0) s;
-    GET DIAGNOSTICS v_made = ROW_COUNT;
-    RETURN QUERY SELECT v_queue.id, v_group.id, v_made;
 END $$;

@@ -120,6 +120,5 @@ BEGIN
 END $$;
 
 DROP FUNCTION belfry.seek_cursors(bigint[], bigint, timestamptz);
-ALTER TABLE belfry.cursor DROP COLUMN start_at;
 DROP INDEX belfry.consumer_group_name;
 ALTER TABLE belfry.consumer_group DROP COLUMN kept;

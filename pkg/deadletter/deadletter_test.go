@@ -1,0 +1,164 @@
+package deadletter_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// room is the room on a database of its own, with what it announced.
+type room struct {
+	*deadletter.Letters
+	t    *testing.T
+	pool *postgres.Pool
+	told []queue.Ready
+}
+
+func (r *room) Ready(ready []queue.Ready) { r.told = append(r.told, ready...) }
+func (r *room) ForgetLease(queue.ID)      {}
+
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute // shared machines pause
+	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	r := &room{Letters: deadletter.New(pool, nil, zap.NewNop()), t: t, pool: pool}
+	r.Announce(r)
+	return r
+}
+
+// fill makes queue q with n partitions, and in each a message that is a dead
+// letter of group g.
+func (r *room) fill(n int) {
+	r.t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO belfry.queue (name) VALUES ('q')`,
+		`INSERT INTO belfry.partition (queue_id, name, last_seq) SELECT q.id, 'p' || i, 1 FROM belfry.queue q, generate_series(1, $1::int) i`,
+		`INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		 SELECT p.id, 1, now(), gen_random_uuid(), p.name, '{}' FROM belfry.partition p`,
+		`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT q.id, 'g', true FROM belfry.queue q`,
+		`INSERT INTO belfry.cursor (partition_id, group_id, committed) SELECT p.id, g.id, 1 FROM belfry.partition p, belfry.consumer_group g`,
+		`INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error) SELECT c.partition_id, 1, c.group_id, 3, 'no' FROM belfry.cursor c`,
+	} {
+		var args []any
+		if strings.Contains(statement, "$1") {
+			args = append(args, n)
+		}
+		_, err := r.pool.Exec(r.t.Context(), statement, args...)
+		require.NoError(r.t, err)
+	}
+}
+
+func named(queueName, group string) deadletter.Filter {
+	return deadletter.Filter{Queue: &queueName, Group: &group}
+}
+
+func TestRedriveIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(5)
+	r.Bound(2, 0)
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Done{Matched: 5, Taken: 2, Remaining: 3}, done, "one page, and what remains")
+	require.Len(t, r.told, 2, "each cursor is announced")
+	r.Bound(2, time.Minute)
+	done, err = r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Done{Matched: 3, Taken: 3}, done)
+	require.Len(t, r.told, 5)
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = r.pool.Exec(t.Context(), `INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts) SELECT c.partition_id, 1, c.group_id, 3 FROM belfry.cursor c`)
+	require.NoError(t, err)
+	done, err = r.Purge(gone, named("q", "g"), false)
+	require.NoError(t, err)
+	require.Zero(t, done.Taken, "whoever has left is not worked for")
+}
+
+// What fails after the beginning is left alone: a consumer that fails at once
+// would keep a redrive busy for ever.
+func TestRedriveLeavesWhatFailsMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(2)
+	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
+	require.NoError(t, err)
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), done.Taken)
+	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.Place{}, 10, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), total)
+}
+
+// A paused group gets its dead letters when it goes on, and nobody is woken.
+func TestRedriveOfAPausedGroupWakesNobody(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(1)
+	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.consumer_group SET paused = true`)
+	require.NoError(t, err)
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), done.Taken)
+	require.Empty(t, r.told)
+}
+
+// Dead letters are reached by their group and the instant they failed, and those
+// of one list are looked for no further than it goes.
+func TestListsWalkTheIndexOfAGroup(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	conn, err := r.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	for _, name := range []string{"dead_letters_list", "dead_letters_page", "dead_letters_count"} {
+		prepared, err := conn.Conn().Prepare(t.Context(), name, sql.Query(name))
+		require.NoError(t, err)
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE "+name+" ("+strings.Join(slices.Repeat([]string{"NULL"}, len(prepared.ParamOIDs)), ", ")+")")
+		require.NoError(t, err)
+		var plan []string
+		for rows.Next() {
+			var line string
+			require.NoError(t, rows.Scan(&line))
+			plan = append(plan, line)
+		}
+		require.NoError(t, rows.Err())
+		text := strings.Join(plan, "\n")
+		require.Contains(t, text, "dead_letter_failed", "%s:\n%s", name, text)
+		require.NotContains(t, text, "Seq Scan", "%s:\n%s", name, text)
+	}
+}
+
+func TestAMessageIsShownWithItsReaders(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(1)
+	var partition [16]byte
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))
+	got, err := r.Message(t.Context(), partition, "p1")
+	require.NoError(t, err)
+	require.True(t, json.Valid(got.Payload))
+	require.Len(t, got.Readers, 1)
+	require.True(t, got.Readers[0].Dead)
+	_, err = r.Message(t.Context(), partition, "none")
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+}

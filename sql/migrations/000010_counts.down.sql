@@ -1,0 +1,1 @@
+DROP FUNCTION belfry.partition_counts(bigint, bigint, bigint, bigint);

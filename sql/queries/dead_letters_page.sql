@@ -1,0 +1,26 @@
+-- A page of dead letters to work through, the oldest failure first. Filter: $1 queue,
+-- $2 group, $3 partition, $4 and $5 the first and last instant of failure, $6
+-- transaction id; each may be NULL. $7 and
+-- $8: only those after this place (failed_at and id), or NULL; $9 how many.
+SELECT d.id, d.failed_at
+  FROM belfry.queue q
+ CROSS JOIN LATERAL (
+        SELECT g.id, g.name FROM belfry.consumer_group g
+         WHERE g.queue_id = q.id AND ($2::text IS NULL OR g.name = $2::text) OFFSET 0) AS g
+ CROSS JOIN LATERAL (
+        SELECT d.id, d.failed_at
+          FROM belfry.dead_letter d
+         WHERE d.group_id = g.id
+           AND d.failed_at >= coalesce(greatest($4::timestamptz, $7::timestamptz), '-infinity')
+           AND d.failed_at <= coalesce($5::timestamptz, 'infinity')
+           AND ($3::text IS NULL OR d.partition_id = (
+                SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = $3::text))
+           AND ($6::text IS NULL OR (
+                SELECT m.transaction_id FROM belfry.message m
+                 WHERE m.partition_id = d.partition_id AND m.seq = d.seq) = $6::text)
+           AND ($7::timestamptz IS NULL OR (d.failed_at, d.id) > ($7::timestamptz, $8::bigint))
+         ORDER BY d.failed_at, d.id
+         LIMIT $9::bigint) AS d
+ WHERE q.deleted_at IS NULL AND ($1::text IS NULL OR q.name = $1::text)
+ ORDER BY d.failed_at, d.id
+ LIMIT $9::bigint

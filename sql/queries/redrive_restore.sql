@@ -1,0 +1,23 @@
+-- Takes back a redelivery that autoAck settled but that could not be delivered.
+-- $1 group id; by message: $2 partition ids, $3 seqs. A cursor that is gone gets
+-- nothing. A
+-- wake must follow.
+WITH held AS MATERIALIZED (
+    SELECT c.partition_id, c.group_id
+      FROM belfry.cursor c
+     WHERE c.partition_id = ANY ($2::bigint[]) AND c.group_id = $1::bigint
+     ORDER BY c.partition_id
+       FOR NO KEY UPDATE
+), back AS (
+    INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts)
+    SELECT h.partition_id, h.group_id, i.seq, 0, 1
+      FROM held h
+      JOIN unnest($2::bigint[], $3::bigint[]) AS i(partition_id, seq) ON i.partition_id = h.partition_id
+    ON CONFLICT (partition_id, group_id, seq) DO NOTHING
+    RETURNING partition_id
+)
+UPDATE belfry.cursor c
+   SET redrives = coalesce(c.redrives, 0) + n.n,
+       ready_at = CASE WHEN c.lease_id IS NULL THEN least(c.ready_at, statement_timestamp()) ELSE c.ready_at END
+  FROM (SELECT b.partition_id, count(*) AS n FROM back b GROUP BY b.partition_id) AS n
+ WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = n.partition_id AND c.group_id = $1::bigint

@@ -1,0 +1,8 @@
+-- Deletes up to $2 redrives of the closed partitions $1, whose cursors are gone:
+-- nobody changes them any more, so the place of a row names it.
+DELETE FROM belfry.redrive r
+ WHERE r.ctid = ANY (ARRAY (
+        SELECT d.ctid
+          FROM belfry.redrive d
+         WHERE d.partition_id = ANY ($1::bigint[])
+         LIMIT $2::bigint))

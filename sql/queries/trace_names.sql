@@ -1,0 +1,29 @@
+-- The names of traces, the latest seen first, with how many traces and messages
+-- bear them. $1 how many, $2 how many to pass over. It walks the names, not the
+-- traces, and counts for those it returns. The first column is the number of
+-- names; without any to return, one row has only that.
+WITH RECURSIVE walk AS (
+    (SELECT n.name FROM belfry.trace_name n ORDER BY n.name LIMIT 1)
+    UNION ALL
+    SELECT (SELECT n.name FROM belfry.trace_name n WHERE n.name > w.name ORDER BY n.name LIMIT 1)
+      FROM walk w
+     WHERE w.name IS NOT NULL
+), seen AS MATERIALIZED (
+    SELECT w.name, l.created_at AS last_seen
+      FROM walk w
+     CROSS JOIN LATERAL (
+            SELECT n.created_at FROM belfry.trace_name n WHERE n.name = w.name
+             ORDER BY n.created_at DESC
+             LIMIT 1) AS l
+     WHERE w.name IS NOT NULL
+)
+SELECT a.total, s.name, s.last_seen, c.traces, c.messages
+  FROM (SELECT count(*) AS total FROM seen) AS a
+  LEFT JOIN (
+        SELECT s.name, s.last_seen FROM seen s ORDER BY s.last_seen DESC, s.name LIMIT $1::bigint OFFSET $2::bigint) AS s ON true
+  LEFT JOIN LATERAL (
+        SELECT count(*) AS traces, count(DISTINCT (t.partition_id, t.seq)) AS messages
+          FROM belfry.trace_name n
+          JOIN belfry.trace t ON t.id = n.trace_id
+         WHERE n.name = s.name) AS c ON true
+ ORDER BY s.last_seen DESC, s.name

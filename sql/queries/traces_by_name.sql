@@ -1,0 +1,23 @@
+-- The traces named $1, oldest first. $2 and $3: only those after this place
+-- (created_at and id), or NULL; $4 how many, $5 how many to pass over. The
+-- message's columns are NULL when it is gone.
+SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data,
+       m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted, p.uid AS partition_uid,
+       p.name AS partition_name, q.name AS queue_name
+  FROM (SELECT n.trace_id
+          FROM belfry.trace_name n
+         WHERE n.name = $1::text
+           AND n.created_at >= coalesce($2::timestamptz, '-infinity')
+           AND ($2::timestamptz IS NULL OR (n.created_at, n.trace_id) > ($2::timestamptz, $3::uuid))
+         ORDER BY n.created_at, n.trace_id
+        OFFSET $5::bigint
+         LIMIT $4::bigint) AS n
+ CROSS JOIN LATERAL (
+        SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data, t.partition_id, t.seq
+          FROM belfry.trace t WHERE t.id = n.trace_id OFFSET 0) AS t
+ CROSS JOIN LATERAL (SELECT p.uid, p.name, p.queue_id FROM belfry.partition p WHERE p.id = t.partition_id OFFSET 0) AS p
+ CROSS JOIN LATERAL (SELECT q.name FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+  LEFT JOIN LATERAL (
+        SELECT m.transaction_id, m.payload, m.encrypted
+          FROM belfry.message m WHERE m.partition_id = t.partition_id AND m.seq = t.seq OFFSET 0) AS m ON true
+ ORDER BY t.created_at, t.id

@@ -1,0 +1,13 @@
+-- The traces of a message, oldest first, $3 at most. $1 wire id of the partition,
+-- $2 transaction id.
+SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data
+  FROM belfry.partition p
+  JOIN belfry.message m ON m.partition_id = p.id AND m.transaction_id = $2::text
+ CROSS JOIN LATERAL (
+        SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data
+          FROM belfry.trace t
+         WHERE t.partition_id = p.id AND t.seq = m.seq
+         ORDER BY t.created_at, t.id
+         LIMIT $3::bigint) AS t
+ WHERE p.uid = $1::uuid AND NOT p.closed
+ ORDER BY t.created_at, t.id

@@ -1,0 +1,370 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+type letter struct {
+	ID            string
+	TransactionID string
+	PartitionID   string
+	Queue         string
+	Partition     string
+	ConsumerGroup string
+	ErrorMessage  string
+	RetryCount    int
+	Data          any
+	CreatedAt     string
+	FailedAt      string
+}
+
+type letters struct {
+	Messages   []letter
+	Total      int
+	Pagination struct {
+		Limit, Offset int
+		Next          *string
+	}
+}
+
+func (l letters) ids() []string {
+	out := make([]string, len(l.Messages))
+	for i, m := range l.Messages {
+		out[i] = m.TransactionID
+	}
+	return out
+}
+
+type redriven struct {
+	Success                                       bool
+	DryRun                                        bool
+	Matched, Redriven, Skipped, Remaining, Purged int
+}
+
+func (c client) dlq(query string) letters {
+	c.t.Helper()
+	return ask[letters](c, call{method: http.MethodGet, target: "/api/v1/dlq?" + query}).ok(http.StatusOK)
+}
+
+func (c client) redrive(body string) redriven {
+	c.t.Helper()
+	return ask[redriven](c, call{http.MethodPost, "/api/v1/dlq/redrive", body}).ok(http.StatusOK)
+}
+
+func (c client) redriveAll(queue, group string) redriven {
+	c.t.Helper()
+	return c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, queue, group))
+}
+
+// bury pops what there is and dead-letters it all.
+func (c client) bury(queue, group string) delivery {
+	c.t.Helper()
+	d := c.pop(queue, "batch=10000&partitions=100&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
+	for _, one := range c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK) {
+		require.True(c.t, one.DLQ, "%+v", one)
+	}
+	return d
+}
+
+func escaped(name string) string { return url.PathEscape(name) }
+
+func messagePath(m letter, rest string) string {
+	return "/api/v1/messages/" + m.PartitionID + "/" + escaped(m.TransactionID) + rest
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for name, run := range map[string]func(t *testing.T, c client, queue string){
+		"filters":                   lettersFilters,
+		"pages":                     lettersPages,
+		"a waiting consumer":        redriveWakes,
+		"one group, in order":       redriveOrder,
+		"failed again":              redriveFailsAgain,
+		"twice":                     redriveTwice,
+		"a rate and a dry run":      redriveRate,
+		"a group that was deleted":  redriveWithoutGroup,
+		"purge":                     lettersPurge,
+		"to the dlq and back":       lettersMoved,
+		"many, to a slow consumer":  redriveMany,
+		"a ü / % queue, every name": lettersUnicode,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, s.client(t), t.Name())
+		})
+	}
+}
+
+func lettersFilters(t *testing.T, c client, queue string) {
+	q := "queue=" + url.QueryEscape(queue)
+	require.Empty(t, c.dlq(q).Messages)
+	for _, id := range []string{"1", "2", "3"} {
+		c.pushIDs(queue, "p", id)
+		c.pushIDs(queue, "o", "o"+id)
+		c.bury(queue, "a")
+	}
+	c.bury(queue, "b")
+	require.Equal(t, 12, c.dlq(q).Total)
+	all := c.dlq(q + "&consumerGroup=a")
+	require.Equal(t, 6, all.Total)
+	require.True(t, slices.IsSortedFunc(all.Messages, func(a, b letter) int { return strings.Compare(b.FailedAt, a.FailedAt) }), "newest first")
+	of := c.dlq(q + "&consumerGroup=a&partition=o")
+	require.Equal(t, []string{"o3", "o2", "o1"}, of.ids())
+	require.Equal(t, []string{"o2"}, c.dlq(q+"&consumerGroup=a&partition=o&limit=1&offset=1").ids())
+	require.Equal(t, 3, of.Total)
+	require.Equal(t, []string{"2"}, c.dlq(q+"&consumerGroup=a&transactionId=2").ids())
+	one := c.dlq(q + "&consumerGroup=a&transactionId=2").Messages[0]
+	require.Equal(t, []string{queue, "p", "a", "Retries exhausted"}, []string{one.Queue, one.Partition, one.ConsumerGroup, one.ErrorMessage})
+	requireUUID(t, one.ID, one.PartitionID)
+	at := url.QueryEscape(of.Messages[1].FailedAt)
+	later, err := time.Parse(time.RFC3339, of.Messages[1].FailedAt)
+	require.NoError(t, err)
+	until := url.QueryEscape(later.Add(time.Millisecond).Format(time.RFC3339Nano))
+	require.Contains(t, c.dlq(q+"&consumerGroup=a&partition=o&from="+at).ids(), "o3")
+	require.NotContains(t, c.dlq(q+"&consumerGroup=a&partition=o&to="+until).ids(), "o3x")
+	require.NotContains(t, c.dlq(q+"&consumerGroup=a&to="+url.QueryEscape(all.Messages[5].CreatedAt)).ids(), "1")
+	require.Empty(t, c.dlq(q+"&consumerGroup=a&from=2100-01-01").ids())
+	require.Zero(t, c.dlq(q+"&partition=none").Total)
+	require.Zero(t, c.dlq("queue=none").Total)
+}
+
+func lettersPages(t *testing.T, c client, queue string) {
+	const n = 2500
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%04d", i)
+	}
+	c.pushIDs(queue, "p", ids...)
+	c.bury(queue, "g")
+	q := "queue=" + url.QueryEscape(queue) + "&consumerGroup=g"
+	var seen []string
+	pages := 0
+	for cursor := ""; ; pages++ {
+		got := c.dlq(q + "&limit=1000&cursor=" + cursor)
+		require.Equal(t, n, got.Total)
+		seen = append(seen, got.ids()...)
+		if got.Pagination.Next == nil {
+			break
+		}
+		cursor = *got.Pagination.Next
+	}
+	require.Equal(t, 2, pages)
+	slices.Reverse(seen)
+	require.Equal(t, ids, seen, "each once")
+	require.Equal(t, []string{"0000"}, c.dlq(fmt.Sprintf("%s&offset=%d", q, n-1)).ids())
+	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the cap")
+}
+
+func redriveWakes(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2")
+	buried := c.bury(queue, "g")
+	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
+	until(t, "it waits", func() bool {
+		status := ask[struct{ Groups []struct{ Queue string } }](c, call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).body
+		return slices.ContainsFunc(status.Groups, func(g struct{ Queue string }) bool { return g.Queue == queue })
+	})
+	require.Equal(t, 2, c.redriveAll(queue, "g").Redriven)
+	got := waiting.delivery().ok(http.StatusOK)
+	require.Equal(t, []string{"1", "2"}, got.ids())
+	require.Less(t, waiting.reply.took, patience, "at once, not at the end of its time")
+	for i := range got.Messages {
+		require.Equal(t, buried.Messages[i].ID, got.Messages[i].ID)
+		require.Equal(t, buried.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
+		require.NotEqual(t, buried.LeaseID, got.LeaseID)
+	}
+}
+
+func redriveOrder(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2", "3")
+	require.Len(t, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"), 3)
+	c.bury(queue, "g")
+	c.pushIDs(queue, "p", "4")
+	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"))
+	require.Equal(t, 1, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","transactionId":"3"}`, queue)).Redriven)
+	require.Equal(t, 2, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","partition":"p"}`, queue)).Redriven)
+	got := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
+	require.Equal(t, []string{"1", "2", "3"}, got.ids(), "in the order of the log, and without what is new")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "one lease")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=other&batch=9"), "the other group has had them")
+	for _, one := range c.ackBatch("g", got.ack("completed")...).ok(http.StatusOK) {
+		require.True(t, one.Success)
+	}
+	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=g&batch=9"))
+}
+
+func redriveFailsAgain(t *testing.T, c client, queue string) {
+	c.configure(queue, map[string]any{"retryLimit": 0}).ok(http.StatusOK)
+	c.pushIDs(queue, "p", "1")
+	for n, reason := range []string{"first", "second", "third"} {
+		d := c.pop(queue, "consumerGroup=g").ok(http.StatusOK)
+		item := d.ack("failed")[0]
+		item.Error = reason
+		require.True(t, c.ackBatch("g", item).ok(http.StatusOK)[0].DLQ)
+		one := c.dlq("queue=" + url.QueryEscape(queue)).Messages
+		require.Len(t, one, 1)
+		require.Equal(t, reason, one[0].ErrorMessage)
+		require.Equal(t, n, one[0].RetryCount, "it goes on counting")
+		require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
+		require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
+	}
+}
+
+func redriveTwice(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1")
+	c.bury(queue, "g")
+	require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
+	require.Equal(t, redriven{Success: true}, c.redriveAll(queue, "g"))
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
+}
+
+func redriveRate(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2", "3", "4", "5")
+	c.bury(queue, "g")
+	body := func(rest string) string {
+		return fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","all":true,%s}`, queue, rest)
+	}
+	require.Equal(t, redriven{Success: true, DryRun: true, Matched: 5, Remaining: 5}, c.redrive(body(`"dryRun":true`)))
+	require.Equal(t, 5, c.dlq("queue="+url.QueryEscape(queue)).Total)
+	began := time.Now()
+	require.Equal(t, redriven{Success: true, Matched: 5, Redriven: 5}, c.redrive(body(`"rate":2`)))
+	require.GreaterOrEqual(t, time.Since(began), 1900*time.Millisecond, "2, then 2 a second later, then 1")
+}
+
+func redriveWithoutGroup(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2")
+	c.bury(queue, "g")
+	var gone int
+	c.scan(t, `WITH gone AS (DELETE FROM belfry.cursor c USING belfry.consumer_group g, belfry.queue q
+		WHERE c.group_id = g.id AND g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
+	require.Equal(t, 1, gone)
+	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "they stay")
+	require.Equal(t, 2, c.dlq("queue="+url.QueryEscape(queue)).Total)
+	c.scan(t, `WITH gone AS (DELETE FROM belfry.consumer_group g USING belfry.queue q
+		WHERE g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
+	require.Equal(t, 1, gone)
+	require.Equal(t, redriven{Success: true}, c.redriveAll(queue, "g"))
+	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
+}
+
+func lettersPurge(t *testing.T, c client, queue string) {
+	c.pushIDs(queue, "p", "1", "2")
+	c.pushIDs(queue, "o", "3")
+	c.bury(queue, "g")
+	purge := func(rest string) redriven {
+		return ask[redriven](c, call{method: http.MethodDelete, target: "/api/v1/dlq?queue=" + url.QueryEscape(queue) + rest}).ok(http.StatusOK)
+	}
+	require.Equal(t, redriven{Success: true, DryRun: true, Matched: 3, Remaining: 3}, purge("&dryRun=true"))
+	require.Zero(t, purge("&consumerGroup=other").Purged)
+	require.Equal(t, redriven{Success: true, Matched: 1, Purged: 1}, purge("&partition=o"))
+	require.Equal(t, redriven{Success: true, Matched: 2, Purged: 2}, purge("&consumerGroup=g"))
+	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "they stay done")
+}
+
+func lettersMoved(t *testing.T, c client, queue string) {
+	stored := c.pushIDs(queue, "p", "1", "2")
+	m := letter{PartitionID: stored[0].PartitionID, TransactionID: "2"}
+	post := func(path, body string) reply { return ask[any](c, call{http.MethodPost, path, body}).reply }
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).status, "the group does not read it")
+	require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
+	held := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
+	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).status)
+	require.Equal(t, "by hand", c.dlq("queue=" + url.QueryEscape(queue)).Messages[0].ErrorMessage)
+	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "nothing else was left of it")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).status)
+	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").status)
+	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"))
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status, "it is no dead letter any more")
+	m.TransactionID = "none"
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status)
+}
+
+func redriveMany(t *testing.T, c client, queue string) {
+	const n = 2300
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%04d", i)
+	}
+	c.pushIDs(queue, "p", ids...)
+	c.bury(queue, "g")
+	require.Equal(t, redriven{Success: true, Matched: n, Redriven: n}, c.redriveAll(queue, "g"))
+	var got []string
+	for len(got) < n {
+		d := c.pop(queue, "batch=500&consumerGroup=g").ok(http.StatusOK)
+		got = append(got, d.ids()...)
+		answers := c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)
+		require.True(t, *answers[len(answers)-1].LeaseReleased)
+	}
+	require.Equal(t, ids, got)
+	require.Empty(t, c.popIDs(queue, "batch=500&consumerGroup=g"))
+}
+
+func lettersUnicode(t *testing.T, c client, queue string) {
+	group, id := "grüppe %/+", "trans/ü %2F+"
+	c.pushIDs(queue, "päärt/%", id)
+	c.popPartitionName(queue, "päärt/%", group)
+	m := c.dlq("consumerGroup=" + url.QueryEscape(group) + "&partition=" + url.QueryEscape("päärt/%") + "&queue=" + url.QueryEscape(queue)).Messages
+	require.Len(t, m, 1)
+	require.Equal(t, id, m[0].TransactionID)
+	shown := ask[map[string]any](c, call{method: http.MethodGet, target: messagePath(m[0], "")}).ok(http.StatusOK)
+	require.Equal(t, "dead_letter", shown["status"])
+	require.Equal(t, queue+"/päärt/%", shown["queuePath"])
+	ask[any](c, call{http.MethodPost, messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group)}).ok(http.StatusOK)
+	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
+}
+
+// popPartitionName pops one partition by its escaped name and buries the message.
+func (c client) popPartitionName(queue, partition, group string) {
+	c.t.Helper()
+	d := ask[delivery](c, call{
+		method: http.MethodGet,
+		target: "/api/v1/pop/queue/" + url.PathEscape(queue) + "/partition/" + url.PathEscape(partition) + "?consumerGroup=" + url.QueryEscape(group),
+	}).ok(http.StatusOK)
+	require.True(c.t, c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK)[0].DLQ)
+}
+
+func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
+	t.Parallel()
+	key := strings.Repeat("5", 64)
+	s := start(t, func(cfg *config.Config) { cfg.Encryption.Key = key })
+	c := s.client(t)
+	c.configure("sealed", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
+	c.push(item{Queue: "sealed", TransactionID: "a", Payload: json.RawMessage(`{"secret":"ü"}`)}).ok(http.StatusCreated)
+	c.bury("sealed", "g")
+	got := c.dlq("queue=sealed").Messages[0]
+	require.Equal(t, map[string]any{"secret": "ü"}, got.Data)
+	shown := ask[map[string]any](c, call{method: http.MethodGet, target: messagePath(got, "")}).ok(http.StatusOK)
+	require.Equal(t, true, shown["isEncrypted"])
+	require.Equal(t, map[string]any{"secret": "ü"}, shown["payload"])
+	require.Equal(t, 1, c.redriveAll("sealed", "g").Redriven)
+	require.Equal(t, []string{"a"}, c.popIDs("sealed", "consumerGroup=g"))
+}
+
+func TestARedriveWakesAnotherInstance(t *testing.T) {
+	t.Parallel()
+	one := start(t)
+	two := startOn(t, one.dsn)
+	a, b := one.client(t), two.client(t)
+	a.pushIDs("q", "p", "1")
+	a.bury("q", "g")
+	waiting := b.begin(popCall("q", "consumerGroup=g&wait=true&timeout=60000"))
+	b.untilWaiting(1)
+	require.Equal(t, 1, a.redriveAll("q", "g").Redriven)
+	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
+	require.Less(t, waiting.reply.took, patience)
+}
