@@ -15,6 +15,7 @@
 //	messages waiting, no lease               an instant in the past
 //	leased                                   lease_until
 //	head delayed, window open                the instant it ends
+//	resting after a failure (retry_at)       the instant it ends
 //
 // A dead letter that was put back (redriven) is a row of belfry.redrive, since its
 // place in the log lies behind the cursor, or is skipped by it. While a cursor has
@@ -24,7 +25,9 @@
 //
 // So expiry needs no sweeper, and one index (group_id, ready_at) answers "what
 // can this group pop" and "when is the next thing due" however many partitions
-// there are. The rule is written once, in the SQL function belfry.ready_at.
+// there are. The rule is written once, in the SQL function belfry.ready_at. Of its
+// instants only retry_at is stored (in the cursor) and not computed, so whatever
+// computes ready_at anew hands it in.
 //
 // # Who locks what
 //
@@ -103,14 +106,16 @@
 //
 // I9, at least once, and bounded: a claim counts an attempt, a failed ack a
 // failure; at the queue's retryLimit the message is dead-lettered for the group
-// and skipped by it. A release counts nothing.
+// and skipped by it, and so it is at its maxDeliveries. A release counts nothing.
 //
 // I10, strangers do not hurt each other. Calls share transactions (below), but one
 // that fails for a value is taken apart until only the call with that value has
 // failed; the others have their own results, each after the COMMIT.
 //
 // I11, no shared row is written by unrelated pushes: a push writes its messages
-// and its partitions' rows, a wake the cursors of those partitions.
+// and its partitions' rows, a wake the cursors of those partitions. Therefore
+// maxSize has no counter: what waits is computed now and then (rooms), and instances
+// together may exceed it by what the others stored since.
 //
 // # Transactions
 //

@@ -39,13 +39,13 @@ func (b *bench) letters() []string {
 }
 
 // counted is the value of a counter of the store.
-func (b *bench) counted(name string) float64 {
+func (b *bench) counted(name string) int64 {
 	b.t.Helper()
 	families, err := b.reg.Gather()
 	require.NoError(b.t, err)
 	for _, family := range families {
 		if family.GetName() == name {
-			return family.GetMetric()[0].GetCounter().GetValue()
+			return int64(family.GetMetric()[0].GetCounter().GetValue())
 		}
 	}
 	require.Fail(b.t, "there is no such metric", name)
