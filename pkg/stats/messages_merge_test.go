@@ -94,6 +94,7 @@ func TestPagesAreTheSortedList(t *testing.T) {
 				page, err := r.Messages(t.Context(), filter)
 				require.NoError(t, err)
 				got = append(got, transactions(page.Messages)...)
+				require.LessOrEqual(t, len(got), len(want), "%s in pages of %d", name, limit)
 				if page.Next == nil {
 					break
 				}
