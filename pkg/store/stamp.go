@@ -21,7 +21,7 @@ func stampIDs(p *push, tx *queue.Transaction) {
 		if p.items[i].TransactionID == "" {
 			continue
 		}
-		one := sha256.Sum256(binary.BigEndian.AppendUint64(whole[:], uint64(i)))
+		one := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
 		copy(p.ids[i][8:], one[:8])
 		p.ids[i][8] = p.ids[i][8]&0x3f | 0x80 // the variant
 	}

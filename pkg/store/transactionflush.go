@@ -206,7 +206,7 @@ func (f *transactionFlush) uncovered(a *ack) []bool {
 	}
 	for _, i := range a.found {
 		c := f.acks.places[a.cursorOf(i)]
-		out[i] = a.items[i].LeaseID == "" && c != nil && !(c.state.leaseLive && required[c.state.leaseID])
+		out[i] = a.items[i].LeaseID == "" && c != nil && (!c.state.leaseLive || !required[c.state.leaseID])
 	}
 	return out
 }
