@@ -166,32 +166,47 @@ func (c *Catalog) requestPurge() {
 
 // closePartitions makes every partition of a queue unusable, page by page.
 func (c *Catalog) closePartitions(ctx context.Context, id int64) error {
-	for {
-		ids, err := c.closePage(ctx, id)
-		if err != nil || len(ids) == 0 {
+	for from := ""; ; {
+		closed, upto, err := c.closePage(ctx, id, from)
+		if err != nil {
 			return err
+		}
+		switch {
+		case closed > 0:
+			from = upto
+		case from == "":
+			return nil
+		default:
+			from = "" // another process closes the same queue: none may be left behind
 		}
 	}
 }
 
-func (c *Catalog) closePage(ctx context.Context, id int64) (ids []int64, err error) {
+// closePage closes a page of partitions from a name on.
+func (c *Catalog) closePage(ctx context.Context, id int64, from string) (closed int, upto string, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql.Query("partitions_close"), id, int64(page))
+		rows, err := tx.Query(ctx, sql.Query("partitions_close"), id, int64(page), from)
 		if err != nil {
 			return err
 		}
-		if ids, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+		var ids []int64
+		var one int64
+		if _, err = pgx.ForEachRow(rows, []any{&one, &upto}, func() error {
+			ids = append(ids, one)
+			return nil
+		}); err != nil {
 			return err
 		}
+		closed = len(ids)
 		_, err = tx.Exec(ctx, sql.Query("cursors_delete"), ids)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("closing partitions: %w", err)
+		return 0, "", fmt.Errorf("closing partitions: %w", err)
 	}
-	return ids, nil
+	return closed, upto, nil
 }
 
 // page runs a query that returns ids.

@@ -1,15 +1,22 @@
--- Closes up to $2 open partitions of queue $1: after this commit nothing can be
--- pushed to them. Returns their ids.
+-- Closes up to $2 open partitions of queue $1, by name from $3 on: after this
+-- commit nothing can be pushed to them. Going by name, a page costs the same
+-- however many were closed before it; they are locked in the order of everybody.
+-- Returns their ids, and in each row where to go on.
 WITH page AS MATERIALIZED (
+    SELECT p.id, p.name
+      FROM belfry.partition p
+     WHERE p.queue_id = $1::bigint AND p.name >= $3::text AND NOT p.closed
+     ORDER BY p.name
+     LIMIT $2::bigint
+), held AS MATERIALIZED (
     SELECT p.id
       FROM belfry.partition p
-     WHERE p.queue_id = $1::bigint AND NOT p.closed
-     ORDER BY p.id + 0 -- + 0: not by walking the primary key
-     LIMIT $2::bigint
+     WHERE p.id = ANY (ARRAY (SELECT i.id FROM page i)) AND NOT p.closed
+     ORDER BY p.id
        FOR NO KEY UPDATE
 )
 UPDATE belfry.partition p
    SET closed = true
-  FROM page
- WHERE p.id = ANY (ARRAY (SELECT i.id FROM page i)) AND p.id = page.id
-RETURNING p.id
+  FROM held h
+ WHERE p.id = ANY (ARRAY (SELECT i.id FROM page i)) AND p.id = h.id
+RETURNING p.id, (SELECT max(i.name) FROM page i) AS upto
