@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -99,21 +98,4 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 
 	_, err = e.database.Exec(ctx, `DELETE FROM belfry.message WHERE seq = 1`)
 	require.NoError(t, err)
-}
-
-func TestFaultsArePickedByName(t *testing.T) {
-	t.Parallel()
-	var names []string
-	for _, f := range world.Faults() {
-		names = append(names, f.Name)
-	}
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), len(names), "names are unique")
-	picked, err := world.Pick(nil)
-	require.NoError(t, err)
-	require.Len(t, picked, len(names))
-	picked, err = world.Pick([]string{"mix", "kill-server"})
-	require.NoError(t, err)
-	require.Len(t, picked, 2)
-	_, err = world.Pick([]string{"kill-everything"})
-	require.ErrorContains(t, err, strings.Join(names, ", "))
 }
