@@ -60,7 +60,7 @@ func judge(ctx context.Context, e evidence) error {
 	}
 	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease}
 	for _, w := range e.windows {
-		options.Windows = append(options.Windows, check.Window{Begin: w.begin, End: w.recovered, Allowance: min(w.recovered-w.begin, w.excuse)})
+		options.Windows = append(options.Windows, check.Window{Begin: w.begin, End: w.recovered, Allowance: w.allowance()})
 	}
 	if violations := check.Run(e.operations, state, options); len(violations) > 0 {
 		return &brokenError{violations}

@@ -56,6 +56,9 @@ type window struct {
 	excuse time.Duration
 }
 
+// allowance is how much longer than usual a message may wait that meets the fault.
+func (w window) allowance() time.Duration { return min(w.recovered-w.begin, w.excuse) }
+
 // run is a chaos run from start to end. Its error says what was not as promised;
 // what explains it is then kept in a folder.
 func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error {

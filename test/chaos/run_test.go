@@ -99,3 +99,13 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	_, err = e.database.Exec(ctx, `DELETE FROM belfry.message WHERE seq = 1`)
 	require.NoError(t, err)
 }
+
+// A fault that lasts long excuses no longer waits than it can cause.
+func TestAFaultExcusesWhatItCanCause(t *testing.T) {
+	t.Parallel()
+	long := window{begin: time.Second, end: 8 * time.Second, recovered: 10 * time.Second, excuse: 2 * time.Second}
+	require.Equal(t, 2*time.Second, long.allowance())
+	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, excuse: time.Hour}
+	require.Equal(t, 2*time.Second, short.allowance())
+	require.Zero(t, window{begin: 0, recovered: time.Hour}.allowance())
+}
