@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-mq/belfry/pkg/devdb"
 )
@@ -108,7 +109,7 @@ func Promote(ctx context.Context, standby *devdb.Cluster) error {
 }
 
 func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
-	conn, err := pgx.Connect(ctx, primary.URL("postgres"))
+	conn, err := connectTo(ctx, primary)
 	if err != nil {
 		return fmt.Errorf("waiting for the standby: %w", err)
 	}
@@ -134,7 +135,7 @@ func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
 
 // onServer runs statements, each for itself.
 func onServer(ctx context.Context, cluster *devdb.Cluster, statements ...string) error {
-	conn, err := pgx.Connect(ctx, cluster.URL("postgres"))
+	conn, err := connectTo(ctx, cluster)
 	if err != nil {
 		return fmt.Errorf("connecting to run %q: %w", statements[0], err)
 	}
@@ -145,6 +146,28 @@ func onServer(ctx context.Context, cluster *devdb.Cluster, statements ...string)
 		}
 	}
 	return nil
+}
+
+// tooManyConnections is the SQLSTATE of a server that has no connection left.
+const tooManyConnections = "53300"
+
+// connectTo waits for a free connection: the server may be in the middle of a load
+// that takes them all.
+func connectTo(ctx context.Context, cluster *devdb.Cluster) (*pgx.Conn, error) {
+	for {
+		conn, err := pgx.Connect(ctx, cluster.URL("postgres"))
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != tooManyConnections {
+			return conn, err
+		}
+		timer := time.NewTimer(standbyLook)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
 }
 
 func dataOf(cluster *devdb.Cluster) string { return filepath.Join(cluster.Dir(), "data") }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
@@ -23,6 +24,9 @@ const (
 	volumeSize = "256m"
 	// refill is the pause between two looks whether Postgres has made itself room.
 	refill = 20 * time.Millisecond
+	// noticed is how long Postgres is given to find out, beyond the time the disk is to
+	// be full: it must have used up the files that it had.
+	noticed = 10 * time.Second
 )
 
 // volume is a small filesystem of our own, in memory, so that filling it hurts
@@ -38,7 +42,8 @@ func mountVolume(ctx context.Context, dir string) (*volume, error) {
 	}
 	output, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size="+volumeSize+",mode=0755", "belfry-chaos", dir).CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("mounting a small tmpfs: %w: %s", err, strings.TrimSpace(string(output)))
+		complaint, _, _ := strings.Cut(string(output), "\n") // advice follows
+		err = fmt.Errorf("mounting a small tmpfs: %w: %s", err, complaint)
 		return nil, errors.Join(err, os.Remove(dir))
 	}
 	return &volume{dir}, nil
@@ -103,13 +108,16 @@ func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, er
 	d := hold(choose)
 	// Mended in any case: room first, then Postgres.
 	defer func() { err = errors.Join(err, w.volume.empty(), w.revive(context.WithoutCancel(ctx))) }()
+	if err := w.volume.fill(); err != nil {
+		return "", err
+	}
 	begun, down := time.Now(), ""
-	for time.Since(begun) < d {
+	for since := time.Duration(0); since < d || down == "" && since < d+noticed; since = time.Since(begun) {
 		if err := w.volume.fill(); err != nil {
 			return "", err
 		}
 		if down == "" {
-			if err := w.switchWAL(ctx); err != nil {
+			if err := w.switchWAL(ctx); err != nil && !tooMany(err) {
 				down = fmt.Sprintf(", Postgres went down after %s", time.Since(begun).Round(time.Millisecond))
 			}
 		}
@@ -117,7 +125,13 @@ func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, er
 			break
 		}
 	}
-	return "full for " + d.String() + down, nil
+	return "full for " + time.Since(begun).Round(time.Millisecond).String() + down, nil
+}
+
+// tooMany says that another fault has taken all connections.
+func tooMany(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "53300"
 }
 
 // switchWAL makes Postgres go on with another file of WAL.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
 )
 
 func namesOf(faults []Fault) []string {
@@ -76,6 +78,7 @@ func TestExcusesAreOfFaultsThatThereAre(t *testing.T) {
 	for name := range excuses {
 		require.Contains(t, names, name)
 	}
+	require.Equal(t, longestPoll, config.Default().Dispatch.MaxPollInterval)
 	require.Equal(t, peerTimeout+requestTimeout, together(peerTimeout, requestTimeout))
 	require.Equal(t, always, together(always, peerTimeout))
 	require.Equal(t, always, together(peerTimeout, always))

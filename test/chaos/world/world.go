@@ -44,8 +44,8 @@ type World struct {
 // must exist, and returns once all of them answer. The servers are ready for
 // faults; those that step clocks make it build a program for that. The caller
 // must call Close.
-func New(ctx context.Context, dir string, servers int, faults []Fault) (w *World, err error) {
-	w = &World{dir: dir}
+func New(ctx context.Context, dir string, servers int, faults []Fault) (_ *World, err error) {
+	w := &World{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
