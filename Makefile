@@ -74,7 +74,7 @@ bench-dispatch: ## Measure the dispatcher: waking, waiting, timers; ten minutes,
 # question mark is left out, and that is said, where it cannot be had: filling a disk
 # takes the right to mount one, failing over takes pg_basebackup.
 chaos: ## Break what is around Belfry and check its promises; three minutes.
-	go run ./test/chaos --seed 1 --duration 40s --faults \
+	go run ./test/chaos --seed 1 --duration 45s --faults \
 		'kill-server,stop-server,kill-postgres,stop-postgres,fail-over?,fill-disk?,end-sessions,end-listeners,stall-commits,hold-snapshot,exhaust-connections,step-clock'
 	go run ./test/chaos --seed 2 --duration 58s --faults \
 		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits
