@@ -67,6 +67,9 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 		if conn.IsClosed() {
 			p.ReportLost()
 			p.suspect.Store(int64(time.Since(p.opened)))
+			// pgx takes leave of it for up to 15 s when it has fallen silent, and it keeps its
+			// place in the pool meanwhile.
+			time.AfterFunc(farewell, func() { _ = conn.PgConn().Conn().Close() })
 		} else if p.suspects(conn) {
 			// Without a farewell: it might take its time, and the place in the pool.
 			_ = conn.PgConn().Conn().Close()
@@ -85,6 +88,10 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	}
 	return p, nil
 }
+
+// farewell is how long a connection that broke in the middle of a statement may
+// keep its place, so that a Postgres that can still hear it ends the statement.
+const farewell = time.Second
 
 // pingAfter is how long a connection may have been idle and be trusted.
 const pingAfter = time.Second

@@ -40,3 +40,30 @@ func TestSilentConnectionsAreGivenUpTogether(t *testing.T) {
 	// The second may have been given its connection before the first was judged.
 	require.LessOrEqual(t, failures, 2)
 }
+
+// Connections that fall silent in the middle of a statement give their places back
+// soon, and not after the 15 s for which pgx takes leave of them.
+func TestSilentConnectionsInUseGiveTheirPlacesBack(t *testing.T) {
+	t.Parallel()
+	const size, soonEnough = 3, 5 * time.Second
+	network, through := pgproxy.New(t, pgtest.EmptyDatabase(t))
+	pool := open(t, config(through, func(c *postgres.Config) { c.RequestTimeout, c.PoolSize = 300*time.Millisecond, size }))
+	conns := make([]*pgxpool.Conn, size)
+	for i := range conns {
+		var err error
+		conns[i], err = pool.Acquire(soon(t))
+		require.NoError(t, err)
+	}
+	network.FreezeOld()
+	for _, conn := range conns {
+		ctx, cancel := pool.Bounded(t.Context())
+		_, err := conn.Exec(ctx, "SELECT 1")
+		cancel()
+		require.True(t, postgres.Lost(err), "%v", err)
+		conn.Release()
+	}
+	began := time.Now()
+	_, err := pool.Exec(soon(t), "SELECT 1")
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), soonEnough)
+}

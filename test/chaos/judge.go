@@ -47,7 +47,8 @@ func (e *brokenError) Error() string {
 }
 
 // judge applies every rule of the checker. While something is broken, and until
-// it has been found to work again, waits may be longer by just that time.
+// it has been found to work again, waits may be longer by what is promised for
+// such a fault, and by no more than just that time.
 func judge(ctx context.Context, e evidence) error {
 	state, err := check.ReadState(ctx, e.database, e.queues)
 	if err != nil {
@@ -59,7 +60,7 @@ func judge(ctx context.Context, e evidence) error {
 	}
 	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease}
 	for _, w := range e.windows {
-		options.Windows = append(options.Windows, check.Window{Begin: w.begin, End: w.recovered, Allowance: w.recovered - w.begin})
+		options.Windows = append(options.Windows, check.Window{Begin: w.begin, End: w.recovered, Allowance: w.allowance()})
 	}
 	if violations := check.Run(e.operations, state, options); len(violations) > 0 {
 		return &brokenError{violations}

@@ -40,7 +40,9 @@ func (c *chaos) report(operations []history.Operation) {
 	}
 	counts := c.crew.Counts()
 	printf(table, "malformed\trefused\t%d\t\t\n", counts.MalformedRefused)
+	printf(table, "malformed\tunavailable\t%d\t\t\n", counts.MalformedUnavailable)
 	printf(table, "malformed\tunanswered\t%d\t\t\n", counts.MalformedUnanswered)
+	printf(table, "malformed\tper second\t%.0f\t\t\n", float64(counts.MalformedRefused)/max(c.worked.Seconds(), 1))
 
 	byName := map[string][]window{}
 	var names []string

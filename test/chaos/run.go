@@ -43,6 +43,7 @@ type chaos struct {
 	recorder *history.Recorder
 	stalls   *stallMeter
 	windows  []window
+	worked   time.Duration // how long the clients did
 }
 
 // window is a fault that happened, on the recorder's clock. Everything worked
@@ -51,12 +52,17 @@ type window struct {
 	fault, what           string
 	begin, end, recovered time.Duration
 	stall                 time.Duration
+	// excuse is how long a message that is ready may wait because of it, at most.
+	excuse time.Duration
 }
+
+// allowance is how much longer than usual a message may wait that meets the fault.
+func (w window) allowance() time.Duration { return min(w.recovered-w.begin, w.excuse) }
 
 // run is a chaos run from start to end. Its error says what was not as promised;
 // what explains it is then kept in a folder.
 func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error {
-	faults, err := world.Pick(s.faults)
+	faults, leftOut, err := world.Pick(ctx, s.faults)
 	if err != nil {
 		return err
 	}
@@ -69,6 +75,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	}
 	c := &chaos{settings: s, out: out, dir: dir, recorder: history.NewRecorder()}
 	printf(out, "seed %d, %d servers, faults for %s\n", s.seed, s.instances, s.duration)
+	for _, why := range leftOut {
+		printf(out, "%s\n", why)
+	}
 	if c.world, err = world.New(ctx, dir, s.instances, faults); err != nil {
 		return c.end(err)
 	}
@@ -104,6 +113,7 @@ func (c *chaos) live(ctx context.Context, faults []world.Fault) error {
 	if err := c.crew.Prepare(ctx); err != nil {
 		return err
 	}
+	begun := time.Now()
 	working, stop := context.WithCancel(ctx)
 	metering, endMetering := context.WithCancel(ctx)
 	ended, metered := make(chan struct{}), make(chan struct{})
@@ -120,6 +130,7 @@ func (c *chaos) live(ctx context.Context, faults []world.Fault) error {
 	<-metered
 	stop()
 	<-ended
+	c.worked = time.Since(begun)
 	return errors.Join(err, ctx.Err())
 }
 
@@ -140,9 +151,8 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 		order = order[1:]
 		c.stalls.take() // what was before is not the fault's
 		v := window{fault: f.Name, begin: c.recorder.Now()}
-		var err error
-		v.what, err = c.world.Break(ctx, f, choose)
-		v.end = c.recorder.Now()
+		result, err := c.world.Break(ctx, f, choose)
+		v.end, v.what, v.excuse = c.recorder.Now(), result.What, result.Excuse
 		if err == nil && ctx.Err() == nil {
 			err = c.world.Recover(ctx)
 		}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -101,19 +100,12 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	require.NoError(t, err)
 }
 
-func TestFaultsArePickedByName(t *testing.T) {
+// A fault that lasts long excuses no longer waits than it can cause.
+func TestAFaultExcusesWhatItCanCause(t *testing.T) {
 	t.Parallel()
-	var names []string
-	for _, f := range world.Faults() {
-		names = append(names, f.Name)
-	}
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), len(names), "names are unique")
-	picked, err := world.Pick(nil)
-	require.NoError(t, err)
-	require.Len(t, picked, len(names))
-	picked, err = world.Pick([]string{"mix", "kill-server"})
-	require.NoError(t, err)
-	require.Len(t, picked, 2)
-	_, err = world.Pick([]string{"kill-everything"})
-	require.ErrorContains(t, err, strings.Join(names, ", "))
+	long := window{begin: time.Second, end: 8 * time.Second, recovered: 10 * time.Second, excuse: 2 * time.Second}
+	require.Equal(t, 2*time.Second, long.allowance())
+	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, excuse: time.Hour}
+	require.Equal(t, 2*time.Second, short.allowance())
+	require.Zero(t, window{begin: 0, recovered: time.Hour}.allowance())
 }

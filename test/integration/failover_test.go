@@ -2,17 +2,12 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
@@ -72,7 +67,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 		<-progress
 	}
 	began := time.Now()
-	promote(t, standby)
+	require.NoError(t, pgtest.Promote(t.Context(), standby))
 	await("nothing was pushed after the failover", 200)
 	took := time.Since(began)
 	t.Logf("200 pushes succeeded %s after the promotion began", took.Round(time.Millisecond))
@@ -107,51 +102,6 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 func replicated(t *testing.T) (primary, standby *devdb.Cluster) {
 	t.Helper()
 	primary, standby = pgtest.OwnCluster(t), pgtest.OwnCluster(t)
-	// The standby begins as a copy of the primary at rest.
-	require.NoError(t, primary.Stop(t.Context()))
-	require.NoError(t, standby.Stop(t.Context()))
-	data := filepath.Join(standby.Dir(), "data")
-	require.NoError(t, os.RemoveAll(data))
-	output, err := exec.CommandContext(t.Context(), "cp", "-a", filepath.Join(primary.Dir(), "data"), data).CombinedOutput()
-	require.NoError(t, err, string(output))
-	require.NoError(t, os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o644))
-	follow, err := os.OpenFile(filepath.Join(data, "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = fmt.Fprintf(follow, "primary_conninfo = '%s'\n", primary.URL("postgres"))
-	require.NoError(t, errors.Join(err, follow.Close()))
-	require.NoError(t, primary.Restart(t.Context()))
-	require.NoError(t, standby.Restart(t.Context()))
-
-	conn := connectTo(t, primary.URL("postgres"))
-	for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"} {
-		_, err := conn.Exec(t.Context(), statement)
-		require.NoError(t, err)
-	}
-	until(t, "the standby is synchronous", func() bool {
-		var synchronous bool
-		row := conn.QueryRow(t.Context(), "SELECT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync')")
-		require.NoError(t, row.Scan(&synchronous))
-		return synchronous
-	})
+	require.NoError(t, pgtest.Follow(t.Context(), primary, standby))
 	return primary, standby
-}
-
-// promote makes the standby a primary that waits for nobody.
-func promote(t *testing.T, standby *devdb.Cluster) {
-	t.Helper()
-	conn := connectTo(t, standby.URL("postgres"))
-	_, err := conn.Exec(t.Context(), "SELECT pg_promote()")
-	require.NoError(t, err)
-	for _, statement := range []string{"ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"} {
-		_, err := conn.Exec(t.Context(), statement)
-		require.NoError(t, err)
-	}
-}
-
-func connectTo(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // its server may be dead
-	return conn
 }

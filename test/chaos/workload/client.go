@@ -24,10 +24,11 @@ const (
 	tooMany     = "too many requests are waiting"
 )
 
-// client sends requests to any of the servers. It is used by one goroutine.
+// client sends requests to any of its servers. It is used by one goroutine.
 type client struct {
 	name   string
 	crew   *Crew
+	urls   []string // the servers it uses
 	choose *rand.Rand
 	http   *http.Client
 	// once is for what must not be sent twice: Go repeats a GET by itself when a
@@ -41,7 +42,7 @@ type client struct {
 func (c *Crew) client(name string) *client {
 	c.clients++
 	return &client{
-		name: name, crew: c, recorder: c.cfg.Recorder,
+		name: name, crew: c, urls: c.cfg.URLs, recorder: c.cfg.Recorder,
 		choose: rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.clients))),
 		http:   &http.Client{Transport: &http.Transport{}},
 		once:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
@@ -59,7 +60,7 @@ type answer struct {
 func (c *client) send(ctx context.Context, method, target, body string, wait time.Duration) answer {
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
-	base := c.crew.cfg.URLs[c.choose.IntN(len(c.crew.cfg.URLs))]
+	base := c.urls[c.choose.IntN(len(c.urls))]
 	request, err := http.NewRequestWithContext(ctx, method, base+target, strings.NewReader(body))
 	if err != nil {
 		return answer{err: fmt.Errorf("building %s %s: %w", method, target, err)}

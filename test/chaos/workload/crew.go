@@ -38,9 +38,9 @@ type Crew struct {
 	cfg     Config
 	clients int // made so far; before the work begins, then by Drain alone
 
-	// malformed counts malformed requests: refused as they should be, and not
-	// answered.
-	malformed [2]atomic.Int64
+	// malformed counts malformed requests: refused as they should be, not answered,
+	// and answered with 503.
+	malformed [3]atomic.Int64
 	last      atomic.Int64 // of the latest delivery, on the recorder's clock
 	messages  atomic.Int64 // delivered
 
@@ -117,8 +117,11 @@ func (c *Crew) Work(ctx, stop context.Context) {
 			all.Go(func() { one.consume(ctx, stop, group) })
 		}
 	}
-	vandal := c.client("vandal")
-	all.Go(func() { vandal.misbehave(ctx, stop) })
+	for n, url := range c.cfg.URLs {
+		vandal := c.client(fmt.Sprintf("vandal-%d", n+1))
+		vandal.urls = []string{url}
+		all.Go(func() { vandal.misbehave(ctx, stop) })
+	}
 	all.Wait()
 }
 

@@ -3,9 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
@@ -59,53 +57,6 @@ func (c *client) produce(ctx, stop context.Context) {
 			some := slices.Clone(items[:1+c.choose.IntN(len(items))])
 			c.choose.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 			c.push(ctx, some)
-		}
-	}
-}
-
-// A burst of malformed bodies is sent as fast as they are answered.
-const (
-	burst      = 50
-	burstPause = 200 * time.Millisecond
-)
-
-// malformed are requests that must be refused, whatever else is the matter.
-var malformed = []struct{ target, body string }{
-	{"/api/v1/push", ""},
-	{"/api/v1/push", "{"},
-	{"/api/v1/push", `{"items":[{"queue":"chaos.0","payload":1}]`},
-	{"/api/v1/push", `{"items":[{"queue":"chaos.0","payload":{}},{"queue":7}]}`},
-	{"/api/v1/push", `{"items":{"queue":"chaos.0"}}`},
-	{"/api/v1/push", `{"items":[{"queue":"chaos.0","traceId":"no uuid","payload":1}]}`},
-	{"/api/v1/push", `{"items":[{"queue":"chaos.0","transactionId":null}]}`},
-	{"/api/v1/push", `{"items":[{"queue":"` + strings.Repeat("q", 256) + `"}]}`},
-	{"/api/v1/push", "{\"items\":[{\"queue\":\"\xff\"}]}"},
-	{"/api/v1/ack", `{"partitionId":"x"}`},
-	{"/api/v1/ack", `[]`},
-	{"/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"a"}]}`},
-	{"/api/v1/ack/batch", `{"acknowledgments":"all"}`},
-	{"/api/v1/lease/not-a-lease/extend", `{"seconds":"many"}`},
-	{"/api/v1/lease/not-a-lease/extend", `{}`},
-}
-
-// misbehave sends malformed bodies until stop ends.
-func (c *client) misbehave(ctx, stop context.Context) {
-	defer c.http.CloseIdleConnections()
-	for pause(stop, burstPause) {
-		for range burst {
-			bad := malformed[c.choose.IntN(len(malformed))]
-			got := c.send(ctx, http.MethodPost, bad.target, bad.body, 0)
-			switch {
-			case got.err != nil, got.status == http.StatusServiceUnavailable:
-				c.crew.malformed[1].Add(1)
-			case got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
-				c.crew.malformed[0].Add(1)
-			default:
-				c.crew.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.status, got.body)
-			}
-			if stop.Err() != nil {
-				return
-			}
 		}
 	}
 }

@@ -12,13 +12,14 @@ import (
 type Counts struct {
 	// Delivered messages, redeliveries included.
 	Delivered int64
-	// MalformedRefused were answered with 4xx; MalformedUnanswered met a fault.
-	MalformedRefused, MalformedUnanswered int64
+	// MalformedRefused were answered with 4xx. MalformedUnanswered met a fault, and so
+	// did MalformedUnavailable, which were answered with 503.
+	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
 }
 
 // Counts may be asked for at any time.
 func (c *Crew) Counts() Counts {
-	return Counts{c.messages.Load(), c.malformed[0].Load(), c.malformed[1].Load()}
+	return Counts{c.messages.Load(), c.malformed[0].Load(), c.malformed[1].Load(), c.malformed[2].Load()}
 }
 
 // LastDelivery is when the latest delivery came, on the recorder's clock.

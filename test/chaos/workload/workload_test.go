@@ -126,13 +126,21 @@ func TestMalformedBodiesMustBeRefused(t *testing.T) {
 		http.StatusBadRequest: false, http.StatusServiceUnavailable: false,
 		http.StatusCreated: true, http.StatusInternalServerError: true,
 	} {
+		// Closed loop: the next comes at once, over the same connection.
 		stop, end := context.WithCancel(t.Context())
-		crew, _ := crewOn(t, func(w http.ResponseWriter, _ *http.Request) {
-			end()
+		var remote []string
+		crew, _ := crewOn(t, func(w http.ResponseWriter, r *http.Request) {
+			if remote = append(remote, r.RemoteAddr); len(remote) == 50 {
+				end()
+			}
 			w.WriteHeader(status)
 		})
 		crew.client("vandal").misbehave(t.Context(), stop)
 		require.Equal(t, complaints, len(crew.Complaints()) > 0, "status %d", status)
+		require.Len(t, slices.Compact(remote), 1)
+		counts := crew.Counts()
+		require.Equal(t, status == http.StatusBadRequest, counts.MalformedRefused > 0, "status %d", status)
+		require.Equal(t, status == http.StatusServiceUnavailable, counts.MalformedUnavailable > 0, "status %d", status)
 	}
 }
 

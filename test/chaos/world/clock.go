@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -53,16 +52,11 @@ func stepped(sec int64, nsec int32) (int64, int32) {
 }
 `
 
-// stepsClocks says whether faults may step a clock; a mix may be of anything.
-func stepsClocks(faults []Fault) bool {
-	return slices.ContainsFunc(faults, func(f Fault) bool { return f.Name == stepClock || f.Name == mixed })
-}
-
 // clockFault steps the wall clock of one server, and leaves one in three like
 // that: until the next step of that server, or for the rest of the run. The
 // network, Postgres and the other servers keep the right time.
 func clockFault() Fault {
-	return Fault{stepClock, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: stepClock, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		// Steps that look like jitter, and those of a machine that slept or was set by hand.
 		limits := []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Minute, 2 * time.Hour}
 		limit := limits[choose.IntN(len(limits))]

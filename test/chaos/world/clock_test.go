@@ -122,8 +122,9 @@ func faultsStepClocks(t *testing.T, w *World) {
 	cancel() // it does not hold
 	var left, mended int
 	for seed := uint64(0); left == 0 || mended == 0; seed++ {
-		what, err := w.Break(over, clockFault(), rand.New(rand.NewPCG(seed, 0)))
+		result, err := w.Break(over, clockFault(), rand.New(rand.NewPCG(seed, 0)))
 		require.NoError(t, err)
+		what := result.What
 		name, _, _ := strings.Cut(what, ",")
 		i := map[string]int{w.servers[0].name: 0, w.servers[1].name: 1}[name]
 		if strings.HasSuffix(what, " for good") {

@@ -23,11 +23,13 @@ const (
 
 func databaseFaults() []Fault {
 	return []Fault{
-		{"end-sessions", endSessions},
-		{"end-listeners", endListeners},
-		{"stall-commits", stallCommits},
-		{"hold-snapshot", holdSnapshot},
-		{"exhaust-connections", exhaustConnections},
+		{Name: "end-sessions", run: endSessions},
+		{Name: "end-listeners", run: endListeners},
+		{Name: "stall-commits", run: stallCommits},
+		{Name: "hold-snapshot", run: holdSnapshot},
+		{Name: "exhaust-connections", run: exhaustConnections},
+		{Name: fillsDisk, run: fillDisk, obstacle: cannotMount},
+		{Name: failsOver, run: failOver, obstacle: cannotFailOver},
 	}
 }
 
@@ -125,7 +127,7 @@ func (w *World) set(ctx context.Context, statement string) error {
 // connect waits for a free connection.
 func (w *World) connect(ctx context.Context) (*pgx.Conn, error) {
 	for {
-		conn, err := pgx.Connect(ctx, w.cluster.URL(databaseName))
+		conn, err := pgx.Connect(ctx, w.dsn())
 		if err == nil {
 			return conn, nil
 		}
@@ -164,7 +166,7 @@ func exhaustConnections(ctx context.Context, w *World, choose *rand.Rand) (strin
 	}()
 	for time.Now().Before(until) && ctx.Err() == nil {
 		attempt, cancel := context.WithTimeout(ctx, adminPatience)
-		conn, err := pgx.Connect(attempt, w.cluster.URL(databaseName))
+		conn, err := pgx.Connect(attempt, w.dsn())
 		cancel()
 		if err == nil {
 			taken = append(taken, conn)

@@ -7,4 +7,8 @@
 // The program that uses it must call Child first thing in main: servers are
 // further runs of the same program. For steps of a server's clock they are runs of
 // a program built for that, with an overlay of package time.
+//
+// Some faults need more of the machine than others: filling a disk mounts a small
+// tmpfs for the WAL, failing over makes a second Postgres. Pick says what cannot
+// be had. Each fault says how long a message may wait because of it, for the judge.
 package world

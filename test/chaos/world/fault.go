@@ -26,6 +26,17 @@ const mixed = "mix"
 type Fault struct {
 	Name string
 	run  func(ctx context.Context, w *World, choose *rand.Rand) (string, error)
+	// obstacle says why it cannot be had on this machine; nil: it can on any.
+	obstacle func(ctx context.Context) error
+	// of are what a mix is made of.
+	of []Fault
+}
+
+// Result says what a fault did.
+type Result struct {
+	What string
+	// Excuse is how long a message that is ready may wait because of it, at most.
+	Excuse time.Duration
 }
 
 // Faults are all faults, by name. The last one runs several of the others.
@@ -35,74 +46,56 @@ func Faults() []Fault {
 	return append(faults, mix(faults))
 }
 
-// Pick returns the faults with these names, or all of them for none.
-func Pick(names []string) ([]Fault, error) {
-	all := Faults()
-	if len(names) == 0 {
-		return all, nil
-	}
-	var picked, single []Fault
-	for _, name := range names {
-		at := slices.IndexFunc(all, func(f Fault) bool { return f.Name == name })
-		switch {
-		case at < 0:
-			var known []string
-			for _, f := range all {
-				known = append(known, f.Name)
-			}
-			return nil, fmt.Errorf("there is no fault %q: there are %s", name, strings.Join(known, ", "))
-		case name != mixed:
-			single = append(single, all[at])
-		}
-		picked = append(picked, all[at])
-	}
-	// A mix is made of what was asked for, if that can be mixed.
-	if at := slices.IndexFunc(picked, func(f Fault) bool { return f.Name == mixed }); at >= 0 && len(single) > 1 {
-		picked[at] = mix(single)
-	}
-	return picked, nil
+func mix(of []Fault) Fault { return Fault{Name: mixed, of: of} }
+
+// wants says whether a fault is among faults or what they are made of.
+func wants(faults []Fault, name string) bool {
+	return slices.ContainsFunc(faults, func(f Fault) bool { return f.Name == name || wants(f.of, name) })
 }
 
 // Break runs a fault from begin to end.
-func (w *World) Break(ctx context.Context, f Fault, choose *rand.Rand) (string, error) {
+func (w *World) Break(ctx context.Context, f Fault, choose *rand.Rand) (Result, error) {
+	if len(f.of) > 0 {
+		return w.breakSeveral(ctx, f.of, choose)
+	}
 	what, err := f.run(ctx, w, choose)
 	if err != nil {
-		return what, fmt.Errorf("%s: %w", f.Name, err)
+		err = fmt.Errorf("%s: %w", f.Name, err)
 	}
-	return what, nil
+	return Result{what, excuse(f.Name)}, err
 }
 
-// mix runs two or three different faults, which begin at different times.
-func mix(of []Fault) Fault {
-	return Fault{mixed, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-		type result struct {
-			what string
-			err  error
-		}
-		count := min(len(of), 2+choose.IntN(2))
-		results := make(chan result, count)
-		for _, at := range choose.Perm(len(of))[:count] {
-			f, delay := of[at], time.Duration(choose.Int64N(int64(time.Second)))
-			// Each has choices of its own, whatever the others do meanwhile.
-			own := rand.New(rand.NewPCG(choose.Uint64(), choose.Uint64()))
-			go func() {
-				if !Pause(ctx, delay) {
-					results <- result{f.Name + ": not begun", nil}
-					return
-				}
-				what, err := w.Break(ctx, f, own)
-				results <- result{f.Name + ": " + what, err}
-			}()
-		}
-		var texts []string
-		var errs []error
-		for range count {
-			r := <-results
-			texts, errs = append(texts, r.what), append(errs, r.err)
-		}
-		slices.Sort(texts)
-		return strings.Join(texts, "; "), errors.Join(errs...)
-	}}
+// breakSeveral runs two or three different faults, which begin at different times.
+func (w *World) breakSeveral(ctx context.Context, of []Fault, choose *rand.Rand) (Result, error) {
+	type outcome struct {
+		Result
+		err error
+	}
+	count := min(len(of), 2+choose.IntN(2))
+	outcomes := make(chan outcome, count)
+	for _, at := range choose.Perm(len(of))[:count] {
+		f, delay := of[at], time.Duration(choose.Int64N(int64(time.Second)))
+		// Each has choices of its own, whatever the others do meanwhile.
+		own := rand.New(rand.NewPCG(choose.Uint64(), choose.Uint64()))
+		go func() {
+			if !Pause(ctx, delay) {
+				outcomes <- outcome{Result{What: f.Name + ": not begun"}, nil}
+				return
+			}
+			result, err := w.Break(ctx, f, own)
+			result.What = f.Name + ": " + result.What
+			outcomes <- outcome{result, err}
+		}()
+	}
+	var texts []string
+	var errs []error
+	var excuse time.Duration
+	for range count {
+		o := <-outcomes
+		texts, errs, excuse = append(texts, o.What), append(errs, o.err), together(excuse, o.Excuse)
+	}
+	slices.Sort(texts)
+	return Result{strings.Join(texts, "; "), excuse}, errors.Join(errs...)
 }
 
 // Pause waits and returns true, or false when ctx ended first.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
 // The lag of a slow connection to the database, per piece of traffic.
@@ -18,13 +16,13 @@ const (
 // place is where the network can break.
 type place struct {
 	name string
-	at   func(*server) *pgproxy.Proxy
+	at   func(*server) link
 }
 
 var places = []place{
-	{"clients", func(s *server) *pgproxy.Proxy { return s.clients }},
-	{"database", func(s *server) *pgproxy.Proxy { return s.database }},
-	{"listener", func(s *server) *pgproxy.Proxy { return s.listener }},
+	{"clients", func(s *server) link { return s.clients }},
+	{"database", func(s *server) link { return s.database }},
+	{"listener", func(s *server) link { return s.listener }},
 }
 
 func networkFaults() []Fault {
@@ -37,9 +35,9 @@ func networkFaults() []Fault {
 
 // freeze stops all traffic, and lets it go on from where it was.
 func freeze(p place) Fault {
-	return Fault{"freeze-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: "freeze-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d := w.anyServer(choose), hold(choose)
-		thaw := p.at(s).Freeze()
+		thaw := p.at(s).freeze()
 		defer thaw()
 		Pause(ctx, d)
 		return fmt.Sprintf("%s, %s", s.name, d), nil
@@ -48,10 +46,10 @@ func freeze(p place) Fault {
 
 // cut closes all connections, several times in a row.
 func cut(p place) Fault {
-	return Fault{"cut-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: "cut-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, times := w.anyServer(choose), 1+choose.IntN(5)
 		for range times {
-			p.at(s).Cut()
+			p.at(s).cut()
 			if !Pause(ctx, between(choose, 0, 500*time.Millisecond)) {
 				break
 			}
@@ -64,9 +62,9 @@ func cut(p place) Fault {
 // that forgot them. New ones work. Nobody is told, so the fault lasts at least
 // until a server must have noticed.
 func silence(p place) Fault {
-	return Fault{"silence-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: "silence-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s := w.anyServer(choose)
-		p.at(s).FreezeOld()
+		p.at(s).freezeOld()
 		Pause(ctx, canaryInterval+canaryTimeout+hold(choose))
 		return s.name, nil
 	}}
@@ -74,10 +72,10 @@ func silence(p place) Fault {
 
 // lag keeps everything back for a little while.
 func lag(p place) Fault {
-	return Fault{"slow-" + p.name, func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: "slow-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d, late := w.anyServer(choose), hold(choose), between(choose, leastLag, mostLag).Round(time.Millisecond)
-		p.at(s).Lag.Store(int64(late))
-		defer p.at(s).Lag.Store(0)
+		p.at(s).lag(late)
+		defer p.at(s).lag(0)
 		Pause(ctx, d)
 		return fmt.Sprintf("%s, %s later for %s", s.name, late, d), nil
 	}}
@@ -85,10 +83,10 @@ func lag(p place) Fault {
 
 // swallow loses notifications while the connection is fine.
 func swallow() Fault {
-	return Fault{"lose-notifications", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: "lose-notifications", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d := w.anyServer(choose), hold(choose)
-		s.listener.Swallow.Store(true)
-		defer s.listener.Swallow.Store(false)
+		s.listener.swallow(true)
+		defer s.listener.swallow(false)
 		Pause(ctx, d)
 		return fmt.Sprintf("%s, %s", s.name, d), nil
 	}}
@@ -96,11 +94,11 @@ func swallow() Fault {
 
 // loseCommits commits, loses the answer, and closes the connection.
 func loseCommits() Fault {
-	return Fault{"lose-commits", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return Fault{Name: "lose-commits", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, times := w.anyServer(choose), 1+choose.IntN(20)
-		defer s.database.CutCommit.Store(false)
+		defer s.database.cutCommit(false)
 		for range times {
-			s.database.CutCommit.Store(true)
+			s.database.cutCommit(true)
 			if !Pause(ctx, between(choose, 0, 200*time.Millisecond)) {
 				break
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
 )
 
 // longestDown is how long a process stays down before it is started again.
@@ -12,20 +14,20 @@ const longestDown = 2 * time.Second
 
 func processFaults() []Fault {
 	return []Fault{
-		{"kill-server", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		{Name: "kill-server", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 			return w.restartServer(ctx, choose, (*server).kill)
 		}},
-		{"stop-server", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		{Name: "stop-server", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 			return w.restartServer(ctx, choose, (*server).stop)
 		}},
-		{"kill-postgres", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-			return w.restartPostgres(ctx, choose, w.cluster.Kill)
+		{Name: "kill-postgres", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+			return w.restartPostgres(ctx, choose, (*devdb.Cluster).Kill)
 		}},
-		{"stop-postgres", func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-			return w.restartPostgres(ctx, choose, func() error {
+		{Name: "stop-postgres", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+			return w.restartPostgres(ctx, choose, func(primary *devdb.Cluster) error {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 				defer cancel()
-				return w.cluster.Stop(ctx)
+				return primary.Stop(ctx)
 			})
 		}},
 	}
@@ -49,15 +51,15 @@ func (w *World) restartServer(ctx context.Context, choose *rand.Rand, end func(*
 
 // restartPostgres ends Postgres and starts it again, also when ctx has ended
 // meanwhile.
-func (w *World) restartPostgres(ctx context.Context, choose *rand.Rand, end func() error) (string, error) {
+func (w *World) restartPostgres(ctx context.Context, choose *rand.Rand, end func(*devdb.Cluster) error) (string, error) {
 	down := between(choose, 0, longestDown).Round(time.Millisecond)
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
-	if err := end(); err != nil {
+	if err := end(w.primary()); err != nil {
 		return "", fmt.Errorf("ending Postgres: %w", err)
 	}
 	Pause(ctx, down)
-	if err := w.cluster.Restart(context.WithoutCancel(ctx)); err != nil {
+	if err := w.primary().Restart(context.WithoutCancel(ctx)); err != nil {
 		return "", fmt.Errorf("starting Postgres again: %w", err)
 	}
 	return fmt.Sprintf("down for %s", down), nil

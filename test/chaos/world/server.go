@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -104,7 +103,7 @@ type server struct {
 	program string
 	// The network: clients reach it through clients, and it reaches Postgres
 	// through database, and through listener for LISTEN and NOTIFY.
-	clients, database, listener *pgproxy.Proxy
+	clients, database, listener link
 	dsn, listenDSN              string
 
 	// busy is held by the fault that stops the process, until it runs again.
@@ -121,34 +120,28 @@ type server struct {
 	err  error
 }
 
-// newServer makes the network of a server that is not started.
-func newServer(ctx context.Context, name, dir, dsn string) (s *server, err error) {
+// newServer makes the network of a server that is not started. Its database has an
+// address for each Postgres.
+func newServer(ctx context.Context, name, dir string, addresses []string) (s *server, err error) {
 	s = &server{name: name, log: filepath.Join(dir, name+".log")}
-	target, err := url.Parse(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("reading the address of the database: %w", err)
-	}
-	through := func(p *pgproxy.Proxy) string {
-		changed := *target
-		changed.Host = p.Addr()
-		return changed.String()
-	}
 	defer func() {
 		if err != nil {
 			s.closeNetwork()
 		}
 	}()
 	// Nothing listens there until the process runs.
-	if s.clients, err = pgproxy.OpenPlain(ctx, "127.0.0.1:1"); err != nil {
+	clients, err := pgproxy.OpenPlain(ctx, "127.0.0.1:1")
+	if err != nil {
 		return nil, err
 	}
-	if s.database, err = pgproxy.Open(ctx, target.Host); err != nil {
+	s.clients = link{clients}
+	if s.database, err = openLink(ctx, addresses); err != nil {
 		return nil, err
 	}
-	if s.listener, err = pgproxy.Open(ctx, target.Host); err != nil {
+	if s.listener, err = openLink(ctx, addresses); err != nil {
 		return nil, err
 	}
-	s.dsn, s.listenDSN = through(s.database), through(s.listener)
+	s.dsn, s.listenDSN = dsn(s.database.addresses()), dsn(s.listener.addresses())
 	return s, nil
 }
 
@@ -197,7 +190,7 @@ func (s *server) start(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case where := <-lines:
-		s.clients.Retarget(where)
+		s.clients[0].Retarget(where)
 		return nil
 	case <-done:
 		return fmt.Errorf("%s did not start, see its log: %w", s.name, s.err)
@@ -253,9 +246,7 @@ func (s *server) died() error {
 }
 
 func (s *server) closeNetwork() {
-	for _, p := range []*pgproxy.Proxy{s.clients, s.database, s.listener} {
-		if p != nil {
-			p.Close()
-		}
+	for _, l := range []link{s.clients, s.database, s.listener} {
+		l.close()
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/devdb"
 )
@@ -30,19 +28,24 @@ const (
 type World struct {
 	dir     string
 	servers []*server
-	cluster *devdb.Cluster
 	admin   *pgxpool.Pool
+	// nodes are the Postgres servers; without fail-over there is one.
+	nodes []*devdb.Cluster
+	// volume has the WAL of the nodes; nil when no fault fills it.
+	volume *volume
 
 	// postgres is held by the fault that stops Postgres, until it runs again.
 	postgres sync.Mutex
+	// leading is the node that takes commits; written under postgres.
+	leading int
 }
 
 // New starts a Postgres and servers on it, with everything in folder dir, which
 // must exist, and returns once all of them answer. The servers are ready for
 // faults; those that step clocks make it build a program for that. The caller
 // must call Close.
-func New(ctx context.Context, dir string, servers int, faults []Fault) (w *World, err error) {
-	w = &World{dir: dir}
+func New(ctx context.Context, dir string, servers int, faults []Fault) (_ *World, err error) {
+	w := &World{dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -53,30 +56,21 @@ func New(ctx context.Context, dir string, servers int, faults []Fault) (w *World
 		return nil, fmt.Errorf("opening the folder for Postgres: %w", err)
 	}
 	var program string
-	if stepsClocks(faults) {
+	if wants(faults, stepClock) {
 		if program, err = buildSteppable(ctx, dir); err != nil {
 			return nil, fmt.Errorf("building servers with a clock that can be stepped: %w", err)
 		}
 	}
-	w.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
-		// A killed Postgres loses nothing by this; only a power cut would.
-		"fsync": "off", "full_page_writes": "off",
-		"synchronous_commit": "on", "max_connections": fmt.Sprint(maxConnections), "shared_preload_libraries": "",
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("starting Postgres: %w", err)
+	if err := w.startPostgres(ctx, faults); err != nil {
+		return nil, err
 	}
-	if err := w.cluster.CreateDatabase(ctx, databaseName); err != nil {
-		return nil, fmt.Errorf("making the database: %w", err)
-	}
-	dsn := w.cluster.URL(databaseName)
 	w.admin, err = pgxpool.New(ctx, fmt.Sprintf("%s&application_name=chaos&pool_max_conns=%d&pool_min_conns=%d",
-		dsn, adminConnections, adminConnections))
+		w.dsn(), adminConnections, adminConnections))
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	for i := range servers {
-		s, err := newServer(ctx, fmt.Sprintf("server-%d", i+1), dir, dsn)
+		s, err := newServer(ctx, fmt.Sprintf("server-%d", i+1), dir, w.addresses())
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +88,7 @@ func New(ctx context.Context, dir string, servers int, faults []Fault) (w *World
 func (w *World) URLs() []string {
 	urls := make([]string, len(w.servers))
 	for i, s := range w.servers {
-		urls[i] = "http://" + s.clients.Addr()
+		urls[i] = "http://" + s.clients[0].Addr()
 	}
 	return urls
 }
@@ -126,10 +120,7 @@ func (w *World) Close() error {
 	if w.admin != nil {
 		w.admin.Close()
 	}
-	if w.cluster != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
-		defer cancel()
-		errs = append(errs, w.cluster.Stop(ctx))
-	}
-	return errors.Join(errs...)
+	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+	defer cancel()
+	return errors.Join(errors.Join(errs...), w.stopPostgres(ctx))
 }

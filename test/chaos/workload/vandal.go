@@ -1,0 +1,53 @@
+package workload
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// unansweredPause follows a malformed request that nobody answered: a server that
+// is down refuses connections as fast as they are made.
+const unansweredPause = 10 * time.Millisecond
+
+// malformed are requests that must be refused, whatever else is the matter.
+var malformed = []struct{ target, body string }{
+	{"/api/v1/push", ""},
+	{"/api/v1/push", "{"},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","payload":1}]`},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","payload":{}},{"queue":7}]}`},
+	{"/api/v1/push", `{"items":{"queue":"chaos.0"}}`},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","traceId":"no uuid","payload":1}]}`},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","transactionId":null}]}`},
+	{"/api/v1/push", `{"items":[{"queue":"` + strings.Repeat("q", 256) + `"}]}`},
+	{"/api/v1/push", "{\"items\":[{\"queue\":\"\xff\"}]}"},
+	{"/api/v1/ack", `{"partitionId":"x"}`},
+	{"/api/v1/ack", `[]`},
+	{"/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"a"}]}`},
+	{"/api/v1/ack/batch", `{"acknowledgments":"all"}`},
+	{"/api/v1/lease/not-a-lease/extend", `{"seconds":"many"}`},
+	{"/api/v1/lease/not-a-lease/extend", `{}`},
+}
+
+// misbehave sends malformed bodies to one server over one connection, each as soon
+// as the one before is answered, until stop ends. Every answer must be a refusal;
+// 503 is one too, while something is broken.
+func (c *client) misbehave(ctx, stop context.Context) {
+	defer c.http.CloseIdleConnections()
+	for stop.Err() == nil {
+		bad := malformed[c.choose.IntN(len(malformed))]
+		got := c.send(ctx, http.MethodPost, bad.target, bad.body, 0)
+		switch {
+		case got.err != nil:
+			c.crew.malformed[1].Add(1)
+			pause(stop, unansweredPause)
+		case got.status == http.StatusServiceUnavailable:
+			c.crew.malformed[2].Add(1)
+		case got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
+			c.crew.malformed[0].Add(1)
+		default:
+			c.crew.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.status, got.body)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	fillsDisk = "fill-disk"
+	// volumeSize is what a volume holds: the WAL of two nodes, at most 64 MB each
+	// when checkpoints come in time, and as much again for when they do not.
+	volumeSize = "256m"
+	// refill is the pause between two looks whether Postgres has made itself room.
+	refill = 20 * time.Millisecond
+	// noticed is how long Postgres is given to find out, beyond the time the disk is to
+	// be full: it must have used up the files that it had.
+	noticed = 10 * time.Second
+)
+
+// volume is a small filesystem of our own, in memory, so that filling it hurts
+// nobody else.
+type volume struct{ dir string }
+
+// mountVolume makes one in a folder that must not exist. It takes the right to
+// mount, which mostly only root has. Who makes it must unmount it; one that a
+// killed run has left is unmounted by hand.
+func mountVolume(ctx context.Context, dir string) (*volume, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making a folder for a volume: %w", err)
+	}
+	output, err := exec.CommandContext(ctx, "mount", "-t", "tmpfs", "-o", "size="+volumeSize+",mode=0755", "belfry-chaos", dir).CombinedOutput()
+	if err != nil {
+		complaint, _, _ := strings.Cut(string(output), "\n") // advice follows
+		err = fmt.Errorf("mounting a small tmpfs: %w: %s", err, complaint)
+		return nil, errors.Join(err, os.Remove(dir))
+	}
+	return &volume{dir}, nil
+}
+
+func (v *volume) unmount(ctx context.Context) error {
+	if output, err := exec.CommandContext(ctx, "umount", v.dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("unmounting %s: %w: %s", v.dir, err, strings.TrimSpace(string(output)))
+	}
+	return os.Remove(v.dir)
+}
+
+func (v *volume) filler() string { return filepath.Join(v.dir, "filler") }
+
+// fill takes all the room that is left.
+func (v *volume) fill() error {
+	file, err := os.OpenFile(v.filler(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("filling the disk: %w", err)
+	}
+	piece := make([]byte, 1<<20)
+	for err == nil {
+		_, err = file.Write(piece)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = nil
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("filling the disk: %w", err)
+	}
+	return nil
+}
+
+// empty gives the room back.
+func (v *volume) empty() error {
+	if err := os.Remove(v.filler()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("emptying the disk: %w", err)
+	}
+	return nil
+}
+
+// cannotMount says why there can be no volume here, or nil.
+func cannotMount(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "belfry-chaos-volume-")
+	if err != nil {
+		return fmt.Errorf("making a folder for a volume: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(dir)) }()
+	v, err := mountVolume(ctx, filepath.Join(dir, "volume"))
+	if err != nil {
+		return err
+	}
+	return v.unmount(ctx)
+}
+
+// fillDisk leaves no room for WAL, and asks for a new file of it until Postgres
+// finds out. Postgres goes down with a PANIC then; when there is room again it is
+// started, unless it has come back by itself.
+func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, err error) {
+	w.postgres.Lock()
+	defer w.postgres.Unlock()
+	d := hold(choose)
+	// Mended in any case: room first, then Postgres.
+	defer func() { err = errors.Join(err, w.volume.empty(), w.revive(context.WithoutCancel(ctx))) }()
+	if err := w.volume.fill(); err != nil {
+		return "", err
+	}
+	begun, down := time.Now(), ""
+	for since := time.Duration(0); since < d || down == "" && since < d+noticed; since = time.Since(begun) {
+		if err := w.volume.fill(); err != nil {
+			return "", err
+		}
+		if down == "" {
+			if err := w.switchWAL(ctx); err != nil && !tooMany(err) {
+				down = fmt.Sprintf(", Postgres went down after %s", time.Since(begun).Round(time.Millisecond))
+			}
+		}
+		if !Pause(ctx, refill) {
+			break
+		}
+	}
+	return "full for " + time.Since(begun).Round(time.Millisecond).String() + down, nil
+}
+
+// tooMany says that another fault has taken all connections.
+func tooMany(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "53300"
+}
+
+// switchWAL makes Postgres go on with another file of WAL.
+func (w *World) switchWAL(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminPatience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, w.dsn())
+	if err != nil {
+		return fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // Postgres may have closed it
+	// A file without any change in it would be kept.
+	for _, statement := range []string{"SELECT pg_create_restore_point('chaos')", "SELECT pg_switch_wal()"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("running %q: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// revive returns once the primary answers, and starts it when it has ended.
+func (w *World) revive(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterPatience)
+	defer cancel()
+	for {
+		select {
+		case <-w.primary().Done():
+			if err := w.primary().Restart(ctx); err != nil {
+				return fmt.Errorf("starting Postgres again: %w", err)
+			}
+			return nil
+		default:
+		}
+		err := w.switchWAL(ctx)
+		if err == nil {
+			return nil
+		}
+		if !Pause(ctx, recoveryPause) {
+			return fmt.Errorf("waiting for Postgres to come back: %w", err)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+const failsOver = "fail-over"
+
+// cannotFailOver says why no standby can be made here, or nil.
+func cannotFailOver(ctx context.Context) error {
+	_, err := pgtest.CopyProgram(ctx)
+	return err
+}
+
+// failOver gives the primary a synchronous standby, a copy made while all goes on,
+// and after a while ends the primary and promotes the standby. The primary is
+// killed, or fenced: its network goes silent, then it is stopped, and the network
+// ends to be silent some time after the promotion. The next time the other one is
+// the standby, and made anew.
+func failOver(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	w.postgres.Lock()
+	defer w.postgres.Unlock()
+	following, fenced, silent := hold(choose), choose.IntN(2) == 0, between(choose, 0, longestDown)
+	// The end of the run leaves no half of it.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
+	defer cancel()
+	old, next := w.leading, 1-w.leading
+	if err := pgtest.Follow(whole, w.nodes[old], w.nodes[next]); err != nil {
+		return "", err
+	}
+	Pause(ctx, following)
+	thaw, how := func() {}, "killed"
+	var err error
+	if fenced {
+		how = fmt.Sprintf("fenced, silent for %s", silent.Round(time.Millisecond))
+		thaw = w.silencePostgres(old)
+		err = w.nodes[old].Stop(whole)
+	} else {
+		err = w.nodes[old].Kill()
+	}
+	defer thaw()
+	if err != nil {
+		return "", fmt.Errorf("ending the primary: %w", err)
+	}
+	begun := time.Now()
+	if err := pgtest.Promote(whole, w.nodes[next]); err != nil {
+		return "", fmt.Errorf("promoting the standby: %w", err)
+	}
+	w.leading = next
+	took := time.Since(begun).Round(time.Millisecond)
+	if fenced {
+		Pause(ctx, silent)
+	}
+	return fmt.Sprintf("node-%d was %s, node-%d promoted in %s", old+1, how, next+1, took), nil
+}
+
+// silencePostgres freezes what leads to a node, from all servers, until thaw.
+func (w *World) silencePostgres(node int) (thaw func()) {
+	var frozen []func()
+	for _, s := range w.servers {
+		frozen = append(frozen, s.database[node].Freeze(), s.listener[node].Freeze())
+	}
+	return func() {
+		for _, thaw := range frozen {
+			thaw()
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package world
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/pgproxy"
+)
+
+// link is the network from one place to another that has one address or, as the
+// database with a standby, several. It breaks as a whole.
+type link []*pgproxy.Proxy
+
+// openLink puts a proxy before each target, which speaks Postgres.
+func openLink(ctx context.Context, targets []string) (l link, err error) {
+	for _, target := range targets {
+		p, err := pgproxy.Open(ctx, target)
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l = append(l, p)
+	}
+	return l, nil
+}
+
+// addresses are where the proxies listen.
+func (l link) addresses() []string {
+	addresses := make([]string, len(l))
+	for i, p := range l {
+		addresses[i] = p.Addr()
+	}
+	return addresses
+}
+
+func (l link) freeze() (thaw func()) {
+	thaws := make([]func(), len(l))
+	for i, p := range l {
+		thaws[i] = p.Freeze()
+	}
+	return func() {
+		for _, thaw := range thaws {
+			thaw()
+		}
+	}
+}
+
+func (l link) freezeOld() {
+	for _, p := range l {
+		p.FreezeOld()
+	}
+}
+
+func (l link) cut() {
+	for _, p := range l {
+		p.Cut()
+	}
+}
+
+func (l link) lag(late time.Duration) {
+	for _, p := range l {
+		p.Lag.Store(int64(late))
+	}
+}
+
+func (l link) swallow(on bool) {
+	for _, p := range l {
+		p.Swallow.Store(on)
+	}
+}
+
+func (l link) cutCommit(on bool) {
+	for _, p := range l {
+		p.CutCommit.Store(on)
+	}
+}
+
+func (l link) close() {
+	for _, p := range l {
+		p.Close()
+	}
+}

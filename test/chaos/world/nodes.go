@@ -1,0 +1,120 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+// startPostgres runs a Postgres, and makes another one that is to be its standby
+// when faults want that. Their WAL is on a volume when faults fill it.
+func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
+	// A killed Postgres loses nothing by this; only a power cut would.
+	settings := map[string]string{
+		"fsync": "off", "full_page_writes": "off",
+		"synchronous_commit": "on", "max_connections": strconv.Itoa(maxConnections), "shared_preload_libraries": "",
+		// A standby whose primary has died can be promoted that much later.
+		"wal_retrieve_retry_interval": "100ms",
+	}
+	// The folder is its account's way to its own.
+	home := filepath.Join(w.dir, "cluster")
+	if err := os.Mkdir(home, 0o755); err != nil {
+		return fmt.Errorf("making a folder for Postgres: %w", err)
+	}
+	if wants(faults, fillsDisk) {
+		if w.volume, err = mountVolume(ctx, filepath.Join(home, "volume")); err != nil {
+			return err
+		}
+		// Twice as much is there, so only a fault fills it.
+		settings["max_wal_size"], settings["min_wal_size"], settings["checkpoint_warning"] = "64MB", "32MB", "0"
+	}
+	count := 1
+	if wants(faults, failsOver) {
+		count = 2
+	}
+	for i := range count {
+		name := fmt.Sprintf("node-%d", i+1)
+		node, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(home, name), Log: zap.NewNop(), Settings: settings})
+		if err != nil {
+			return fmt.Errorf("starting Postgres: %w", err)
+		}
+		w.nodes = append(w.nodes, node)
+		if w.volume != nil || i > 0 {
+			if err := node.Stop(ctx); err != nil {
+				return fmt.Errorf("stopping Postgres to move its WAL: %w", err)
+			}
+		}
+		if w.volume != nil {
+			if err := moveWAL(ctx, node, filepath.Join(w.volume.dir, name)); err != nil {
+				return err
+			}
+			if i == 0 {
+				if err := node.Restart(ctx); err != nil {
+					return fmt.Errorf("starting Postgres with its WAL elsewhere: %w", err)
+				}
+			}
+		}
+	}
+	if err := w.primary().CreateDatabase(ctx, databaseName); err != nil {
+		return fmt.Errorf("making the database: %w", err)
+	}
+	return nil
+}
+
+// stopPostgres ends what startPostgres began, also when that failed.
+func (w *World) stopPostgres(ctx context.Context) error {
+	var errs []error
+	for _, node := range w.nodes {
+		errs = append(errs, node.Stop(ctx))
+	}
+	if w.volume != nil {
+		errs = append(errs, w.volume.unmount(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// primary is the Postgres that takes commits. Whoever does something to it holds
+// the lock postgres.
+func (w *World) primary() *devdb.Cluster { return w.nodes[w.leading] }
+
+// dsn reaches whichever Postgres takes commits, without the bad network.
+func (w *World) dsn() string { return dsn(w.addresses()) }
+
+func (w *World) addresses() []string {
+	addresses := make([]string, len(w.nodes))
+	for i, node := range w.nodes {
+		addresses[i] = net.JoinHostPort("127.0.0.1", strconv.Itoa(node.Port()))
+	}
+	return addresses
+}
+
+// dsn is how to reach the database at whichever address takes commits.
+func dsn(addresses []string) string {
+	text := "postgres://postgres@" + strings.Join(addresses, ",") + "/" + databaseName + "?sslmode=disable"
+	if len(addresses) > 1 {
+		text += "&target_session_attrs=read-write"
+	}
+	return text
+}
+
+// moveWAL puts the WAL of a Postgres that is stopped elsewhere.
+func moveWAL(ctx context.Context, node *devdb.Cluster, dir string) error {
+	wal := filepath.Join(node.Dir(), "data", "pg_wal")
+	if output, err := exec.CommandContext(ctx, "cp", "-a", wal, dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("moving the WAL: %w\n%s", err, output)
+	}
+	if err := errors.Join(os.RemoveAll(wal), os.Symlink(dir, wal)); err != nil {
+		return fmt.Errorf("moving the WAL: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// TestThePrimaryChanges fails over to and fro, until it has killed a primary and
+// fenced one.
+func TestThePrimaryChanges(t *testing.T) {
+	t.Parallel()
+	f := Fault{Name: failsOver, run: failOver}
+	w := newWorld(t, f)
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // nothing waits
+	var killed, fenced int
+	for seed := uint64(0); killed == 0 || fenced == 0; seed++ {
+		old := w.leading
+		_, err := w.Database().Exec(t.Context(), "CREATE TABLE IF NOT EXISTS note AS SELECT 'kept' AS text")
+		require.NoError(t, err)
+		result, err := w.Break(over, f, rand.New(rand.NewPCG(seed, 0)))
+		require.NoError(t, err)
+		require.Equal(t, always, result.Excuse)
+		if strings.Contains(result.What, "killed") {
+			killed++
+		} else {
+			fenced++
+		}
+		require.Equal(t, 1-old, w.leading)
+		require.NoError(t, w.Recover(t.Context()))
+		w.Database().Reset() // its connections were of the old primary
+		var text, address string
+		require.NoError(t, w.Database().QueryRow(t.Context(), "SELECT text FROM note").Scan(&text))
+		require.NoError(t, w.Database().QueryRow(t.Context(), "SHOW data_directory").Scan(&address))
+		require.Equal(t, "kept", text)
+		require.Equal(t, filepath.Join(w.nodes[w.leading].Dir(), "data"), address)
+	}
+}
+
+// TestTheDiskFills needs the right to mount. Without it there is something else to
+// see: that the fault does not pretend.
+func TestTheDiskFills(t *testing.T) {
+	t.Parallel()
+	f := Fault{Name: fillsDisk, run: fillDisk, obstacle: cannotMount}
+	if cannotMount(t.Context()) != nil {
+		_, err := New(t.Context(), t.TempDir(), 1, []Fault{f})
+		require.ErrorContains(t, err, "mounting a small tmpfs")
+		return
+	}
+	w := newWorld(t, f)
+	wal, err := os.Readlink(filepath.Join(w.primary().Dir(), "data", "pg_wal"))
+	require.NoError(t, err)
+	require.Equal(t, w.volume.dir, filepath.Dir(wal))
+	for seed := uint64(0); ; seed++ {
+		result, err := w.Break(t.Context(), f, rand.New(rand.NewPCG(seed, 0)))
+		require.NoError(t, err)
+		require.NoFileExists(t, w.volume.filler())
+		require.NoError(t, w.Recover(t.Context()))
+		if strings.Contains(result.What, "Postgres went down") {
+			break
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(w.primary().Dir(), "postgres.log.old"))
+	if err != nil || !strings.Contains(string(log), "No space left on device") { // it came back by itself
+		log, err = os.ReadFile(filepath.Join(w.primary().Dir(), "postgres.log"))
+		require.NoError(t, err)
+	}
+	require.Contains(t, string(log), "No space left on device")
+}
+
+// TestAStandbyKeepsItsWALWhereItWas, on a volume or elsewhere.
+func TestAStandbyKeepsItsWALWhereItWas(t *testing.T) {
+	t.Parallel()
+	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)
+	require.NoError(t, standby.Stop(t.Context()))
+	elsewhere := filepath.Join(standby.Dir(), "wal")
+	require.NoError(t, moveWAL(t.Context(), standby, elsewhere))
+	require.NoError(t, pgtest.Follow(t.Context(), primary, standby))
+	wal, err := os.Readlink(filepath.Join(standby.Dir(), "data", "pg_wal"))
+	require.NoError(t, err)
+	require.Equal(t, elsewhere, wal)
+	files, err := os.ReadDir(elsewhere)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	require.NoError(t, primary.Kill())
+	require.NoError(t, pgtest.Promote(t.Context(), standby))
+}

@@ -1,0 +1,85 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+)
+
+func namesOf(faults []Fault) []string {
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func TestFaultsArePickedByName(t *testing.T) {
+	t.Parallel()
+	names := namesOf(Faults())
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), len(names), "names are unique")
+	picked, leftOut, err := Pick(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, picked, len(names)-len(leftOut))
+	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"mix", "kill-server"}, namesOf(picked))
+	require.True(t, wants(picked, stepClock), "one cannot be mixed, so it is of all")
+	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server", "stop-server"})
+	require.NoError(t, err)
+	require.False(t, wants(picked, stepClock))
+	_, _, err = Pick(t.Context(), []string{"kill-everything"})
+	require.ErrorContains(t, err, strings.Join(names, ", "))
+}
+
+// TestWhatCannotBeHadIsNeverSkippedInSilence has a machine where one fault cannot
+// be had.
+func TestWhatCannotBeHadIsNeverSkippedInSilence(t *testing.T) {
+	t.Parallel()
+	hard := Fault{Name: "hard", obstacle: func(context.Context) error { return errors.New("only root may") }}
+	easy, other := Fault{Name: "easy"}, Fault{Name: "other", obstacle: func(context.Context) error { return nil }}
+	faults := []Fault{easy, hard, other, mix(nil)}
+	for _, c := range []struct {
+		names   string // separated by commas
+		picked  []string
+		leftOut string
+	}{
+		{"", []string{"easy", "other", "mix"}, "hard is left out: only root may"},
+		{"hard?,easy", []string{"easy"}, "hard is left out: only root may"},
+		{"other?,easy", []string{"other", "easy"}, ""},
+		{"mix", []string{"mix"}, "hard is left out of the mix: only root may"},
+		{"easy,other,mix", []string{"easy", "other", "mix"}, ""},
+	} {
+		var names []string
+		if c.names != "" {
+			names = strings.Split(c.names, ",")
+		}
+		picked, leftOut, err := pick(t.Context(), faults, names)
+		require.NoError(t, err, c.names)
+		require.Equal(t, c.picked, namesOf(picked), c.names)
+		require.False(t, wants(picked, "hard"), c.names)
+		require.Equal(t, c.leftOut, strings.Join(leftOut, "\n"), c.names)
+	}
+	_, _, err := pick(t.Context(), faults, []string{"easy", "hard"})
+	require.ErrorContains(t, err, "hard cannot be had here: leave it out, or name it hard? to have it where it can: only root may")
+	_, _, err = pick(t.Context(), faults, []string{"hard?"})
+	require.ErrorContains(t, err, "no fault is left: hard is left out: only root may")
+}
+
+func TestExcusesAreOfFaultsThatThereAre(t *testing.T) {
+	t.Parallel()
+	names := namesOf(Faults())
+	for name := range excuses {
+		require.Contains(t, names, name)
+	}
+	require.Equal(t, longestPoll, config.Default().Dispatch.MaxPollInterval)
+	require.Equal(t, peerTimeout+requestTimeout, together(peerTimeout, requestTimeout))
+	require.Equal(t, always, together(always, peerTimeout))
+	require.Equal(t, always, together(peerTimeout, always))
+}

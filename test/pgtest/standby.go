@@ -1,0 +1,190 @@
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+)
+
+// standbyLook is the pause between two looks at a standby that connects; Postgres
+// tells nobody when it is there.
+const standbyLook = 20 * time.Millisecond
+
+// CopyProgram returns the path of pg_basebackup, which Follow runs. Debian's
+// postgresql brings it; a Postgres that pkg/devdb has fetched lacks it.
+func CopyProgram(ctx context.Context) (string, error) {
+	const name = "pg_basebackup"
+	dir, err := devdb.FindBinaries(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	// Some folders hold links to a few of the programs.
+	server, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
+	if err != nil {
+		return "", fmt.Errorf("finding the folder of Postgres: %w", err)
+	}
+	program := filepath.Join(filepath.Dir(server), name)
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	if program, err = exec.LookPath(name); err != nil {
+		return "", fmt.Errorf("copying a running Postgres takes %s, which is neither beside %s nor on PATH: install the client programs of Postgres: %w", name, server, err)
+	}
+	return program, nil
+}
+
+// Follow makes standby a copy of primary, which runs on meanwhile, and starts it
+// as its synchronous standby: when Follow returns, primary commits nothing that
+// standby does not have. What was in standby is lost. WAL that standby keeps
+// elsewhere, by a link, stays there. After an error primary waits for nobody.
+func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
+	program, err := CopyProgram(ctx)
+	if err != nil {
+		return err
+	}
+	if err := standby.Stop(ctx); err != nil {
+		return err
+	}
+	args := []string{
+		"--dbname", primary.URL("postgres"), "--pgdata", dataOf(standby),
+		"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync",
+	}
+	owner, err := ownerOf(dataOf(primary))
+	if err != nil {
+		return err
+	}
+	wal, err := os.Readlink(filepath.Join(dataOf(standby), "pg_wal"))
+	if err == nil {
+		args = append(args, "--waldir", wal)
+		err = makeEmpty(wal, owner)
+	} else if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist) { // a folder, or none
+		err = nil
+	}
+	if err = errors.Join(err, makeEmpty(dataOf(standby), owner)); err != nil {
+		return fmt.Errorf("making room for a standby: %w", err)
+	}
+	copying := exec.CommandContext(ctx, program, args...)
+	copying.Dir = standby.Dir()
+	if os.Geteuid() == 0 {
+		copying.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+	}
+	if output, err := copying.CombinedOutput(); err != nil {
+		return fmt.Errorf("copying the primary: %w\n%s", err, output)
+	}
+	if err := standby.Restart(ctx); err != nil {
+		return fmt.Errorf("starting the standby: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, onServer(context.WithoutCancel(ctx), primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"))
+		}
+	}()
+	err = onServer(ctx, primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+	if err != nil {
+		return err
+	}
+	if err := awaitSynchronous(ctx, primary); err != nil {
+		return err
+	}
+	// The checkpointer tells the sessions that commits wait from now on. It reads
+	// the settings before it obeys.
+	return onServer(ctx, primary, "CHECKPOINT")
+}
+
+// Promote makes a standby a primary that waits for nobody. Its old primary must
+// be gone.
+func Promote(ctx context.Context, standby *devdb.Cluster) error {
+	return onServer(ctx, standby, "SELECT pg_promote()", "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+}
+
+func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
+	conn, err := connectTo(ctx, primary)
+	if err != nil {
+		return fmt.Errorf("waiting for the standby: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // it has read, that is all
+	ticker := time.NewTicker(standbyLook)
+	defer ticker.Stop()
+	for {
+		var synchronous bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync')").Scan(&synchronous)
+		if err != nil {
+			return fmt.Errorf("waiting for the standby: %w", err)
+		}
+		if synchronous {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the standby: %w", ctx.Err())
+		}
+	}
+}
+
+// onServer runs statements, each for itself.
+func onServer(ctx context.Context, cluster *devdb.Cluster, statements ...string) error {
+	conn, err := connectTo(ctx, cluster)
+	if err != nil {
+		return fmt.Errorf("connecting to run %q: %w", statements[0], err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // the statements are done or have failed
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("running %q: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// tooManyConnections is the SQLSTATE of a server that has no connection left.
+const tooManyConnections = "53300"
+
+// connectTo waits for a free connection: the server may be in the middle of a load
+// that takes them all.
+func connectTo(ctx context.Context, cluster *devdb.Cluster) (*pgx.Conn, error) {
+	for {
+		conn, err := pgx.Connect(ctx, cluster.URL("postgres"))
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != tooManyConnections {
+			return conn, err
+		}
+		timer := time.NewTimer(standbyLook)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+func dataOf(cluster *devdb.Cluster) string { return filepath.Join(cluster.Dir(), "data") }
+
+func ownerOf(dir string) (*syscall.Stat_t, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding whose Postgres it is: %w", err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, fmt.Errorf("finding whose Postgres it is: %s does not say", dir)
+	}
+	return owner, nil
+}
+
+// makeEmpty leaves an empty private folder of that owner.
+func makeEmpty(dir string, owner *syscall.Stat_t) error {
+	return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.Chown(dir, int(owner.Uid), int(owner.Gid)))
+}
