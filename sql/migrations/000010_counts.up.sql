@@ -6,8 +6,9 @@
 -- the planner inlines it.
 --
 -- Of each cursor: remaining is what its group is still to finish, waiting is
--- what of that no live lease covers. A message counts by the group that has got
--- the least far with it; without any group it waits. A dead-lettered message
+-- what of that no live lease of the log covers; both with what was redriven. A
+-- message counts by the group that has got the least far with it; without any
+-- group it waits. A dead-lettered message
 -- counts as that and nothing else, whatever other groups do with it. The least()
 -- keeps the sum right for a group that joined after messages were deleted one by
 -- one: it does not know of those holes.
@@ -29,12 +30,12 @@ LANGUAGE sql STABLE AS $$
      CROSS JOIN LATERAL (
             SELECT max(p_last_seq - k.place
                        - CASE WHEN k.nothing_gone THEN 0 ELSE
-                         (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END) AS remaining,
+                         (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END + k.redriven) AS remaining,
                    max(p_last_seq - k.leased
                        - CASE WHEN k.nothing_gone THEN 0 ELSE
-                         (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.leased) END) AS waiting,
+                         (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.leased) END + k.redriven) AS waiting,
                    min(k.place) AS done
-              FROM (SELECT c.skip, c.skip IS NULL AND s.seqs = '{}' AS nothing_gone,
+              FROM (SELECT c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs = '{}' AS nothing_gone,
                            greatest(c.committed, p_trimmed) AS place,
                            greatest(c.committed, p_trimmed,
                                     CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_end END) AS leased
