@@ -119,8 +119,15 @@ func (p *page) tables(schema node) []table {
 		if choice.Node == schema.Node {
 			title = ""
 		}
-		if inside, _ := p.resolve(choice); inside.get("properties").is() {
-			tables = append(tables, table{title, p.rows(inside, prefix)})
+		inside, _ := p.resolve(choice)
+		deeper := prefix
+		if inside.get("type").text() == "array" { // one of several kinds
+			title = "Array"
+			deeper += "[]."
+			inside, _ = p.resolve(inside.get("items"))
+		}
+		if rows := p.rows(inside, deeper); len(rows) > 0 {
+			tables = append(tables, table{title, rows})
 		}
 	}
 	return tables
@@ -149,9 +156,9 @@ func (p *page) rows(schema node, prefix string) []row {
 			inside, _ := p.resolve(choice)
 			rows = append(rows, p.rows(inside, deeper)...)
 		}
-		if others, _ := p.resolve(inner.get("additionalProperties")); others.get("properties").is() {
-			rows = append(rows, p.rows(others, deeper+"*.")...)
-		}
+	}
+	if others, _ := p.resolve(schema.get("additionalProperties")); others.get("properties").is() {
+		rows = append(rows, p.rows(others, prefix+"*.")...)
 	}
 	return rows
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -16,32 +18,27 @@ const head = "openapi.yaml"
 
 // Assemble puts the *.yaml files at the top of each folder together and returns
 // the document as indented JSON, with its members in the order they are written
-// in. The first folder has the head.
+// in. A file replaces one of the same name in an earlier folder.
 func Assemble(folders ...fs.FS) ([]byte, error) {
-	var document *yaml.Node
-	var parts []*yaml.Node
+	found := map[string]*yaml.Node{}
 	for _, folder := range folders {
 		names, err := fs.Glob(folder, "*.yaml")
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			part, err := readPart(folder, name)
-			if err != nil {
+			if found[name], err = readPart(folder, name); err != nil {
 				return nil, fmt.Errorf("reading %s: %w", name, err)
-			}
-			if name == head && document == nil {
-				document = part
-			} else {
-				parts = append(parts, part)
 			}
 		}
 	}
+	document := found[head]
+	delete(found, head)
 	if document == nil {
 		return nil, errors.New("there is no " + head)
 	}
-	for _, part := range parts {
-		if err := merge(document, part, "#"); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if err := merge(document, found[name], "#"); err != nil {
 			return nil, err
 		}
 	}
