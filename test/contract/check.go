@@ -3,6 +3,7 @@ package contract
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -31,6 +32,16 @@ type unlike struct{}
 // the test is about what it does not describe. Their answers are.
 func Unlike(ctx context.Context) context.Context { return context.WithValue(ctx, unlike{}, true) }
 
+// succeeded says whether the request was accepted: a transaction tells in the
+// body of a 200 that it was not.
+func (e Exchange) succeeded() bool {
+	var body struct{ Success *bool }
+	if err := json.Unmarshal(e.Body, &body); err == nil && body.Success != nil && !*body.Success {
+		return false
+	}
+	return e.Status < http.StatusMultipleChoices
+}
+
 // Check returns what is not as the document says.
 func (d *Document) Check(e Exchange) []string {
 	o := d.operation(e.Request)
@@ -41,7 +52,7 @@ func (d *Document) Check(e Exchange) []string {
 		return d.checkUnknown(e)
 	}
 	complaints := d.checkAnswer(o, e)
-	if e.Status < http.StatusMultipleChoices && e.Request.Context().Value(unlike{}) == nil {
+	if e.succeeded() && e.Request.Context().Value(unlike{}) == nil {
 		complaints = append(complaints, d.checkQuery(o, e.Request.URL.Query())...)
 		complaints = append(complaints, d.checkPath(o, e.Request.URL.EscapedPath())...)
 		complaints = append(complaints, d.checkRequestBody(o, e.RequestBody)...)

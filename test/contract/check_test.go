@@ -41,6 +41,7 @@ const tiny = `{
       "Body": {"type": "object", "properties": {"inner": {"type": "array", "items": {"type": "object", "properties": {"x": {}}}}}},
       "Answer": {"type": "object", "required": ["id"], "properties": {
         "id": {"type": "string", "format": "uuid"},
+        "success": {"type": "boolean"},
         "open": {"type": "object", "properties": {"a": {}}, "additionalProperties": true}
       }}
     }
@@ -94,6 +95,8 @@ func TestCheck(t *testing.T) {
 		"no such method":              {func(e *exchange) { e.method, e.status, e.body = "PUT", 405, refused }, ""},
 		"a refused query":             {func(e *exchange) { e.target, e.status, e.body = "/a/b?n=x&y=1", 400, refused }, ""},
 		"a refused body":              {func(e *exchange) { e.sent, e.status, e.body = "{", 400, refused }, ""},
+		"a refusal with 200":          {func(e *exchange) { e.sent, e.body = "{", strings.Replace(goodAnswer, "{", `{"success":false,`, 1) }, ""},
+		"a success that says so":      {func(e *exchange) { e.sent, e.body = `{"y":1}`, strings.Replace(goodAnswer, "{", `{"success":true,`, 1) }, "'y'"},
 		"a path served all the same":  {func(e *exchange) { e.target = "/b" }, "no such method and path"},
 		"an unknown path, odd error":  {func(e *exchange) { e.target, e.status, e.body = "/b", 404, `{"message":"no"}` }, "error"},
 		"OPTIONS with a body":         {func(e *exchange) { e.method, e.status = "OPTIONS", 204 }, "OPTIONS"},
