@@ -50,8 +50,7 @@ func reference(document []byte) ([]byte, error) {
 }
 
 func (p *page) line(format string, args ...any) {
-	p.WriteString(fmt.Sprintf(format, args...))
-	p.WriteByte('\n')
+	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder takes everything
 }
 
 // endpoints returns the operations with a tag.
