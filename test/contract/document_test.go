@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -20,14 +21,23 @@ const folder = "../../pkg/httpapi/openapi"
 // whose endpoints are not served yet.
 func documents(t *testing.T) map[string]*Document {
 	t.Helper()
-	served, err := Load()
+	parsed, err := parseOnce()
 	require.NoError(t, err)
-	later, err := Assemble(openapi.Sources, os.DirFS(folder+"/pending"))
-	require.NoError(t, err)
-	pending, err := Parse(later)
-	require.NoError(t, err)
-	return map[string]*Document{"served": served, "with what is pending": pending}
+	return parsed
 }
+
+var parseOnce = sync.OnceValues(func() (map[string]*Document, error) {
+	served, err := Load()
+	if err != nil {
+		return nil, err
+	}
+	later, err := Assemble(openapi.Sources, os.DirFS(folder+"/pending"))
+	if err != nil {
+		return nil, err
+	}
+	pending, err := Parse(later)
+	return map[string]*Document{"served": served, "with what is pending": pending}, err
+})
 
 // TestDocumentIsOpenAPI: testdata has the schema that the authors of OpenAPI
 // publish for 3.1. That schemas are schemas is checked when they are compiled.
