@@ -17,7 +17,8 @@
 // Statuses are the intended ones of the wire contract: 201 for a push, 204
 // without a body for an empty pop, 503 with Retry-After when the database is
 // away. Routes are in routes.go, the table from error code to status in
-// errors.go.
+// errors.go. What each route takes and answers is written in openapi, the
+// document behind GET /openapi.json, and for people in REFERENCE.md.
 //
 // It declares the verbs it needs. Importable from floor 5 upwards.
 package httpapi

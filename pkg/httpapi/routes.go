@@ -13,6 +13,7 @@ func (s *Server) routes(e *echo.Echo) {
 	e.GET("/health", s.health)
 	e.HEAD("/health", s.health)
 	e.GET("/metrics/prometheus", s.deps.Metrics.prometheus)
+	e.GET("/openapi.json", s.openapi)
 
 	api := e.Group("/api/v1")
 	api.POST("/push", s.push)

@@ -14,6 +14,7 @@ import (
 // A new room gets its line here first.
 var floors = map[string]int{
 	"pkg/queue": 0, "pkg/notify": 0, "pkg/batch": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/seal": 0, "sql": 0,
+	"pkg/httpapi/openapi": 0,
 
 	"pkg/plan": 1, "pkg/intent": 1, "pkg/listen": 1, "pkg/postgres": 1, "pkg/devdb": 1,
 

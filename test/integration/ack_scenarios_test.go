@@ -54,7 +54,7 @@ func (g scenario) say(d delivery, status string, places ...int) []acked {
 func (g scenario) untilExpired(d delivery) {
 	g.t.Helper()
 	until(g.t, "the lease expires", func() bool {
-		return g.ack(d.ack("look", 0)[0]).ok(http.StatusOK)[0].Error != nil
+		return g.loose().ack(d.ack("look", 0)[0]).ok(http.StatusOK)[0].Error != nil
 	})
 }
 

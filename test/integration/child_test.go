@@ -41,7 +41,7 @@ func startChild(t *testing.T, dsn, listenDSN string) child {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	s := &server{dsn: dsn, http: &http.Client{Transport: &http.Transport{}}}
+	s := &server{dsn: dsn, http: documented(t, &http.Transport{})}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may be dead already
 		_ = cmd.Wait()

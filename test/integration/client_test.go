@@ -10,15 +10,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/contract"
 )
 
 // client speaks to one server on behalf of one test.
 type client struct {
 	t *testing.T
 	*server
+	unlike bool
 }
 
-func (s *server) client(t *testing.T) client { return client{t, s} }
+func (s *server) client(t *testing.T) client { return client{t: t, server: s} }
+
+// loose returns the client for requests that the OpenAPI document does not
+// describe and that are answered all the same.
+func (c client) loose() client {
+	c.unlike = true
+	return c
+}
 
 // answer is a reply with its decoded body: what the verb returns, or the text of
 // an error.
@@ -31,7 +41,11 @@ type answer[T any] struct {
 
 func ask[T any](c client, what call) answer[T] {
 	c.t.Helper()
-	got, err := c.send(c.t.Context(), what)
+	ctx := c.t.Context()
+	if c.unlike {
+		ctx = contract.Unlike(ctx)
+	}
+	got, err := c.send(ctx, what)
 	require.NoError(c.t, err, "%s %s", what.method, what.target)
 	return read[T](c.t, got)
 }

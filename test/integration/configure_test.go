@@ -78,7 +78,7 @@ func configureReplaces(t *testing.T, c client, queue string) {
 
 func configureTags(t *testing.T, c client, queue string) {
 	tag := func(tags string) configured {
-		return ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"` + queue + `"` + tags + `}`}).ok(http.StatusOK)
+		return ask[configured](c.loose(), call{http.MethodPost, configurePath, `{"queue":"` + queue + `"` + tags + `}`}).ok(http.StatusOK)
 	}
 	c.pushIDs(queue, "", "1")
 	tagged := tag(`,"namespace":"my space","task":"é"`)
@@ -94,7 +94,7 @@ func configureTags(t *testing.T, c client, queue string) {
 }
 
 func configureOddValues(t *testing.T, c client, queue string) {
-	got := ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"` + queue +
+	got := ask[configured](c.loose(), call{http.MethodPost, configurePath, `{"queue":"` + queue +
 		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`})
 	want := defaultOptions()
 	maps.Copy(want, map[string]any{"leaseTime": 60.0, "ttl": 300.0, "priority": 2.0})

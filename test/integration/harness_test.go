@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/test/contract"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -41,6 +43,20 @@ type server struct {
 	// done closes when app.Run has returned, and err is what it returned.
 	done chan struct{}
 	err  error
+}
+
+// document is the OpenAPI document, compiled once.
+var document = sync.OnceValues(contract.Load)
+
+// documented returns a client that fails t when what it sends and receives is
+// not as the OpenAPI document says.
+func documented(t *testing.T, base http.RoundTripper) *http.Client {
+	t.Helper()
+	loaded, err := document()
+	require.NoError(t, err)
+	return &http.Client{Transport: &contract.Transport{
+		Base: base, Document: loaded, Complain: func(complaint string) { t.Error(complaint) },
+	}}
 }
 
 // start runs a server on a database of its own and stops it when t ends.
@@ -73,7 +89,7 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	s := &server{
 		dsn: dsn, cancel: cancel, addr: make(chan net.Addr, 1), done: make(chan struct{}),
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}},
+		http: documented(t, &http.Transport{MaxIdleConnsPerHost: 100}),
 	}
 	log := zaptest.NewLogger(t, zaptest.Level(zap.ErrorLevel))
 	go func() {

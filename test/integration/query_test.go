@@ -29,7 +29,7 @@ func TestUnreadableQueryValuesFallBack(t *testing.T) {
 	} {
 		t.Run(query, func(t *testing.T) {
 			t.Parallel()
-			c := s.client(t)
+			c := s.client(t).loose()
 			queue := "q?" + query
 			c.pushIDs(queue, "", "1", "2", "3", "4", "5", "6", "7")
 			require.Len(t, c.popIDs(queue, query), delivered)
@@ -37,7 +37,7 @@ func TestUnreadableQueryValuesFallBack(t *testing.T) {
 	}
 	t.Run("booleans", func(t *testing.T) {
 		t.Parallel()
-		c := s.client(t)
+		c := s.client(t).loose()
 		for value, isTrue := range map[string]bool{"true": true, "1": true, "TRUE": false, "yes": false, "": false, "true%20": false} {
 			queue := "autoAck=" + value
 			c.pushIDs(queue, "", "a")
@@ -52,13 +52,13 @@ func TestUnreadableQueryValuesFallBack(t *testing.T) {
 	})
 	t.Run("timeout", func(t *testing.T) {
 		t.Parallel()
-		c := s.client(t)
+		c := s.client(t).loose()
 		require.Equal(t, http.StatusNoContent, c.pop("none", "wait=true&timeout=-5").status)
 		require.Equal(t, http.StatusNoContent, c.pop("none", "wait=1&timeout=50ms").status)
 	})
 	t.Run("batch 0 of one partition", func(t *testing.T) {
 		t.Parallel()
-		c := s.client(t)
+		c := s.client(t).loose()
 		c.pushIDs("zero", "p", "a")
 		for _, query := range []string{"batch=0", "batch=00", "batch=0x"} {
 			require.Equal(t, http.StatusNoContent, c.popPartition("zero", "p", query).status, query)

@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+	"github.com/belfry-mq/belfry/test/contract"
+)
+
+// TestEveryRouteIsDocumented: and nothing is documented that is no route.
+func TestEveryRouteIsDocumented(t *testing.T) {
+	t.Parallel()
+	document, err := contract.Load()
+	require.NoError(t, err)
+	s, _ := newServer(&fakes{})
+	router, ok := s.Handler().(*echo.Echo)
+	require.True(t, ok)
+	parameter := regexp.MustCompile(`:([A-Za-z]+)`)
+	var routes []string
+	for _, route := range router.Routes() {
+		routes = append(routes, route.Method+" "+parameter.ReplaceAllString(route.Path, "{$1}"))
+	}
+	slices.Sort(routes)
+	require.NotEmpty(t, routes)
+	require.Equal(t, routes, document.Operations())
+}
+
+func TestDocumentIsServed(t *testing.T) {
+	t.Parallel()
+	s, _ := newServer(&fakes{})
+	got := send(s, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
+	require.Equal(t, http.StatusOK, got.Code)
+	require.Equal(t, "application/json", got.Header().Get("Content-Type"))
+	require.Equal(t, "no-cache", got.Header().Get("Cache-Control"))
+	require.Equal(t, "*", got.Header().Get("Access-Control-Allow-Origin"))
+	require.Equal(t, openapi.Document, got.Body.Bytes())
+	tag := got.Header().Get("ETag")
+	require.Regexp(t, `^"[0-9a-f]{24}"$`, tag)
+
+	for known, status := range map[string]int{
+		tag: http.StatusNotModified, "W/" + tag: http.StatusNotModified, "*": http.StatusNotModified,
+		`"other", ` + tag: http.StatusNotModified, `"other"`: http.StatusOK, "": http.StatusOK,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody)
+		r.Header.Set("If-None-Match", known)
+		got := send(s, r)
+		require.Equal(t, status, got.Code, known)
+		require.Equal(t, tag, got.Header().Get("ETag"), known)
+		require.Equal(t, status == http.StatusOK, got.Body.Len() > 0, known)
+	}
+}

@@ -1,0 +1,57 @@
+// Command reference makes what is derived from the parts of the OpenAPI
+// document in pkg/httpapi/openapi: openapi.json, which the server sends, and
+// REFERENCE.md, the page for people. Run it with go generate ./pkg/httpapi/openapi
+// after a change of a part; its test fails when a file is out of date.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+	"github.com/belfry-mq/belfry/test/contract"
+)
+
+// derived returns the text of each file, by its path in the repository.
+func derived() (map[string][]byte, error) {
+	document, err := contract.Assemble(openapi.Sources)
+	if err != nil {
+		return nil, fmt.Errorf("putting the parts together: %w", err)
+	}
+	page, err := reference(document)
+	if err != nil {
+		return nil, fmt.Errorf("writing the page: %w", err)
+	}
+	return map[string][]byte{
+		"pkg/httpapi/openapi/openapi.json": document,
+		"pkg/httpapi/REFERENCE.md":         page,
+	}, nil
+}
+
+func run() error {
+	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return fmt.Errorf("finding the repository: %w", err)
+	}
+	files, err := derived()
+	if err != nil {
+		return err
+	}
+	for name, text := range files {
+		path := filepath.Join(strings.TrimSpace(string(top)), filepath.FromSlash(name))
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "reference:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDerivedFilesAreUpToDate(t *testing.T) {
+	t.Parallel()
+	files, err := derived()
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(name)))
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s is out of date: run go generate ./pkg/httpapi/openapi", name)
+	}
+}
+
+// The page has a place for everything that a reader looks for.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	page, err := reference([]byte(sample))
+	require.NoError(t, err)
+	text := string(page)
+	for _, want := range []string{
+		"What all share.\n",
+		"| [`POST /a/{b}`](#post-ab) | Do it |",
+		"## One\n\nThe first.\n",
+		"### POST /a/{b}\n\nDo it.\n\nIt is done.\n",
+		"| `b` | path | integer 1–9 | Which. |",
+		"| `many` | query, required | `\"x\"` or `\"y\"` | How. Default `\"x\"`. |",
+		"| `n` | number ≥ 2 or null | yes | A number. |",
+		"| `in` | array of object |  |  |",
+		"| `in[].id` | UUID |  |  |",
+		"```json\n{\"n\": 3}\n```",
+		"**201** Done.\n\nHeader `Link`: Where.\n",
+		"*Left*\n\n| member | type | meaning |\n|---|---|---|\n| `[].l` | `true` |  |",
+		"*Right*\n\n| member | type | meaning |\n|---|---|---|\n| `[].r` | instant | Not always there. When. |",
+		"Also 400: see [Errors](#errors).",
+		"| 400 | Bad. | `{\"error\": \"no\"}` |",
+		"**200** Here too.\n\nThe body is that of [`POST /a/{b}`](#post-ab).\n",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "Unused")
+}
+
+// Every link of the page leads to a heading.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	files, err := derived()
+	require.NoError(t, err)
+	page := string(files["pkg/httpapi/REFERENCE.md"])
+	headings := map[string]bool{}
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		require.False(t, headings[anchor(heading[1])], "two headings %q", heading[1])
+		headings[anchor(heading[1])] = true
+	}
+	links := regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, links)
+	for _, link := range links {
+		require.True(t, headings[link[1]], link[1])
+	}
+	require.Zero(t, strings.Count(page, "\n```")%2, "every block of code ends")
+}
+
+const sample = `{
+  "info": {"description": "What all share."},
+  "tags": [{"name": "One", "description": "The first."}],
+  "paths": {
+    "/a/{b}": {"post": {
+      "tags": ["One"], "summary": "Do it", "description": "It is done.",
+      "parameters": [
+        {"$ref": "#/components/parameters/B"},
+        {"name": "many", "in": "query", "required": true, "description": "How.", "schema": {"enum": ["x", "y"], "default": "x"}}
+      ],
+      "requestBody": {"required": true, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Body"}, "example": {"n": 3}}}},
+      "responses": {
+        "201": {"description": "Done.", "headers": {"Link": {"description": "Where."}}, "content": {"application/json": {
+          "schema": {"type": "array", "items": {"oneOf": [{"$ref": "#/components/schemas/Left"}, {"$ref": "#/components/schemas/Right"}]}}}}},
+        "400": {"$ref": "#/components/responses/Bad"}
+      }
+    }},
+    "/c": {"get": {"tags": ["One"], "summary": "See it", "responses": {
+      "200": {"description": "Here too.", "content": {"application/json": {
+        "schema": {"type": "array", "items": {"oneOf": [{"$ref": "#/components/schemas/Left"}, {"$ref": "#/components/schemas/Right"}]}}}}}
+    }}}
+  },
+  "components": {
+    "parameters": {"B": {"name": "b", "in": "path", "required": true, "description": "Which.", "schema": {"type": "integer", "minimum": 1, "maximum": 9}}},
+    "responses": {
+      "Bad": {"description": "Bad.", "content": {"application/json": {"schema": {}, "example": {"error": "no"}}}},
+      "Unused": {"description": "Unused."}
+    },
+    "schemas": {
+      "Body": {"type": "object", "required": ["n"], "properties": {
+        "n": {"type": ["number", "null"], "minimum": 2, "description": "A number."},
+        "in": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "string", "format": "uuid"}}}}
+      }},
+      "Left": {"type": "object", "required": ["l"], "properties": {"l": {"const": true}}},
+      "Right": {"type": "object", "properties": {"r": {"type": "string", "format": "date-time", "description": "When."}}}
+    }
+  }
+}`

@@ -1,0 +1,221 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Exchange is one request and its answer.
+type Exchange struct {
+	Request     *http.Request
+	RequestBody []byte
+	Status      int
+	Header      http.Header
+	Body        []byte
+}
+
+// unlike marks requests that are not as the document says.
+type unlike struct{}
+
+// Unlike returns a context whose requests are not held to the document, because
+// the test is about what it does not describe. Their answers are.
+func Unlike(ctx context.Context) context.Context { return context.WithValue(ctx, unlike{}, true) }
+
+// succeeded says whether the request was accepted: a transaction tells in the
+// body of a 200 that it was not.
+func (e Exchange) succeeded() bool {
+	var body struct{ Success *bool }
+	if err := json.Unmarshal(e.Body, &body); err == nil && body.Success != nil && !*body.Success {
+		return false
+	}
+	return e.Status < http.StatusMultipleChoices
+}
+
+// Check returns what is not as the document says.
+func (d *Document) Check(e Exchange) []string {
+	o := d.operation(e.Request)
+	switch {
+	case e.Request.Method == http.MethodOptions:
+		return d.checkNothing(e)
+	case o == nil:
+		return d.checkUnknown(e)
+	}
+	complaints := d.checkAnswer(o, e)
+	if e.succeeded() && e.Request.Context().Value(unlike{}) == nil {
+		complaints = append(complaints, d.checkQuery(o, e.Request.URL.Query())...)
+		complaints = append(complaints, d.checkPath(o, e.Request.URL.EscapedPath())...)
+		complaints = append(complaints, d.checkRequestBody(o, e.RequestBody)...)
+	}
+	return complaints
+}
+
+// checkNothing is for OPTIONS, which no path of the document has.
+func (d *Document) checkNothing(e Exchange) []string {
+	if e.Status != http.StatusNoContent || len(e.Body) > 0 {
+		return []string{fmt.Sprintf("OPTIONS must be answered with 204 and nothing, not %d", e.Status)}
+	}
+	return nil
+}
+
+// checkUnknown is for what the document does not have: only an error may come.
+func (d *Document) checkUnknown(e Exchange) []string {
+	if e.Status != http.StatusNotFound && e.Status != http.StatusMethodNotAllowed {
+		return []string{fmt.Sprintf("the document has no such method and path, and the status is %d", e.Status)}
+	}
+	return d.checkJSON("the error", "#/components/schemas/Error", e.Body)
+}
+
+func (d *Document) checkAnswer(o *operation, e Exchange) []string {
+	status := strconv.Itoa(e.Status)
+	pointer := o.pointer + "/responses/" + status
+	node, ok := child(o.node, "responses")[status].(object)
+	if !ok {
+		return []string{"the document does not list the status " + status}
+	}
+	response, pointer := d.resolve(node, pointer)
+	complaints := d.checkHeaders(response, pointer, e.Header)
+	content := child(response, "content")
+	if len(content) == 0 {
+		if len(e.Body) > 0 {
+			complaints = append(complaints, "the document gives status "+status+" no body")
+		}
+		return complaints
+	}
+	media, _, err := mime.ParseMediaType(e.Header.Get("Content-Type"))
+	if _, ok := content[media]; !ok || err != nil {
+		return append(complaints, fmt.Sprintf("the document gives status %s no body of type %q", status, e.Header.Get("Content-Type")))
+	}
+	if media != "application/json" {
+		return complaints
+	}
+	return append(complaints, d.checkJSON("the answer "+status, pointer+"/content/"+escape(media)+"/schema", e.Body)...)
+}
+
+func (d *Document) checkHeaders(response object, pointer string, sent http.Header) []string {
+	var complaints []string
+	for name := range child(response, "headers") {
+		header, at := d.resolve(child(child(response, "headers"), name), pointer+"/headers/"+escape(name))
+		switch value := sent.Get(name); {
+		case value != "":
+			complaints = append(complaints, d.checkText("the header "+name, header, at, value)...)
+		case header["required"] == true:
+			complaints = append(complaints, "the header "+name+" is missing")
+		}
+	}
+	return complaints
+}
+
+// parameters calls visit for each parameter of the operation.
+func (d *Document) parameters(o *operation, visit func(parameter object, pointer string)) {
+	list, _ := o.node["parameters"].([]any)
+	for i, one := range list {
+		node, _ := one.(object)
+		visit(d.resolve(node, fmt.Sprintf("%s/parameters/%d", o.pointer, i)))
+	}
+}
+
+func (d *Document) checkQuery(o *operation, query url.Values) []string {
+	var complaints []string
+	known := map[string]bool{}
+	d.parameters(o, func(parameter object, pointer string) {
+		name, _ := parameter["name"].(string)
+		if parameter["in"] != "query" {
+			return
+		}
+		known[name] = true
+		for _, value := range query[name] {
+			complaints = append(complaints, d.checkText("the parameter "+name, parameter, pointer, value)...)
+		}
+		if parameter["required"] == true && !query.Has(name) {
+			complaints = append(complaints, "the parameter "+name+" is missing")
+		}
+	})
+	for name := range query {
+		if !known[name] {
+			complaints = append(complaints, "the document has no parameter "+name)
+		}
+	}
+	return complaints
+}
+
+func (d *Document) checkPath(o *operation, path string) []string {
+	var complaints []string
+	steps := strings.Split(path, "/")
+	d.parameters(o, func(parameter object, pointer string) {
+		name, _ := parameter["name"].(string)
+		at := slices.Index(o.steps, "{"+name+"}")
+		if parameter["in"] != "path" || at < 0 {
+			return
+		}
+		value, err := url.PathUnescape(steps[at])
+		if err != nil {
+			complaints = append(complaints, fmt.Sprintf("the path's %s: %v", name, err))
+			return
+		}
+		complaints = append(complaints, d.checkText("the path's "+name, parameter, pointer, value)...)
+	})
+	return complaints
+}
+
+func (d *Document) checkRequestBody(o *operation, body []byte) []string {
+	node, ok := o.node["requestBody"].(object)
+	if !ok {
+		return nil // a body that nobody reads hurts nobody
+	}
+	request, pointer := d.resolve(node, o.pointer+"/requestBody")
+	if len(body) == 0 {
+		if request["required"] == true {
+			return []string{"the document requires a body"}
+		}
+		return nil
+	}
+	return d.checkJSON("the request", pointer+"/content/application~1json/schema", body)
+}
+
+// checkText checks what stands in a query, a path or a header. It is read as the
+// schema wants it.
+func (d *Document) checkText(what string, node object, pointer, text string) []string {
+	var value any = text
+	schema, _ := d.resolve(child(node, "schema"), "")
+	if kind := schema["type"]; kind == "integer" || kind == "number" || kind == "boolean" {
+		if parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(text)); err == nil {
+			value = parsed
+		}
+	}
+	return d.checkValue(what, pointer+"/schema", value)
+}
+
+func (d *Document) checkJSON(what, pointer string, body []byte) []string {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return []string{fmt.Sprintf("%s is no JSON: %v", what, err)}
+	}
+	return d.checkValue(what, pointer, value)
+}
+
+func (d *Document) checkValue(what, pointer string, value any) []string {
+	schema, ok := d.schemas[pointer]
+	if !ok {
+		return []string{fmt.Sprintf("%s: the document has no schema at %s", what, pointer)}
+	}
+	err := schema.Validate(value)
+	if err == nil {
+		return nil
+	}
+	var failed *jsonschema.ValidationError
+	if errors.As(err, &failed) {
+		return []string{fmt.Sprintf("%s: %v", what, failed)}
+	}
+	return []string{fmt.Sprintf("%s: %v", what, err)}
+}

@@ -1,0 +1,209 @@
+package contract
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+)
+
+// object is a JSON object of the document.
+type object = map[string]any
+
+// Document is an OpenAPI document that requests and answers can be checked
+// against. It may be used by several goroutines.
+type Document struct {
+	root       object
+	operations []*operation
+	schemas    map[string]*jsonschema.Schema // by the pointer to it
+}
+
+// operation is one method of one path.
+type operation struct {
+	method, path string
+	steps        []string // of path
+	pointer      string
+	node         object
+}
+
+// Load returns the document that the server sends.
+func Load() (*Document, error) { return Parse(openapi.Document) }
+
+// Parse reads a document and compiles every schema that a check needs.
+func Parse(text []byte) (*Document, error) {
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	root, ok := parsed.(object)
+	if !ok {
+		return nil, fmt.Errorf("the document is no object")
+	}
+	d := &Document{root: root, schemas: map[string]*jsonschema.Schema{}}
+	paths := child(root, "paths")
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := child(paths, path)
+		for _, method := range slices.Sorted(maps.Keys(item)) {
+			d.operations = append(d.operations, &operation{
+				method: strings.ToUpper(method), path: path, steps: strings.Split(path, "/"),
+				pointer: "#/paths/" + escape(path) + "/" + method, node: child(item, method),
+			})
+		}
+	}
+	return d, d.compile()
+}
+
+// Operations returns every "METHOD /path/{parameter}" of the document, sorted.
+func (d *Document) Operations() []string {
+	names := make([]string, len(d.operations))
+	for i, o := range d.operations {
+		names[i] = o.method + " " + o.path
+	}
+	slices.Sort(names)
+	return names
+}
+
+// compile compiles every schema of a parameter, header or body.
+func (d *Document) compile() error {
+	const location = "memory:///openapi.json"
+	closed, ok := closeObjects(d.root).(object)
+	if !ok {
+		return fmt.Errorf("the document is no object")
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.AssertFormat()
+	if err := compiler.AddResource(location, closed); err != nil {
+		return err
+	}
+	for _, pointer := range d.schemaPointers() {
+		schema, err := compiler.Compile(location + pointer)
+		if err != nil {
+			return fmt.Errorf("compiling %s: %w", pointer, err)
+		}
+		d.schemas[pointer] = schema
+	}
+	return nil
+}
+
+// schemaPointers returns where schemas stand: everything called schema, and the
+// named ones.
+func (d *Document) schemaPointers() []string {
+	var pointers []string
+	walk(d.root, "#", func(value any, pointer string) {
+		if _, ok := value.(object); ok && strings.HasSuffix(pointer, "/schema") {
+			pointers = append(pointers, pointer)
+		}
+	})
+	for name := range child(child(d.root, "components"), "schemas") {
+		pointers = append(pointers, "#/components/schemas/"+escape(name))
+	}
+	return pointers
+}
+
+// data are the members whose values are not schemas but values.
+var data = []string{"example", "examples", "default", "const", "enum"}
+
+// walk visits every value with the pointer to it, but nothing inside data.
+func walk(value any, pointer string, visit func(value any, pointer string)) {
+	visit(value, pointer)
+	switch value := value.(type) {
+	case object:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if !slices.Contains(data, key) || strings.HasSuffix(pointer, "/properties") {
+				walk(value[key], pointer+"/"+escape(key), visit)
+			}
+		}
+	case []any:
+		for i, element := range value {
+			walk(element, fmt.Sprintf("%s/%d", pointer, i), visit)
+		}
+	}
+}
+
+// closeObjects returns a copy in which an object with properties has no others,
+// unless it says something about others itself.
+func closeObjects(value any) any {
+	switch value := value.(type) {
+	case object:
+		out := make(object, len(value))
+		for key, member := range value {
+			out[key] = closeObjects(member)
+		}
+		_, others := value["additionalProperties"]
+		if _, ok := value["properties"].(object); ok && value["type"] == "object" && !others {
+			out["additionalProperties"] = false
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, element := range value {
+			out[i] = closeObjects(element)
+		}
+		return out
+	default:
+		return value
+	}
+}
+
+// child returns a member that is an object; no object is an empty one.
+func child(o object, key string) object {
+	member, _ := o[key].(object)
+	return member
+}
+
+// resolve follows the reference that stands at pointer, if one does.
+func (d *Document) resolve(node object, pointer string) (object, string) {
+	for {
+		target, ok := node["$ref"].(string)
+		if !ok {
+			return node, pointer
+		}
+		pointer, node = target, d.at(target)
+	}
+}
+
+// at returns the object at a pointer, or nil.
+func (d *Document) at(pointer string) object {
+	node := d.root
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "#/"), "/") {
+		node = child(node, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+	}
+	return node
+}
+
+// operation returns what answers a request; a step that is spelled out goes
+// before a parameter. nil: the document has no such method and path.
+func (d *Document) operation(r *http.Request) *operation {
+	var best *operation
+	steps := strings.Split(r.URL.EscapedPath(), "/")
+	for _, o := range d.operations {
+		if o.method == r.Method && o.matches(steps) && (best == nil || o.before(best)) {
+			best = o
+		}
+	}
+	return best
+}
+
+func isParameter(step string) bool { return strings.HasPrefix(step, "{") }
+
+func (o *operation) matches(steps []string) bool {
+	return slices.EqualFunc(o.steps, steps, func(own, step string) bool { return isParameter(own) || own == step })
+}
+
+// before says whether o is spelled out where other, which matches too, first has
+// a parameter.
+func (o *operation) before(other *operation) bool {
+	for i := range o.steps {
+		if isParameter(o.steps[i]) != isParameter(other.steps[i]) {
+			return !isParameter(o.steps[i])
+		}
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package contract
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+)
+
+const folder = "../../pkg/httpapi/openapi"
+
+// documents are the document that is served, and what it will be with the parts
+// whose endpoints are not served yet.
+func documents(t *testing.T) map[string]*Document {
+	t.Helper()
+	parsed, err := parseOnce()
+	require.NoError(t, err)
+	return parsed
+}
+
+var parseOnce = sync.OnceValues(func() (map[string]*Document, error) {
+	served, err := Load()
+	if err != nil {
+		return nil, err
+	}
+	later, err := Assemble(openapi.Sources, os.DirFS(folder+"/pending"))
+	if err != nil {
+		return nil, err
+	}
+	pending, err := Parse(later)
+	return map[string]*Document{"served": served, "with what is pending": pending}, err
+})
+
+// TestDocumentIsOpenAPI: testdata has the schema that the authors of OpenAPI
+// publish for 3.1. That schemas are schemas is checked when they are compiled.
+func TestDocumentIsOpenAPI(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/oas-3.1-schema.json")
+	require.NoError(t, err)
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	require.NoError(t, err)
+	compiler := jsonschema.NewCompiler()
+	require.NoError(t, compiler.AddResource("oas.json", parsed))
+	schema, err := compiler.Compile("oas.json")
+	require.NoError(t, err)
+	for name, document := range documents(t) {
+		require.NoError(t, schema.Validate(document.root), name)
+	}
+	require.Error(t, schema.Validate(object{"openapi": "3.1.0"}))
+}
+
+func TestExamplesAreValid(t *testing.T) {
+	t.Parallel()
+	for name, d := range documents(t) {
+		examples := 0
+		walk(d.root, "#", func(value any, pointer string) {
+			node, _ := value.(object)
+			if _, ok := node["schema"].(object); ok {
+				if example, ok := node["example"]; ok {
+					examples++
+					require.Empty(t, d.checkValue("the example", pointer+"/schema", example), "%s: %s", name, pointer)
+				}
+			}
+			if schema, ok := d.schemas[pointer]; ok {
+				list, _ := node["examples"].([]any)
+				if fallback, ok := node["default"]; ok {
+					list = append(list, fallback)
+				}
+				for _, example := range list {
+					examples++
+					require.NoError(t, schema.Validate(example), "%s: %s", name, pointer)
+				}
+			}
+		})
+		require.Greater(t, examples, 20)
+	}
+}
+
+// TestOperationsAreComplete: what every reader of the reference may expect.
+func TestOperationsAreComplete(t *testing.T) {
+	t.Parallel()
+	for name, d := range documents(t) {
+		ids, tags := map[string]bool{}, map[string]bool{}
+		list, _ := d.root["tags"].([]any)
+		for _, tag := range list {
+			tagged, _ := tag.(object)
+			tags[fmt.Sprint(tagged["name"])] = true
+		}
+		for _, o := range d.operations {
+			at := name + ": " + o.method + " " + o.path
+			require.NotEmpty(t, o.node["summary"], at)
+			require.False(t, strings.HasSuffix(fmt.Sprint(o.node["summary"]), "."), at)
+			id := fmt.Sprint(o.node["operationId"])
+			require.False(t, ids[id], "%s: the operationId %s is used twice", at, id)
+			ids[id] = true
+			own, _ := o.node["tags"].([]any)
+			require.Len(t, own, 1, at)
+			require.True(t, tags[fmt.Sprint(own[0])], "%s: %v is not among the tags of the document", at, own[0])
+			requirePathParameters(t, d, o)
+			for status, response := range child(o.node, "responses") {
+				node, _ := response.(object)
+				resolved, _ := d.resolve(node, "")
+				require.NotEmpty(t, resolved["description"], "%s: %s", at, status)
+				for media, content := range child(resolved, "content") {
+					body, _ := content.(object)
+					require.Contains(t, body, "example", "%s: %s %s", at, status, media)
+				}
+			}
+			if body, ok := o.node["requestBody"].(object); ok {
+				resolved, _ := d.resolve(body, "")
+				require.Contains(t, child(child(resolved, "content"), "application/json"), "example", at)
+				require.Contains(t, child(o.node, "responses"), "413", at)
+			}
+		}
+	}
+}
+
+func requirePathParameters(t *testing.T, d *Document, o *operation) {
+	t.Helper()
+	var named, spelled []string
+	d.parameters(o, func(parameter object, _ string) {
+		require.NotEmpty(t, parameter["description"], "%s: %v", o.path, parameter["name"])
+		if parameter["in"] == "path" {
+			named = append(named, fmt.Sprintf("{%v}", parameter["name"]))
+			require.Equal(t, true, parameter["required"])
+		}
+	})
+	for _, step := range o.steps {
+		if isParameter(step) {
+			spelled = append(spelled, step)
+		}
+	}
+	require.ElementsMatch(t, spelled, named, o.path)
+}
+
+// TestReferencesLeadSomewhere: and every named component is used.
+func TestReferencesLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	for name, d := range documents(t) {
+		used := map[string]bool{}
+		walk(d.root, "#", func(value any, pointer string) {
+			node, _ := value.(object)
+			require.NotContains(t, node, "allOf", "%s: %s: objects are closed one by one, so allOf cannot join them", name, pointer)
+			if target, ok := node["$ref"].(string); ok {
+				require.NotNil(t, d.at(target), "%s: %s leads nowhere", name, target)
+				used[target] = true
+			}
+		})
+		for kind, members := range child(d.root, "components") {
+			named, _ := members.(object)
+			for component := range named {
+				pointer := "#/components/" + kind + "/" + escape(component)
+				require.True(t, used[pointer], "%s: nobody uses %s", name, pointer)
+			}
+		}
+	}
+}
+
+// A file that people write is short enough to read.
+func TestPartsAreShort(t *testing.T) {
+	t.Parallel()
+	parts := 0
+	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".yaml") {
+			return err
+		}
+		text, err := os.ReadFile(folder + "/" + name)
+		if err != nil {
+			return err
+		}
+		parts++
+		require.LessOrEqual(t, bytes.Count(text, []byte{'\n'}), 400, "%s: split it by what its parts do", name)
+		require.True(t, bytes.HasPrefix(text, []byte("# ")), "%s begins with a comment that says what it has", name)
+		return nil
+	})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, parts, 5)
+}
