@@ -36,8 +36,8 @@ type rooms struct {
 // room is one queue.
 type room struct {
 	mu sync.Mutex
-	// limit and depth are as the last look found them; limit 0: there is none. They
-	// count until the instant until.
+	// limit and depth are as the last look found them. They count until the instant
+	// until.
 	limit, depth int64
 	until        time.Time
 	// flying is what was admitted and has not been answered, and stored what was
@@ -111,7 +111,8 @@ func (s *Store) take(ctx context.Context, r *room, key int64, name string, n int
 			return r.full(name, n)
 		}
 		if looking == nil {
-			if err := s.look(ctx, r, key); err != nil {
+			limited, err := s.look(ctx, r, key, n)
+			if err != nil || !limited {
 				return err
 			}
 			continue
@@ -130,7 +131,7 @@ func (r *room) try(n int64) (admitted, fresh bool, looking chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if time.Now().Before(r.until) {
-		if r.limit > 0 && r.waiting()+n > r.limit {
+		if r.waiting()+n > r.limit {
 			return false, true, nil
 		}
 		r.flying += n
@@ -155,28 +156,32 @@ func (r *room) settle(n int64, stored bool) {
 	}
 }
 
-// look computes the depth of a queue and tells those who wait for it. A queue that
-// is gone has no limit: the push finds out by itself.
-func (s *Store) look(ctx context.Context, r *room, key int64) error {
+// look computes the depth of a queue and tells those who wait for it. When there is
+// no limit any more, or no queue, it takes room for n messages, and its outcome does
+// not count for others: a limit may be set the next instant, and the push finds out
+// by itself whether what it remembers is true.
+func (s *Store) look(ctx context.Context, r *room, key, n int64) (limited bool, err error) {
 	began := time.Now()
 	var limit, depth int64
-	err := s.pool.QueryRow(ctx, sqlQueueDepth, key).Scan(&limit, &depth)
+	err = s.pool.QueryRow(ctx, sqlQueueDepth, key).Scan(&limit, &depth)
 	if postgres.IsNoRows(err) {
 		err = nil
 	}
 	ended := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil {
+	if err == nil && limit == 0 {
+		r.flying += n
+	} else if err == nil {
 		r.limit, r.depth = limit, depth
 		r.until = ended.Add(min(max(20*ended.Sub(began), roomFresh), roomStale))
 	}
 	close(r.looking)
 	r.looking = nil
 	if err != nil {
-		return fmt.Errorf("looking for room in a queue: %w", err)
+		return false, fmt.Errorf("looking for room in a queue: %w", err)
 	}
-	return nil
+	return limit > 0, nil
 }
 
 // full is the refusal of n messages.
