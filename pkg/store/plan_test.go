@@ -180,6 +180,8 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 		"ack_apply", "dead_letter_insert", "lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
 		"preflight", "match_queues",
 		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
+		"queue_partitions", "groups_named", "group_cursors_purge", "group_dead_letters_purge", "seek_target", "message_at",
+		"stats_group_lag", "stats_group_partitions", "stats_lagging",
 	}
 	check := func(state string) {
 		conn, err := b.pool.Acquire(t.Context())

@@ -154,20 +154,21 @@ func groupDeleteOfQueue(t *testing.T, a, b client, queue string) {
 // is not new to it, whatever its waiting pop has seen.
 func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.configure(queue, nil).ok(http.StatusOK)
-	waiting := a.begin(popCall(queue, "consumerGroup=g&subscriptionMode=new&wait=true&timeout=60000"))
+	const query = "consumerGroup=g&subscriptionMode=new&batch=9"
+	require.Empty(t, a.popIDs(queue, query))
+	b.pushIDs(queue, "p", "leased")
+	require.Equal(t, []string{"leased"}, b.popIDs(queue, query))
+	waiting := a.begin(popCall(queue, query+"&wait=true&timeout=60000"))
 	a.untilParked(t, queue, 1)
-	b.pushIDs(queue, "p", "1")
-	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
-	waiting = a.begin(popCall(queue, "consumerGroup=g&subscriptionMode=new&wait=true&timeout=60000"))
-	a.untilParked(t, queue, 1)
+	b.pushIDs(queue, "p", "behind the lease")
 	b.deleteGroup("g", "/queues/"+q(queue))
 	until(t, "the group is made anew", func() bool {
 		var n int
 		a.scan(t, `SELECT count(*) FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id WHERE q.name = $1`, []any{queue}, &n)
 		return n == 1
 	})
-	b.pushIDs(queue, "p", "2")
-	require.Equal(t, []string{"2"}, waiting.delivery().ok(http.StatusOK).ids())
+	b.pushIDs(queue, "p", "new")
+	require.Equal(t, []string{"new"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
 // A pop that waits for a queue or a partition gets what is stored first, also
