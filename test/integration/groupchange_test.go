@@ -79,9 +79,9 @@ func q(name string) string { return url.PathEscape(name) }
 
 func groupStoredWins(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "1")
-	require.Empty(t, a.popIDs(q(queue), "consumerGroup=g&subscriptionMode=new"))
+	require.Empty(t, a.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
 	for _, query := range []string{"", "&subscriptionMode=all", "&subscriptionFrom=1999-12-31"} {
-		require.Empty(t, b.popIDs(q(queue), "consumerGroup=g"+query), query)
+		require.Empty(t, b.popIDs(queue, "consumerGroup=g"+query), query)
 	}
 }
 
@@ -89,19 +89,19 @@ func groupDelete(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "1", "2")
 	a.pushIDs(queue, "o", "3")
 	for _, c := range []client{a, b} {
-		require.Empty(t, c.popIDs(q(queue), "consumerGroup=h&subscriptionMode=new"))
+		require.Empty(t, c.popIDs(queue, "consumerGroup=h&subscriptionMode=new"))
 	}
-	require.Len(t, a.popIDs(q(queue), "consumerGroup=h&subscriptionMode=all"), 0)
+	require.Empty(t, a.popIDs(queue, "consumerGroup=h&subscriptionMode=all"))
 	require.Equal(t, groupDeletion{true, 2, true}, b.deleteGroup("h", "/queues/"+q(queue)))
 	require.Equal(t, groupDeletion{true, 0, true}, b.deleteGroup("h", "/queues/"+q(queue)))
-	require.ElementsMatch(t, []string{"1", "2", "3"}, a.popIDs(q(queue), "consumerGroup=h&batch=9&partitions=9"), "a new group, at once")
-	require.Empty(t, b.popIDs(q(queue), "consumerGroup=h"))
+	require.ElementsMatch(t, []string{"1", "2", "3"}, a.popIDs(queue, "consumerGroup=h&batch=9&partitions=9"), "a new group, at once")
+	require.Empty(t, b.popIDs(queue, "consumerGroup=h"))
 }
 
 func groupDeleteFences(t *testing.T, a, b client, queue string) {
 	group := "g-" + queue
 	a.pushIDs(queue, "p", "1", "2")
-	old := a.pop(q(queue), "batch=2&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
+	old := a.pop(queue, "batch=2&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
 	refused := func() {
 		t.Helper()
 		for _, c := range []client{a, b} {
@@ -116,24 +116,24 @@ func groupDeleteFences(t *testing.T, a, b client, queue string) {
 	}
 	require.Equal(t, 1, b.deleteGroup(group, "").DeletedPartitions)
 	refused()
-	fresh := a.pop(q(queue), "batch=2&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
+	fresh := a.pop(queue, "batch=2&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
 	require.Equal(t, []string{"1", "2"}, fresh.ids())
 	refused()
 	for _, one := range b.ackBatch(group, fresh.ack("completed")...).ok(http.StatusOK) {
 		require.True(t, one.Success, one.reason())
 	}
-	require.Empty(t, b.popIDs(q(queue), "consumerGroup="+url.QueryEscape(group)))
+	require.Empty(t, b.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
 func groupDeleteKeeps(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "before")
-	require.Empty(t, a.popIDs(q(queue), "consumerGroup=g&subscriptionMode=new"))
+	require.Empty(t, a.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
 	a.pushIDs(queue, "p", "after")
-	require.Equal(t, []string{"after"}, a.popIDs(q(queue), "consumerGroup=g&autoAck=true&batch=9"))
+	require.Equal(t, []string{"after"}, a.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
 	require.Equal(t, groupDeletion{true, 1, false}, b.deleteGroup("g", "/queues/"+q(queue)+"?deleteMetadata=false"))
-	require.Equal(t, []string{"after"}, a.popIDs(q(queue), "consumerGroup=g&autoAck=true&batch=9&subscriptionMode=all"), "it starts where it did")
+	require.Equal(t, []string{"after"}, a.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9&subscriptionMode=all"), "it starts where it did")
 	require.Equal(t, groupDeletion{true, 1, true}, b.deleteGroup("g", "/queues/"+q(queue)+"?deleteMetadata=true"))
-	require.Equal(t, []string{"before", "after"}, a.popIDs(q(queue), "consumerGroup=g&autoAck=true&batch=9"), "nothing is inherited")
+	require.Equal(t, []string{"before", "after"}, a.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"), "nothing is inherited")
 }
 
 func groupDeleteOfQueue(t *testing.T, a, b client, queue string) {
@@ -141,145 +141,34 @@ func groupDeleteOfQueue(t *testing.T, a, b client, queue string) {
 	query := "autoAck=true&consumerGroup=" + url.QueryEscape(group)
 	for _, name := range []string{queue, elsewhere} {
 		a.pushIDs(name, "p", "1")
-		require.Equal(t, []string{"1"}, a.popIDs(q(name), query))
+		require.Equal(t, []string{"1"}, a.popIDs(name, query))
 	}
 	require.Equal(t, 1, b.deleteGroup(group, "/queues/"+q(queue)).DeletedPartitions)
-	require.Equal(t, []string{"1"}, a.popIDs(q(queue), query))
-	require.Empty(t, a.popIDs(q(elsewhere), query))
+	require.Equal(t, []string{"1"}, a.popIDs(queue, query))
+	require.Empty(t, a.popIDs(elsewhere, query))
 	require.Equal(t, 2, b.deleteGroup(group, "").DeletedPartitions)
-	require.Equal(t, []string{"1"}, a.popIDs(q(elsewhere), query))
+	require.Equal(t, []string{"1"}, a.popIDs(elsewhere, query))
 }
 
 // A consumer that goes on polling makes the group anew; what was stored before
 // is not new to it, whatever its waiting pop has seen.
 func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.configure(queue, nil).ok(http.StatusOK)
-	waiting := a.begin(popCall(q(queue), "consumerGroup=g&subscriptionMode=new&wait=true&timeout=60000"))
+	const query = "consumerGroup=g&subscriptionMode=new&batch=9"
+	require.Empty(t, a.popIDs(queue, query))
+	b.pushIDs(queue, "p", "leased")
+	require.Equal(t, []string{"leased"}, b.popIDs(queue, query))
+	waiting := a.begin(popCall(queue, query+"&wait=true&timeout=60000"))
 	a.untilParked(t, queue, 1)
-	b.pushIDs(queue, "p", "1")
-	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
-	waiting = a.begin(popCall(q(queue), "consumerGroup=g&subscriptionMode=new&wait=true&timeout=60000"))
-	a.untilParked(t, queue, 1)
+	b.pushIDs(queue, "p", "behind the lease")
 	b.deleteGroup("g", "/queues/"+q(queue))
 	until(t, "the group is made anew", func() bool {
 		var n int
 		a.scan(t, `SELECT count(*) FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id WHERE q.name = $1`, []any{queue}, &n)
 		return n == 1
 	})
-	b.pushIDs(queue, "p", "2")
-	require.Equal(t, []string{"2"}, waiting.delivery().ok(http.StatusOK).ids())
-}
-
-func groupSeek(t *testing.T, a, b client, queue string) {
-	a.pushIDs(queue, "p", "1")
-	a.pushIDs(queue, "p", "2")
-	a.pushIDs(queue, "o", "3")
-	all := a.pop(q(queue), "consumerGroup=g&batch=9&partitions=9&autoAck=true").ok(http.StatusOK)
-	at := map[string]string{}
-	for _, m := range all.Messages {
-		at[m.TransactionID] = m.CreatedAt
-	}
-	got := func(c client) []string {
-		return c.popIDs(q(queue), "consumerGroup=g&batch=9&partitions=9&autoAck=true")
-	}
-	for _, c := range []struct {
-		body string
-		want []string
-	}{
-		{`{"toBeginning":true}`, []string{"1", "2", "3"}},
-		{`{"timestamp":"` + at["1"] + `"}`, []string{"2", "3"}},
-		{`{"timestamp":"1999-12-31"}`, []string{"1", "2", "3"}},
-		{`{"timestamp":"` + at["3"] + `"}`, nil},
-	} {
-		require.Equal(t, 2, b.seek("g", queue, c.body).PartitionsUpdated, "those it has a cursor in")
-		require.ElementsMatch(t, c.want, got(a), c.body)
-		require.Empty(t, got(b))
-	}
-	b.seek("g", queue, `{"toBeginning":true}`)
-	a.seek("g", queue, `{"toEnd":true}`)
-	require.Empty(t, got(b))
-	require.Zero(t, a.seek("unknown", queue, `{"toEnd":true}`).PartitionsUpdated)
-	require.Zero(t, a.seek("g", queue+"-unknown", `{"toEnd":true}`).PartitionsUpdated)
-}
-
-func groupSeekFences(t *testing.T, a, b client, queue string) {
-	a.pushIDs(queue, "p", "1", "2")
-	old := a.pop(q(queue), "consumerGroup=g&batch=2").ok(http.StatusOK)
-	b.seek("g", queue, `{"toBeginning":true}`)
-	for _, one := range a.ackBatch("g", old.ack("completed")...).ok(http.StatusOK) {
-		require.False(t, one.Success)
-		require.Equal(t, "Invalid or expired lease", one.reason())
-	}
-	require.Equal(t, http.StatusNotFound, a.extend(old.LeaseID, `{}`).status)
-	fresh := a.pop(q(queue), "consumerGroup=g&batch=2").ok(http.StatusOK)
-	require.Equal(t, []string{"1", "2"}, fresh.ids())
-	require.True(t, b.ackBatch("g", fresh.ack("completed")...).ok(http.StatusOK)[1].Success)
-}
-
-func groupSeekWakes(t *testing.T, a, b client, queue string) {
-	a.pushIDs(queue, "p", "1")
-	require.Equal(t, []string{"1"}, a.popIDs(q(queue), "consumerGroup=g&autoAck=true"))
-	for _, c := range []client{a, b} {
-		waiting := c.begin(popCall(q(queue), "consumerGroup=g&autoAck=true&wait=true&timeout=60000"))
-		c.untilParked(t, queue, 1)
-		began := time.Now()
-		a.seek("g", queue, `{"toBeginning":true}`)
-		require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
-		require.Less(t, time.Since(began), wakeBound, "not by a timer")
-	}
-}
-
-func groupSeekPartition(t *testing.T, a, b client, queue string) {
-	stored := a.pushIDs(queue, "a/b", "1", "2")
-	a.pushIDs(queue, "o", "3")
-	require.Len(t, a.popIDs(q(queue), "consumerGroup=g&batch=1"), 1)
-	path := groupsPath + "/g/queues/" + q(queue) + "/partitions/"
-	got := ask[seek](b, call{http.MethodPost, path + "a%2Fb/seek", ""}).ok(http.StatusOK)
-	require.True(t, got.Updated)
-	require.Equal(t, stored[1].MessageID, *got.CursorMovedTo)
-	require.Empty(t, a.popPartition(q(queue), "a%2Fb", "consumerGroup=g").raw)
-	got = ask[seek](b, call{http.MethodPost, path + "a%2Fb/seek", `{"toBeginning":true}`}).ok(http.StatusOK)
-	require.True(t, got.Updated)
-	require.Nil(t, got.CursorMovedTo)
-	require.Equal(t, []string{"1", "2"}, a.popPartition(q(queue), "a%2Fb", "consumerGroup=g&batch=9").ok(http.StatusOK).ids())
-	missing := ask[seek](b, call{http.MethodPost, path + "unknown/seek", ""})
-	require.Equal(t, http.StatusNotFound, missing.status)
-	require.Equal(t, "Partition not found", missing.failure)
-}
-
-// Before the first message is the first message, wherever the group began.
-func groupSeekBeforeStart(t *testing.T, a, b client, queue string) {
-	a.pushIDs(queue, "p", "1")
-	require.Empty(t, a.popIDs(q(queue), "consumerGroup=g&subscriptionMode=new"))
-	b.seek("g", queue, `{"timestamp":"1999-12-31"}`)
-	require.Equal(t, []string{"1"}, a.popIDs(q(queue), "consumerGroup=g"))
-}
-
-func groupSeekReplaysDeadLetters(t *testing.T, a, b client, queue string) {
-	a.pushIDs(queue, "p", "1", "2", "3")
-	dead := func(c client) {
-		d := c.pop(q(queue), "consumerGroup=g&batch=3").ok(http.StatusOK)
-		require.Equal(t, []string{"1", "2", "3"}, d.ids())
-		for _, one := range []struct {
-			status string
-			at     int
-		}{{"dlq", 1}, {"completed", 0}, {"completed", 2}} {
-			got := c.ackBatch("g", d.ack(one.status, one.at)...).ok(http.StatusOK)
-			require.True(t, got[0].Success, got[0].reason())
-		}
-	}
-	letters := func() (n int) {
-		a.scan(t, `SELECT count(*) FROM belfry.dead_letter d JOIN belfry.partition p ON p.id = d.partition_id
-			JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = $1`, []any{queue}, &n)
-		return n
-	}
-	for _, c := range []client{a, b} {
-		dead(c)
-		require.Equal(t, 1, letters())
-		require.Empty(t, a.popIDs(q(queue), "consumerGroup=g"))
-		require.Equal(t, 1, b.seek("g", queue, `{"toBeginning":true}`).PartitionsUpdated)
-	}
-	require.Equal(t, 1, letters(), "it is listed until it is purged or redriven")
+	b.pushIDs(queue, "p", "new")
+	require.Equal(t, []string{"new"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
 // A pop that waits for a queue or a partition gets what is stored first, also
@@ -287,11 +176,11 @@ func groupSeekReplaysDeadLetters(t *testing.T, a, b client, queue string) {
 func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 	for _, c := range []client{a, b} { // the queue is created, then a partition
 		partition := map[client]string{a: "p", b: "later"}[c]
-		waiting := a.begin(popPartitionCall(q(queue), partition, "consumerGroup="+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
-		any := a.begin(popCall(q(queue), "consumerGroup=any-"+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
+		waiting := a.begin(popPartitionCall(queue, partition, "consumerGroup="+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
+		elsewhere := a.begin(popCall(queue, "consumerGroup=any-"+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
 		a.untilParked(t, queue, 2)
 		c.pushIDs(queue, partition, "first of "+partition)
-		for _, w := range []*begun{waiting, any} {
+		for _, w := range []*begun{waiting, elsewhere} {
 			require.Equal(t, []string{"first of " + partition}, w.delivery().ok(http.StatusOK).ids())
 		}
 	}
@@ -302,13 +191,13 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 	var start time.Time
 	a.scan(t, "SELECT clock_timestamp() + interval '3 seconds'", nil, &start)
 	query := "batch=9&partitions=9&autoAck=true&consumerGroup=g&subscriptionFrom=" + url.QueryEscape(start.Format(time.RFC3339Nano))
-	require.Empty(t, a.popIDs(q(queue), query))
-	waiting := b.begin(popCall(q(queue), query+"&wait=true&timeout=60000"))
+	require.Empty(t, a.popIDs(queue, query))
+	waiting := b.begin(popCall(queue, query+"&wait=true&timeout=60000"))
 	b.untilParked(t, queue, 1)
 	a.pushIDs(queue, "p", "2")
 	a.pushIDs(queue, "born before the start", "3")
-	require.Empty(t, a.popIDs(q(queue), query), "stored before the start")
-	require.Empty(t, a.popPartition(q(queue), "p", query).raw)
+	require.Empty(t, a.popIDs(queue, query), "stored before the start")
+	require.Empty(t, a.popPartition(queue, "p", query).raw)
 	var early bool
 	a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 	require.True(t, early, "the machine was too slow for this test: nothing is proven")
@@ -316,13 +205,13 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 		a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 		return !early
 	})
-	require.Empty(t, a.popIDs(q(queue), query), "and is still not for the group")
+	require.Empty(t, a.popIDs(queue, query), "and is still not for the group")
 	a.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids())
 	a.pushIDs(queue, "born before the start", "5")
-	require.Equal(t, []string{"5"}, a.popIDs(q(queue), query))
+	require.Equal(t, []string{"5"}, a.popIDs(queue, query))
 	a.seek("g", queue, `{"toBeginning":true}`)
-	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, a.popIDs(q(queue), query), "a seek overrules the start")
+	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, a.popIDs(queue, query), "a seek overrules the start")
 }
 
 func groupSubscription(t *testing.T, a, b client, queue string) {
@@ -331,18 +220,80 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	for _, id := range []string{"1", "2", "3"} {
 		a.pushIDs(queue, "p", id)
 	}
-	second := a.pop(q(queue), "batch=9&consumerGroup=look").ok(http.StatusOK).Messages[1].CreatedAt
+	second := a.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages[1].CreatedAt
 	path := groupsPath + "/" + q(group) + "/subscription"
 	move := func(c client) map[string]json.RawMessage {
 		return ask[map[string]json.RawMessage](c, call{http.MethodPost, path, `{"subscriptionTimestamp":"` + second + `"}`}).ok(http.StatusOK)
 	}
 	require.Equal(t, "0", string(move(a)["rowsUpdated"]))
-	require.Empty(t, a.popIDs(q(queue), query+"&subscriptionMode=new"))
+	require.Empty(t, a.popIDs(queue, query+"&subscriptionMode=new"))
 	require.Equal(t, "1", string(move(b)["rowsUpdated"]))
-	require.Empty(t, a.popIDs(q(queue), query), "it has a cursor there")
+	require.Empty(t, a.popIDs(queue, query), "it has a cursor there")
 	a.deleteGroup(group, "?deleteMetadata=false")
-	require.Equal(t, []string{"3"}, b.popIDs(q(queue), query+"&subscriptionMode=new"))
+	require.Equal(t, []string{"3"}, b.popIDs(queue, query+"&subscriptionMode=new"))
 	refused := ask[seek](a, call{http.MethodPost, path, `{"subscriptionTimestamp":"soon"}`})
 	require.Equal(t, http.StatusBadRequest, refused.status)
 	require.Contains(t, refused.failure, "subscriptionTimestamp")
+}
+
+func groupTagged(t *testing.T, a, b client, _ string) {
+	ns := fmt.Sprintf("ns%x", time.Now().UnixNano())
+	for _, task := range []string{"x", "y"} {
+		a.pushIDs(ns+"."+task, "", "old "+task)
+	}
+	tags := "consumerGroup=g&subscriptionMode=new&autoAck=true&namespace=" + ns
+	require.Empty(t, ask[delivery](b, popTaggedCall(tags)).raw)
+	for _, task := range []string{"x", "y"} {
+		a.pushIDs(ns+"."+task, "", "new "+task)
+	}
+	got := []string{}
+	for range 2 {
+		got = append(got, ask[delivery](a, popTaggedCall(tags)).ok(http.StatusOK).ids()...)
+	}
+	require.ElementsMatch(t, []string{"new x", "new y"}, got)
+
+	// One delivers at once; the other is registered all the same.
+	tags = "consumerGroup=h&subscriptionFrom=1999-12-31&autoAck=true&namespace=" + ns
+	require.Len(t, ask[delivery](b, popTaggedCall(tags)).ok(http.StatusOK).ids(), 1)
+	var joined int
+	a.scan(t, `SELECT count(*) FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+		WHERE q.namespace = $1 AND g.name = 'h' AND g.whole_queue`, []any{ns}, &joined)
+	require.Equal(t, 2, joined)
+
+	// A queue that another instance creates later.
+	tags = "consumerGroup=i&subscriptionMode=new&wait=true&timeout=60000&namespace=" + ns
+	waiting := b.begin(popTaggedCall(tags))
+	until(t, "it waits", func() bool {
+		for _, g := range b.status(t).Groups {
+			if g.Namespace == ns && g.Waiting == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	a.pushIDs(ns+".z", "", "first of z")
+	require.Equal(t, []string{"first of z"}, waiting.delivery().ok(http.StatusOK).ids())
+}
+
+func groupPriority(t *testing.T, a, b client, _ string) {
+	ns := fmt.Sprintf("pr%x", time.Now().UnixNano())
+	for _, one := range []struct {
+		task     string
+		priority int
+	}{{"low", -1}, {"older", 0}, {"high", 7}, {"younger", 0}, {"highest", 9}} {
+		a.send1(call{http.MethodPost, configurePath, encode(map[string]any{
+			"queue": ns + "." + one.task, "namespace": ns, "options": map[string]any{"priority": one.priority},
+		})})
+		if one.task != "highest" { // it has nothing
+			a.pushIDs(ns+"."+one.task, "", one.task)
+		}
+	}
+	next := func(c client, group string) string {
+		tags := "autoAck=true&consumerGroup=" + group + "&namespace=" + ns
+		return ask[delivery](c, popTaggedCall(tags)).ok(http.StatusOK).ids()[0]
+	}
+	for _, want := range []string{"high", "older", "younger", "low"} {
+		require.Equal(t, want, next(a, "g"))
+	}
+	require.Equal(t, "high", next(b, "h"), "a new group, at its first pop")
 }
