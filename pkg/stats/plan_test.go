@@ -75,7 +75,7 @@ func (r *room) crowd(n int) {
 	r.t.Helper()
 	r.configure("crowd")
 	r.exec(`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)
-		SELECT q.id, 'p' || i, 1, clock_timestamp() - i * interval '1 ms' FROM belfry.queue q, generate_series(1, $1::int) i`, n)
+		SELECT q.id, 'p' || i, 1, statement_timestamp() - i * interval '1 ms' FROM belfry.queue q, generate_series(1, $1::int) i`, n)
 	r.exec(`INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
 		SELECT p.id, 1, p.last_push_at, gen_random_uuid(), p.name, '{}' FROM belfry.partition p WHERE p.last_seq = 1`)
 	r.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT id, 'g', true FROM belfry.queue`)
