@@ -45,6 +45,8 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 		switch {
 		case err != nil || l == nil || l.find(item.TransactionID) == nil:
 			verdicts[i].err = notFound
+		case l.places[item.Group] == nil && item.LeaseID != "":
+			verdicts[i].err = staleLease
 		case l.places[item.Group] == nil:
 			verdicts[i].err = neverPopped
 		default:

@@ -101,7 +101,7 @@ func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 		id, err := queue.ParseID(items[i].PartitionID)
 		l := m.world.laneOf(id)
 		switch {
-		case err == nil && l == nil && got[i].err == neverPopped:
+		case err == nil && l == nil && (got[i].err == neverPopped || got[i].err == staleLease):
 			got[i].err = notFound // an instance that remembers the partition sees that its cursors are gone
 		case l != nil:
 			require.Equal(r, []string{m.queue, l.name}, []string{result.Queue, result.Partition})
