@@ -107,9 +107,9 @@ func (c *Catalog) purgeGroups(ctx context.Context) error {
 	return nil
 }
 
-// purgeGroup deletes the cursors of a deleted group, then its dead letters: an
-// acknowledgment parks messages while it holds the cursor, so once that is gone
-// there will be no more.
+// purgeGroup deletes the cursors of a deleted group, then its dead letters and
+// redrives: an acknowledgment parks messages while it holds the cursor, so once
+// that is gone there will be no more.
 func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 	for above := int64(0); ; {
 		ids, err := c.page(ctx, "queue_partitions", key.queue, above, int64(page))
@@ -122,8 +122,10 @@ func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 		if _, err := c.exec(ctx, "group_cursors_purge", ids, key.group); err != nil {
 			return err
 		}
-		if err := c.repeat(ctx, "group_dead_letters_purge", ids, key.group, int64(purgePage)); err != nil {
-			return err
+		for _, query := range []string{"group_redrives_purge", "group_dead_letters_purge"} {
+			if err := c.repeat(ctx, query, ids, key.group, int64(purgePage)); err != nil {
+				return err
+			}
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -239,7 +239,7 @@ BEGIN
                     THEN belfry.ready_at(p_partition, v_committed, p.last_seq, p.last_push_at, p.visible_until,
                                          q.delayed_processing, q.window_buffer, q.paused OR g.paused,
                                          CASE WHEN v_committed = k.committed THEN c.retry_at END,
-                                         c.redrives - least(v_redriven, 1))
+                                         (c.redrives - least(v_redriven, 1))::integer)
                     ELSE c.ready_at END
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id

@@ -43,7 +43,7 @@ func TestConfigureWarnsAndEchoes(t *testing.T) {
 		require.Equal(t, value, got.Options[name], name)
 	}
 	require.Empty(t, got.Warnings)
-	warned := c.configure("q", map[string]any{"leastime": 5, "deadLetterQueue": false}).ok(http.StatusOK)
+	warned := c.loose().configure("q", map[string]any{"leastime": 5, "deadLetterQueue": false}).ok(http.StatusOK)
 	require.Len(t, warned.Warnings, 2)
 	require.Contains(t, warned.Warnings[0], "did you mean leaseTime?")
 	require.NotContains(t, warned.Options, "expireAfterSeconds")

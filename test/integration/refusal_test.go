@@ -83,7 +83,7 @@ func refusals(t *testing.T, s *server) {
 			`{"queue":"no","task":"` + each255 + `x"}`:         "task is 256 bytes long: at most 255 are allowed",
 			`{"queue":"no\u0000"}`:                             "queue contains a NUL character: remove it",
 			`{"queue":"no","namespace":"\u0000"}`:              "namespace contains a NUL character: remove it",
-			`{"queue":"no","options":[]}`:                      "options must be an object",
+			`{"queue":"no","options":[]}`:                      "options must be an object, not []",
 			`{"queue":"no","options":{"leaseTime":"60"}}`:      `options.leaseTime must be a whole number, not "60"`,
 			`{"queue":"no","options":{"retryLimit":1.5}}`:      "options.retryLimit must be a whole number, not 1.5",
 			`{"queue":"no","options":{"ttl":1e400}}`:           "options.ttl must be a whole number, not 1e400",

@@ -1,0 +1,8 @@
+-- Deletes up to $3 redrives of group $2 in partitions $1. Its cursors there are
+-- gone: nobody changes them any more, so the place of a row names it.
+DELETE FROM belfry.redrive r
+ WHERE r.ctid = ANY (ARRAY (
+        SELECT d.ctid
+          FROM belfry.redrive d
+         WHERE d.partition_id = ANY ($1::bigint[]) AND d.group_id = $2::bigint
+         LIMIT $3::bigint))
