@@ -57,7 +57,11 @@
 // partitions and at 100,000 messages; one that needs more is refused with
 // CodeInvalid and says how to narrow it. No payload is ever read.
 //
-// Where a consumer group stands (Groups) is read from the same cursors.
+// # Consumer groups
+//
+// The lag of a consumer group in a partition is what is stored from the first
+// message it has not consumed on, without dead letters; a message in a live
+// delivery is not consumed. The age of that first message is its lag in time.
 //
 // Importable from floor 3 upwards.
 package stats

@@ -1,13 +1,3 @@
-// Package stats tells how things stand, and changes nothing. Its figures are
-// live: they are made of cursors, O(partitions), and never by counting messages.
-// It reads page by page, so no statement holds a snapshot for long, and figures
-// of different pages may be some milliseconds apart.
-//
-// Lag of a consumer group in a partition is what is stored from the first message
-// it has not consumed on, without dead letters; a message in a live delivery is
-// not consumed. Time lag is the age of that first message.
-//
-// Importable from floor 3 upwards.
 package stats
 
 import (
