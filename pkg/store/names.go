@@ -103,6 +103,9 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		queues, partitions := make([]string, len(missing)), make([]string, len(missing))
 		for i, name := range missing {
 			queues[i], partitions[i] = name.queue, name.partition
+			if err := s.joining.wait(ctx, name.queue); err != nil {
+				return nil, err
+			}
 		}
 		options := s.defaults.Options()
 		rows, err := s.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit)

@@ -31,6 +31,24 @@ func (t *turnstile) enter(ctx context.Context, queueName string) (leave func(), 
 	}
 }
 
+// wait waits until nobody is inside for a queue, or ctx ends, which is the only
+// error. Who creates partitions waits for who joins: a row that many lock in
+// share mode, one after the other, is never free for the one who wants it alone.
+func (t *turnstile) wait(ctx context.Context, queueName string) error {
+	t.mu.Lock()
+	left, taken := t.inside[queueName]
+	t.mu.Unlock()
+	if !taken {
+		return nil
+	}
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for a consumer group that joins queue %q: %w", queueName, ctx.Err())
+	}
+}
+
 func (t *turnstile) try(queueName string) (left <-chan struct{}, entered bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
