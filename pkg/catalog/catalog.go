@@ -136,18 +136,15 @@ func (c *Catalog) rearm(ctx context.Context, id int64) error {
 }
 
 // Delete takes the queue away. When it returns, the name is free and nothing
-// can be pushed to or popped from what was there; the rows are purged by Run.
-// Errors: CodeUnavailable; what was begun goes on at the next start.
+// can be pushed to, popped from or acknowledged in what was there; partitions are
+// closed and rows purged by Run. Errors: CodeUnavailable; what was begun goes on
+// at the next start.
 func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err error) {
 	stepCtx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	var id int64
-	err = c.pool.QueryRow(stepCtx, sql.Query("queue_delete"), name).Scan(&id)
+	err = c.pool.QueryRow(stepCtx, sql.Query("queue_delete"), name).Scan(nil)
 	if postgres.IsNoRows(err) {
 		return false, nil
-	}
-	if err == nil {
-		err = c.closePartitions(ctx, id)
 	}
 	c.requestPurge()
 	c.announcer.Doubt("a queue was deleted")

@@ -165,5 +165,5 @@ func TestWhatWasAskedIsDoneForAClientThatHasLeft(t *testing.T) {
 	existed, err := r.Delete(gone, "orders")
 	require.NoError(t, err)
 	require.True(t, existed)
-	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.partition WHERE closed"))
+	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue WHERE deleted_at IS NOT NULL"))
 }

@@ -29,8 +29,7 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	require.Less(t, time.Since(began), patience/3)
 	after := r.count(h)
 	require.Equal(t, before.messages, after.messages, "the rows go later")
-	require.Zero(t, after.cursors, "nothing can be popped")
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.partition WHERE queue_id = $1 AND NOT closed", key), "nothing can be pushed")
+	require.Equal(t, before.cursors, after.cursors, "these too: no verb uses them any more")
 	existed, err = r.Delete(soon(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
@@ -88,7 +87,6 @@ func TestOfManyDeletesOneFindsTheQueue(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, found)
-	require.Zero(t, r.count(h).cursors)
 	require.NoError(t, r.Purge(soon(t)))
 	require.Equal(t, rows{}, r.count(h))
 }

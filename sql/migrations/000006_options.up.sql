@@ -33,7 +33,8 @@ BEGIN
       FROM (SELECT p.last_seq, p.last_push_at
               FROM belfry.partition p
               JOIN belfry.queue q ON q.id = p.queue_id
-             WHERE p.id = ANY (p_partitions) AND NOT p.closed AND q.encryption_enabled = (p.id = ANY (p_sealed))
+             WHERE p.id = ANY (p_partitions) AND NOT p.closed AND q.deleted_at IS NULL
+               AND q.encryption_enabled = (p.id = ANY (p_sealed))
                AND (p_bounded IS NULL OR (q.max_size > 0) = (p.id = ANY (p_bounded)))
              ORDER BY p.id
                FOR NO KEY UPDATE OF p) AS held;

@@ -1,10 +1,13 @@
 -- Prolongs every live lease with id $1 to now + $2 seconds, never shortening
--- one; a lease of a deleted group is none. Returns the earliest expiry, or NULL when none is live.
+-- one; a lease of a deleted group or queue is none. Returns the earliest expiry, or
+-- NULL when none is live.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c
      WHERE c.lease_id = $1::uuid AND c.lease_until > statement_timestamp()
-       AND (SELECT g.id FROM belfry.consumer_group g WHERE g.id = c.group_id) IS NOT NULL
+       AND (SELECT g.id FROM belfry.consumer_group g
+               JOIN belfry.queue q ON q.id = g.queue_id AND q.deleted_at IS NULL
+              WHERE g.id = c.group_id) IS NOT NULL
      ORDER BY c.partition_id + 0, c.group_id -- + 0: not by walking the primary key
        FOR NO KEY UPDATE
 ), extended AS (
@@ -19,5 +22,7 @@ WITH held AS MATERIALIZED (
 SELECT min(e.lease_until) AS expires_at,
        EXISTS (SELECT 1 FROM belfry.cursor c
                 WHERE c.lease_id = $1::uuid
-                  AND (SELECT g.id FROM belfry.consumer_group g WHERE g.id = c.group_id) IS NOT NULL) AS known
+                  AND (SELECT g.id FROM belfry.consumer_group g
+               JOIN belfry.queue q ON q.id = g.queue_id AND q.deleted_at IS NULL
+              WHERE g.id = c.group_id) IS NOT NULL) AS known
   FROM extended e

@@ -8,7 +8,7 @@ SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') A
   FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
           FROM unnest($1::bigint[], $2::text[]) AS w(partition_id, group_name)
          CROSS JOIN LATERAL (SELECT p.queue_id FROM belfry.partition p WHERE p.id = w.partition_id OFFSET 0) AS p
-         CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+         CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = p.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
          CROSS JOIN LATERAL (
                 SELECT g.id FROM belfry.consumer_group g
                  WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
