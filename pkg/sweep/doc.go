@@ -8,7 +8,7 @@
 // it, that cursors behind a deleted message move forward with it, that what was
 // deleted unread is counted, and that no request waits long for it: a step is
 // one transaction over one partition and at most a batch of messages, and after
-// a round of them the sweep rests for as long as the round took.
+// some 20 ms of them the sweep rests seven times as long.
 //
 // # Who sweeps
 //

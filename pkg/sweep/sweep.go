@@ -135,9 +135,12 @@ func (s *Sweeper) once(ctx context.Context, j job) (ran bool, err error) {
 	return true, err
 }
 
-// rest lets others work for as long as the sweep did.
+// restFactor is how much longer the sweep rests than it works.
+const restFactor = 7
+
+// rest lets others work.
 func rest(ctx context.Context, worked time.Duration) error {
-	timer := time.NewTimer(min(worked, time.Second))
+	timer := time.NewTimer(min(restFactor*worked, time.Second))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

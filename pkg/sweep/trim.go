@@ -119,9 +119,9 @@ func steps(id int64, work, kept []int64) []step {
 // trimAll takes steps until none is left. A partition that fails alone is left
 // out, so that it does not keep the others from being swept.
 func (s *Sweeper) trimAll(ctx context.Context, j job, h *hold, todo []step) error {
-	for len(todo) > 0 {
+	for n := 1; len(todo) > 0; {
 		began := time.Now()
-		now := todo[:min(round, len(todo))]
+		now := todo[:min(n, len(todo))]
 		again, err := s.trim(ctx, j, now)
 		if err != nil && postgres.Lost(err) {
 			return err
@@ -148,11 +148,28 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, h *hold, todo []step) erro
 		if err := h.on(ctx); err != nil {
 			return err
 		}
-		if err := rest(ctx, time.Since(began)); err != nil {
+		worked := time.Since(began)
+		n = nextRound(n, worked)
+		if err := rest(ctx, worked); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nextRound says how many steps the next round trip takes, when one of n took so
+// long: few of a thousand messages, many of one. Requests meet the sweep for that
+// long at most.
+func nextRound(n int, worked time.Duration) int {
+	const enough = 20 * time.Millisecond
+	switch {
+	case worked > enough:
+		return max(1, n/2)
+	case worked < enough/2:
+		return min(2*n, round)
+	default:
+		return n
+	}
 }
 
 // trim takes steps in one round trip and returns those that are not finished.
