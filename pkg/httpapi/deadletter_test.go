@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -160,9 +162,23 @@ func TestMessagesAreParkedAndRetried(t *testing.T) {
 	f.ack = nil // not successful
 	require.Equal(t, http.StatusNotFound, call(f, http.MethodPost, path+"/dlq", "").Code)
 
+	const advice = "; if a consumer group is to give the message up, name it in consumerGroup"
+	for _, c := range []struct{ body, why, want string }{
+		{"", "Message not found", "Message not found"},
+		{"", "The group has no place", "The group has no place" + advice},
+		{`{"consumerGroup":"g"}`, "The group has no place", "The group has no place"},
+	} {
+		f := &fakes{ack: func([]queue.AckItem) ([]queue.AckResult, error) { return []queue.AckResult{{Error: c.why}}, nil }}
+		require.Equal(t, c.want, requireError(t, call(f, http.MethodPost, path+"/dlq", c.body), http.StatusNotFound))
+	}
+
 	rec = call(f, http.MethodPost, path+"/retry", "")
 	require.Equal(t, `{"success":true,"partitionId":"`+idTwo.String()+`","transactionId":"t/%","consumerGroup":null,"redriven":1}`, rec.Body.String())
 	require.Nil(t, f.dead.group)
+	s, _ := newServer(f) // a body of unknown length that is empty is none
+	chunked := httptest.NewRequest(http.MethodPost, path+"/retry", io.MultiReader())
+	require.Equal(t, int64(-1), chunked.ContentLength)
+	require.Equal(t, http.StatusOK, send(s, chunked).Code)
 	require.Equal(t, http.StatusOK, call(f, http.MethodPost, path+"/retry", `{"consumerGroup":"g"}`).Code)
 	require.Equal(t, "g", *f.dead.group)
 	f.dead.missing = true
