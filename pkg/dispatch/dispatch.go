@@ -63,7 +63,8 @@ func targetKey(t queue.Target) key { return key{target: t} }
 // anyBirth wakes everybody who waits for something that does not exist yet.
 var anyBirth = key{name: "*"}
 
-// tagKey wakes the pops by the same tags; no queue has an empty name.
+// tagKey wakes the pops by the same tags. It has two NULs more than the key of a
+// birth, also that of the queue without a name.
 func tagKey(req *queue.PopRequest) key {
 	return key{name: "\x00" + req.Tags.Namespace + "\x00" + req.Tags.Task + "\x00" + req.Group}
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -104,8 +105,18 @@ func filterParams(c echo.Context) (f deadletter.Filter, err error) {
 	if f.From, err = instantQuery(c, "from"); err != nil {
 		return f, err
 	}
-	f.To, err = instantQuery(c, "to")
-	return f, err
+	if f.To, err = instantQuery(c, "to"); err != nil {
+		return f, err
+	}
+	return f, inOrder(f)
+}
+
+// inOrder refuses a filter that nothing can match.
+func inOrder(f deadletter.Filter) error {
+	if !f.From.IsZero() && !f.To.IsZero() && f.To.Before(f.From) {
+		return queue.Invalidf("to is before from: exchange them")
+	}
+	return nil
 }
 
 // redriveRequest is the body of a redrive as it is being read.
@@ -137,7 +148,7 @@ func (r *redriveRequest) member(name string, value jsontext.Value) error {
 	switch name {
 	case "from", "to":
 		at, ok := text(value)
-		if !ok {
+		if !ok || at == "" {
 			return queue.Invalidf("%s must be an instant as a string, not %s", name, clip(string(value)))
 		}
 		into := &r.From
@@ -189,6 +200,9 @@ func (s *Server) redrive(c echo.Context) error {
 	case !r.all && r.Partition == nil && r.TransactionID == nil && r.From.IsZero() && r.To.IsZero():
 		return queue.Invalidf("say which: transactionId, partition, from, to, or all: true for every dead letter of the queue and consumerGroup")
 	}
+	if err := inOrder(r.Filter); err != nil {
+		return err
+	}
 	done, err := s.deps.Letters.Redrive(c.Request().Context(), r.Filter, r.rate, r.dryRun)
 	if err != nil {
 		return err
@@ -214,7 +228,10 @@ func (s *Server) purgeLetters(c echo.Context) error {
 	if filter.Queue == nil {
 		return queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
 	}
-	dryRun := isTrue(c.QueryParam("dryRun"))
+	dryRun, err := purgeFlag(c)
+	if err != nil {
+		return err
+	}
 	done, err := s.deps.Letters.Purge(c.Request().Context(), filter, dryRun)
 	if err != nil {
 		return err
@@ -227,4 +244,25 @@ func (s *Server) purgeLetters(c echo.Context) error {
 		Purged    int64  `json:"purged"`
 		Remaining int64  `json:"remaining"`
 	}{true, *filter.Queue, dryRun, done.Matched, done.Taken, done.Remaining})
+}
+
+// purgeFlag reads dryRun. What is purged does not come back, so a parameter that
+// is misspelled is refused here: taken for absent, it would purge more.
+func purgeFlag(c echo.Context) (dryRun bool, err error) {
+	for name := range c.QueryParams() {
+		switch name {
+		case "queue", "consumerGroup", "partition", "transactionId", "from", "to", "dryRun":
+		default:
+			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, from, to and dryRun",
+				clip(fmt.Sprintf("%q", name)))
+		}
+	}
+	switch text := c.QueryParam("dryRun"); text {
+	case "", "false", "0":
+		return false, nil
+	case "true", "1":
+		return true, nil
+	default:
+		return false, queue.Invalidf("dryRun is %s: it must be true or false", clip(fmt.Sprintf("%q", text)))
+	}
 }

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -98,8 +100,10 @@ func TestRedrivesAreRefused(t *testing.T) {
 		`{` + named + `,"rate":0}`:    "rate is 0: it must be between 1 and 100000 messages per second",
 		`{` + named + `,"rate":1.5}`:  "rate must be a whole number, not 1.5",
 		`{` + named + `,"from":5}`:    "from must be an instant as a string, not 5",
-		`{` + named + `,"to":"x"}`:    `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		`{"queue":5}`:                 "queue must be a string, not 5",
+		`{` + named + `,"from":""}`:   `from must be an instant as a string, not ""`,
+		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: exchange them",
+		`{` + named + `,"to":"x"}`: `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
+		`{"queue":5}`:              "queue must be a string, not 5",
 	} {
 		f := &fakes{}
 		require.Equal(t, want, requireError(t, call(f, http.MethodPost, "/api/v1/dlq/redrive", body), http.StatusBadRequest), body)
@@ -115,6 +119,31 @@ func TestPurgeIsTold(t *testing.T) {
 	require.True(t, f.dead.dryRun)
 	require.Equal(t, "queue is required: name the queue whose dead letters are to be deleted",
 		requireError(t, call(f, http.MethodDelete, "/api/v1/dlq?consumerGroup=g", ""), http.StatusBadRequest))
+}
+
+func TestAPurgeIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	const parameters = "is no parameter of a purge: use queue, consumerGroup, partition, transactionId, from, to and dryRun"
+	for query, want := range map[string]string{
+		"group=g":                       `"group" ` + parameters,
+		"dry_run=true":                  `"dry_run" ` + parameters,
+		"dryRun=True":                   `dryRun is "True": it must be true or false`,
+		"dryRun=yes":                    `dryRun is "yes": it must be true or false`,
+		"from=2026-01-02&to=2026-01-01": "to is before from: exchange them",
+	} {
+		f := &fakes{}
+		require.Equal(t, want, requireError(t, call(f, http.MethodDelete, "/api/v1/dlq?queue=q&"+query, ""), http.StatusBadRequest))
+		require.Zero(t, f.dead.calls)
+	}
+	for _, query := range []string{"dryRun=false", "dryRun=0", "dryRun="} {
+		f := &fakes{}
+		require.Equal(t, http.StatusOK, call(f, http.MethodDelete, "/api/v1/dlq?queue=q&"+query, "").Code)
+		require.False(t, f.dead.dryRun)
+	}
+	f := &fakes{} // the first instant there is bounds the purge all the same
+	require.Equal(t, http.StatusOK, call(f, http.MethodDelete, "/api/v1/dlq?queue=q&to=0001-01-01T00:00:00Z", "").Code)
+	require.Equal(t, 1, f.dead.filter.To.Year())
+	require.False(t, f.dead.filter.To.IsZero())
 }
 
 func TestMessagesAreParkedAndRetried(t *testing.T) {
@@ -133,9 +162,23 @@ func TestMessagesAreParkedAndRetried(t *testing.T) {
 	f.ack = nil // not successful
 	require.Equal(t, http.StatusNotFound, call(f, http.MethodPost, path+"/dlq", "").Code)
 
+	const advice = "; if a consumer group is to give the message up, name it in consumerGroup"
+	for _, c := range []struct{ body, why, want string }{
+		{"", "Message not found", "Message not found"},
+		{"", "The group has no place", "The group has no place" + advice},
+		{`{"consumerGroup":"g"}`, "The group has no place", "The group has no place"},
+	} {
+		f := &fakes{ack: func([]queue.AckItem) ([]queue.AckResult, error) { return []queue.AckResult{{Error: c.why}}, nil }}
+		require.Equal(t, c.want, requireError(t, call(f, http.MethodPost, path+"/dlq", c.body), http.StatusNotFound))
+	}
+
 	rec = call(f, http.MethodPost, path+"/retry", "")
 	require.Equal(t, `{"success":true,"partitionId":"`+idTwo.String()+`","transactionId":"t/%","consumerGroup":null,"redriven":1}`, rec.Body.String())
 	require.Nil(t, f.dead.group)
+	s, _ := newServer(f) // a body of unknown length that is empty is none
+	chunked := httptest.NewRequest(http.MethodPost, path+"/retry", io.MultiReader())
+	require.Equal(t, int64(-1), chunked.ContentLength)
+	require.Equal(t, http.StatusOK, send(s, chunked).Code)
 	require.Equal(t, http.StatusOK, call(f, http.MethodPost, path+"/retry", `{"consumerGroup":"g"}`).Code)
 	require.Equal(t, "g", *f.dead.group)
 	f.dead.missing = true

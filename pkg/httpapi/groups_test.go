@@ -152,6 +152,7 @@ func TestSeekReadsBodyAndQuery(t *testing.T) {
 		{"", `{"toBeginning":true,"toEnd":false,"timestamp":null}`, catalog.Place{}, `"seekToEnd":false,"seekToBeginning":true,"targetTimestamp":null`},
 		{"?toBeginning=1", `{}`, catalog.Place{}, `"seekToEnd":false,"seekToBeginning":true,"targetTimestamp":null`},
 		{"", `{"toEnd":false,"timestamp":"2026-05-16"}`, at("2026-05-16"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"2026-05-16T00:00:00.000Z"`},
+		{"", `{"timestamp":"0001-01-01"}`, at("0001-01-01"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"0001-01-01T00:00:00.000Z"`},
 		{"?timestamp=2026-05-16T00:00:00Z", ``, at("2026-05-16"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"2026-05-16T00:00:00.000Z"`},
 	} {
 		f := &fakes{}

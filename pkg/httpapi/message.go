@@ -151,7 +151,7 @@ func (s *Server) deleteMessage(c echo.Context) error {
 	if err != nil && queue.CodeOf(err) != queue.CodeNotFound {
 		return err
 	}
-	told := "Message not found"
+	told := messageNotFound
 	if existed {
 		told = "Message deleted successfully"
 	}
@@ -174,11 +174,8 @@ type parkedJSON struct {
 
 // bodyOf reads consumerGroup and error of an optional body.
 func (s *Server) bodyOf(c echo.Context) (group *string, reason string, err error) {
-	if c.Request().ContentLength == 0 { // a body is optional
-		return nil, "", nil
-	}
-	body, err := s.readBody(c)
-	if err != nil {
+	body, err := s.readOptionalBody(c)
+	if err != nil || body == nil {
 		return nil, "", err
 	}
 	err = object(body, func(name string, value jsontext.Value) error {
@@ -215,9 +212,11 @@ func (s *Server) parkMessage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	hint := ""
 	if group == nil {
 		none := queue.NoGroup
 		group = &none
+		hint = "; if a consumer group is to give the message up, name it in consumerGroup"
 	}
 	if reason == "" {
 		reason = "Moved to the dead letter queue"
@@ -228,8 +227,11 @@ func (s *Server) parkMessage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if !results[0].Success {
-		return &queue.Error{Code: queue.CodeNotFound, Message: results[0].Error}
+	if why := results[0].Error; !results[0].Success {
+		if why != messageNotFound {
+			why += hint
+		}
+		return &queue.Error{Code: queue.CodeNotFound, Message: why}
 	}
 	s.deps.Metrics.acknowledged(results)
 	dead := true

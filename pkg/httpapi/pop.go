@@ -185,6 +185,9 @@ var instantLayouts = []string{
 func parseInstant(s string) (time.Time, bool) {
 	for _, layout := range instantLayouts {
 		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+			if t.IsZero() {
+				t = t.Add(time.Microsecond) // the zero instant stands for none
+			}
 			return t, true
 		}
 	}

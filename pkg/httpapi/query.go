@@ -44,6 +44,9 @@ func instantOf(name, value string) (time.Time, error) {
 	return at, nil
 }
 
+// messageNotFound is the contract's text.
+const messageNotFound = "Message not found"
+
 // messagePath reads the partition and the transaction of a message in a path. A
 // partition that is no UUID names no message.
 func messagePath(c echo.Context) (partition queue.ID, partitionText, transaction string, err error) {
@@ -55,7 +58,7 @@ func messagePath(c echo.Context) (partition queue.ID, partitionText, transaction
 		return partition, "", "", err
 	}
 	if partition, err = queue.ParseID(partitionText); err != nil {
-		err = &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
+		err = &queue.Error{Code: queue.CodeNotFound, Message: messageNotFound}
 	}
 	return partition, partitionText, transaction, err
 }

@@ -134,7 +134,7 @@ func (s *Server) addTrace(c echo.Context) error {
 	r.TransactionID = withoutNUL(r.TransactionID)
 	id, err := queue.ID{}, error(nil)
 	if r.PartitionID, err = queue.ParseID(r.partition); err != nil {
-		err = &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
+		err = &queue.Error{Code: queue.CodeNotFound, Message: messageNotFound}
 	} else {
 		id, err = s.deps.Traces.Add(c.Request().Context(), r.Event)
 	}

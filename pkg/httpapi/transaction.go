@@ -121,12 +121,14 @@ func parseLeases(value jsontext.Value) ([]string, error) {
 // operation reads one element of operations, which is at path.
 func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 	var kind string
-	var hasKind bool
+	var hasKind, flat bool
 	var items jsontext.Value
 	isObject, err := fields(raw, func(name string, value jsontext.Value) error {
 		switch name {
 		case "type":
 			kind, hasKind = text(value)
+		case "queue":
+			flat = true // the push is one item itself
 		case "items":
 			if items = value.Clone(); value.Kind() == 'n' {
 				items = nil
@@ -143,6 +145,8 @@ func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 		return queue.Invalidf("%s.type must be a string, push or ack", path)
 	case kind == kindPush && items != nil:
 		return read.pushes(path, items)
+	case kind == kindPush && !flat:
+		return queue.Invalidf("%s.items must be an array", path)
 	case kind == kindPush:
 		return read.push(path, raw)
 	case kind == kindAck:

@@ -87,7 +87,7 @@ func TestParseTransactionNamesWhatIsWrong(t *testing.T) {
 		operations(`7`):                          "operations[0] must be an object",
 		operations(`{}`):                         "operations[0].type must be a string, push or ack",
 		operations(`{"type":null}`):              "operations[0].type must be a string, push or ack",
-		operations(acked + `},{"type":"push"}`):  "operations[1].queue must be a string",
+		operations(acked + `},{"type":"push"}`):  "operations[1].items must be an array",
 		operations(`{"type":"push","items":{}}`): "operations[0].items must be an array",
 		operations(`{"type":"push","items":[{"queue":"q"},7]}`):                                     "operations[0].items[1] must be an object",
 		operations(acked + `},{"type":"push","items":[{"queue":null}]}`):                            "operations[1].items[0].queue must be a string",
@@ -105,7 +105,7 @@ func TestParseTransactionNamesWhatIsWrong(t *testing.T) {
 		operations(acked + `,"error":{}}`):                                                          "operations[0].error must be a string",
 		`{"operations":[` + acked + `}],"requiredLeases":"l"}`:                                      "requiredLeases must be an array of the leaseIds of pops",
 		`{"operations":[` + acked + `}],"requiredLeases":["l",7]}`:                                  "requiredLeases[1] must be a string, the leaseId of a pop",
-		operations(`{"type":"merge"},{"type":"push"}`):                                              "operations[1].queue must be a string",
+		operations(`{"type":"merge"},{"type":"push","queue":null}`):                                 "operations[1].queue must be a string",
 		operations(strings.Repeat(acked+"},", queue.MaxOperations) + acked + "}"):                   "operations holds more than 10000 operations (each pushed item is one): send several transactions",
 		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, 10000) + `""]}`: "requiredLeases holds more than 10000 leases: name each once",
 	} {
