@@ -93,6 +93,24 @@ func TestRedriveIsBounded(t *testing.T) {
 	require.Zero(t, done.Taken, "whoever has left is not worked for")
 }
 
+// A purge that waited, holding others, could be in a deadlock with the deletion of
+// a message that is dead for several groups.
+func TestPurgeWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(3)
+	tx, err := r.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = tx.Exec(t.Context(), `SELECT id FROM belfry.dead_letter WHERE id = (SELECT max(id) - 1 FROM belfry.dead_letter) FOR UPDATE`)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done, err := r.Purge(ctx, named("q", "g"), false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Done{Matched: 3, Taken: 2, Skipped: 1}, done)
+}
+
 // What fails after the beginning is left alone: a consumer that fails at once
 // would keep a redrive busy for ever.
 func TestRedriveLeavesWhatFailsMeanwhile(t *testing.T) {
