@@ -59,8 +59,8 @@ func upTo(t *testing.T, version uint) fstest.MapFS {
 	return files
 }
 
-// oldest is the first version that the way down is checked to lead back to: that
-// of migration 4, which is in use and stays as it is, brings back other words.
+// oldest is the first version that the way down is checked to lead back to:
+// migration 4, which stays as it is, leaves its function behind on the way down.
 const oldest = 4
 
 // Each way down leads to the schema that its way up began with, functions and
