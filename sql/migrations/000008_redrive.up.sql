@@ -183,7 +183,10 @@ DECLARE
     v_ends boolean;
     k record;
 BEGIN
-    PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition FOR NO KEY UPDATE;
+    PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN; -- the purge of its queue takes everything, in an order of its own
+    END IF;
     PERFORM c.group_id FROM belfry.cursor c
       WHERE c.partition_id = p_partition
       ORDER BY c.partition_id, c.group_id
@@ -467,3 +470,6 @@ BEGIN
     END IF;
     RETURN NEXT;
 END $$;
+
+-- The rule of migration 000001 has no user any more.
+DROP FUNCTION belfry.ready_at(bigint, bigint, bigint, timestamptz, timestamptz, bigint, bigint, boolean);
