@@ -93,6 +93,39 @@ func TestRedriveIsBounded(t *testing.T) {
 	require.Zero(t, done.Taken, "whoever has left is not worked for")
 }
 
+// A purge that waited, holding others, could be in a deadlock with the deletion of
+// a message that is dead for several groups.
+func TestPurgeWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(3)
+	tx, err := r.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = tx.Exec(t.Context(), `SELECT id FROM belfry.dead_letter WHERE id = (SELECT max(id) - 1 FROM belfry.dead_letter) FOR UPDATE`)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done, err := r.Purge(ctx, named("q", "g"), false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Done{Matched: 3, Taken: 2, Skipped: 1}, done)
+}
+
+// The purge of a queue takes dead letters in another order than the deletion of
+// a message, so that leaves what is closed alone.
+func TestWhatIsClosedIsLeftToThePurge(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(1)
+	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.partition SET closed = true`)
+	require.NoError(t, err)
+	var touched, letters int
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM belfry.partition p, belfry.delete_message(p.id, 'p1')`).Scan(&touched))
+	require.Zero(t, touched)
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM belfry.dead_letter`).Scan(&letters))
+	require.Equal(t, 1, letters)
+}
+
 // What fails after the beginning is left alone: a consumer that fails at once
 // would keep a redrive busy for ever.
 func TestRedriveLeavesWhatFailsMeanwhile(t *testing.T) {

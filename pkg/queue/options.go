@@ -68,8 +68,9 @@ type Extensions struct {
 	// random. The status retry and the end of a lease delay nothing. Milliseconds.
 	RetryBackoff int64
 	// ExpireAfterSeconds: messages older than this are not delivered any more. The
-	// next pop passes over them and counts them in belfry_messages_expired_total;
-	// what is leased may still be acknowledged. 0: off.
+	// next pop passes over them and counts them in belfry_messages_expired_total,
+	// unless a sweep comes first (pkg/sweep); what is leased may still be
+	// acknowledged. 0: off.
 	ExpireAfterSeconds int64
 	// DeadLetterExpired: expired messages are dead-lettered.
 	DeadLetterExpired bool

@@ -33,10 +33,15 @@
 //
 //	push         partition rows, in id order
 //	transaction  partition rows, in id order, then cursor rows, in that of ack
+//	delete a message, trim, remove or close a partition: the same two, in that order
 //	ack          cursor rows, in (partition, group) order
 //	wake         cursor rows, in (partition, group) order
 //	pop          cursor rows, as they come, with SKIP LOCKED: it never waits
-//	claim_wait, settle, release, extend: cursor rows in that same order
+//	claim_wait, settle, release, extend, seek, redrive, rearm: cursor rows in that same order
+//
+// Whoever locks a queue does so before all that. Dead letters come last: who takes
+// several holds their cursors, or (a purge) passes over what somebody works on, or
+// works where no cursor is left, in id order.
 //
 // A push may carry claims for requests that wait for it (queue.Handoff). They run
 // after the wake and its commit, each for itself, as pops do.
@@ -70,14 +75,15 @@
 // I3, nothing is stranded: a cursor without a lease whose partition has messages
 // beyond it does not keep ready_at NULL. Proof. Call a transaction a sleeper if
 // it leaves ready_at of the cursor NULL (an ack or an autoAck pop that saw
-// nothing left, a settle, a new cursor). Every push and every sleeper is
+// nothing left, a settle, a new cursor, a seek, the deletion of a message). A sweep
+// is none: it holds the partition, so no push commits beside it. Every push and every sleeper is
 // followed, after its commit, by a wake of the partition. Suppose that all have
 // finished and the cursor is stranded: ready_at is NULL and committed is below
 // last_seq. Let S be the last sleeper and P the push that stored last_seq, and W
 // the wake after the later of the two commits. The snapshot of W sees both
-// commits, so it sees the cursor as S left it, since only a wake or a join turns
-// NULL into something else and only a sleeper moves committed of a cursor that
-// ends up NULL; and it sees last_seq. So the cursor is a candidate of W. W locks
+// commits, so it sees the cursor as S left it, since what turns
+// NULL into something else leaves it so until a later sleeper, and only a sleeper
+// moves committed of a cursor that ends up NULL; and it sees last_seq. So the cursor is a candidate of W. W locks
 // it, waiting if it must, and reads its newest version. Had that changed since
 // the snapshot, then either to non-NULL, and a later sleeper would have had to
 // put it back, or by a later sleeper: both contradict that S is the last. So W
@@ -107,6 +113,7 @@
 // I9, at least once, and bounded: a claim counts an attempt, a failed ack a
 // failure; at the queue's retryLimit the message is dead-lettered for the group
 // and skipped by it, and so it is at its maxDeliveries. A release counts nothing.
+// What is redriven is bounded by its failures alone: maxDeliveries is not looked at.
 //
 // I10, strangers do not hurt each other. Calls share transactions (below), but one
 // that fails for a value is taken apart until only the call with that value has

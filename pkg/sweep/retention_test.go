@@ -144,6 +144,23 @@ func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 	require.Equal(t, before, r.counts(), "and once only")
 }
 
+// Whether a pop or a sweep comes first makes no difference to what expired.
+func TestExpiredMessagesAreDeadLetteredIfWanted(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, small(2))
+	r.push("p", 6)
+	r.options(expireHalfAnHour + ", dead_letter_expired = true")
+	r.consume("fast", 3)
+	r.ack(r.pop("slow", 1), queue.AckDead, r.peek("slow")...)
+	r.age("p", 5)
+	r.sweep(r.eviction())
+	require.Equal(t, counts{expired: 2 + 4}, r.counts())
+	const expired = "SELECT count(*) FROM belfry.dead_letter l JOIN belfry.consumer_group g ON g.id = l.group_id AND g.name = $1 WHERE l.error = 'expired after 1800 s'"
+	require.Equal(t, int64(2), r.number(expired, "fast"))
+	require.Equal(t, int64(4), r.number(expired, "slow"))
+	require.Equal(t, []string{"6"}, names(r.pop("slow", 10)))
+}
+
 // ofPartition are the first n messages of a partition in a delivery.
 func ofPartition(d queue.Delivery, partition string, n int) (found []queue.Message) {
 	for _, m := range d.Messages {

@@ -3,6 +3,16 @@ INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
 SELECT r.partition_id, r.seq, r.group_id, r.failures, 'Redriven, and not settled' FROM belfry.redrive r
 ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
 UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, lease_end = NULL, ready_at = NULL WHERE lease_end < 0;
+CREATE FUNCTION belfry.ready_at(
+    partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
+    delay_seconds bigint, window_seconds bigint, paused boolean
+) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT CASE
+        WHEN $8 OR $3 <= $2 THEN NULL
+        WHEN $6 = 0 AND $7 = 0 AND ($5 IS NULL OR $5 <= statement_timestamp()) THEN statement_timestamp()
+        ELSE belfry.due_at($1, $2, $4, $6, $7)
+    END
+$$;
 CREATE OR REPLACE FUNCTION belfry.claim(p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid)
 RETURNS TABLE (
     kind text, partition_id bigint, group_exists boolean, was_due boolean, ready_at timestamptz, attempts integer,

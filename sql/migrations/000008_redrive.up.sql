@@ -183,7 +183,10 @@ DECLARE
     v_ends boolean;
     k record;
 BEGIN
-    PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition FOR NO KEY UPDATE;
+    PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN; -- the purge of its queue takes everything, in an order of its own
+    END IF;
     PERFORM c.group_id FROM belfry.cursor c
       WHERE c.partition_id = p_partition
       ORDER BY c.partition_id, c.group_id
@@ -232,6 +235,7 @@ BEGIN
                -- Another message is the first one now.
                attempts = CASE WHEN v_committed > k.committed AND (c.lease_id IS NULL OR v_ends) THEN 0 ELSE c.attempts END,
                failures = CASE WHEN v_committed > k.committed THEN 0 ELSE c.failures END,
+               retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
                lease_id = CASE WHEN v_ends THEN NULL ELSE c.lease_id END,
                lease_until = CASE WHEN v_ends THEN NULL ELSE c.lease_until END,
                lease_end = CASE WHEN v_ends THEN NULL WHEN v_redriven = 2 THEN c.lease_end + 1 ELSE c.lease_end END,
@@ -466,3 +470,6 @@ BEGIN
     END IF;
     RETURN NEXT;
 END $$;
+
+-- The rule of migration 000001 has no user any more.
+DROP FUNCTION belfry.ready_at(bigint, bigint, bigint, timestamptz, timestamptz, bigint, bigint, boolean);

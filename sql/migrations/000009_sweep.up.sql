@@ -72,7 +72,8 @@ END $$;
 --
 -- p_evict: the rules that wait for no retentionEnabled, maxWaitTimeSeconds
 -- ('evicted': pending for a group or read by none) and expireAfterSeconds
--- ('expired': deletes nothing, moves cursors). Else retentionSeconds ('retention':
+-- ('expired': deletes nothing, moves cursors; with deadLetterExpired it leaves dead
+-- letters, as set_aside does). Else retentionSeconds ('retention':
 -- read or not) and completedRetentionSeconds ('completed': behind every cursor).
 -- p_above: NULL, or look again at what was kept in the swept part of the log
 -- above this seq.
@@ -123,7 +124,8 @@ DECLARE
     moved record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds
+    SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds,
+           k.dead_letter_expired
       INTO q
       FROM belfry.queue k
      WHERE k.id = p_queue AND k.deleted_at IS NULL
@@ -200,6 +202,18 @@ BEGIN
         v_room := v_room - cardinality(v_seqs);
 
         IF rule.name = 'expired' THEN
+            IF q.dead_letter_expired THEN
+                INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+                SELECT p_partition, m.seq, c.group_id, CASE WHEN m.seq = c.committed + 1 THEN c.attempts ELSE 0 END,
+                       'expired after ' || q.expire_after_seconds || ' s'
+                  FROM belfry.cursor c
+                  JOIN belfry.consumer_group g ON g.id = c.group_id
+                  JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
+                 WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                 ORDER BY c.group_id, m.seq
+                ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            END IF;
             SELECT count(*) INTO v_n
               FROM belfry.cursor c
               JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
