@@ -185,7 +185,7 @@ func (m *machine) release(r *rapid.T) {
 
 // expire ends a live lease in one partition by moving its end.
 func (m *machine) expire(r *rapid.T) {
-	m.world.step++
+	m.step()
 	type home struct{ lane, group string }
 	var live []home
 	for _, name := range m.world.laneNames() {
@@ -216,7 +216,7 @@ func (m *machine) expire(r *rapid.T) {
 
 // remove deletes the queue; its rows are purged now or by a later one.
 func (m *machine) remove(r *rapid.T, purge bool) {
-	m.world.step++
+	m.step()
 	existed, err := m.catalog.Delete(m.t.Context(), m.queue)
 	require.NoError(r, err)
 	want := m.world.lanes != nil

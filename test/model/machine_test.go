@@ -75,6 +75,8 @@ type machine struct {
 	deliveries []queue.Delivery
 	leases     []queue.ID
 	payloads   int
+	// began is when each step began; both clocks are this machine's.
+	began []time.Time
 	// sent are the transactions that were applied.
 	sent []*queue.Transaction
 }
@@ -92,15 +94,21 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "end": m.end,
+			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek,
 			"": m.check,
 		})
 	})
 }
 
+// step begins a step.
+func (m *machine) step() {
+	m.world.step++
+	m.began = append(m.began, time.Now())
+}
+
 // store draws the instance that serves a verb, and begins a step.
 func (m *machine) store(r *rapid.T) *store.Store {
-	m.world.step++
+	m.step()
 	return m.stores[m.limit][rapid.IntRange(0, instances-1).Draw(r, "instance")]
 }
 

@@ -35,7 +35,7 @@ func (w *world) push(items []queue.PushItem) []stored {
 				continue
 			}
 		}
-		m := message{seq: l.last() + 1, transactionID: item.TransactionID, payload: string(item.Payload)}
+		m := message{seq: l.last() + 1, transactionID: item.TransactionID, payload: string(item.Payload), born: w.step}
 		l.log = append(l.log, m)
 		out[i] = stored{l, m.seq, false}
 	}

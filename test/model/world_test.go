@@ -33,6 +33,8 @@ type message struct {
 	id            queue.ID
 	transactionID string
 	payload       string
+	// born is the step that stored it.
+	born int
 }
 
 // place is a consumer group's cursor in a partition.
@@ -97,6 +99,17 @@ func (w *world) laneOf(id queue.ID) *lane {
 }
 
 func (l *lane) last() int64 { return int64(len(l.log)) }
+
+// before is the last place in the log whose message, and all before it, were
+// stored before a step began.
+func (l *lane) before(step int) int64 {
+	for _, m := range l.log {
+		if m.born >= step {
+			return m.seq - 1
+		}
+	}
+	return l.last()
+}
 
 // find returns the message with a transaction id, or nil.
 func (l *lane) find(transactionID string) *message {
