@@ -229,8 +229,12 @@ BEGIN
                        ELSE v_committed >= k.lease_end END;
         UPDATE belfry.cursor c
            SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
-               -- Another message is the first one now.
-               attempts = CASE WHEN v_committed > k.committed AND (c.lease_id IS NULL OR v_ends) THEN 0 ELSE c.attempts END,
+               -- Another message is the first one now. It was delivered once at most, with
+               -- its batch, and it did not fail.
+               attempts = CASE WHEN v_committed = k.committed THEN c.attempts
+                               WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
+                               ELSE least(c.attempts, 1) END,
+               retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
                failures = CASE WHEN v_committed > k.committed THEN 0 ELSE c.failures END,
                lease_id = CASE WHEN v_ends THEN NULL ELSE c.lease_id END,
                lease_until = CASE WHEN v_ends THEN NULL ELSE c.lease_until END,

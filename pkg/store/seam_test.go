@@ -1,0 +1,52 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// remove deletes a message of the only partition by itself.
+func (b *bench) remove(transactionID string) {
+	b.t.Helper()
+	b.exec(`SELECT belfry.delete_message(id, $1) FROM belfry.partition`, transactionID)
+}
+
+// The rest after a failure is that of the message that failed: it ends when that
+// one is deleted, also for a delivery that is given back later.
+func TestADeletedMessageTakesItsRestAlong(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.option("retry_backoff_ms = 600000")
+	b.push("p", "1", "2")
+	d := b.pop(request("g", 1))
+	b.ack(d, queue.AckFailed, d.Messages...)
+	b.remove("1")
+	for range 2 {
+		d = b.pop(request("g", 1))
+		require.Equal(t, []string{"2"}, transactionIDs(d))
+		require.NoError(t, b.Release(t.Context(), d.LeaseID))
+	}
+}
+
+// What follows a deleted message was delivered as often as it was, not as often
+// as the deleted one.
+func TestADeletedMessageTakesItsAttemptsAlong(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1", "2")
+	for range 3 {
+		require.Len(t, b.pop(request("g", 1)).Messages, 1)
+		b.crash()
+	}
+	require.Len(t, b.pop(request("g", 2)).Messages, 2)
+	b.remove("1")
+	b.crash()
+	d := b.pop(request("g", 2))
+	require.Equal(t, []string{"2"}, transactionIDs(d))
+	require.Equal(t, 2, d.Messages[0].Attempt)
+}
