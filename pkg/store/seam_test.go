@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 )
 
 // remove deletes a message of the only partition by itself.
@@ -49,4 +50,23 @@ func TestADeletedMessageTakesItsAttemptsAlong(t *testing.T) {
 	d := b.pop(request("g", 2))
 	require.Equal(t, []string{"2"}, transactionIDs(d))
 	require.Equal(t, 2, d.Messages[0].Attempt)
+}
+
+// A queue that is told to rest no more does not rest, also where a delivery is
+// given back.
+func TestARestIsForgottenWithItsOption(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.option("retry_backoff_ms = 600000")
+	b.push("p", "1")
+	d := b.pop(request("g", 1))
+	b.ack(d, queue.AckFailed, d.Messages...)
+	b.option("retry_backoff_ms = 0")
+	b.exec(sql.Query("rearm"), []int64{d.Messages[0].Partition.Key})
+	for range 2 {
+		d = b.pop(request("g", 1))
+		require.Len(t, d.Messages, 1)
+		require.NoError(t, b.Release(t.Context(), d.LeaseID))
+	}
 }
