@@ -70,3 +70,21 @@ func TestARestIsForgottenWithItsOption(t *testing.T) {
 		require.NoError(t, b.Release(t.Context(), d.LeaseID))
 	}
 }
+
+// After a seek backwards a message that was put back may be buried again before it
+// is redelivered. Putting it back once more is no failure, and it is there once.
+func TestAMessageIsPutBackTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	d := b.pop(request("g", 1))
+	b.ack(d, queue.AckDead, d.Messages...)
+	require.Equal(t, 1, b.redrive())
+	b.exec(`SELECT belfry.seek_cursors(ARRAY[partition_id], group_id, '-infinity') FROM belfry.cursor`)
+	b.ack(queue.Delivery{Group: "g"}, queue.AckDead, d.Messages...)
+	require.Len(t, b.letters(), 1)
+	require.Equal(t, 1, b.redrive())
+	require.Empty(t, b.letters())
+	b.requireRedrives(1)
+}
