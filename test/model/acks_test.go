@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -62,8 +63,12 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 }
 
 // judge applies the acks of one cursor, in the order of the log.
-func (w *world) judge(l *lane, p *place, list []saying, verdicts []verdict) {
+func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
 	before := *p
+	list, redelivered := w.judgeRedriven(p, all, verdicts)
+	if before.underRedelivery() {
+		before.leaseEnd = math.MaxInt64 // no ack of the log finishes it
+	}
 	var stopped, failed, touched bool
 	for _, s := range list {
 		v := &verdicts[s.at]
@@ -94,19 +99,27 @@ func (w *world) judge(l *lane, p *place, list []saying, verdicts []verdict) {
 	if touched {
 		w.settle(l, p, &before, stopped, failed)
 	}
-	for _, s := range list {
+	redelivered.finish(w, l, p)
+	for _, s := range all {
 		verdicts[s.at].released = !p.live
 	}
 }
 
-// bury parks a message, once.
+// bury parks a message, once; what is skipped was parked.
 func (p *place) bury(s saying) {
-	if _, ok := p.letters[s.seq]; !ok {
-		p.letters[s.seq] = letter{p.failures, cmp.Or(s.item.Error, noReason)}
+	if slices.Contains(p.skip, s.seq) {
+		return
 	}
-	if s.seq > p.committed && !slices.Contains(p.skip, s.seq) {
+	p.park(s, p.failures)
+	if s.seq > p.committed {
 		p.skip = append(p.skip, s.seq)
 		slices.Sort(p.skip)
+	}
+}
+
+func (p *place) park(s saying, failures int32) {
+	if _, ok := p.letters[s.seq]; !ok {
+		p.letters[s.seq] = letter{failures, cmp.Or(s.item.Error, noReason)}
 	}
 }
 

@@ -209,8 +209,7 @@ func (m *machine) expire(r *rapid.T) {
 	require.NoError(r, err)
 	require.EqualValues(r, 1, tag.RowsAffected())
 	p := l.places[group]
-	p.live, p.due = false, 0
-	m.world.wake(l, p)
+	p.live, p.due = false, m.world.step
 	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), at.lane, group)
 }
 

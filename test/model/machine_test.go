@@ -15,6 +15,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -37,6 +38,7 @@ var (
 type house struct {
 	pool    *postgres.Pool
 	catalog *catalog.Catalog
+	letters *deadletter.Letters
 	// stores are by retryLimit and instance.
 	stores [highestLimit + 1][instances]*store.Store
 	queues atomic.Int64
@@ -49,7 +51,7 @@ func newHouse(t *testing.T) *house {
 	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	h := &house{pool: pool, catalog: catalog.New(pool, zap.NewNop())}
+	h := &house{pool: pool, catalog: catalog.New(pool, zap.NewNop()), letters: deadletter.New(pool, nil, zap.NewNop())}
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()
@@ -94,7 +96,7 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek,
+			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek, "redrive": m.redrive,
 			"": m.check,
 		})
 	})

@@ -111,6 +111,12 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 		rest := l.undone(p)
 		switch {
 		case room == 0:
+		case len(p.redrives) > 0:
+			d.claimed++
+			d.messages = append(d.messages, w.redeliver(l, p, req.AutoAck, lease, room)...)
+		case p.committed >= l.last():
+			w.rearm(l, p)
+			moved = true
 		case len(rest) == 0:
 			p.committed, p.skip, p.attempts, p.failures = l.last(), nil, 0, 0
 			w.rearm(l, p)
@@ -166,7 +172,11 @@ func (w *world) release(lease queue.ID) {
 	for _, l := range w.lanes {
 		for _, p := range l.places {
 			if p.lease == lease {
-				p.attempts = max(p.attempts-1, 0)
+				if p.leaseEnd < 0 {
+					p.unattempt(lease)
+				} else {
+					p.attempts = max(p.attempts-1, 0)
+				}
 				w.rearm(l, p)
 			}
 		}

@@ -46,8 +46,10 @@ type place struct {
 	consumed           int64
 
 	// lease is kept when it has expired, until something replaces or clears it.
-	lease    queue.ID
-	live     bool
+	lease queue.ID
+	live  bool
+	// leaseEnd is the last place it holds; below 0, it is that of a redelivery with
+	// so many messages that are not settled.
 	leaseEnd int64
 	until    time.Time
 
@@ -55,6 +57,8 @@ type place struct {
 	due int
 
 	letters map[int64]letter
+	// redrives are the dead letters that were put back and not settled yet.
+	redrives map[int64]redrive
 }
 
 // letter is a dead letter.
@@ -77,7 +81,7 @@ func (w *world) clone() *world {
 		one.places = map[string]*place{}
 		for group, p := range l.places {
 			other := *p
-			other.skip, other.letters = slices.Clone(p.skip), maps.Clone(p.letters)
+			other.skip, other.letters, other.redrives = slices.Clone(p.skip), maps.Clone(p.letters), maps.Clone(p.redrives)
 			one.places[group] = &other
 		}
 		c.lanes[name] = &one
@@ -140,7 +144,7 @@ func (w *world) rearm(l *lane, p *place) {
 
 // wake makes a cursor due that has something left and no lease.
 func (w *world) wake(l *lane, p *place) {
-	if !p.live && p.due == 0 && p.committed < l.last() {
+	if !p.live && p.due == 0 && (p.committed < l.last() || len(p.redrives) > 0) {
 		p.due = w.step
 	}
 }
@@ -150,7 +154,7 @@ func (w *world) join(l *lane, group string, onlyNew bool) {
 	if l.places[group] != nil {
 		return
 	}
-	p := &place{letters: map[int64]letter{}}
+	p := &place{letters: map[int64]letter{}, redrives: map[int64]redrive{}}
 	if onlyNew {
 		p.committed = l.last()
 	}
