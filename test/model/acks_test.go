@@ -30,6 +30,7 @@ type saying struct {
 	at   int // its place in the call
 	seq  int64
 	item queue.AckItem
+	gone bool
 }
 
 // ack applies one call: the acks of each cursor in the order of the log.
@@ -44,7 +45,7 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 		id, err := queue.ParseID(item.PartitionID)
 		l := w.laneOf(id)
 		switch {
-		case err != nil || l == nil || l.find(item.TransactionID) == nil:
+		case err != nil || l == nil || w.seqOf(l, item) == 0:
 			verdicts[i].err = notFound
 		case l.places[item.Group] == nil && item.LeaseID != "":
 			verdicts[i].err = staleLease
@@ -52,7 +53,7 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 			verdicts[i].err = neverPopped
 		default:
 			h := home{l, l.places[item.Group]}
-			said[h] = append(said[h], saying{i, l.find(item.TransactionID).seq, item})
+			said[h] = append(said[h], saying{i, w.seqOf(l, item), item, l.log[w.seqOf(l, item)-1].gone})
 		}
 	}
 	for h, list := range said {
@@ -118,7 +119,7 @@ func (p *place) bury(s saying) {
 }
 
 func (p *place) park(s saying, failures int32) {
-	if _, ok := p.letters[s.seq]; !ok {
+	if _, ok := p.letters[s.seq]; !ok && !s.gone {
 		p.letters[s.seq] = letter{failures, cmp.Or(s.item.Error, noReason)}
 	}
 }

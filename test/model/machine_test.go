@@ -62,6 +62,7 @@ func newHouse(t *testing.T) *house {
 			h.stores[limit][i] = s
 		}
 	}
+	h.letters.Announce(h)
 	return h
 }
 
@@ -81,6 +82,8 @@ type machine struct {
 	began []time.Time
 	// sent are the transactions that were applied.
 	sent []*queue.Transaction
+	// memories are by instance.
+	memories [instances]memory
 }
 
 // TestTheStoreDoesWhatTheModelSays draws verbs and runs them twice.
@@ -93,10 +96,13 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 			house: h, t: t, queue: fmt.Sprintf("q%d", h.queues.Add(1)), limit: limit,
 			world: newWorld(int64(limit)), names: newNames(),
 		}
+		for i := range m.memories {
+			m.memories[i] = memory{}
+		}
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek, "redrive": m.redrive,
+			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage,
 			"": m.check,
 		})
 	})
@@ -111,7 +117,9 @@ func (m *machine) step() {
 // store draws the instance that serves a verb, and begins a step.
 func (m *machine) store(r *rapid.T) *store.Store {
 	m.step()
-	return m.stores[m.limit][rapid.IntRange(0, instances-1).Draw(r, "instance")]
+	at := rapid.IntRange(0, instances-1).Draw(r, "instance")
+	m.world.memory = m.memories[at]
+	return m.stores[m.limit][at]
 }
 
 // agree compares the answers of a verb.
@@ -184,6 +192,7 @@ func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
 		require.Equal(r, req.AutoAck, d.LeaseID.IsZero(), "autoAck takes no lease")
 		if !req.AutoAck {
 			m.leases = append(m.leases, d.LeaseID)
+			m.world.memory.remember(&d)
 			m.names.leases[d.LeaseID] = fmt.Sprintf("L%d", len(m.leases))
 		}
 	}

@@ -124,7 +124,7 @@ func (n names) messageText(lane string, seq int64, id queue.ID) string {
 
 // state is what the model says is stored.
 func (n names) state(w *world) []string {
-	var cursors, letters, redrives, log []string
+	var lanes, cursors, letters, redrives, log []string
 	for _, lane := range w.laneNames() {
 		l := w.lanes[lane]
 		for _, group := range slices.Sorted(maps.Keys(l.places)) {
@@ -144,14 +144,24 @@ func (n names) state(w *world) []string {
 				redrives = append(redrives, n.redriveText(name, seq, p.redrives[seq]))
 			}
 		}
+		holes := 0
 		for _, one := range l.log {
-			log = append(log, n.messageText(lane, one.seq, one.id))
+			if holes += b2i(one.gone); !one.gone {
+				log = append(log, n.messageText(lane, one.seq, one.id))
+			}
 		}
+		lanes = append(lanes, fmt.Sprintf("%s: up to %d, %d holes", lane, l.last(), holes))
 	}
-	return slices.Concat(cursors, letters, redrives, log)
+	return slices.Concat(lanes, cursors, letters, redrives, log)
 }
 
 const (
+	readLanes = `
+SELECT p.name, p.last_seq, p.holes + p.trimmed
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+ WHERE q.name = $1 AND q.deleted_at IS NULL
+ ORDER BY p.name COLLATE "C"`
 	readCursors = `
 SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts, c.consumed, c.lease_id,
        coalesce(c.lease_until > clock_timestamp(), false), coalesce(c.lease_end, 0), c.lease_until, coalesce(c.redrives, 0),
@@ -192,6 +202,15 @@ SELECT p.name, m.seq, m.id
 func (m *machine) observe(r *rapid.T) []string {
 	var out []string
 	b := &pgx.Batch{}
+	b.Queue(readLanes, m.queue).Query(func(rows pgx.Rows) error {
+		var name string
+		var last, holes int64
+		_, err := pgx.ForEachRow(rows, []any{&name, &last, &holes}, func() error {
+			out = append(out, fmt.Sprintf("%s: up to %d, %d holes", name, last, holes))
+			return nil
+		})
+		return err
+	})
 	b.Queue(readCursors, m.queue).Query(func(rows pgx.Rows) error {
 		var name, ready string
 		var redriven int

@@ -144,19 +144,42 @@ func (w *world) putBack(p *place, seqs []int64) (n int64) {
 	return n
 }
 
+// bury dead-letters all of the newest delivery, so that there is something to put
+// back.
+func (m *machine) bury(r *rapid.T) {
+	if len(m.deliveries) == 0 {
+		return
+	}
+	d := m.deliveries[len(m.deliveries)-1]
+	var items []queue.AckItem
+	for _, msg := range d.Messages {
+		items = append(items, ackOf(d, msg, queue.AckDead))
+	}
+	m.ack(r, items)
+}
+
 // redrive puts the dead letters of a message, or those of a group, back.
 func (m *machine) redrive(r *rapid.T) {
-	m.step()
-	group := rapid.SampledFrom(groups).Draw(r, "group")
-	name := rapid.SampledFrom(partitions).Draw(r, "partition")
-	l := m.world.lanes[name]
-	var p *place
-	var seqs []int64
-	if l != nil && l.places[group] != nil {
-		p = l.places[group]
-		seqs = slices.Sorted(maps.Keys(p.letters))
+	type home struct{ lane, group string }
+	var dead []home
+	for _, name := range m.world.laneNames() {
+		for _, group := range groups {
+			if p := m.world.lanes[name].places[group]; p != nil && len(p.letters) > 0 {
+				dead = append(dead, home{name, group})
+			}
+		}
 	}
-	if len(seqs) > 0 && rapid.Bool().Draw(r, "one") {
+	if len(dead) == 0 {
+		m.bury(r)
+		return
+	}
+	m.step()
+	at := rapid.SampledFrom(dead).Draw(r, "letters")
+	group, name := at.group, at.lane
+	l := m.world.lanes[name]
+	p := l.places[group]
+	seqs := slices.Sorted(maps.Keys(p.letters))
+	if rapid.IntRange(0, 2).Draw(r, "one") == 2 {
 		seq := rapid.SampledFrom(seqs).Draw(r, "message")
 		n, err := m.letters.Retry(m.t.Context(), l.id, l.log[seq-1].transactionID, &group)
 		require.NoError(r, err)
@@ -165,9 +188,6 @@ func (m *machine) redrive(r *rapid.T) {
 	}
 	done, err := m.letters.Redrive(m.t.Context(), deadletter.Filter{Queue: &m.queue, Group: &group, Partition: &name}, 0, false)
 	require.NoError(r, err)
-	want := deadletter.Done{Matched: int64(len(seqs))}
-	if p != nil {
-		want.Taken = m.world.putBack(p, seqs)
-	}
+	want := deadletter.Done{Matched: int64(len(seqs)), Taken: m.world.putBack(p, seqs)}
 	m.agree(r, fmt.Sprintf("redrive %s for %s", name, group), fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", done))
 }

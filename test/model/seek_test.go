@@ -11,17 +11,20 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// goal is where a seek goes: behind the log, or behind what was stored before a
-// step; before step 1 there is nothing.
+// goal is where a seek goes: before or behind the log, or behind what was stored
+// before a step.
 type goal struct {
-	end  bool
-	step int
+	beginning, end bool
+	step           int
 }
 
 // seek moves the cursor of a group in a partition; nothing is leased then.
 func (w *world) seek(l *lane, p *place, to goal) {
 	upto := l.last()
-	if !to.end {
+	switch {
+	case to.beginning:
+		upto = 0
+	case !to.end:
 		upto = l.before(to.step)
 	}
 	if upto > p.committed {
@@ -37,12 +40,13 @@ func (w *world) seek(l *lane, p *place, to goal) {
 func (m *machine) seek(r *rapid.T) {
 	m.step()
 	group := rapid.SampledFrom(groups).Draw(r, "group")
-	to := goal{step: 1}
+	var to goal
 	var where catalog.Place
 	switch rapid.IntRange(0, 5).Draw(r, "to") {
 	case 0:
 		to.end, where.End = true, true
-	case 1: // the beginning
+	case 1:
+		to.beginning = true
 	default:
 		to.step = rapid.IntRange(max(1, m.world.step-12), m.world.step).Draw(r, "instant")
 		where.After = m.began[to.step-1]
@@ -84,7 +88,7 @@ func (m *machine) seek(r *rapid.T) {
 
 // at names the message at a place of the log.
 func (l *lane) at(seq int64) string {
-	if seq == 0 {
+	if seq == 0 || l.log[seq-1].gone {
 		return "nothing"
 	}
 	return fmt.Sprintf("%s#%d", l.name, seq)

@@ -16,6 +16,8 @@ type world struct {
 	whole map[string]bool
 	// step numbers the verbs: what becomes due in an earlier one is popped first.
 	step int
+	// memory is what the instance that serves the step remembers of deliveries.
+	memory memory
 }
 
 // lane is a partition.
@@ -35,6 +37,8 @@ type message struct {
 	payload       string
 	// born is the step that stored it.
 	born int
+	// gone: it was deleted by itself.
+	gone bool
 }
 
 // place is a consumer group's cursor in a partition.
@@ -108,7 +112,7 @@ func (l *lane) last() int64 { return int64(len(l.log)) }
 // stored before a step began.
 func (l *lane) before(step int) int64 {
 	for _, m := range l.log {
-		if m.born >= step {
+		if m.born >= step && !m.gone {
 			return m.seq - 1
 		}
 	}
@@ -118,7 +122,7 @@ func (l *lane) before(step int) int64 {
 // find returns the message with a transaction id, or nil.
 func (l *lane) find(transactionID string) *message {
 	for i := range l.log {
-		if l.log[i].transactionID == transactionID {
+		if l.log[i].transactionID == transactionID && !l.log[i].gone {
 			return &l.log[i]
 		}
 	}
@@ -129,7 +133,7 @@ func (l *lane) find(transactionID string) *message {
 func (l *lane) undone(p *place) []message {
 	var rest []message
 	for _, m := range l.log[p.committed:] {
-		if !slices.Contains(p.skip, m.seq) {
+		if !m.gone && !slices.Contains(p.skip, m.seq) {
 			rest = append(rest, m)
 		}
 	}
