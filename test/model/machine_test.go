@@ -102,7 +102,7 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage,
+			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage, "delete group": m.deleteGroup,
 			"": m.check,
 		})
 	})

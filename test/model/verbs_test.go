@@ -76,11 +76,13 @@ func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivere
 			return delivered{}
 		}
 		lanes = []string{*req.Partition}
-	} else if w.lanes != nil {
-		w.whole[req.Group] = true
+	}
+	var start int
+	if w.lanes != nil {
+		start = w.subscribe(req.Group, req.Partition == nil, onlyNew)
 	}
 	for _, name := range lanes {
-		w.join(w.lanes[name], req.Group, onlyNew)
+		w.join(w.lanes[name], req.Group, start)
 	}
 	for {
 		d, moved := w.claim(lanes, req, lease, last)

@@ -12,8 +12,8 @@ import (
 type world struct {
 	retryLimit int64
 	lanes      map[string]*lane
-	// whole are the consumer groups that have joined the whole queue.
-	whole map[string]bool
+	// subs are the stored subscriptions of the consumer groups.
+	subs map[string]subscription
 	// step numbers the verbs: what becomes due in an earlier one is popped first.
 	step int
 	// memory is what the instance that serves the step remembers of deliveries.
@@ -72,12 +72,12 @@ type letter struct {
 }
 
 func newWorld(retryLimit int64) *world {
-	return &world{retryLimit: retryLimit, whole: map[string]bool{}}
+	return &world{retryLimit: retryLimit, subs: map[string]subscription{}}
 }
 
 func (w *world) clone() *world {
 	c := *w
-	c.whole = maps.Clone(w.whole)
+	c.subs = maps.Clone(w.subs)
 	c.lanes = maps.Clone(w.lanes)
 	for name, l := range c.lanes {
 		one := *l
@@ -153,14 +153,15 @@ func (w *world) wake(l *lane, p *place) {
 	}
 }
 
-// join gives a group a cursor in a partition, if it has none.
-func (w *world) join(l *lane, group string, onlyNew bool) {
+// join gives a group a cursor in a partition, if it has none, behind what was
+// stored before a step.
+func (w *world) join(l *lane, group string, start int) {
 	if l.places[group] != nil {
 		return
 	}
 	p := &place{letters: map[int64]letter{}, redrives: map[int64]redrive{}}
-	if onlyNew {
-		p.committed = l.last()
+	if start > 0 {
+		p.committed = l.before(start)
 	}
 	l.places[group] = p
 	w.wake(l, p)
@@ -173,12 +174,14 @@ func (w *world) open(name string) *lane {
 	}
 	if w.lanes[name] == nil {
 		w.lanes[name] = &lane{name: name, places: map[string]*place{}}
-		for group := range w.whole {
-			w.join(w.lanes[name], group, false)
+		for group, sub := range w.subs {
+			if sub.whole {
+				w.join(w.lanes[name], group, sub.start)
+			}
 		}
 	}
 	return w.lanes[name]
 }
 
 // remove takes the queue away, with its groups.
-func (w *world) remove() { w.lanes, w.whole = nil, map[string]bool{} }
+func (w *world) remove() { w.lanes, w.subs = nil, map[string]subscription{} }
