@@ -132,7 +132,7 @@ func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
 	p.skip = slices.DeleteFunc(p.skip, func(seq int64) bool { return seq <= p.committed })
 	p.consumed += p.committed - before.committed
 	if p.committed > before.committed {
-		p.failures = 0
+		p.failures, p.rests = 0, false
 		// What is first now was delivered once at most: with its batch.
 		p.attempts = min(p.attempts, 1)
 		if p.committed >= before.leaseEnd {
@@ -141,6 +141,7 @@ func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
 	}
 	if failed && before.live {
 		p.failures++
+		p.rests = p.rests || w.backoff
 	}
 	if stopped || !before.live || p.committed >= before.leaseEnd {
 		w.rearm(l, p)

@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	partitions = []string{"a", "b"}
+	partitions = []string{queue.DefaultPartition, "b"}
 	groups     = []string{queue.NoGroup, "g"}
 )
 
@@ -99,10 +99,13 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		for i := range m.memories {
 			m.memories[i] = memory{}
 		}
+		if rapid.Bool().Draw(r, "configured") {
+			m.configure(r)
+		}
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage, "delete group": m.deleteGroup,
+			"transact": m.transact, "extend": m.extend, "expire": m.expire, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass,
 			"": m.check,
 		})
 	})

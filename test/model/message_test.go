@@ -75,7 +75,7 @@ func (w *world) deleteMessage(l *lane, seq int64) (forgotten []queue.ID) {
 		slices.Sort(p.skip)
 		moved := p.committed > before.committed
 		if moved {
-			p.failures, p.attempts = 0, min(p.attempts, 1)
+			p.failures, p.rests, p.attempts = 0, false, min(p.attempts, 1)
 			if p.committed >= p.leaseEnd {
 				p.attempts = 0
 			}

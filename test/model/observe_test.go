@@ -102,8 +102,11 @@ func (n names) cursorText(name string, p *place, redriven int, ready string) str
 	if p.live {
 		lease += " until " + p.until.UTC().Format(time.RFC3339Nano)
 	}
-	return fmt.Sprintf("%s: committed %d skip %v failures %d attempts %d consumed %d, %d redriven, %s, %s",
-		name, p.committed, p.skip, p.failures, p.attempts, p.consumed, redriven, ready, lease)
+	if p.rests {
+		ready += ", rests"
+	}
+	return fmt.Sprintf("%s: committed %d skip %v failures %d attempts %d consumed %d expired %d alone until %d, %d redriven, %s, %s",
+		name, p.committed, p.skip, p.failures, p.attempts, p.consumed, p.expired, p.aloneUntil, redriven, ready, lease)
 }
 
 func letterText(name string, seq int64, one letter) string {
@@ -135,6 +138,8 @@ func (n names) state(w *world) []string {
 				ready = "later"
 			case p.due > 0:
 				ready = "due"
+			case p.rests:
+				ready = "resting"
 			}
 			cursors = append(cursors, n.cursorText(name, p, len(p.redrives), ready))
 			for _, seq := range slices.Sorted(maps.Keys(p.letters)) {
@@ -165,8 +170,10 @@ SELECT p.name, p.last_seq, p.holes + p.trimmed
 	readCursors = `
 SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts, c.consumed, c.lease_id,
        coalesce(c.lease_until > clock_timestamp(), false), coalesce(c.lease_end, 0), c.lease_until, coalesce(c.redrives, 0),
+       c.expired, coalesce(c.alone_until, 0), coalesce(c.retry_at > clock_timestamp(), false),
        CASE WHEN c.ready_at IS NULL THEN 'asleep' WHEN c.ready_at <= clock_timestamp() THEN 'due'
-            WHEN c.ready_at = c.lease_until THEN 'later' ELSE 'at the wrong time' END
+            WHEN c.ready_at = c.lease_until THEN 'later'
+            WHEN c.ready_at = c.retry_at THEN 'resting' ELSE 'at the wrong time' END
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.cursor c ON c.partition_id = p.id
@@ -218,7 +225,8 @@ func (m *machine) observe(r *rapid.T) []string {
 		var lease pgtype.UUID
 		var until pgtype.Timestamptz
 		_, err := pgx.ForEachRow(rows, []any{
-			&name, &p.committed, &p.skip, &p.failures, &p.attempts, &p.consumed, &lease, &p.live, &p.leaseEnd, &until, &redriven, &ready,
+			&name, &p.committed, &p.skip, &p.failures, &p.attempts, &p.consumed, &lease, &p.live, &p.leaseEnd, &until, &redriven,
+			&p.expired, &p.aloneUntil, &p.rests, &ready,
 		}, func() error {
 			p.lease, p.until = lease.Bytes, until.Time
 			out = append(out, m.names.cursorText(name, &p, redriven, ready))

@@ -32,7 +32,7 @@ func (w *world) seek(l *lane, p *place, to goal) {
 	} else {
 		p.skip = nil
 	}
-	p.committed, p.attempts, p.failures = upto, 0, 0
+	p.committed, p.attempts, p.failures, p.rests, p.aloneUntil = upto, 0, 0, false, 0
 	w.rearm(l, p)
 }
 

@@ -51,7 +51,7 @@ func (w *world) push(items []queue.PushItem) []stored {
 type delivered struct {
 	claimed  int
 	messages []string
-	// later: nothing now, but a lease will end.
+	// later: nothing now, but a lease or a rest will end.
 	later bool
 }
 
@@ -60,7 +60,7 @@ func (d delivered) String() string {
 	case len(d.messages) > 0:
 		return fmt.Sprintf("%d partitions: %s", d.claimed, strings.Join(d.messages, ", "))
 	case d.later:
-		return "nothing before a lease ends"
+		return "nothing before a lease or a rest ends"
 	default:
 		return "nothing"
 	}
@@ -98,7 +98,7 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 	var due []*lane
 	for _, name := range lanes {
 		p := w.lanes[name].places[req.Group]
-		d.later = d.later || p.live
+		d.later = d.later || p.live || p.rests && p.due == 0
 		if p.due > 0 {
 			due = append(due, w.lanes[name])
 		}
@@ -110,13 +110,17 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 	for _, l := range due[:min(len(due), req.Partitions)] {
 		p := l.places[req.Group]
 		room := req.Batch - len(d.messages)
+		most := room
+		if room > 0 && len(p.redrives) == 0 && p.committed < l.last() && !p.rests && w.setAside(l, p) && !req.AutoAck {
+			most = 1
+		}
 		rest := l.undone(p)
 		switch {
 		case room == 0:
 		case len(p.redrives) > 0:
 			d.claimed++
 			d.messages = append(d.messages, w.redeliver(l, p, req.AutoAck, lease, room)...)
-		case p.committed >= l.last():
+		case p.committed >= l.last() || p.rests:
 			w.rearm(l, p)
 			moved = true
 		case len(rest) == 0:
@@ -124,7 +128,7 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 			w.rearm(l, p)
 			moved = true
 		default:
-			taken := rest[:min(len(rest), room)]
+			taken := rest[:min(len(rest), most)]
 			w.take(l, p, req.AutoAck, lease, taken)
 			d.claimed++
 			for _, m := range taken {

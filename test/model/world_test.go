@@ -10,8 +10,10 @@ import (
 
 // world is the model of one queue. A nil lanes means that it does not exist.
 type world struct {
-	retryLimit int64
-	lanes      map[string]*lane
+	options
+	// born are the options of a queue that is born by a push.
+	born  options
+	lanes map[string]*lane
 	// subs are the stored subscriptions of the consumer groups.
 	subs map[string]subscription
 	// step numbers the verbs: what becomes due in an earlier one is popped first.
@@ -39,6 +41,8 @@ type message struct {
 	born int
 	// gone: it was deleted by itself.
 	gone bool
+	// old: it was stored long before everything that is not.
+	old bool
 }
 
 // place is a consumer group's cursor in a partition.
@@ -57,6 +61,13 @@ type place struct {
 	leaseEnd int64
 	until    time.Time
 
+	// rests: nothing of the log comes before time has passed.
+	rests bool
+	// aloneUntil is where messages end that are delivered one by one.
+	aloneUntil int64
+	// expired counts messages.
+	expired int64
+
 	// due is the step at which there was something to pop; 0: there is nothing.
 	due int
 
@@ -72,7 +83,8 @@ type letter struct {
 }
 
 func newWorld(retryLimit int64) *world {
-	return &world{retryLimit: retryLimit, subs: map[string]subscription{}}
+	born := options{retryLimit: retryLimit}
+	return &world{options: born, born: born, subs: map[string]subscription{}}
 }
 
 func (w *world) clone() *world {
@@ -112,7 +124,7 @@ func (l *lane) last() int64 { return int64(len(l.log)) }
 // stored before a step began.
 func (l *lane) before(step int) int64 {
 	for _, m := range l.log {
-		if m.born >= step && !m.gone {
+		if m.born >= step && !m.gone && !m.old {
 			return m.seq - 1
 		}
 	}
@@ -148,7 +160,7 @@ func (w *world) rearm(l *lane, p *place) {
 
 // wake makes a cursor due that has something left and no lease.
 func (w *world) wake(l *lane, p *place) {
-	if !p.live && p.due == 0 && (p.committed < l.last() || len(p.redrives) > 0) {
+	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || len(p.redrives) > 0) {
 		p.due = w.step
 	}
 }
@@ -184,4 +196,4 @@ func (w *world) open(name string) *lane {
 }
 
 // remove takes the queue away, with its groups.
-func (w *world) remove() { w.lanes, w.subs = nil, map[string]subscription{} }
+func (w *world) remove() { w.lanes, w.subs, w.options = nil, map[string]subscription{}, w.born }
