@@ -69,19 +69,24 @@ BEGIN
         DELETE FROM belfry.dead_letter d
          WHERE d.id = ANY (p_letters)
            AND (SELECT true FROM belfry.cursor c WHERE c.partition_id = d.partition_id AND c.group_id = d.group_id)
-        RETURNING d.partition_id, d.group_id, d.seq, d.attempts
+        RETURNING d.partition_id, d.group_id, d.seq, d.attempts,
+                  (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) AS there,
+                  -- One that was put back already, and buried again after a seek, is put back once.
+                  (SELECT true FROM belfry.redrive r
+                    WHERE r.partition_id = d.partition_id AND r.group_id = d.group_id AND r.seq = d.seq) IS NULL AS fresh
     ), kept AS (
         INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts)
         SELECT g.partition_id, g.group_id, g.seq, g.attempts, g.attempts + 1
           FROM gone g
-         WHERE (SELECT true FROM belfry.message m WHERE m.partition_id = g.partition_id AND m.seq = g.seq)
-        ON CONFLICT (partition_id, group_id, seq) DO NOTHING
-        RETURNING partition_id, group_id
+         WHERE g.there AND g.fresh
     ), counted AS (
-        SELECT k.partition_id, k.group_id, count(*) AS n FROM kept k GROUP BY k.partition_id, k.group_id
+        SELECT g.partition_id, g.group_id, count(*) AS n, count(*) FILTER (WHERE g.fresh) AS added
+          FROM gone g
+         WHERE g.there
+         GROUP BY g.partition_id, g.group_id
     )
     UPDATE belfry.cursor c
-       SET redrives = coalesce(c.redrives, 0) + k.n,
+       SET redrives = coalesce(c.redrives, 0) + k.added,
            ready_at = CASE WHEN q.paused OR g.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
                            ELSE least(c.ready_at, statement_timestamp()) END
       FROM counted k
@@ -232,8 +237,12 @@ BEGIN
                        ELSE v_committed >= k.lease_end END;
         UPDATE belfry.cursor c
            SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
-               -- Another message is the first one now.
-               attempts = CASE WHEN v_committed > k.committed AND (c.lease_id IS NULL OR v_ends) THEN 0 ELSE c.attempts END,
+               -- Another message is the first one now. It was delivered once at most, with
+               -- its batch, and it did not fail.
+               attempts = CASE WHEN v_committed = k.committed THEN c.attempts
+                               WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
+                               ELSE least(c.attempts, 1) END,
+               retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
                failures = CASE WHEN v_committed > k.committed THEN 0 ELSE c.failures END,
                retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
                lease_id = CASE WHEN v_ends THEN NULL ELSE c.lease_id END,

@@ -14,6 +14,7 @@ UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer, q.paused OR g.paused,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END, c.redrives),
+       retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h
   CROSS JOIN LATERAL (

@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ type saying struct {
 	at   int // its place in the call
 	seq  int64
 	item queue.AckItem
+	gone bool
 }
 
 // ack applies one call: the acks of each cursor in the order of the log.
@@ -43,7 +45,7 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 		id, err := queue.ParseID(item.PartitionID)
 		l := w.laneOf(id)
 		switch {
-		case err != nil || l == nil || l.find(item.TransactionID) == nil:
+		case err != nil || l == nil || w.seqOf(l, item) == 0:
 			verdicts[i].err = notFound
 		case l.places[item.Group] == nil && item.LeaseID != "":
 			verdicts[i].err = staleLease
@@ -51,7 +53,7 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 			verdicts[i].err = neverPopped
 		default:
 			h := home{l, l.places[item.Group]}
-			said[h] = append(said[h], saying{i, l.find(item.TransactionID).seq, item})
+			said[h] = append(said[h], saying{i, w.seqOf(l, item), item, l.log[w.seqOf(l, item)-1].gone})
 		}
 	}
 	for h, list := range said {
@@ -62,8 +64,12 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 }
 
 // judge applies the acks of one cursor, in the order of the log.
-func (w *world) judge(l *lane, p *place, list []saying, verdicts []verdict) {
+func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
 	before := *p
+	list, redelivered := w.judgeRedriven(p, all, verdicts)
+	if before.underRedelivery() {
+		before.leaseEnd = math.MaxInt64 // no ack of the log finishes it
+	}
 	var stopped, failed, touched bool
 	for _, s := range list {
 		v := &verdicts[s.at]
@@ -94,19 +100,27 @@ func (w *world) judge(l *lane, p *place, list []saying, verdicts []verdict) {
 	if touched {
 		w.settle(l, p, &before, stopped, failed)
 	}
-	for _, s := range list {
+	redelivered.finish(w, l, p)
+	for _, s := range all {
 		verdicts[s.at].released = !p.live
 	}
 }
 
-// bury parks a message, once.
+// bury parks a message, once; what is skipped was parked.
 func (p *place) bury(s saying) {
-	if _, ok := p.letters[s.seq]; !ok {
-		p.letters[s.seq] = letter{p.failures, cmp.Or(s.item.Error, noReason)}
+	if slices.Contains(p.skip, s.seq) {
+		return
 	}
-	if s.seq > p.committed && !slices.Contains(p.skip, s.seq) {
+	p.park(s, p.failures)
+	if s.seq > p.committed {
 		p.skip = append(p.skip, s.seq)
 		slices.Sort(p.skip)
+	}
+}
+
+func (p *place) park(s saying, failures int32) {
+	if _, ok := p.letters[s.seq]; !ok && !s.gone {
+		p.letters[s.seq] = letter{failures, cmp.Or(s.item.Error, noReason)}
 	}
 }
 
@@ -118,7 +132,7 @@ func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
 	p.skip = slices.DeleteFunc(p.skip, func(seq int64) bool { return seq <= p.committed })
 	p.consumed += p.committed - before.committed
 	if p.committed > before.committed {
-		p.failures = 0
+		p.failures, p.rests = 0, false
 		// What is first now was delivered once at most: with its batch.
 		p.attempts = min(p.attempts, 1)
 		if p.committed >= before.leaseEnd {
@@ -127,6 +141,7 @@ func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
 	}
 	if failed && before.live {
 		p.failures++
+		p.rests = p.rests || w.backoff
 	}
 	if stopped || !before.live || p.committed >= before.leaseEnd {
 		w.rearm(l, p)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -29,7 +30,7 @@ const (
 )
 
 var (
-	partitions = []string{"a", "b"}
+	partitions = []string{queue.DefaultPartition, "b"}
 	groups     = []string{queue.NoGroup, "g"}
 )
 
@@ -37,6 +38,7 @@ var (
 type house struct {
 	pool    *postgres.Pool
 	catalog *catalog.Catalog
+	letters *deadletter.Letters
 	// stores are by retryLimit and instance.
 	stores [highestLimit + 1][instances]*store.Store
 	queues atomic.Int64
@@ -49,7 +51,7 @@ func newHouse(t *testing.T) *house {
 	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	h := &house{pool: pool, catalog: catalog.New(pool, zap.NewNop())}
+	h := &house{pool: pool, catalog: catalog.New(pool, zap.NewNop()), letters: deadletter.New(pool, nil, zap.NewNop())}
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()
@@ -60,6 +62,7 @@ func newHouse(t *testing.T) *house {
 			h.stores[limit][i] = s
 		}
 	}
+	h.letters.Announce(h)
 	return h
 }
 
@@ -75,8 +78,12 @@ type machine struct {
 	deliveries []queue.Delivery
 	leases     []queue.ID
 	payloads   int
+	// began is when each step began; both clocks are this machine's.
+	began []time.Time
 	// sent are the transactions that were applied.
 	sent []*queue.Transaction
+	// memories are by instance.
+	memories [instances]memory
 }
 
 // TestTheStoreDoesWhatTheModelSays draws verbs and runs them twice.
@@ -89,19 +96,33 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 			house: h, t: t, queue: fmt.Sprintf("q%d", h.queues.Add(1)), limit: limit,
 			world: newWorld(int64(limit)), names: newNames(),
 		}
+		for i := range m.memories {
+			m.memories[i] = memory{}
+		}
+		if rapid.Bool().Draw(r, "configured") {
+			m.configure(r)
+		}
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "end": m.end,
+			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass,
 			"": m.check,
 		})
 	})
 }
 
+// step begins a step.
+func (m *machine) step() {
+	m.world.step++
+	m.began = append(m.began, time.Now())
+}
+
 // store draws the instance that serves a verb, and begins a step.
 func (m *machine) store(r *rapid.T) *store.Store {
-	m.world.step++
-	return m.stores[m.limit][rapid.IntRange(0, instances-1).Draw(r, "instance")]
+	m.step()
+	at := rapid.IntRange(0, instances-1).Draw(r, "instance")
+	m.world.memory = m.memories[at]
+	return m.stores[m.limit][at]
 }
 
 // agree compares the answers of a verb.
@@ -174,6 +195,7 @@ func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
 		require.Equal(r, req.AutoAck, d.LeaseID.IsZero(), "autoAck takes no lease")
 		if !req.AutoAck {
 			m.leases = append(m.leases, d.LeaseID)
+			m.world.memory.remember(&d)
 			m.names.leases[d.LeaseID] = fmt.Sprintf("L%d", len(m.leases))
 		}
 	}

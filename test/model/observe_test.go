@@ -94,7 +94,7 @@ func (m *machine) check(r *rapid.T) {
 }
 
 // cursorText is one cursor in words.
-func (n names) cursorText(name string, p *place, ready string) string {
+func (n names) cursorText(name string, p *place, redriven int, ready string) string {
 	lease := "no lease"
 	if !p.lease.IsZero() {
 		lease = fmt.Sprintf("%s up to %d", n.lease(p.lease), p.leaseEnd)
@@ -102,12 +102,23 @@ func (n names) cursorText(name string, p *place, ready string) string {
 	if p.live {
 		lease += " until " + p.until.UTC().Format(time.RFC3339Nano)
 	}
-	return fmt.Sprintf("%s: committed %d skip %v failures %d attempts %d consumed %d, %s, %s",
-		name, p.committed, p.skip, p.failures, p.attempts, p.consumed, ready, lease)
+	if p.rests {
+		ready += ", rests"
+	}
+	return fmt.Sprintf("%s: committed %d skip %v failures %d attempts %d consumed %d expired %d alone until %d, %d redriven, %s, %s",
+		name, p.committed, p.skip, p.failures, p.attempts, p.consumed, p.expired, p.aloneUntil, redriven, ready, lease)
 }
 
 func letterText(name string, seq int64, one letter) string {
 	return fmt.Sprintf("%s: dead letter %d after %d failures: %s", name, seq, one.failures, one.reason)
+}
+
+func (n names) redriveText(name string, seq int64, one redrive) string {
+	lease := "no lease"
+	if !one.lease.IsZero() {
+		lease = n.lease(one.lease)
+	}
+	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, latest with %s", name, seq, one.failures, one.attempts, lease)
 }
 
 func (n names) messageText(lane string, seq int64, id queue.ID) string {
@@ -116,7 +127,7 @@ func (n names) messageText(lane string, seq int64, id queue.ID) string {
 
 // state is what the model says is stored.
 func (n names) state(w *world) []string {
-	var cursors, letters, log []string
+	var lanes, cursors, letters, redrives, log []string
 	for _, lane := range w.laneNames() {
 		l := w.lanes[lane]
 		for _, group := range slices.Sorted(maps.Keys(l.places)) {
@@ -127,25 +138,42 @@ func (n names) state(w *world) []string {
 				ready = "later"
 			case p.due > 0:
 				ready = "due"
+			case p.rests:
+				ready = "resting"
 			}
-			cursors = append(cursors, n.cursorText(name, p, ready))
+			cursors = append(cursors, n.cursorText(name, p, len(p.redrives), ready))
 			for _, seq := range slices.Sorted(maps.Keys(p.letters)) {
 				letters = append(letters, letterText(name, seq, p.letters[seq]))
 			}
+			for _, seq := range slices.Sorted(maps.Keys(p.redrives)) {
+				redrives = append(redrives, n.redriveText(name, seq, p.redrives[seq]))
+			}
 		}
+		holes := 0
 		for _, one := range l.log {
-			log = append(log, n.messageText(lane, one.seq, one.id))
+			if holes += b2i(one.gone); !one.gone {
+				log = append(log, n.messageText(lane, one.seq, one.id))
+			}
 		}
+		lanes = append(lanes, fmt.Sprintf("%s: up to %d, %d holes", lane, l.last(), holes))
 	}
-	return slices.Concat(cursors, letters, log)
+	return slices.Concat(lanes, cursors, letters, redrives, log)
 }
 
 const (
+	readLanes = `
+SELECT p.name, p.last_seq, p.holes + p.trimmed
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+ WHERE q.name = $1 AND q.deleted_at IS NULL
+ ORDER BY p.name COLLATE "C"`
 	readCursors = `
 SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts, c.consumed, c.lease_id,
-       coalesce(c.lease_until > clock_timestamp(), false), coalesce(c.lease_end, 0), c.lease_until,
+       coalesce(c.lease_until > clock_timestamp(), false), coalesce(c.lease_end, 0), c.lease_until, coalesce(c.redrives, 0),
+       c.expired, coalesce(c.alone_until, 0), coalesce(c.retry_at > clock_timestamp(), false),
        CASE WHEN c.ready_at IS NULL THEN 'asleep' WHEN c.ready_at <= clock_timestamp() THEN 'due'
-            WHEN c.ready_at = c.lease_until THEN 'later' ELSE 'at the wrong time' END
+            WHEN c.ready_at = c.lease_until THEN 'later'
+            WHEN c.ready_at = c.retry_at THEN 'resting' ELSE 'at the wrong time' END
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.cursor c ON c.partition_id = p.id
@@ -160,6 +188,14 @@ SELECT p.name || ' for ' || g.name, d.seq, d.attempts, d.error
   JOIN belfry.consumer_group g ON g.id = d.group_id
  WHERE q.name = $1 AND q.deleted_at IS NULL
  ORDER BY p.name COLLATE "C", g.name COLLATE "C", d.seq`
+	readRedrives = `
+SELECT p.name || ' for ' || g.name, r.seq, r.failures, r.attempts, r.lease_id
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.redrive r ON r.partition_id = p.id
+  JOIN belfry.consumer_group g ON g.id = r.group_id
+ WHERE q.name = $1 AND q.deleted_at IS NULL
+ ORDER BY p.name COLLATE "C", g.name COLLATE "C", r.seq`
 	readLog = `
 SELECT p.name, m.seq, m.id
   FROM belfry.queue q
@@ -173,16 +209,27 @@ SELECT p.name, m.seq, m.id
 func (m *machine) observe(r *rapid.T) []string {
 	var out []string
 	b := &pgx.Batch{}
+	b.Queue(readLanes, m.queue).Query(func(rows pgx.Rows) error {
+		var name string
+		var last, holes int64
+		_, err := pgx.ForEachRow(rows, []any{&name, &last, &holes}, func() error {
+			out = append(out, fmt.Sprintf("%s: up to %d, %d holes", name, last, holes))
+			return nil
+		})
+		return err
+	})
 	b.Queue(readCursors, m.queue).Query(func(rows pgx.Rows) error {
 		var name, ready string
+		var redriven int
 		var p place
 		var lease pgtype.UUID
 		var until pgtype.Timestamptz
 		_, err := pgx.ForEachRow(rows, []any{
-			&name, &p.committed, &p.skip, &p.failures, &p.attempts, &p.consumed, &lease, &p.live, &p.leaseEnd, &until, &ready,
+			&name, &p.committed, &p.skip, &p.failures, &p.attempts, &p.consumed, &lease, &p.live, &p.leaseEnd, &until, &redriven,
+			&p.expired, &p.aloneUntil, &p.rests, &ready,
 		}, func() error {
 			p.lease, p.until = lease.Bytes, until.Time
-			out = append(out, m.names.cursorText(name, &p, ready))
+			out = append(out, m.names.cursorText(name, &p, redriven, ready))
 			p.skip = nil
 			return nil
 		})
@@ -194,6 +241,18 @@ func (m *machine) observe(r *rapid.T) []string {
 		var one letter
 		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.reason}, func() error {
 			out = append(out, letterText(name, seq, one))
+			return nil
+		})
+		return err
+	})
+	b.Queue(readRedrives, m.queue).Query(func(rows pgx.Rows) error {
+		var name string
+		var seq int64
+		var one redrive
+		var lease pgtype.UUID
+		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.attempts, &lease}, func() error {
+			one.lease = lease.Bytes
+			out = append(out, m.names.redriveText(name, seq, one))
 			return nil
 		})
 		return err

@@ -35,7 +35,7 @@ func (w *world) push(items []queue.PushItem) []stored {
 				continue
 			}
 		}
-		m := message{seq: l.last() + 1, transactionID: item.TransactionID, payload: string(item.Payload)}
+		m := message{seq: l.last() + 1, transactionID: item.TransactionID, payload: string(item.Payload), born: w.step}
 		l.log = append(l.log, m)
 		out[i] = stored{l, m.seq, false}
 	}
@@ -51,7 +51,7 @@ func (w *world) push(items []queue.PushItem) []stored {
 type delivered struct {
 	claimed  int
 	messages []string
-	// later: nothing now, but a lease will end.
+	// later: nothing now, but a lease or a rest will end.
 	later bool
 }
 
@@ -60,7 +60,7 @@ func (d delivered) String() string {
 	case len(d.messages) > 0:
 		return fmt.Sprintf("%d partitions: %s", d.claimed, strings.Join(d.messages, ", "))
 	case d.later:
-		return "nothing before a lease ends"
+		return "nothing before a lease or a rest ends"
 	default:
 		return "nothing"
 	}
@@ -76,11 +76,13 @@ func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivere
 			return delivered{}
 		}
 		lanes = []string{*req.Partition}
-	} else if w.lanes != nil {
-		w.whole[req.Group] = true
+	}
+	var start int
+	if w.lanes != nil {
+		start = w.subscribe(req.Group, req.Partition == nil, onlyNew)
 	}
 	for _, name := range lanes {
-		w.join(w.lanes[name], req.Group, onlyNew)
+		w.join(w.lanes[name], req.Group, start)
 	}
 	for {
 		d, moved := w.claim(lanes, req, lease, last)
@@ -96,7 +98,7 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 	var due []*lane
 	for _, name := range lanes {
 		p := w.lanes[name].places[req.Group]
-		d.later = d.later || p.live
+		d.later = d.later || p.live || p.rests && p.due == 0
 		if p.due > 0 {
 			due = append(due, w.lanes[name])
 		}
@@ -108,15 +110,25 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 	for _, l := range due[:min(len(due), req.Partitions)] {
 		p := l.places[req.Group]
 		room := req.Batch - len(d.messages)
+		most := room
+		if room > 0 && len(p.redrives) == 0 && p.committed < l.last() && !p.rests && w.setAside(l, p) && !req.AutoAck {
+			most = 1
+		}
 		rest := l.undone(p)
 		switch {
 		case room == 0:
+		case len(p.redrives) > 0:
+			d.claimed++
+			d.messages = append(d.messages, w.redeliver(l, p, req.AutoAck, lease, room)...)
+		case p.committed >= l.last() || p.rests:
+			w.rearm(l, p)
+			moved = true
 		case len(rest) == 0:
 			p.committed, p.skip, p.attempts, p.failures = l.last(), nil, 0, 0
 			w.rearm(l, p)
 			moved = true
 		default:
-			taken := rest[:min(len(rest), room)]
+			taken := rest[:min(len(rest), most)]
 			w.take(l, p, req.AutoAck, lease, taken)
 			d.claimed++
 			for _, m := range taken {
@@ -166,7 +178,11 @@ func (w *world) release(lease queue.ID) {
 	for _, l := range w.lanes {
 		for _, p := range l.places {
 			if p.lease == lease {
-				p.attempts = max(p.attempts-1, 0)
+				if p.leaseEnd < 0 {
+					p.unattempt(lease)
+				} else {
+					p.attempts = max(p.attempts-1, 0)
+				}
 				w.rearm(l, p)
 			}
 		}

@@ -10,12 +10,16 @@ import (
 
 // world is the model of one queue. A nil lanes means that it does not exist.
 type world struct {
-	retryLimit int64
-	lanes      map[string]*lane
-	// whole are the consumer groups that have joined the whole queue.
-	whole map[string]bool
+	options
+	// born are the options of a queue that is born by a push.
+	born  options
+	lanes map[string]*lane
+	// subs are the stored subscriptions of the consumer groups.
+	subs map[string]subscription
 	// step numbers the verbs: what becomes due in an earlier one is popped first.
 	step int
+	// memory is what the instance that serves the step remembers of deliveries.
+	memory memory
 }
 
 // lane is a partition.
@@ -33,6 +37,12 @@ type message struct {
 	id            queue.ID
 	transactionID string
 	payload       string
+	// born is the step that stored it.
+	born int
+	// gone: it was deleted by itself.
+	gone bool
+	// old: it was stored long before everything that is not.
+	old bool
 }
 
 // place is a consumer group's cursor in a partition.
@@ -44,15 +54,26 @@ type place struct {
 	consumed           int64
 
 	// lease is kept when it has expired, until something replaces or clears it.
-	lease    queue.ID
-	live     bool
+	lease queue.ID
+	live  bool
+	// leaseEnd is the last place it holds; below 0, it is that of a redelivery with
+	// so many messages that are not settled.
 	leaseEnd int64
 	until    time.Time
+
+	// rests: nothing of the log comes before time has passed.
+	rests bool
+	// aloneUntil is where messages end that are delivered one by one.
+	aloneUntil int64
+	// expired counts messages.
+	expired int64
 
 	// due is the step at which there was something to pop; 0: there is nothing.
 	due int
 
 	letters map[int64]letter
+	// redrives are the dead letters that were put back and not settled yet.
+	redrives map[int64]redrive
 }
 
 // letter is a dead letter.
@@ -62,12 +83,13 @@ type letter struct {
 }
 
 func newWorld(retryLimit int64) *world {
-	return &world{retryLimit: retryLimit, whole: map[string]bool{}}
+	born := options{retryLimit: retryLimit}
+	return &world{options: born, born: born, subs: map[string]subscription{}}
 }
 
 func (w *world) clone() *world {
 	c := *w
-	c.whole = maps.Clone(w.whole)
+	c.subs = maps.Clone(w.subs)
 	c.lanes = maps.Clone(w.lanes)
 	for name, l := range c.lanes {
 		one := *l
@@ -75,7 +97,7 @@ func (w *world) clone() *world {
 		one.places = map[string]*place{}
 		for group, p := range l.places {
 			other := *p
-			other.skip, other.letters = slices.Clone(p.skip), maps.Clone(p.letters)
+			other.skip, other.letters, other.redrives = slices.Clone(p.skip), maps.Clone(p.letters), maps.Clone(p.redrives)
 			one.places[group] = &other
 		}
 		c.lanes[name] = &one
@@ -98,10 +120,21 @@ func (w *world) laneOf(id queue.ID) *lane {
 
 func (l *lane) last() int64 { return int64(len(l.log)) }
 
+// before is the last place in the log whose message, and all before it, were
+// stored before a step began.
+func (l *lane) before(step int) int64 {
+	for _, m := range l.log {
+		if m.born >= step && !m.gone && !m.old {
+			return m.seq - 1
+		}
+	}
+	return l.last()
+}
+
 // find returns the message with a transaction id, or nil.
 func (l *lane) find(transactionID string) *message {
 	for i := range l.log {
-		if l.log[i].transactionID == transactionID {
+		if l.log[i].transactionID == transactionID && !l.log[i].gone {
 			return &l.log[i]
 		}
 	}
@@ -112,7 +145,7 @@ func (l *lane) find(transactionID string) *message {
 func (l *lane) undone(p *place) []message {
 	var rest []message
 	for _, m := range l.log[p.committed:] {
-		if !slices.Contains(p.skip, m.seq) {
+		if !m.gone && !slices.Contains(p.skip, m.seq) {
 			rest = append(rest, m)
 		}
 	}
@@ -127,19 +160,20 @@ func (w *world) rearm(l *lane, p *place) {
 
 // wake makes a cursor due that has something left and no lease.
 func (w *world) wake(l *lane, p *place) {
-	if !p.live && p.due == 0 && p.committed < l.last() {
+	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || len(p.redrives) > 0) {
 		p.due = w.step
 	}
 }
 
-// join gives a group a cursor in a partition, if it has none.
-func (w *world) join(l *lane, group string, onlyNew bool) {
+// join gives a group a cursor in a partition, if it has none, behind what was
+// stored before a step.
+func (w *world) join(l *lane, group string, start int) {
 	if l.places[group] != nil {
 		return
 	}
-	p := &place{letters: map[int64]letter{}}
-	if onlyNew {
-		p.committed = l.last()
+	p := &place{letters: map[int64]letter{}, redrives: map[int64]redrive{}}
+	if start > 0 {
+		p.committed = l.before(start)
 	}
 	l.places[group] = p
 	w.wake(l, p)
@@ -152,12 +186,14 @@ func (w *world) open(name string) *lane {
 	}
 	if w.lanes[name] == nil {
 		w.lanes[name] = &lane{name: name, places: map[string]*place{}}
-		for group := range w.whole {
-			w.join(w.lanes[name], group, false)
+		for group, sub := range w.subs {
+			if sub.whole {
+				w.join(w.lanes[name], group, sub.start)
+			}
 		}
 	}
 	return w.lanes[name]
 }
 
 // remove takes the queue away, with its groups.
-func (w *world) remove() { w.lanes, w.whole = nil, map[string]bool{} }
+func (w *world) remove() { w.lanes, w.subs, w.options = nil, map[string]subscription{}, w.born }

@@ -1,0 +1,83 @@
+package model_test
+
+import (
+	"fmt"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// subscription is what is stored of a consumer group.
+type subscription struct {
+	// start is the step before which nothing is for it; 0: everything is.
+	start int
+	// whole: it reads every partition; kept: it is of a deleted group, and decides
+	// where a new one of that name starts.
+	whole, kept bool
+}
+
+// subscribe stores what a pop asks for, if nothing is stored, and returns where
+// new cursors start.
+func (w *world) subscribe(group string, whole, onlyNew bool) (start int) {
+	if onlyNew {
+		start = w.step
+	}
+	sub, known := w.subs[group]
+	switch {
+	case !known:
+		sub = subscription{start: start, whole: whole}
+	case whole && !sub.whole:
+		sub.whole = true
+		if !sub.kept {
+			sub.start = start
+		}
+	}
+	w.subs[group] = sub
+	if sub.whole || sub.kept {
+		return sub.start
+	}
+	return start
+}
+
+// deleteGroup takes a group away and returns in how many partitions it had a
+// place.
+func (w *world) deleteGroup(group string, keep bool) (cursors int64) {
+	for _, l := range w.lanes {
+		if l.places[group] != nil {
+			cursors++
+		}
+		delete(l.places, group)
+	}
+	sub := w.subs[group]
+	delete(w.subs, group)
+	if keep && sub.start > 0 {
+		w.subs[group] = subscription{start: sub.start, kept: true}
+	}
+	return cursors
+}
+
+const countLeftovers = `
+SELECT (SELECT count(*) FROM belfry.group_deleted)
+     + (SELECT count(*) FROM belfry.cursor c WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id))
+     + (SELECT count(*) FROM belfry.redrive r WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = r.group_id))
+     + (SELECT count(*) FROM belfry.dead_letter d WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = d.group_id))`
+
+// deleteGroup deletes a group, with its subscription or without; its rows are
+// purged now or by a later one.
+func (m *machine) deleteGroup(r *rapid.T) {
+	m.step()
+	if rapid.IntRange(0, 1).Draw(r, "seldom") == 0 { // or a group would have no history
+		return
+	}
+	group, keep := rapid.SampledFrom(groups).Draw(r, "group"), rapid.Bool().Draw(r, "keep")
+	deleted, err := m.catalog.DeleteGroup(m.t.Context(), group, &m.queue, keep)
+	require.NoError(r, err)
+	want := m.world.deleteGroup(group, keep)
+	if rapid.Bool().Draw(r, "purge") {
+		require.NoError(r, m.catalog.Purge(m.t.Context()))
+		var left int
+		require.NoError(r, m.pool.QueryRow(m.t.Context(), countLeftovers).Scan(&left))
+		require.Zero(r, left, "rows of deleted groups are left")
+	}
+	m.agree(r, fmt.Sprintf("delete group %s, keep %t", group, keep), fmt.Sprint(want), fmt.Sprint(deleted.Cursors))
+}
