@@ -70,13 +70,13 @@ func counts(x *index) []Violation {
 			found = append(found, l.at("counts", nil, fmt.Sprintf("last_seq is %d, but the log has %d messages", l.part.LastSeq, n)))
 		}
 		for _, r := range l.readers {
-			found = append(found, r.counts()...)
+			found = append(found, r.counts(x)...)
 		}
 	}
 	return found
 }
 
-func (r *reader) counts() []Violation {
+func (r *reader) counts(x *index) []Violation {
 	c := r.cursor
 	if c == nil {
 		for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
@@ -94,7 +94,7 @@ func (r *reader) counts() []Violation {
 	if r.sought(0, forever) {
 		return found
 	}
-	for _, o := range r.overs() {
+	for _, o := range r.overs(x) {
 		if seq := r.lane.log[o.place-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
 			complain(o.op, "what is at %d %s, but the cursor is at %d in the end", seq, o.how, c.Committed)
 			break

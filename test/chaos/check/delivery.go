@@ -91,121 +91,6 @@ func (d *delivery) first() *entry {
 	return nil
 }
 
-// frontier is the first place of a log that cannot be done, whatever became of
-// the operations that began by now.
-type frontier struct {
-	// done holds, by place, what single messages may have become.
-	done []bool
-	next int
-}
-
-// upto says that everything up to a place may be done.
-func (f *frontier) upto(place int) { f.next = max(f.next, place+1) }
-
-// advance moves on over what may be done.
-func (f *frontier) advance() {
-	for f.next < len(f.done) && f.done[f.next] {
-		f.next++
-	}
-}
-
-// event is something that changes a frontier.
-type event struct {
-	at time.Duration
-	// Either everything up to place is done, or places alone are.
-	upto   bool
-	places []int
-	wild   bool
-	sought bool
-}
-
-// happenings are the events that may have moved the cursor, each at its earliest.
-func (r *reader) happenings() []event {
-	var events []event
-	for _, a := range r.acks {
-		switch {
-		case a.completes():
-			events = append(events, event{at: a.op.Begin, upto: true, places: []int{a.entry.place}})
-		case a.buries():
-			events = append(events, event{at: a.op.Begin, places: []int{a.entry.place}})
-		}
-	}
-	for _, d := range r.deliveries {
-		if !d.op.AutoAck {
-			continue
-		}
-		e := event{at: d.after}
-		for _, m := range d.entries {
-			e.places = append(e.places, m.place)
-		}
-		events = append(events, e)
-	}
-	for _, op := range r.wild() {
-		events = append(events, event{at: op.Begin, wild: true})
-	}
-	for _, op := range r.group.seeks {
-		if r.lane.concerns(op) {
-			events = append(events, event{at: op.Begin, sought: true})
-		}
-	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	return events
-}
-
-// unskipped: a delivery starts at or before the first message that cannot be
-// done. Deliveries are taken in the order they ended, each with all that had
-// begun by then.
-func (r *reader) unskipped() []Violation {
-	var found []Violation
-	f := &frontier{done: make([]bool, len(r.lane.log)+1), next: 1}
-	events, excuses := r.happenings(), 0
-	for i, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) }) {
-		first := d.first()
-		if first == nil {
-			continue
-		}
-		if i == 0 && (r.cursor == nil || !r.cursor.FromStart) {
-			f.upto(first.place - 1) // it began there
-		}
-		for len(events) > 0 && events[0].at < d.op.End {
-			switch e := events[0]; {
-			case e.sought:
-				return found
-			case e.wild:
-				excuses++
-			case e.upto:
-				f.upto(e.places[0])
-			default:
-				for _, place := range e.places {
-					f.done[place] = true
-				}
-			}
-			events = events[1:]
-		}
-		f.advance()
-		for f.next < first.place {
-			if excuses == 0 {
-				found = append(found, r.at("skipped", d.op, r.skip(f.next, first)))
-				f.upto(first.place - 1)
-				break
-			}
-			// A lost autoAck delivery took this run.
-			excuses--
-			for f.next < first.place && !f.done[f.next] {
-				f.next++
-			}
-			f.advance()
-		}
-	}
-	return found
-}
-
-func (r *reader) skip(place int, first *entry) string {
-	e := r.lane.log[place-1]
-	return fmt.Sprintf("the delivery starts with %q at %d, but %q at %d was neither completed, consumed nor dead-lettered by then",
-		first.transaction, first.seq, e.transaction, e.seq)
-}
-
 // over is the end of one message for a reader: it must not be delivered again.
 type over struct {
 	at time.Duration
@@ -217,11 +102,16 @@ type over struct {
 }
 
 // overs are the ends that are certain, each when it was answered.
-func (r *reader) overs() []over {
+func (r *reader) overs(x *index) []over {
 	var overs []over
 	for _, a := range r.acks {
 		switch {
+		case a.unsure() && !a.completes():
 		case a.unsure():
+			// It was applied if the other part of its transaction was.
+			if t := x.transacted[a.op.Transaction]; t != nil && t.by() != forever {
+				overs = append(overs, over{t.by(), a.op, true, a.entry.place, "was completed"})
+			}
 		case a.completes():
 			overs = append(overs, over{a.op.End, a.op, true, a.entry.place, "was completed"})
 		case a.buries():
@@ -240,21 +130,26 @@ func (r *reader) overs() []over {
 // again: what is over is not delivered by a pop that claimed later.
 func again(x *index) []Violation {
 	var found []Violation
-	x.readers(func(r *reader) { found = append(found, r.again()...) })
+	x.readers(func(r *reader) { found = append(found, r.again(x)...) })
 	return found
 }
 
-func (r *reader) again() []Violation {
+func (r *reader) again(x *index) []Violation {
 	var found []Violation
-	overs := r.overs()
-	var highest over
+	overs := r.overs(x)
+	var highest, transacted over
 	alone := map[int]over{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
 		for len(overs) > 0 && overs[0].at < d.after {
-			if o := overs[0]; !o.upto {
+			o := overs[0]
+			switch {
+			case !o.upto:
 				alone[o.place] = o
-			} else if o.place > highest.place {
+			case o.place > highest.place:
 				highest = o
+			}
+			if o.upto && o.place > transacted.place && x.transacted[o.op.Transaction] != nil {
+				transacted = o
 			}
 			overs = overs[1:]
 		}
@@ -272,6 +167,10 @@ func (r *reader) again() []Violation {
 			found = append(found, r.at("again", d.op, fmt.Sprintf(
 				"%q at %d was delivered, but what is at %d %s by operation %d, answered %s before this pop claimed anything",
 				e.transaction, e.seq, r.lane.log[o.place-1].seq, o.how, o.op.ID, d.after-o.at)))
+			if e.place <= transacted.place {
+				found = append(found, x.transacted[transacted.op.Transaction].at(r, d.op, fmt.Sprintf(
+					"it was applied, but %q at %d, up to which it acknowledged or before, was delivered %s later", e.transaction, e.seq, d.after-transacted.at)))
+			}
 			break
 		}
 	}

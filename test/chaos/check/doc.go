@@ -19,6 +19,7 @@
 //	order       positions within a delivery ascend, and nothing but dead letters is between them (I5)
 //	skipped     a delivery starts at or before the first message that cannot be done (I2, I5)
 //	again       what was accepted as completed, dead-lettered or consumed by autoAck is not delivered by a later pop (I6)
+//	atomic      of a transaction all pushes are stored and all acks count, or none
 //	dead        dead letters are those that acks asked for, and all that acks were promised (I9)
 //	lease       no two leases of one partition and group are alive at a time (I4)
 //	cursor      cursors and the ends of logs never fall (I6)

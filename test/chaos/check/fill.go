@@ -19,7 +19,11 @@ func (x *index) addPush(op *history.Operation) {
 				}
 				continue
 			}
-			l.entry(item.TransactionID).pushed(op, item)
+			e := l.entry(item.TransactionID)
+			e.pushed(op, item)
+			if op.Transaction != "" {
+				x.transaction(op).push(l, e)
+			}
 		}
 	})
 }
@@ -46,6 +50,9 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 		e.after = min(e.after, op.Begin)
 	}
 	e.told(op, item.MessageID)
+	if op.Transaction != "" {
+		return // an earlier try may have stored it
+	}
 	if item.Duplicate {
 		e.duplicate++
 		return
@@ -73,6 +80,10 @@ func (e *entry) told(op *history.Operation, message string) {
 
 // add takes in everything that is not a push.
 func (x *index) add(op *history.Operation) {
+	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.transacted[op.Transaction].applicable() {
+		x.lose(op)
+		return
+	}
 	if op.Kind == history.Push || op.Outcome == history.Refused {
 		return
 	}

@@ -32,6 +32,9 @@ type index struct {
 	extends map[string][]*history.Operation
 	// prolongs are those that may have been, too.
 	prolongs map[string][]*history.Operation
+	// transactions are in the order they began.
+	transactions []*transaction
+	transacted   map[string]*transaction
 }
 
 // lane is what is known of a partition.
@@ -105,6 +108,9 @@ type reader struct {
 	// deliveries and acks are in the order they began. Refused ones are not here.
 	deliveries []*delivery
 	acks       []*ack
+	// lost are, by place, the transactions that acknowledged a message and cannot
+	// have been applied.
+	lost map[int]*transaction
 }
 
 // delivery is what a pop delivered from one lane.
@@ -133,7 +139,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		options: options, state: &state, byID: make(map[int64]*history.Operation, len(operations)),
 		named: map[laneName]*lane{}, called: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
-		prolongs: map[string][]*history.Operation{},
+		prolongs: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
 	}
 	for i := range state.Partitions {
 		x.addPartition(&state.Partitions[i])
