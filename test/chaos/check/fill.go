@@ -32,6 +32,12 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	if e.push == nil || e.done == 0 && op.Outcome == history.Done {
 		e.push = op
 	}
+	if op.Outcome != history.Refused {
+		if e.done+e.unknown == 0 {
+			e.delay = item.Delay
+		}
+		e.delay, e.longest = min(e.delay, item.Delay), max(e.longest, item.Delay)
+	}
 	switch op.Outcome {
 	case history.Refused:
 		e.refused++

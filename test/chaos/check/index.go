@@ -78,6 +78,8 @@ type entry struct {
 	freshPush *history.Operation
 	// Stored not before after, and not later than by.
 	after, by time.Duration
+	// delay is the shortest that a push of it asked for, longest the longest.
+	delay, longest time.Duration
 	// delivery is the first that was answered.
 	delivery *history.Operation
 	// conflict is an operation that was told another message id, and which.

@@ -33,9 +33,9 @@ func stuck(x *index) []Violation {
 			longest = max(longest, op.End-op.Begin)
 		}
 		for _, r := range g.readers {
-			leased := r.leased(x)
-			found = append(found, r.late(o, leased)...)
-			for _, free := range without(r.waiting(), merged(leased)) {
+			leased, ready := r.leased(x), r.lane.ready()
+			found = append(found, r.late(o, leased, ready)...)
+			for _, free := range without(r.waiting(ready), merged(leased)) {
 				if free.to-free.from > o.Bound {
 					found = append(found, r.starved(o, free, byEnd, longest)...)
 				}
@@ -64,8 +64,8 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 }
 
 // waiting are the times in which the reader had a message for certain: from when
-// it was stored until the last pop that delivered it may have claimed it.
-func (r *reader) waiting() []span {
+// it was stored and visible until the last pop that delivered it may have claimed it.
+func (r *reader) waiting(ready []time.Duration) []span {
 	until := make([]time.Duration, len(r.lane.log)+1)
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
@@ -85,8 +85,8 @@ func (r *reader) waiting() []span {
 		if e.seq > r.cursor.Committed && !dead[e.seq] {
 			to = forever
 		}
-		if e.by < to && e.push != nil {
-			spans = append(spans, span{e.by, to, e.push})
+		if from := ready[e.place]; from < to && e.push != nil {
+			spans = append(spans, span{from, to, e.push})
 		}
 	}
 	return merged(spans)
@@ -157,7 +157,7 @@ func (r *reader) released(last map[string]int) map[string]time.Duration {
 }
 
 // late: a waiting pop gets what is ready within the bound.
-func (r *reader) late(o *Options, leased []span) []Violation {
+func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violation {
 	// The two leases that end last, of those that began so far.
 	var longest, second span
 	var found []Violation
@@ -180,7 +180,7 @@ func (r *reader) late(o *Options, leased []span) []Violation {
 		if other.op == d.op {
 			other = second
 		}
-		from := max(d.op.Begin, first.by)
+		from := max(d.op.Begin, ready[first.place])
 		if other.op != nil {
 			from = max(from, other.to)
 		}

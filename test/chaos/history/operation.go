@@ -70,6 +70,9 @@ type Item struct {
 	TransactionID string `json:"transactionId"`
 	// MessageID as the server told it: of a push's answer or a delivery.
 	MessageID string `json:"messageId,omitempty"`
+	// Delay is how long after the push the message may be delivered first. In JSON it
+	// is in nanoseconds.
+	Delay time.Duration `json:"delay,omitempty"`
 	// Duplicate: the push's answer said so.
 	Duplicate bool `json:"duplicate,omitempty"`
 	// Status is what an ack reported (completed, failed, retry), and Accepted

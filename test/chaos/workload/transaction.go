@@ -85,7 +85,7 @@ func (c *client) transactOnce(
 		Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID, Transaction: name,
 	}
 	for _, item := range items {
-		push.Items = append(push.Items, history.Item{Partition: item.Partition, TransactionID: item.TransactionID})
+		push.Items = append(push.Items, item.item())
 	}
 	for _, v := range verdicts {
 		ack.Items = append(ack.Items, history.Item{
