@@ -100,14 +100,23 @@ func (r *reader) counts(x *index) []Violation {
 			break
 		}
 	}
-	if !c.FromStart || len(r.group.redrives) > 0 {
+	if !c.FromStart {
 		return found
 	}
 	// Dead letters that a delivery or the end of a log passes over count or not.
+	// So do those that were put back since.
 	passed := int64(0)
 	for _, seq := range c.Dead {
 		if seq <= c.Committed {
 			passed++
+		}
+	}
+	if len(r.group.redrives) > 0 {
+		passed = 0
+		for _, e := range r.lane.log {
+			if len(r.burials(e)) > 0 && e.seq <= c.Committed {
+				passed++
+			}
 		}
 	}
 	if c.Consumed > c.Committed || c.Consumed < c.Committed-passed {

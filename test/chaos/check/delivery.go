@@ -56,6 +56,7 @@ func (r *reader) ordered() []Violation {
 	var found []Violation
 	buried := r.buriedAfter()
 	for _, d := range r.deliveries {
+		found = append(found, r.mixed(d)...)
 		last := 0
 		for _, e := range d.entries {
 			if e.place == 0 {
@@ -67,7 +68,7 @@ func (r *reader) ordered() []Violation {
 					r.lane.log[last-1].transaction, r.lane.log[last-1].seq)))
 				break
 			}
-			for n := last + 1; last > 0 && n < e.place; n++ {
+			for n := last + 1; last > 0 && n < e.place && !d.redelivery; n++ {
 				if at, ok := buried[n]; !ok || at >= d.op.End {
 					found = append(found, r.at("order", d.op, fmt.Sprintf(
 						"the delivery leaves out %q at %d, which is not dead-lettered, between %d and %d",
@@ -99,6 +100,8 @@ type over struct {
 	upto  bool
 	place int
 	how   string
+	// since: not before it was over.
+	since time.Duration
 }
 
 // overs are the ends that are certain, each when it was answered.
@@ -110,17 +113,23 @@ func (r *reader) overs(x *index) []over {
 		case a.unsure():
 			// It was applied if the other part of its transaction was.
 			if t := x.transacted[a.op.Transaction]; t != nil && t.by() != forever {
-				overs = append(overs, over{t.by(), a.op, true, a.entry.place, "was completed"})
+				overs = append(overs, over{t.by(), a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
 			}
 		case a.completes():
-			overs = append(overs, over{a.op.End, a.op, true, a.entry.place, "was completed"})
+			overs = append(overs, over{a.op.End, a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
 		case a.buries():
-			overs = append(overs, over{a.op.End, a.op, false, a.entry.place, "was dead-lettered"})
+			overs = append(overs, over{a.op.End, a.op, false, a.entry.place, "was dead-lettered", r.since(a)})
 		}
 	}
 	for _, d := range r.deliveries {
+		if d.op.AutoAck && d.redelivery {
+			for _, e := range d.entries {
+				overs = append(overs, over{d.op.End, d.op, false, e.place, "was consumed by autoAck", d.after})
+			}
+			continue
+		}
 		if last := d.entries[len(d.entries)-1]; d.op.AutoAck && last.place > 0 {
-			overs = append(overs, over{d.op.End, d.op, true, last.place, "was consumed by autoAck"})
+			overs = append(overs, over{d.op.End, d.op, true, last.place, "was consumed by autoAck", d.after})
 		}
 	}
 	slices.SortStableFunc(overs, func(a, b over) int { return cmp.Compare(a.at, b.at) })
@@ -161,7 +170,11 @@ func (r *reader) again(x *index) []Violation {
 			if !ok && e.place <= highest.place {
 				o, ok = highest, true
 			}
-			if !ok || r.sought(o.at, d.op.End) || !o.upto && r.redriven(o.at, d.op.End) {
+			from := o.since
+			if o.upto {
+				from = 0 // it may have been dead when it was passed
+			}
+			if !ok || r.sought(o.at, d.op.End) || r.comesBack(e, from, d.op.End) {
 				continue
 			}
 			found = append(found, r.at("again", d.op, fmt.Sprintf(
@@ -182,7 +195,7 @@ func (r *reader) again(x *index) []Violation {
 func deadLetters(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
-		if r.cursor == nil || len(r.group.redrives) > 0 {
+		if r.cursor == nil {
 			return
 		}
 		buried := r.buriedAfter()
@@ -190,12 +203,7 @@ func deadLetters(x *index) []Violation {
 		for _, seq := range r.cursor.Dead {
 			dead[seq] = true
 		}
-		for _, a := range r.acks {
-			if !a.unsure() && a.buries() && !dead[a.entry.seq] {
-				found = append(found, r.at("dead", a.op, fmt.Sprintf(
-					"the ack was told that %q at %d is dead-lettered, but it is not", a.entry.transaction, a.entry.seq)))
-			}
-		}
+		found = append(found, r.putBack(dead)...)
 		for _, e := range r.lane.log {
 			if _, ok := buried[e.place]; dead[e.seq] && !ok {
 				found = append(found, r.at("dead", nil, fmt.Sprintf(

@@ -33,8 +33,9 @@
 // queues have neither delay nor window (messages may have delays), payloads can be opened, and dead letters
 // are not purged. A pop of unknown outcome that was autoAck may have consumed one
 // run of messages in each partition of its queue; an ack without a lease id counts
-// as any other. Seek ends what is known of a cursor. A redrive excuses dead
-// letters that come back.
+// as any other. Seek ends what is known of a cursor. A redrive puts back all
+// dead letters of its group in its queue, or in its partition; they come in
+// deliveries of their own, whose acks are for single messages.
 //
 // All rules together take time in n log n of the items of the history.
 //

@@ -103,7 +103,7 @@ func (x *index) add(op *history.Operation) {
 			for _, item := range items {
 				e := l.byID[item.TransactionID]
 				if e != nil && e.place > 0 && (item.Accepted || op.Outcome == history.Unknown) {
-					r.acks = append(r.acks, &ack{op, item, e})
+					r.acks = append(r.acks, &ack{op: op, item: item, entry: e})
 				}
 			}
 		})

@@ -119,7 +119,7 @@ func (r *reader) unskipped() []Violation {
 	f := &frontier{done: make([]bool, len(r.lane.log)+1), next: 1, events: r.happenings()}
 	for i, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) }) {
 		first := d.first()
-		if first == nil {
+		if first == nil || d.redelivery {
 			continue
 		}
 		if i == 0 && (r.cursor == nil || !r.cursor.FromStart) {

@@ -113,6 +113,8 @@ type reader struct {
 	// lost are, by place, the transactions that acknowledged a message and cannot
 	// have been applied.
 	lost map[int]*transaction
+	// buried are the acks that may have dead-lettered each message; see burials.
+	buried map[*entry][]*ack
 }
 
 // delivery is what a pop delivered from one lane.
@@ -124,6 +126,8 @@ type delivery struct {
 	// after: the pop claimed the messages not before. It is later than the
 	// beginning of the pop if a message was pushed while it waited.
 	after time.Duration
+	// redelivery: all of it may have been put back after it was dead-lettered.
+	redelivery bool
 }
 
 // ack is one acknowledgment of a stored message.
@@ -131,6 +135,9 @@ type ack struct {
 	op    *history.Operation
 	item  *history.Item
 	entry *entry
+	// redelivery: the delivery that it is of may be one of messages that were put
+	// back. Then it is for its message alone.
+	redelivery bool
 }
 
 // unsure: it may have been applied.
@@ -160,6 +167,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 	for _, op := range order {
 		x.add(op)
 	}
+	x.readers((*reader).findRedeliveries)
 	return x
 }
 

@@ -69,10 +69,12 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	until := make([]time.Duration, len(r.lane.log)+1)
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
-			until[e.place] = max(until[e.place], d.after)
+			if !d.redelivery {
+				until[e.place] = max(until[e.place], d.after)
+			}
 		}
 	}
-	if r.cursor == nil || len(r.group.seeks) > 0 || len(r.group.redrives) > 0 {
+	if r.cursor == nil || len(r.group.seeks) > 0 {
 		return nil
 	}
 	dead := map[int64]bool{}
@@ -82,7 +84,8 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	var spans []span
 	for _, e := range r.lane.log {
 		to := until[e.place]
-		if e.seq > r.cursor.Committed && !dead[e.seq] {
+		spans = append(spans, r.waitsAgain(e)...)
+		if e.seq > r.cursor.Committed && !dead[e.seq] && !(len(r.group.redrives) > 0 && len(r.burials(e)) > 0) {
 			to = forever
 		}
 		if from := ready[e.place]; from < to && e.push != nil {
@@ -112,7 +115,9 @@ func (r *reader) leased(x *index) []span {
 			to = max(to, op.End)
 		}
 		to += x.options.LeaseDuration
-		if at, ok := released[d.op.LeaseID]; ok {
+		if d.redelivery {
+			to = min(to, max(d.op.End, r.settled(d)))
+		} else if at, ok := released[d.op.LeaseID]; ok {
 			to = min(to, at)
 		}
 		spans = append(spans, span{d.after, to, d.op})
@@ -173,7 +178,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 			leased = leased[1:]
 		}
 		first := d.first()
-		if d.op.Wait == 0 || first == nil || first.push == nil || len(r.group.seeks) > 0 {
+		if d.op.Wait == 0 || d.redelivery || first == nil || first.push == nil || len(r.group.seeks) > 0 {
 			continue
 		}
 		other := longest
