@@ -85,7 +85,7 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	for _, e := range r.lane.log {
 		to := until[e.place]
 		spans = append(spans, r.waitsAgain(e)...)
-		if e.seq > r.cursor.Committed && !dead[e.seq] && !(len(r.group.redrives) > 0 && len(r.burials(e)) > 0) {
+		if e.seq > r.cursor.Committed && !dead[e.seq] && (len(r.group.redrives) == 0 || len(r.burials(e)) == 0) {
 			to = forever
 		}
 		if from := ready[e.place]; from < to && e.push != nil {
