@@ -17,12 +17,15 @@ import (
 // report prints operations by kind and outcome, and faults by name.
 func (c *chaos) report(operations []history.Operation) {
 	type outcome struct {
-		kind    history.Kind
+		kind    string
 		outcome history.Outcome
 	}
 	count, items := map[outcome]int{}, map[outcome]int{}
 	for _, o := range operations {
-		at := outcome{o.Kind, o.Outcome}
+		at := outcome{string(o.Kind), o.Outcome}
+		if o.Transaction != "" {
+			at.kind += " in a transaction"
+		}
 		count[at]++
 		items[at] += len(o.Items)
 	}

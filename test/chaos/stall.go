@@ -29,7 +29,9 @@ SELECT EXISTS (
       JOIN belfry.partition p ON p.queue_id = q.id
       JOIN belfry.cursor c ON c.partition_id = p.id
      WHERE q.name = ANY ($1) AND q.deleted_at IS NULL
-       AND c.committed < p.last_seq AND coalesce(c.lease_until <= now(), true))`
+       AND (c.committed < p.last_seq OR c.redrives > 0) AND coalesce(c.lease_until <= now(), true)
+       AND coalesce((SELECT m.visible_at FROM belfry.message m
+                      WHERE m.partition_id = p.id AND m.seq > c.committed ORDER BY m.seq LIMIT 1) <= now(), true))`
 
 // stallMeter measures for how long nobody was given anything although messages
 // were ready.

@@ -38,7 +38,9 @@ type Violation struct {
 	Operation int64
 	// Queue, Partition and Group say where it is, as far as they matter to it.
 	Queue, Partition, Group string
-	Message                 string
+	// Transaction is the one that it is about, if it is about one.
+	Transaction string
+	Message     string
 }
 
 // String is one line for people.
@@ -62,7 +64,7 @@ const maxOfRule = 20
 
 // rules are all rules. Each returns its violations in any order.
 var rules = []func(*index) []Violation{
-	stored, dedup, unpushed, pushOrder, delivered, deliveries, again, deadLetters, leases, tenures, cursors, counts, stuck,
+	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, tenures, cursors, counts, stuck,
 }
 
 // Run judges a history, whose operations may be in any order, and the state the

@@ -70,13 +70,13 @@ func counts(x *index) []Violation {
 			found = append(found, l.at("counts", nil, fmt.Sprintf("last_seq is %d, but the log has %d messages", l.part.LastSeq, n)))
 		}
 		for _, r := range l.readers {
-			found = append(found, r.counts()...)
+			found = append(found, r.counts(x)...)
 		}
 	}
 	return found
 }
 
-func (r *reader) counts() []Violation {
+func (r *reader) counts(x *index) []Violation {
 	c := r.cursor
 	if c == nil {
 		for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
@@ -94,20 +94,29 @@ func (r *reader) counts() []Violation {
 	if r.sought(0, forever) {
 		return found
 	}
-	for _, o := range r.overs() {
+	for _, o := range r.overs(x) {
 		if seq := r.lane.log[o.place-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
 			complain(o.op, "what is at %d %s, but the cursor is at %d in the end", seq, o.how, c.Committed)
 			break
 		}
 	}
-	if !c.FromStart || len(r.group.redrives) > 0 {
+	if !c.FromStart {
 		return found
 	}
 	// Dead letters that a delivery or the end of a log passes over count or not.
+	// So do those that were put back since.
 	passed := int64(0)
 	for _, seq := range c.Dead {
 		if seq <= c.Committed {
 			passed++
+		}
+	}
+	if len(r.group.redrives) > 0 {
+		passed = 0
+		for _, e := range r.lane.log {
+			if len(r.burials(e)) > 0 && e.seq <= c.Committed {
+				passed++
+			}
 		}
 	}
 	if c.Consumed > c.Committed || c.Consumed < c.Committed-passed {

@@ -10,7 +10,7 @@ import (
 // their items in it alone. Operations without items stay when they may concern
 // it: pops of its queue that are of unknown outcome or came back empty, seeks,
 // and extends of leases that were given there. If the violation names a group,
-// only pushes and what that group did stay. A violation between partitions, or
+// only pushes and what that group did stay. If it names a transaction, all of that stays. A violation between partitions, or
 // between queues, names none: then all of them stay. The operations given are
 // not changed.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
@@ -24,6 +24,9 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 	var cut []history.Operation
 	for _, o := range operations {
 		switch {
+		case v.Transaction != "" && o.Transaction == v.Transaction:
+			cut = append(cut, o)
+			continue
 		case o.Kind == history.Extend && !given[o.LeaseID]:
 			continue
 		case o.Kind != history.Extend && !v.about(o.Queue):

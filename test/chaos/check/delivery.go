@@ -56,6 +56,7 @@ func (r *reader) ordered() []Violation {
 	var found []Violation
 	buried := r.buriedAfter()
 	for _, d := range r.deliveries {
+		found = append(found, r.mixed(d)...)
 		last := 0
 		for _, e := range d.entries {
 			if e.place == 0 {
@@ -67,7 +68,7 @@ func (r *reader) ordered() []Violation {
 					r.lane.log[last-1].transaction, r.lane.log[last-1].seq)))
 				break
 			}
-			for n := last + 1; last > 0 && n < e.place; n++ {
+			for n := last + 1; last > 0 && n < e.place && !d.redelivery; n++ {
 				if at, ok := buried[n]; !ok || at >= d.op.End {
 					found = append(found, r.at("order", d.op, fmt.Sprintf(
 						"the delivery leaves out %q at %d, which is not dead-lettered, between %d and %d",
@@ -91,121 +92,6 @@ func (d *delivery) first() *entry {
 	return nil
 }
 
-// frontier is the first place of a log that cannot be done, whatever became of
-// the operations that began by now.
-type frontier struct {
-	// done holds, by place, what single messages may have become.
-	done []bool
-	next int
-}
-
-// upto says that everything up to a place may be done.
-func (f *frontier) upto(place int) { f.next = max(f.next, place+1) }
-
-// advance moves on over what may be done.
-func (f *frontier) advance() {
-	for f.next < len(f.done) && f.done[f.next] {
-		f.next++
-	}
-}
-
-// event is something that changes a frontier.
-type event struct {
-	at time.Duration
-	// Either everything up to place is done, or places alone are.
-	upto   bool
-	places []int
-	wild   bool
-	sought bool
-}
-
-// happenings are the events that may have moved the cursor, each at its earliest.
-func (r *reader) happenings() []event {
-	var events []event
-	for _, a := range r.acks {
-		switch {
-		case a.completes():
-			events = append(events, event{at: a.op.Begin, upto: true, places: []int{a.entry.place}})
-		case a.buries():
-			events = append(events, event{at: a.op.Begin, places: []int{a.entry.place}})
-		}
-	}
-	for _, d := range r.deliveries {
-		if !d.op.AutoAck {
-			continue
-		}
-		e := event{at: d.after}
-		for _, m := range d.entries {
-			e.places = append(e.places, m.place)
-		}
-		events = append(events, e)
-	}
-	for _, op := range r.wild() {
-		events = append(events, event{at: op.Begin, wild: true})
-	}
-	for _, op := range r.group.seeks {
-		if r.lane.concerns(op) {
-			events = append(events, event{at: op.Begin, sought: true})
-		}
-	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	return events
-}
-
-// unskipped: a delivery starts at or before the first message that cannot be
-// done. Deliveries are taken in the order they ended, each with all that had
-// begun by then.
-func (r *reader) unskipped() []Violation {
-	var found []Violation
-	f := &frontier{done: make([]bool, len(r.lane.log)+1), next: 1}
-	events, excuses := r.happenings(), 0
-	for i, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) }) {
-		first := d.first()
-		if first == nil {
-			continue
-		}
-		if i == 0 && (r.cursor == nil || !r.cursor.FromStart) {
-			f.upto(first.place - 1) // it began there
-		}
-		for len(events) > 0 && events[0].at < d.op.End {
-			switch e := events[0]; {
-			case e.sought:
-				return found
-			case e.wild:
-				excuses++
-			case e.upto:
-				f.upto(e.places[0])
-			default:
-				for _, place := range e.places {
-					f.done[place] = true
-				}
-			}
-			events = events[1:]
-		}
-		f.advance()
-		for f.next < first.place {
-			if excuses == 0 {
-				found = append(found, r.at("skipped", d.op, r.skip(f.next, first)))
-				f.upto(first.place - 1)
-				break
-			}
-			// A lost autoAck delivery took this run.
-			excuses--
-			for f.next < first.place && !f.done[f.next] {
-				f.next++
-			}
-			f.advance()
-		}
-	}
-	return found
-}
-
-func (r *reader) skip(place int, first *entry) string {
-	e := r.lane.log[place-1]
-	return fmt.Sprintf("the delivery starts with %q at %d, but %q at %d was neither completed, consumed nor dead-lettered by then",
-		first.transaction, first.seq, e.transaction, e.seq)
-}
-
 // over is the end of one message for a reader: it must not be delivered again.
 type over struct {
 	at time.Duration
@@ -214,23 +100,36 @@ type over struct {
 	upto  bool
 	place int
 	how   string
+	// since: not before it was over.
+	since time.Duration
 }
 
 // overs are the ends that are certain, each when it was answered.
-func (r *reader) overs() []over {
+func (r *reader) overs(x *index) []over {
 	var overs []over
 	for _, a := range r.acks {
 		switch {
+		case a.unsure() && !a.completes():
 		case a.unsure():
+			// It was applied if the other part of its transaction was.
+			if t := x.transacted[a.op.Transaction]; t != nil && t.by() != forever {
+				overs = append(overs, over{t.by(), a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
+			}
 		case a.completes():
-			overs = append(overs, over{a.op.End, a.op, true, a.entry.place, "was completed"})
+			overs = append(overs, over{a.op.End, a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
 		case a.buries():
-			overs = append(overs, over{a.op.End, a.op, false, a.entry.place, "was dead-lettered"})
+			overs = append(overs, over{a.op.End, a.op, false, a.entry.place, "was dead-lettered", r.since(a)})
 		}
 	}
 	for _, d := range r.deliveries {
+		if d.op.AutoAck && d.redelivery {
+			for _, e := range d.entries {
+				overs = append(overs, over{d.op.End, d.op, false, e.place, "was consumed by autoAck", d.after})
+			}
+			continue
+		}
 		if last := d.entries[len(d.entries)-1]; d.op.AutoAck && last.place > 0 {
-			overs = append(overs, over{d.op.End, d.op, true, last.place, "was consumed by autoAck"})
+			overs = append(overs, over{d.op.End, d.op, true, last.place, "was consumed by autoAck", d.after})
 		}
 	}
 	slices.SortStableFunc(overs, func(a, b over) int { return cmp.Compare(a.at, b.at) })
@@ -240,21 +139,26 @@ func (r *reader) overs() []over {
 // again: what is over is not delivered by a pop that claimed later.
 func again(x *index) []Violation {
 	var found []Violation
-	x.readers(func(r *reader) { found = append(found, r.again()...) })
+	x.readers(func(r *reader) { found = append(found, r.again(x)...) })
 	return found
 }
 
-func (r *reader) again() []Violation {
+func (r *reader) again(x *index) []Violation {
 	var found []Violation
-	overs := r.overs()
-	var highest over
+	overs := r.overs(x)
+	var highest, transacted over
 	alone := map[int]over{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
 		for len(overs) > 0 && overs[0].at < d.after {
-			if o := overs[0]; !o.upto {
+			o := overs[0]
+			switch {
+			case !o.upto:
 				alone[o.place] = o
-			} else if o.place > highest.place {
+			case o.place > highest.place:
 				highest = o
+			}
+			if o.upto && o.place > transacted.place && x.transacted[o.op.Transaction] != nil {
+				transacted = o
 			}
 			overs = overs[1:]
 		}
@@ -266,12 +170,20 @@ func (r *reader) again() []Violation {
 			if !ok && e.place <= highest.place {
 				o, ok = highest, true
 			}
-			if !ok || r.sought(o.at, d.op.End) || !o.upto && r.redriven(o.at, d.op.End) {
+			from := o.since
+			if o.upto {
+				from = 0 // it may have been dead when it was passed
+			}
+			if !ok || r.sought(o.at, d.op.End) || r.comesBack(e, from, d.op.End) {
 				continue
 			}
 			found = append(found, r.at("again", d.op, fmt.Sprintf(
 				"%q at %d was delivered, but what is at %d %s by operation %d, answered %s before this pop claimed anything",
 				e.transaction, e.seq, r.lane.log[o.place-1].seq, o.how, o.op.ID, d.after-o.at)))
+			if e.place <= transacted.place {
+				found = append(found, x.transacted[transacted.op.Transaction].at(r, d.op, fmt.Sprintf(
+					"it was applied, but %q at %d, up to which it acknowledged or before, was delivered %s later", e.transaction, e.seq, d.after-transacted.at)))
+			}
 			break
 		}
 	}
@@ -283,7 +195,7 @@ func (r *reader) again() []Violation {
 func deadLetters(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
-		if r.cursor == nil || len(r.group.redrives) > 0 {
+		if r.cursor == nil {
 			return
 		}
 		buried := r.buriedAfter()
@@ -291,12 +203,7 @@ func deadLetters(x *index) []Violation {
 		for _, seq := range r.cursor.Dead {
 			dead[seq] = true
 		}
-		for _, a := range r.acks {
-			if !a.unsure() && a.buries() && !dead[a.entry.seq] {
-				found = append(found, r.at("dead", a.op, fmt.Sprintf(
-					"the ack was told that %q at %d is dead-lettered, but it is not", a.entry.transaction, a.entry.seq)))
-			}
-		}
+		found = append(found, r.putBack(dead)...)
 		for _, e := range r.lane.log {
 			if _, ok := buried[e.place]; dead[e.seq] && !ok {
 				found = append(found, r.at("dead", nil, fmt.Sprintf(

@@ -135,6 +135,7 @@ func TestWhatIsOverDoesNotComeBack(t *testing.T) {
 			func(r *run) {
 				o := r.add(history.Operation{Kind: history.Redrive})
 				o.Begin, o.End = 15500*time.Millisecond, 15600*time.Millisecond
+				r.cursor().Dead = nil
 			},
 		},
 		{

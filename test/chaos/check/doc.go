@@ -15,10 +15,12 @@
 //	unpushed    nothing is stored or delivered that nobody pushed
 //	push-order  what was answered before another push began stands before it, and so do the items of one push (I2)
 //	delivered   every stored message was delivered to every group or dead-lettered for it (I1, I9)
+//	early       nothing is delivered before its delay is over
 //	leftover    after the drain every cursor is at the end of its log (I3, I9)
 //	order       positions within a delivery ascend, and nothing but dead letters is between them (I5)
 //	skipped     a delivery starts at or before the first message that cannot be done (I2, I5)
 //	again       what was accepted as completed, dead-lettered or consumed by autoAck is not delivered by a later pop (I6)
+//	atomic      of a transaction all pushes are stored and all acks count, or none
 //	dead        dead letters are those that acks asked for, and all that acks were promised (I9)
 //	lease       no two leases of one partition and group are alive at a time (I4)
 //	cursor      cursors and the ends of logs never fall (I6)
@@ -28,11 +30,12 @@
 // # What it relies on
 //
 // Logs lose no messages during the run (no retention, no deletion of queues),
-// queues have neither delay nor window, payloads can be opened, and dead letters
+// queues have neither delay nor window (messages may have delays), payloads can be opened, and dead letters
 // are not purged. A pop of unknown outcome that was autoAck may have consumed one
 // run of messages in each partition of its queue; an ack without a lease id counts
-// as any other. Seek ends what is known of a cursor. A redrive excuses dead
-// letters that come back.
+// as any other. Seek ends what is known of a cursor. A redrive puts back all
+// dead letters of its group in its queue, or in its partition; they come in
+// deliveries of their own, whose acks are for single messages.
 //
 // All rules together take time in n log n of the items of the history.
 //

@@ -19,7 +19,11 @@ func (x *index) addPush(op *history.Operation) {
 				}
 				continue
 			}
-			l.entry(item.TransactionID).pushed(op, item)
+			e := l.entry(item.TransactionID)
+			e.pushed(op, item)
+			if op.Transaction != "" {
+				x.transaction(op).push(l, e)
+			}
 		}
 	})
 }
@@ -27,6 +31,12 @@ func (x *index) addPush(op *history.Operation) {
 func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	if e.push == nil || e.done == 0 && op.Outcome == history.Done {
 		e.push = op
+	}
+	if op.Outcome != history.Refused {
+		if e.done+e.unknown == 0 {
+			e.delay = item.Delay
+		}
+		e.delay, e.longest = min(e.delay, item.Delay), max(e.longest, item.Delay)
 	}
 	switch op.Outcome {
 	case history.Refused:
@@ -46,6 +56,9 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 		e.after = min(e.after, op.Begin)
 	}
 	e.told(op, item.MessageID)
+	if op.Transaction != "" {
+		return // an earlier try may have stored it
+	}
 	if item.Duplicate {
 		e.duplicate++
 		return
@@ -73,6 +86,10 @@ func (e *entry) told(op *history.Operation, message string) {
 
 // add takes in everything that is not a push.
 func (x *index) add(op *history.Operation) {
+	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.transacted[op.Transaction].applicable() {
+		x.lose(op)
+		return
+	}
 	if op.Kind == history.Push || op.Outcome == history.Refused {
 		return
 	}
@@ -86,7 +103,7 @@ func (x *index) add(op *history.Operation) {
 			for _, item := range items {
 				e := l.byID[item.TransactionID]
 				if e != nil && e.place > 0 && (item.Accepted || op.Outcome == history.Unknown) {
-					r.acks = append(r.acks, &ack{op, item, e})
+					r.acks = append(r.acks, &ack{op: op, item: item, entry: e})
 				}
 			}
 		})

@@ -32,6 +32,9 @@ type index struct {
 	extends map[string][]*history.Operation
 	// prolongs are those that may have been, too.
 	prolongs map[string][]*history.Operation
+	// transactions are in the order they began.
+	transactions []*transaction
+	transacted   map[string]*transaction
 }
 
 // lane is what is known of a partition.
@@ -75,6 +78,8 @@ type entry struct {
 	freshPush *history.Operation
 	// Stored not before after, and not later than by.
 	after, by time.Duration
+	// delay is the shortest that a push of it asked for, longest the longest.
+	delay, longest time.Duration
 	// delivery is the first that was answered.
 	delivery *history.Operation
 	// conflict is an operation that was told another message id, and which.
@@ -105,6 +110,11 @@ type reader struct {
 	// deliveries and acks are in the order they began. Refused ones are not here.
 	deliveries []*delivery
 	acks       []*ack
+	// lost are, by place, the transactions that acknowledged a message and cannot
+	// have been applied.
+	lost map[int]*transaction
+	// buried are the acks that may have dead-lettered each message; see burials.
+	buried map[*entry][]*ack
 }
 
 // delivery is what a pop delivered from one lane.
@@ -116,6 +126,8 @@ type delivery struct {
 	// after: the pop claimed the messages not before. It is later than the
 	// beginning of the pop if a message was pushed while it waited.
 	after time.Duration
+	// redelivery: all of it may have been put back after it was dead-lettered.
+	redelivery bool
 }
 
 // ack is one acknowledgment of a stored message.
@@ -123,6 +135,9 @@ type ack struct {
 	op    *history.Operation
 	item  *history.Item
 	entry *entry
+	// redelivery: the delivery that it is of may be one of messages that were put
+	// back. Then it is for its message alone.
+	redelivery bool
 }
 
 // unsure: it may have been applied.
@@ -133,7 +148,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		options: options, state: &state, byID: make(map[int64]*history.Operation, len(operations)),
 		named: map[laneName]*lane{}, called: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
-		prolongs: map[string][]*history.Operation{},
+		prolongs: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
 	}
 	for i := range state.Partitions {
 		x.addPartition(&state.Partitions[i])
@@ -152,6 +167,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 	for _, op := range order {
 		x.add(op)
 	}
+	x.readers((*reader).findRedeliveries)
 	return x
 }
 

@@ -48,7 +48,7 @@ func (r *reader) lives(x *index) []*life {
 		l.lived(d.op, d.after)
 	}
 	for _, a := range r.acks {
-		if l := byLease[a.op.LeaseID]; l != nil && !a.unsure() {
+		if l := byLease[a.op.LeaseID]; l != nil && !a.unsure() && x.first(a.op) {
 			l.lived(a.op, a.op.Begin)
 		}
 	}

@@ -83,6 +83,10 @@ func (m *model) step() {
 	case 6, 7, 8:
 		m.ack()
 	case 9:
+		if m.choose(2) == 0 {
+			m.transact()
+			return
+		}
 		m.sample()
 	}
 }

@@ -156,7 +156,9 @@ var mutations = []mutation{
 		return "dedup"
 	}},
 	{"a message is new twice", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool { return answeredPush(o) && !o.Items[0].Duplicate })
+		o := r.pick(choose, func(o *history.Operation) bool {
+			return answeredPush(o) && o.Transaction == "" && !o.Items[0].Duplicate
+		})
 		if o == nil {
 			return ""
 		}

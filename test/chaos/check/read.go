@@ -18,7 +18,9 @@ const sqlCursors = `
 SELECT q.name, p.name, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL, coalesce(g.mode = 'all', false),
        coalesce(c.committed, 0), coalesce(c.consumed, 0),
        coalesce((SELECT array_agg(d.seq ORDER BY d.seq) FROM belfry.dead_letter d
-                  WHERE d.partition_id = p.id AND d.group_id = g.id), '{}')
+                  WHERE d.partition_id = p.id AND d.group_id = g.id), '{}'),
+       coalesce((SELECT array_agg(r.seq ORDER BY r.seq) FROM belfry.redrive r
+                  WHERE r.partition_id = p.id AND r.group_id = g.id), '{}')
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id
@@ -57,7 +59,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 	var last int64
 	var c Cursor
 	_, err = pgx.ForEachRow(rows, []any{
-		&name.queue, &name.partition, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead,
+		&name.queue, &name.partition, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
 	}, func() error {
 		at, ok := places[name]
 		if !ok {
@@ -68,7 +70,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 		if c.Group != "" {
 			state.Partitions[at].Cursors = append(state.Partitions[at].Cursors, c)
 		}
-		c.Dead = nil
+		c.Dead, c.Redriven = nil, nil
 		return nil
 	})
 	if err != nil {

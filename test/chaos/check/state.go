@@ -44,6 +44,8 @@ type Cursor struct {
 	Consumed int64
 	// Dead are the seqs that are dead-lettered for the group, ascending.
 	Dead []int64
+	// Redriven are the seqs that were put back and are not settled yet.
+	Redriven []int64
 }
 
 // Sample is a cursor as it was at some instant of the run.

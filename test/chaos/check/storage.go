@@ -211,6 +211,9 @@ func (r *reader) delivered(options *Options) []Violation {
 		}
 		found = append(found, r.at("delivered", e.push, message))
 	}
+	if n := len(r.cursor.Redriven); n > 0 && !options.Undrained {
+		found = append(found, r.at("leftover", nil, fmt.Sprintf("after the drain %d messages that were put back are left", n)))
+	}
 	if left > 0 && !options.Undrained {
 		found = append(found, r.at("leftover", nil, fmt.Sprintf(
 			"after the drain %d messages are left: the cursor is at %d, the log ends at %d", left, r.cursor.Committed, r.lane.part.LastSeq)))

@@ -33,9 +33,9 @@ func stuck(x *index) []Violation {
 			longest = max(longest, op.End-op.Begin)
 		}
 		for _, r := range g.readers {
-			leased := r.leased(x)
-			found = append(found, r.late(o, leased)...)
-			for _, free := range without(r.waiting(), merged(leased)) {
+			leased, ready := r.leased(x), r.lane.ready()
+			found = append(found, r.late(o, leased, ready)...)
+			for _, free := range without(r.waiting(ready), merged(leased)) {
 				if free.to-free.from > o.Bound {
 					found = append(found, r.starved(o, free, byEnd, longest)...)
 				}
@@ -64,15 +64,17 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 }
 
 // waiting are the times in which the reader had a message for certain: from when
-// it was stored until the last pop that delivered it may have claimed it.
-func (r *reader) waiting() []span {
+// it was stored and visible until the last pop that delivered it may have claimed it.
+func (r *reader) waiting(ready []time.Duration) []span {
 	until := make([]time.Duration, len(r.lane.log)+1)
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
-			until[e.place] = max(until[e.place], d.after)
+			if !d.redelivery {
+				until[e.place] = max(until[e.place], d.after)
+			}
 		}
 	}
-	if r.cursor == nil || len(r.group.seeks) > 0 || len(r.group.redrives) > 0 {
+	if r.cursor == nil || len(r.group.seeks) > 0 {
 		return nil
 	}
 	dead := map[int64]bool{}
@@ -82,11 +84,12 @@ func (r *reader) waiting() []span {
 	var spans []span
 	for _, e := range r.lane.log {
 		to := until[e.place]
-		if e.seq > r.cursor.Committed && !dead[e.seq] {
+		spans = append(spans, r.waitsAgain(e)...)
+		if e.seq > r.cursor.Committed && !dead[e.seq] && (len(r.group.redrives) == 0 || len(r.burials(e)) == 0) {
 			to = forever
 		}
-		if e.by < to && e.push != nil {
-			spans = append(spans, span{e.by, to, e.push})
+		if from := ready[e.place]; from < to && e.push != nil {
+			spans = append(spans, span{from, to, e.push})
 		}
 	}
 	return merged(spans)
@@ -112,7 +115,9 @@ func (r *reader) leased(x *index) []span {
 			to = max(to, op.End)
 		}
 		to += x.options.LeaseDuration
-		if at, ok := released[d.op.LeaseID]; ok {
+		if d.redelivery {
+			to = min(to, max(d.op.End, r.settled(d)))
+		} else if at, ok := released[d.op.LeaseID]; ok {
 			to = min(to, at)
 		}
 		spans = append(spans, span{d.after, to, d.op})
@@ -157,7 +162,7 @@ func (r *reader) released(last map[string]int) map[string]time.Duration {
 }
 
 // late: a waiting pop gets what is ready within the bound.
-func (r *reader) late(o *Options, leased []span) []Violation {
+func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violation {
 	// The two leases that end last, of those that began so far.
 	var longest, second span
 	var found []Violation
@@ -173,14 +178,14 @@ func (r *reader) late(o *Options, leased []span) []Violation {
 			leased = leased[1:]
 		}
 		first := d.first()
-		if d.op.Wait == 0 || first == nil || first.push == nil || len(r.group.seeks) > 0 {
+		if d.op.Wait == 0 || d.redelivery || first == nil || first.push == nil || len(r.group.seeks) > 0 {
 			continue
 		}
 		other := longest
 		if other.op == d.op {
 			other = second
 		}
-		from := max(d.op.Begin, first.by)
+		from := max(d.op.Begin, ready[first.place])
 		if other.op != nil {
 			from = max(from, other.to)
 		}

@@ -50,9 +50,14 @@ type Operation struct {
 	// any, or all of them.
 	Partition string `json:"partition,omitempty"`
 	Group     string `json:"group,omitempty"`
-	// LeaseID of what a pop delivered, or that an ack or extend named.
+	// LeaseID of what a pop delivered, or that an ack, an extend or a transaction
+	// named.
 	LeaseID string `json:"leaseId,omitempty"`
-	AutoAck bool   `json:"autoAck,omitempty"`
+	// Transaction is on a push and an ack that are the two parts of one request,
+	// which are applied together or not at all. A repetition of it is another two,
+	// with the same Transaction.
+	Transaction string `json:"transaction,omitempty"`
+	AutoAck     bool   `json:"autoAck,omitempty"`
 	// Wait is how long a pop was ready to wait; 0: not at all. In JSON it is in
 	// nanoseconds too.
 	Wait  time.Duration `json:"wait,omitempty"`
@@ -65,6 +70,9 @@ type Item struct {
 	TransactionID string `json:"transactionId"`
 	// MessageID as the server told it: of a push's answer or a delivery.
 	MessageID string `json:"messageId,omitempty"`
+	// Delay is how long after the push the message may be delivered first. In JSON it
+	// is in nanoseconds.
+	Delay time.Duration `json:"delay,omitempty"`
 	// Duplicate: the push's answer said so.
 	Duplicate bool `json:"duplicate,omitempty"`
 	// Status is what an ack reported (completed, failed, retry), and Accepted

@@ -37,6 +37,8 @@ type client struct {
 	recorder *history.Recorder
 	// stale is the lease of the delivery before.
 	stale string
+	// transacted counts its transactions.
+	transacted int
 }
 
 func (c *Crew) client(name string) *client {

@@ -50,6 +50,7 @@ var habits = []habit{
 		verdicts[c.choose.IntN(len(verdicts))].status = "failed"
 		c.finish(ctx, d, verdicts)
 	}},
+	{8, "hands on", func(ctx context.Context, c *client, d delivery) { c.handOn(ctx, d) }},
 	{2, "fails all", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("failed")) }},
 	{4, "retries", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("retry")) }},
 	{3, "vanishes", func(context.Context, *client, delivery) {}},

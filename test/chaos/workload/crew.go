@@ -117,6 +117,8 @@ func (c *Crew) Work(ctx, stop context.Context) {
 			all.Go(func() { one.consume(ctx, stop, group) })
 		}
 	}
+	operator := c.client("operator")
+	all.Go(func() { operator.putBack(ctx, stop) })
 	for n, url := range c.cfg.URLs {
 		vandal := c.client(fmt.Sprintf("vandal-%d", n+1))
 		vandal.urls = []string{url}

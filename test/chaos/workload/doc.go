@@ -4,7 +4,9 @@
 //
 // Producers repeat pushes of unknown outcome with the same transaction ids, and
 // push without ids, which they never repeat. Consumers are slow, fail, vanish,
-// hang past their leases and acknowledge twice or with leases that are gone.
+// hang past their leases and acknowledge twice or with leases that are gone. Some
+// hand on what they got in transactions, which they repeat as they were, and an
+// operator puts dead letters back.
 // Somebody sends bodies that are malformed all the time. None of it may make the
 // server answer in a way that no client expects: such answers are complaints.
 package workload

@@ -13,6 +13,7 @@ import (
 const (
 	withoutIDs = 15 // no transaction ids, so never repeated
 	needless   = 5  // repeated although the outcome is known
+	delayed    = 3  // some of its messages may not be delivered at once
 	poisoned   = 1  // of messages: no consumer can digest it
 	// mostRepeats bounds how often a push of unknown outcome is repeated.
 	mostRepeats = 5
@@ -25,16 +26,26 @@ const (
 	longestPush  = 150 * time.Millisecond
 )
 
+// The delays of messages that have one. What stands behind such a message waits as
+// long.
+const (
+	shortestDelay = 100 * time.Millisecond
+	longestDelay  = 1500 * time.Millisecond
+)
+
 // produce pushes until stop ends; what is in flight then is finished under ctx.
 func (c *client) produce(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
-		anonymous := c.chance(withoutIDs)
+		anonymous, late := c.chance(withoutIDs), c.chance(delayed)
 		items := make([]pushItem, 1+c.choose.IntN(mostItems))
 		where, partition := c.queue(), c.partition()
 		for i := range items {
 			mark := fmt.Sprintf("%s.%d.%d", c.name, n, i)
 			items[i] = pushItem{Queue: where, Partition: partition, TransactionID: mark, Payload: payload{mark, c.chance(poisoned)}}
+			if late && c.chance(30) {
+				items[i].DelaySeconds = c.upTo(shortestDelay, longestDelay).Round(time.Millisecond).Seconds()
+			}
 			if anonymous {
 				items[i].TransactionID = ""
 			}

@@ -23,7 +23,15 @@ type pushItem struct {
 	Queue         string  `json:"queue"`
 	Partition     string  `json:"partition"`
 	TransactionID string  `json:"transactionId,omitempty"`
+	DelaySeconds  float64 `json:"delaySeconds,omitempty"`
 	Payload       payload `json:"payload"`
+}
+
+// item is what the history has of it.
+func (p *pushItem) item() history.Item {
+	return history.Item{
+		Partition: p.Partition, TransactionID: p.TransactionID, Delay: time.Duration(p.DelaySeconds * float64(time.Second)),
+	}
 }
 
 type pushed struct {
@@ -36,7 +44,7 @@ type pushed struct {
 func (c *client) push(ctx context.Context, items []pushItem) history.Operation {
 	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue}
 	for _, item := range items {
-		o.Items = append(o.Items, history.Item{Partition: item.Partition, TransactionID: item.TransactionID})
+		o.Items = append(o.Items, item.item())
 	}
 	o = c.recorder.Begin(o)
 	c.crew.expect(o.ID, items)

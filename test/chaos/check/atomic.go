@@ -1,0 +1,152 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// transaction is what is known of a push and an ack that are one request, over
+// all its repetitions.
+type transaction struct {
+	id string
+	// attempts are the pushes of its tries, in order; done is the first that was
+	// answered with success, and unknown says whether any was not answered.
+	attempts []*history.Operation
+	done     *history.Operation
+	unknown  bool
+	pushes   []inLane
+}
+
+// inLane is a message and where it belongs.
+type inLane struct {
+	lane  *lane
+	entry *entry
+}
+
+// transaction is that of a push, which is one of its attempts.
+func (x *index) transaction(op *history.Operation) *transaction {
+	t := x.transacted[op.Transaction]
+	if t == nil {
+		t = &transaction{id: op.Transaction}
+		x.transacted[t.id] = t
+		x.transactions = append(x.transactions, t)
+	}
+	if !slices.Contains(t.attempts, op) {
+		t.attempts = append(t.attempts, op)
+		t.unknown = t.unknown || op.Outcome == history.Unknown
+		if t.done == nil && op.Outcome == history.Done {
+			t.done = op
+		}
+	}
+	return t
+}
+
+func (t *transaction) push(l *lane, e *entry) {
+	if one := (inLane{l, e}); !slices.Contains(t.pushes, one) {
+		t.pushes = append(t.pushes, one)
+	}
+}
+
+// stored is the first of its messages that is in the log, and missing the first
+// that is not.
+func (t *transaction) stored() (stored, missing *inLane) {
+	for i := range t.pushes {
+		switch p := &t.pushes[i]; {
+		case p.entry.rows > 0 && stored == nil:
+			stored = p
+		case p.entry.rows == 0 && missing == nil:
+			missing = p
+		}
+	}
+	return stored, missing
+}
+
+// applicable says whether it may have been applied: its messages would be there.
+func (t *transaction) applicable() bool {
+	stored, _ := t.stored()
+	return t.done != nil || t.unknown && stored != nil
+}
+
+// by is when it had been applied for certain: somebody was told so, or was given
+// a message that it stored.
+func (t *transaction) by() time.Duration {
+	by := forever
+	if t.done != nil {
+		by = t.done.End
+	}
+	for _, p := range t.pushes {
+		if p.entry.rows > 0 {
+			by = min(by, p.entry.by)
+		}
+	}
+	return by
+}
+
+// first says whether an ack that was answered with success took effect then. A
+// repetition finds what an earlier try of its transaction did, however long ago.
+func (x *index) first(op *history.Operation) bool {
+	t := x.transacted[op.Transaction]
+	return t == nil || len(t.attempts) == 1 || op.Begin < t.attempts[1].Begin
+}
+
+// lose notes an ack whose transaction cannot have been applied.
+func (x *index) lose(op *history.Operation) {
+	x.byLane(op, func(l *lane, items []*history.Item) {
+		r := x.reader(l.queue, l.partition, op.Group)
+		for _, item := range items {
+			if e := l.byID[item.TransactionID]; e != nil && e.place > 0 {
+				if r.lost == nil {
+					r.lost = map[int]*transaction{}
+				}
+				r.lost[e.place] = x.transacted[op.Transaction]
+			}
+		}
+	})
+}
+
+// at makes a violation about the acks of a transaction.
+func (t *transaction) at(r *reader, op *history.Operation, message string) Violation {
+	v := r.at("atomic", op, fmt.Sprintf("transaction %s: %s", t.id, message))
+	v.Transaction = t.id
+	return v
+}
+
+// passed finds what was passed, up to a place, because of a transaction that was
+// not applied.
+func (r *reader) passed(op *history.Operation, f *frontier, upto int) []Violation {
+	for place := f.next; place <= upto; place++ {
+		if t := r.lost[place]; t != nil && !f.done[place] {
+			return []Violation{t.at(r, op, fmt.Sprintf(
+				"nothing of it is in the log, but %q at %d, which it acknowledged, was passed and is not done otherwise",
+				r.lane.log[place-1].transaction, r.lane.log[place-1].seq))}
+		}
+	}
+	return nil
+}
+
+// atomic: the pushes of a transaction are stored all or none, and none if it was
+// refused. What became of its acks shows in deliveries: see passed and again.
+func atomic(x *index) []Violation {
+	var found []Violation
+	for _, t := range x.transactions {
+		stored, missing := t.stored()
+		complain := func(p *inLane, op *history.Operation, format string, args ...any) {
+			v := p.lane.at("atomic", op, fmt.Sprintf("transaction %s: ", t.id)+fmt.Sprintf(format, args...))
+			v.Transaction = t.id
+			found = append(found, v)
+		}
+		switch {
+		case stored != nil && missing != nil:
+			complain(missing, t.attempts[0], "%q is not in the log, but %q, pushed with it, is at %d",
+				missing.entry.transaction, stored.entry.transaction, stored.entry.seq)
+		case missing != nil && t.done != nil:
+			complain(missing, t.done, "it was applied, but %q is not in the log", missing.entry.transaction)
+		case stored != nil && t.done == nil && !t.unknown:
+			complain(stored, t.attempts[0], "it was refused, but %q is in the log at %d", stored.entry.transaction, stored.entry.seq)
+		}
+	}
+	return found
+}

@@ -1,0 +1,160 @@
+package check_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// handOn makes the ack of a and b and a push of x and y one transaction. x and y
+// are in another partition, which nobody reads.
+func handOn(r *run) {
+	r.op(4).Transaction = "T"
+	items := pushed("x", "y")
+	for i := range items {
+		items[i].Partition = "next"
+	}
+	o := r.add(history.Operation{Kind: history.Push, Transaction: "T", Items: items})
+	o.Begin, o.End = r.op(4).Begin, r.op(4).End
+	r.state.Partitions = append(r.state.Partitions, check.Partition{Queue: "q", Name: "next", LastSeq: 2, Log: logOf("x", "y")})
+}
+
+// unanswered makes the outcome of both parts unknown.
+func unanswered(r *run, outcome history.Outcome) {
+	r.op(4).Outcome, r.op(9).Outcome = outcome, outcome
+	for i := range r.op(4).Items {
+		r.op(4).Items[i].Accepted = outcome == history.Done
+	}
+}
+
+// next sets what is stored in the other partition.
+func (r *run) next(ids ...string) {
+	r.state.Partitions[1].Log, r.state.Partitions[1].LastSeq = logOf(ids...), int64(len(ids))
+}
+
+func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	runBreaches(t, []breach{
+		{
+			"half of the pushes", "atomic", `transaction T: "y" is not in the log, but "x", pushed with it, is at 1`, 9,
+			func(r *run) {
+				handOn(r)
+				unanswered(r, history.Unknown)
+				r.next("x")
+			},
+			func(r *run) { r.next("x", "y") },
+		},
+		{
+			"applied, and nothing is stored", "atomic", `transaction T: it was applied, but "x" is not in the log`, 9,
+			func(r *run) {
+				handOn(r)
+				r.next()
+			},
+			func(r *run) { r.next("x", "y") },
+		},
+		{
+			"refused, and it is stored", "atomic", `transaction T: it was refused, but "x" is in the log at 1`, 9,
+			func(r *run) {
+				handOn(r)
+				unanswered(r, history.Refused)
+			},
+			func(r *run) { unanswered(r, history.Unknown) },
+		},
+		{
+			"of unknown outcome, not stored, and what it acknowledged was passed", "atomic",
+			`transaction T: nothing of it is in the log, but "a" at 1, which it acknowledged, was passed`, 5,
+			func(r *run) {
+				handOn(r)
+				unanswered(r, history.Unknown)
+				r.next()
+			},
+			func(r *run) { r.next("x", "y") },
+		},
+		{
+			"refused, and what it acknowledged was passed", "atomic", `nothing of it is in the log, but "a" at 1`, 5,
+			func(r *run) {
+				handOn(r)
+				unanswered(r, history.Refused)
+				r.next()
+			},
+			func(r *run) {
+				// Another ack did it.
+				o := r.add(history.Operation{Kind: history.Ack, LeaseID: "L1", Items: acked("completed", "a", "b")})
+				o.Begin, o.End = r.op(4).Begin, r.op(4).End
+			},
+		},
+		{
+			"refused, and the cursor passed it in the end", "atomic", `nothing of it is in the log, but "a" at 1`, 0,
+			func(r *run) {
+				handOn(r)
+				unanswered(r, history.Refused)
+				r.next()
+				for _, id := range []int64{5, 6, 7, 8} {
+					r.drop(id)
+				}
+				r.part().Log, r.part().LastSeq = logOf("a", "b"), 2
+				r.op(1).Items = pushed("a", "b")
+				r.op(2).Items = nil
+				r.cursor().Committed, r.cursor().Consumed, r.cursor().Dead = 2, 2, nil
+			},
+			func(r *run) {
+				r.next("x", "y")
+				for i := range r.operations {
+					if o := &r.operations[i]; o.Transaction != "" {
+						o.Outcome = history.Unknown
+					}
+				}
+			},
+		},
+		{
+			"stored, and what it acknowledged comes again", "atomic", `transaction T: it was applied, but "a" at 1`, 11,
+			func(r *run) {
+				handOn(r)
+				unanswered(r, history.Unknown)
+				// Who was given x knows that it was applied.
+				r.state.Partitions[1].Cursors = []check.Cursor{{Group: "h", FromStart: true, Committed: 2, Consumed: 2}}
+				items := pushed("x", "y")
+				items[0].Partition, items[1].Partition = "next", "next"
+				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: items}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a")})
+			},
+			func(r *run) { r.op(11).Begin = 8500 * time.Millisecond },
+		},
+	})
+}
+
+// A repetition that finds what was done before proves neither that its lease is
+// alive nor that its messages are new.
+func TestARepeatedTransactionIsAnsweredAsTheFirstTime(t *testing.T) {
+	t.Parallel()
+	again := func(r *run) {
+		handOn(r)
+		for _, id := range []int{4, 9} {
+			o := *r.op(id)
+			o.ID, o.Begin, o.End = int64(len(r.operations)+1), 15*time.Second, 16*time.Second
+			r.operations = append(r.operations, o)
+		}
+	}
+	runBreaches(t, []breach{
+		{
+			"it is given another message id", "dedup", `"x" was told to be message m-z here`, 11,
+			func(r *run) {
+				again(r)
+				items := pushed("x", "y")
+				items[0].Partition, items[1].Partition, items[0].MessageID = "next", "next", "m-z"
+				r.op(11).Items = items
+			},
+			func(r *run) { r.op(11).Items = r.op(9).Items },
+		},
+		{
+			"an ack that is no part of it is fenced", "lease", "accepted under lease L1", 10,
+			func(r *run) {
+				again(r)
+				r.op(10).Transaction = ""
+			},
+			func(r *run) { r.op(10).Transaction = "T" },
+		},
+	})
+}

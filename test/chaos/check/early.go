@@ -1,0 +1,46 @@
+package check
+
+import (
+	"fmt"
+	"time"
+)
+
+// early: nothing is delivered before its delay is over. It begins when the push
+// does, at the earliest. (The clock of the history, which is not the database's,
+// runs as fast as that.)
+func early(x *index) []Violation {
+	var found []Violation
+	x.readers(func(r *reader) {
+		for _, d := range r.deliveries {
+			for _, e := range d.entries {
+				if e.delay == 0 || e.after == forever || d.op.End >= e.after+e.delay {
+					continue
+				}
+				found = append(found, r.at("early", d.op, fmt.Sprintf(
+					"%q at %d was delivered %s after its push began, but its delay is %s", e.transaction, e.seq, d.op.End-e.after, e.delay)))
+				break
+			}
+		}
+	})
+	return found
+}
+
+// ready are, by place, when each message was stored and it and all before it were
+// visible, at the latest: a head that is delayed holds up what is behind it.
+func (l *lane) ready() []time.Duration {
+	ready := make([]time.Duration, len(l.log)+1)
+	stored := forever // what stands behind was stored later
+	for place := len(l.log); place > 0; place-- {
+		stored = min(stored, l.log[place-1].by)
+		ready[place] = stored
+	}
+	visible := time.Duration(0)
+	for i, e := range l.log {
+		place := i + 1
+		if e.longest > 0 && ready[place] != forever {
+			visible = max(visible, ready[place]+e.longest)
+		}
+		ready[place] = max(ready[place], visible)
+	}
+	return ready
+}

@@ -1,0 +1,200 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// findRedeliveries marks what may be a delivery of messages that were put back,
+// and the acks of it.
+func (r *reader) findRedeliveries() {
+	if len(r.group.redrives) == 0 {
+		return
+	}
+	leases := map[string]bool{}
+	for _, d := range r.deliveries {
+		d.redelivery = true
+		for _, e := range d.entries {
+			d.redelivery = d.redelivery && r.comesBack(e, 0, d.op.End)
+		}
+		if d.redelivery && d.op.LeaseID != "" {
+			leases[d.op.LeaseID] = true
+		}
+	}
+	for _, a := range r.acks {
+		a.redelivery = leases[a.op.LeaseID]
+	}
+}
+
+// comesBack says whether a message may have been dead-lettered and put back, so
+// that it is delivered by an instant although it was over at another.
+func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
+	if len(r.group.redrives) == 0 {
+		return false
+	}
+	for _, a := range r.burials(e) {
+		if (a.unsure() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
+			return true
+		}
+	}
+	return false
+}
+
+// burials are the acks that may have dead-lettered a message.
+func (r *reader) burials(e *entry) []*ack {
+	if r.buried == nil {
+		r.buried = map[*entry][]*ack{}
+		for _, a := range r.acks {
+			if a.buries() {
+				r.buried[a.entry] = append(r.buried[a.entry], a)
+			}
+		}
+	}
+	return r.buried[e]
+}
+
+// since is when the first ack began that may have dead-lettered the message of an
+// ack under its lease: said again, it is confirmed though it was put back meanwhile.
+func (r *reader) since(a *ack) time.Duration {
+	for _, other := range r.burials(a.entry) {
+		if other.op.LeaseID == a.op.LeaseID {
+			return min(a.op.Begin, other.op.Begin)
+		}
+	}
+	return a.op.Begin
+}
+
+// mixed: what was put back comes in a delivery of its own.
+func (r *reader) mixed(d *delivery) []Violation {
+	if len(r.group.redrives) == 0 || d.redelivery {
+		return nil
+	}
+	var log, back *entry
+	for _, e := range d.entries {
+		switch burials := r.burials(e); {
+		case e.place == 0:
+		case len(burials) == 0:
+			log = e
+		case !burials[0].unsure() && burials[0].op.End < d.after:
+			back = e
+		}
+	}
+	if log == nil || back == nil {
+		return nil
+	}
+	return []Violation{r.at("order", d.op, fmt.Sprintf(
+		"the delivery has %q at %d, which was dead-lettered and put back, together with %q at %d, which was not",
+		back.transaction, back.seq, log.transaction, log.seq))}
+}
+
+// putBack: a dead letter that is none any more was put back, and came again; one
+// that a redrive of all was to put back is none any more.
+func (r *reader) putBack(dead map[int64]bool) []Violation {
+	var found []Violation
+	waiting := map[int64]bool{}
+	for _, seq := range r.cursor.Redriven {
+		waiting[seq] = true
+	}
+	for _, a := range r.acks {
+		if a.unsure() || !a.buries() {
+			continue
+		}
+		e := a.entry
+		switch {
+		case !dead[e.seq] && !r.redriven(r.since(a), forever):
+			found = append(found, r.at("dead", a.op, fmt.Sprintf(
+				"the ack was told that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
+		case !dead[e.seq] && !waiting[e.seq] && len(r.wild()) == 0 && !r.cameAfter(a):
+			found = append(found, r.at("dead", a.op, fmt.Sprintf(
+				"%q at %d was dead-lettered and put back, but it was never delivered again", e.transaction, e.seq)))
+		case dead[e.seq]:
+			if op := r.leftDead(e); op != nil {
+				found = append(found, r.at("dead", op, fmt.Sprintf(
+					"%q at %d was dead-lettered by operation %d, answered before this redrive began, and still is", e.transaction, e.seq, a.op.ID)))
+			}
+		}
+	}
+	return found
+}
+
+// cameAfter says whether a message may have been delivered after a redrive that
+// followed an ack.
+func (r *reader) cameAfter(a *ack) bool {
+	for _, d := range r.deliveries {
+		for _, e := range d.entries {
+			if e == a.entry && d.op.End > r.since(a) && r.redriven(r.since(a), d.op.End) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leftDead is a redrive that succeeded and began when nothing was left to
+// dead-letter a message again.
+func (r *reader) leftDead(e *entry) *history.Operation {
+	last := time.Duration(0)
+	for _, a := range r.burials(e) {
+		if a.unsure() {
+			return nil
+		}
+		last = max(last, a.op.End)
+	}
+	for _, op := range r.group.redrives {
+		if r.lane.concerns(op) && op.Outcome == history.Done && op.Begin > last {
+			return op
+		}
+	}
+	return nil
+}
+
+// settled is when all messages of a redelivery had been acknowledged for good:
+// then its lease has ended. forever: nobody knows.
+func (r *reader) settled(d *delivery) time.Duration {
+	done := map[*entry]time.Duration{}
+	for _, a := range r.acks {
+		if a.op.LeaseID == d.op.LeaseID && !a.unsure() && (a.completes() || a.buries()) {
+			if _, ok := done[a.entry]; !ok {
+				done[a.entry] = a.op.End
+			}
+		}
+	}
+	at := time.Duration(0)
+	for _, e := range d.entries {
+		end, ok := done[e]
+		if !ok {
+			return forever
+		}
+		at = max(at, end)
+	}
+	return at
+}
+
+// waitsAgain is the time in which a message had been put back for certain, and the
+// pop that delivered it next had not claimed it yet.
+func (r *reader) waitsAgain(e *entry) []span {
+	burials := r.burials(e)
+	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].unsure() || len(r.wild()) > 0 {
+		return nil
+	}
+	died := burials[0].op.End
+	var next *delivery
+	for _, d := range r.deliveries {
+		if d.op.End > died && (next == nil || d.op.End < next.op.End) && slices.Contains(d.entries, e) {
+			next = d
+		}
+	}
+	for _, op := range r.group.redrives {
+		if op.Begin <= died || op.Outcome != history.Done || !r.lane.concerns(op) {
+			continue
+		}
+		if next == nil || next.op.End <= op.Begin || next.after <= op.End {
+			return nil
+		}
+		return []span{{op.End, next.after, op}}
+	}
+	return nil
+}
