@@ -106,20 +106,6 @@ func TestWhoeverWaitsHearsWhenARestEnds(t *testing.T) {
 	require.LessOrEqual(t, heard.ready[0].In, 12*time.Minute)
 }
 
-// A rest belongs to the message that failed: deleted, it takes it along.
-func TestADeletedMessageTakesItsRestAlong(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.option("retry_backoff_ms = 600000")
-	b.push("p", "1", "2")
-	d := b.pop(request("g", 1))
-	b.ack(d, queue.AckFailed, d.Messages...)
-	b.requireRest(10 * time.Minute)
-	b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '1')`)
-	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "what follows it never failed")
-}
-
 func TestADeletedLastMessageLeavesNoRest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -244,7 +244,6 @@ BEGIN
                                ELSE least(c.attempts, 1) END,
                retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
                failures = CASE WHEN v_committed > k.committed THEN 0 ELSE c.failures END,
-               retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
                lease_id = CASE WHEN v_ends THEN NULL ELSE c.lease_id END,
                lease_until = CASE WHEN v_ends THEN NULL ELSE c.lease_until END,
                lease_end = CASE WHEN v_ends THEN NULL WHEN v_redriven = 2 THEN c.lease_end + 1 ELSE c.lease_end END,
