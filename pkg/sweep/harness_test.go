@@ -70,7 +70,9 @@ func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *ears, *
 		edit(&cfg)
 	}
 	heard, reg := &ears{}, prometheus.NewRegistry()
-	return New(pool, cfg, heard, NewMetrics(reg), zap.NewNop()), heard, reg
+	s := New(pool, cfg, heard, NewMetrics(reg), zap.NewNop())
+	s.idle = 1 // a test has no others to let work
+	return s, heard, reg
 }
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {

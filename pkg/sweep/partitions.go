@@ -51,7 +51,7 @@ func (s *Sweeper) removeIdle(ctx context.Context, h *hold) error {
 		if err := h.on(ctx); err != nil {
 			return err
 		}
-		if err := rest(ctx, time.Since(began)); err != nil {
+		if err := s.rest(ctx, time.Since(began)); err != nil {
 			return err
 		}
 	}

@@ -43,11 +43,13 @@ type Sweeper struct {
 	announcer Announcer
 	metrics   *Metrics
 	log       *zap.Logger
+	// idle is how much longer it rests than it works.
+	idle time.Duration
 }
 
 // New returns a Sweeper on pool that tells announcer what it changed.
 func New(pool *postgres.Pool, cfg Config, announcer Announcer, metrics *Metrics, log *zap.Logger) *Sweeper {
-	return &Sweeper{pool: pool, cfg: cfg, announcer: announcer, metrics: metrics, log: log}
+	return &Sweeper{pool: pool, cfg: cfg, announcer: announcer, metrics: metrics, log: log, idle: 7}
 }
 
 // job is one of the sweeps.
@@ -135,12 +137,9 @@ func (s *Sweeper) once(ctx context.Context, j job) (ran bool, err error) {
 	return true, err
 }
 
-// restFactor is how much longer the sweep rests than it works.
-const restFactor = 7
-
 // rest lets others work.
-func rest(ctx context.Context, worked time.Duration) error {
-	timer := time.NewTimer(min(restFactor*worked, time.Second))
+func (s *Sweeper) rest(ctx context.Context, worked time.Duration) error {
+	timer := time.NewTimer(min(s.idle*worked, time.Second))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -76,7 +76,7 @@ func (s *Sweeper) trimQueue(ctx context.Context, j job, h *hold, id int64) error
 		}
 		from = last
 		if len(todo) == 0 {
-			if err := rest(ctx, time.Since(began)); err != nil {
+			if err := s.rest(ctx, time.Since(began)); err != nil {
 				return err
 			}
 		}
@@ -150,7 +150,7 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, h *hold, todo []step) erro
 		}
 		worked := time.Since(began)
 		n = nextRound(n, worked)
-		if err := rest(ctx, worked); err != nil {
+		if err := s.rest(ctx, worked); err != nil {
 			return err
 		}
 	}
