@@ -44,7 +44,7 @@ type Sweeper struct {
 	metrics   *Metrics
 	log       *zap.Logger
 	// idle is how much longer it rests than it works.
-	idle time.Duration
+	idle int
 }
 
 // New returns a Sweeper on pool that tells announcer what it changed.
@@ -139,7 +139,7 @@ func (s *Sweeper) once(ctx context.Context, j job) (ran bool, err error) {
 
 // rest lets others work.
 func (s *Sweeper) rest(ctx context.Context, worked time.Duration) error {
-	timer := time.NewTimer(min(s.idle*worked, time.Second))
+	timer := time.NewTimer(min(time.Duration(s.idle)*worked, time.Second))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
