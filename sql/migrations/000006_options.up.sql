@@ -33,7 +33,9 @@ BEGIN
       FROM (SELECT p.last_seq, p.last_push_at
               FROM belfry.partition p
               JOIN belfry.queue q ON q.id = p.queue_id
-             WHERE p.id = ANY (p_partitions) AND NOT p.closed AND q.deleted_at IS NULL
+             WHERE p.id = ANY (p_partitions) AND NOT p.closed
+               -- coalesce: no index of living queues may be the way in.
+               AND coalesce(q.deleted_at, 'infinity') = 'infinity'
                AND q.encryption_enabled = (p.id = ANY (p_sealed))
                AND (p_bounded IS NULL OR (q.max_size > 0) = (p.id = ANY (p_bounded)))
              ORDER BY p.id

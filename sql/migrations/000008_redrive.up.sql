@@ -343,7 +343,7 @@ BEGIN
                                q.delayed_processing, q.window_buffer, q.paused OR g.paused, k.retry_at, NULL) AS ready_at
           INTO f
           FROM belfry.partition p
-          JOIN belfry.queue q ON q.id = p.queue_id AND q.deleted_at IS NULL
+          JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- see append
           JOIN belfry.consumer_group g ON g.id = p_group
          WHERE p.id = k.partition_id;
         CONTINUE WHEN NOT FOUND; -- it is being deleted

@@ -43,15 +43,15 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 		}
 		return nil
 	})
-	ctx, finish := context.WithCancel(ctx)
+	reading, finish := context.WithCancel(ctx)
 	defer finish()
 	// next is the number of the message to come, for whoever gets it.
 	next := make(chan int, 1)
 	next <- 0
 	for range consumers {
 		work.Go(func() error {
-			err := consumeInOrder(ctx, s, n, next, finish)
-			if ctx.Err() != nil {
+			err := consumeInOrder(reading, s, n, next, finish)
+			if reading.Err() != nil {
 				return nil // another one had the last message, or has told what is wrong
 			}
 			return err

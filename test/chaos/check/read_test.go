@@ -59,14 +59,14 @@ func TestReadStateReadsTheTables(t *testing.T) {
 		{
 			Queue: "q", Name: "p", LastSeq: 2, Log: []check.Message{message(1, "t1"), message(2, "t2")},
 			Cursors: []check.Cursor{
-				{Group: "g", FromStart: true, Committed: 1, Consumed: 1, Dead: []int64{1, 2}},
-				{Group: "late", Committed: 1, Consumed: 1, Dead: []int64{}},
+				{Group: "g", FromStart: true, Committed: 1, Consumed: 1, Dead: []int64{1, 2}, Redriven: []int64{}},
+				{Group: "late", Committed: 1, Consumed: 1, Dead: []int64{}, Redriven: []int64{}},
 			},
 		},
-		{Queue: "q", Name: "p2", Cursors: []check.Cursor{{Group: "g", FromStart: true, Committed: 1, Consumed: 1, Dead: []int64{}}}},
+		{Queue: "q", Name: "p2", Cursors: []check.Cursor{{Group: "g", FromStart: true, Committed: 1, Consumed: 1, Dead: []int64{}, Redriven: []int64{}}}},
 		{
 			Queue: "q", Name: "p3", LastSeq: 1, Log: []check.Message{message(1, "t1")},
-			Cursors: []check.Cursor{{Group: "g", Missing: true, FromStart: true, Dead: []int64{}}},
+			Cursors: []check.Cursor{{Group: "g", Missing: true, FromStart: true, Dead: []int64{}, Redriven: []int64{}}},
 		},
 	}, state.Partitions)
 
