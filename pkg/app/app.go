@@ -109,14 +109,16 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	peers := &others{sender: p.sender}
 	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
-		OnMessage: func(m listen.Message) { hear(p.dispatcher, m) },
+		OnMessage: func(m listen.Message) { hear(p.verbs, p.dispatcher, m) },
 		OnDoubt: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()
+			p.verbs.Doubt()
 			p.dispatcher.Doubt(reason)
 		},
 		OnState: func(state listen.State) {
 			// Those who sleep long because we were proven must sleep less now.
+			p.verbs.Doubt()
 			p.dispatcher.Doubt("the listener is " + string(state))
 		},
 	}, log)
@@ -126,7 +128,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	}
 	peers.listener = p.listener
 	p.verbs.Announce(p.dispatcher)
-	news := operatorNews{p.dispatcher, peers}
+	news := operatorNews{p.dispatcher, p.verbs, peers}
 	p.operator.Announce(news)
 	p.sweeper = sweep.New(pool, cfg.Sweep, news, sweep.NewMetrics(reg), log)
 	letters := deadletter.New(pool, sealer, log)

@@ -36,8 +36,9 @@ func (o *others) state() httpapi.ListenerState {
 	}
 }
 
-// hear hands the dispatcher what other instances reported.
-func hear(d *dispatch.Dispatcher, m listen.Message) {
+// hear hands the store and the dispatcher what other instances reported, the one
+// that looks first.
+func hear(verbs *store.Store, d *dispatch.Dispatcher, m listen.Message) {
 	var ready []queue.Ready
 	for _, e := range m.Entries {
 		switch e.Kind {
@@ -46,9 +47,11 @@ func hear(d *dispatch.Dispatcher, m listen.Message) {
 		case listen.KindBorn:
 			d.RemoteBirth()
 		case listen.KindAll:
+			verbs.Doubt()
 			d.Doubt("another instance asked for it")
 		}
 	}
+	verbs.Heard(ready)
 	d.Remote(ready)
 }
 
@@ -58,16 +61,28 @@ type letterNews struct {
 	verbs *store.Store
 }
 
+func (n letterNews) Ready(ready []queue.Ready) {
+	n.verbs.Heard(ready)
+	n.Dispatcher.Ready(ready)
+}
+
 func (n letterNews) ForgetLease(lease queue.ID) { n.verbs.ForgetLease(lease) }
 
 // operatorNews takes what the operator's verbs announce to those who wait here
 // and to the other instances.
 type operatorNews struct {
 	*dispatch.Dispatcher
+	verbs *store.Store
 	peers *others
 }
 
+func (n operatorNews) Ready(ready []queue.Ready) {
+	n.verbs.Heard(ready)
+	n.Dispatcher.Ready(ready)
+}
+
 func (n operatorNews) Doubt(reason string) {
+	n.verbs.Doubt()
 	n.Dispatcher.Doubt(reason)
 	n.peers.Doubt()
 }

@@ -35,8 +35,8 @@ func (p *plan) walk(visit func(*plan)) {
 
 // leading is the first column of each index of a table that grows.
 var leading = map[string]string{
-	"partition_pkey": "id", "partition_queue_id_name_key": "queue_id", "message_pkey": "partition_id",
-	"message_partition_id_transaction_id_key": "partition_id", "cursor_pkey": "partition_id", "cursor_ready": "group_id",
+	"partition_id": "id", "partition_queue_id_name_key": "queue_id", "message_pkey": "partition_id",
+	"message_partition_id_transaction_id_key": "partition_id", "cursor_place": "partition_id", "cursor_ready": "group_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
 	"consumer_group_pkey": "id", "consumer_group_queue_id_name_key": "queue_id",
 }

@@ -22,22 +22,23 @@ func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) erro
 		b.Queue(sqlWake, w.wake)
 	}
 	var committed bool
-	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
-		ready, err := w.read(results)
-		if err != nil {
+	var ready []queue.Ready
+	err := s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
+		var err error
+		if ready, err = w.read(results); err != nil {
 			return err
 		}
 		if err := skip(results, "committing"); err != nil {
 			return err
 		}
 		committed = true
-		s.announce(ready)
 		if len(w.wake) > 0 {
-			s.announceWake(results, len(w.wake))
+			ready = append(ready, s.readWake(results, len(w.wake))...)
 		}
 		return nil
 	})
 	if committed {
+		s.announce(ready)
 		return nil // whatever failed after that is not the callers'
 	}
 	return commitError(err)

@@ -100,7 +100,7 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	f.queueLook(b)
-	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
+	err := s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning"); err != nil {
 			return err
 		}

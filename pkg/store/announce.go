@@ -62,8 +62,16 @@ func readyResult(results pgx.BatchResults, what string) ([]queue.Ready, error) {
 	return ready, nil
 }
 
+// Heard tells the store what others made ready: other instances, other rooms.
+func (s *Store) Heard(ready []queue.Ready) { s.floors.heard(ready) }
+
+// Doubt tells the store that something may have become ready that it was not told
+// of.
+func (s *Store) Doubt() { s.floors.forget(0) }
+
 func (s *Store) announce(ready []queue.Ready) {
 	if len(ready) > 0 {
+		s.floors.announced(ready)
 		s.announcer.Ready(ready)
 	}
 }

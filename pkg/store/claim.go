@@ -36,6 +36,12 @@ type claim struct {
 	// sealed is why a payload could not be opened.
 	sealed error
 
+	// view is where it looked, and found what it found out of the floors; its now is
+	// zero when it did not look. later is the first instant it set.
+	view  view
+	found found
+	later time.Time
+
 	// before is the lease of a try whose outcome is unknown; it is given back
 	// first.
 	before queue.ID
@@ -58,10 +64,14 @@ func (c *claim) reset() {
 	}
 }
 
-// args are the parameters of claim.sql.
-func (c *claim) args() []any {
+// queueClaim adds claim.sql for c to b. Whoever names a partition needs no floor.
+func (s *Store) queueClaim(b *pgx.Batch, c *claim) {
+	if c.target.Partition == 0 {
+		c.view = s.floors.begin(c.target.Group)
+	}
 	lease := pgtype.UUID{Bytes: c.delivery.LeaseID, Valid: !c.delivery.LeaseID.IsZero()}
-	return []any{c.target.Group, partitionArg(c.target), int64(c.req.Partitions), int64(c.req.Batch), lease}
+	b.Queue(sqlClaim, c.target.Group, partitionArg(c.target), int64(c.req.Partitions), int64(c.req.Batch), lease,
+		c.view.due, c.view.next, c.view.look)
 }
 
 func partitionArg(target queue.Target) pgtype.Int8 {
@@ -136,7 +146,7 @@ func (s *Store) claimBatch(claims []*claim) (*pgx.Batch, func(pgx.BatchResults) 
 	}
 	for _, c := range claims {
 		c.before = c.delivery.LeaseID
-		b.Queue(sqlClaim, c.args()...)
+		s.queueClaim(b, c)
 	}
 	return b, func(results pgx.BatchResults) error {
 		for range released {
@@ -187,6 +197,9 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				c.asleep = append(c.asleep, key)
 			}
 			c.due(row.readyAt)
+			c.sets(row.readyAt)
+		case "floor":
+			c.found = found{now: c.delivery.DatabaseNow, due: row.readyAt.Time, next: row.createdAt.Time}
 		case "aside":
 			c.expired += row.seq.Int64
 			c.givenUp += int64(row.attempts.Int32)
@@ -216,6 +229,13 @@ func (c *claim) due(at pgtype.Timestamptz) {
 	}
 }
 
+// sets notes an instant at which something becomes due by this claim.
+func (c *claim) sets(at pgtype.Timestamptz) {
+	if at.Valid && (c.later.IsZero() || at.Time.Before(c.later)) {
+		c.later = at.Time
+	}
+}
+
 // finishClaims does what follows the commit of claims: it gives back what
 // cannot be delivered, wakes, settles and names the partitions.
 func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
@@ -224,6 +244,12 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		asleep = append(asleep, c.asleep...)
 		s.metrics.expired.Add(float64(c.expired))
 		s.metrics.givenUp.Add(float64(c.givenUp))
+		if !c.found.now.IsZero() {
+			s.floors.learn(c.target.Group, c.view, c.found)
+		}
+		if !c.later.IsZero() {
+			s.floors.leased(c.target.Group, c.later)
+		}
 	}
 	s.wake(ctx, asleep)
 	var failed error

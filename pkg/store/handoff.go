@@ -38,7 +38,7 @@ func (h *handoffs) queue(b *pgx.Batch, partitions []int64) {
 	for i := range h.list {
 		c := newClaim(h.list[i].Request, queue.Target{Group: h.list[i].Group, Partition: h.list[i].Partition})
 		h.claims = append(h.claims, c)
-		b.Queue(sqlClaim, c.args()...)
+		h.s.queueClaim(b, c)
 	}
 }
 

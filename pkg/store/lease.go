@@ -51,6 +51,7 @@ func (s *Store) giveBack(ctx context.Context, c *claim) error {
 		last[len(last)-1] = m.Seq
 		n[len(n)-1]++
 	}
+	defer s.floors.forget(group)
 	if _, err := s.pool.Exec(ctx, sqlUnconsume, group, partitions, first, last, n); err != nil {
 		return fmt.Errorf("taking back %d messages of group %d: %w", len(d.Messages), group, err)
 	}
@@ -72,6 +73,7 @@ func (s *Store) ForgetLease(lease queue.ID) { s.delivered.forget(lease) }
 func (s *Store) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
+	started := time.Now()
 	rows, err := s.pool.Query(ctx, sqlLeaseRelease, [16]byte(lease))
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
@@ -80,6 +82,7 @@ func (s *Store) Release(ctx context.Context, lease queue.ID) error {
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
+	s.floors.took(time.Since(started))
 	s.announce(ready)
 	s.wake(ctx, asleep)
 	return nil

@@ -56,7 +56,7 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64) 
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	var raw []byte
 	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("claim"),
-		group, partition, int64(1), int64(1), [16]byte(queue.NewID()))
+		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true)
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
 		Plan plan    `json:"Plan"`
@@ -160,9 +160,9 @@ func TestAppendDoesNotSeeOtherPartitions(t *testing.T) {
 
 // leading is the first column of each index of a table that grows.
 var leading = map[string]string{
-	"partition_pkey": "id", "partition_uid_key": "uid", "partition_queue_id_name_key": "queue_id",
+	"partition_id": "id", "partition_uid": "uid", "partition_queue_id_name_key": "queue_id",
 	"message_pkey": "partition_id", "message_partition_id_transaction_id_key": "partition_id",
-	"cursor_pkey": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id",
+	"cursor_place": "partition_id", "cursor_ready": "group_id", "cursor_lease": "lease_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
 	"dead_letter_message": "partition_id", "dead_letter_failed": "group_id", "redrive_pkey": "partition_id",
 }

@@ -81,7 +81,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 			// Something due was not poppable after all; something else may be.
 		case claim.wasDue:
 			// A rival holds what is due. Once it is done there may be more.
-			if _, err := s.pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target)); err != nil {
+			if _, err := s.pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), s.floors.lowest(target.Group)); err != nil {
 				return empty, fmt.Errorf("waiting for a rival pop of queue %q: %w", req.Queue, err)
 			}
 		default:
@@ -142,13 +142,16 @@ func (s *Store) settle(ctx context.Context, partition, group int64) error {
 	b.Queue(sqlSettle, partition, group)
 	b.Queue("COMMIT")
 	b.Queue(sqlWake, []int64{partition})
-	return s.batch(ctx, b, func(results pgx.BatchResults) error {
+	var ready []queue.Ready
+	err := s.batch(ctx, b, func(results pgx.BatchResults) error {
 		for _, step := range []string{"beginning", "locking", "moving", "committing"} {
 			if err := skip(results, fmt.Sprintf("settling the cursor of group %d in partition %d: %s", group, partition, step)); err != nil {
 				return err
 			}
 		}
-		s.announceWake(results, 1)
+		ready = s.readWake(results, 1)
 		return nil
 	})
+	s.announce(ready)
+	return err
 }

@@ -21,13 +21,18 @@ func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	groups, partitions, wants := make([]int64, len(probes)), make([]int64, len(probes)), make([]int64, len(probes))
+	views, dues, nexts := make([]view, len(probes)), make([]pgtype.Timestamptz, len(probes)), make([]pgtype.Timestamptz, len(probes))
 	for i, p := range probes {
 		groups[i], partitions[i], wants[i] = p.Target.Group, p.Target.Partition, int64(p.Want)
+		if p.Target.Partition == 0 {
+			views[i] = s.floors.begin(p.Target.Group)
+		}
+		dues[i], nexts[i] = orAnytime(views[i].due), orAnytime(views[i].next)
 	}
-	findings := make([]queue.Finding, len(probes))
+	findings, seen := make([]queue.Finding, len(probes)), make([]found, len(probes))
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(limit.Milliseconds()))
-	b.Queue(sqlPreflight, groups, partitions, wants)
+	b.Queue(sqlPreflight, groups, partitions, wants, dues, nexts)
 	err := s.urgentBatch(ctx, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "setting the limit"); err != nil {
 			return err
@@ -36,27 +41,50 @@ func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.
 		if err != nil {
 			return err
 		}
-		return readFindings(rows, findings)
+		return readFindings(rows, findings, seen)
 	})
 	if err != nil {
 		return nil, postgres.Wrap(fmt.Errorf("looking for %d waiting targets: %w", len(probes), err))
 	}
+	for i, p := range probes {
+		if p.Target.Partition == 0 && !findings[i].Gone && !seen[i].now.IsZero() {
+			s.floors.learn(p.Target.Group, views[i], seen[i])
+		}
+	}
 	return findings, nil
 }
 
-func readFindings(rows pgx.Rows, findings []queue.Finding) error {
+// orAnytime turns an unknown instant into one before all.
+func orAnytime(at pgtype.Timestamptz) pgtype.Timestamptz {
+	if !at.Valid {
+		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	}
+	return at
+}
+
+func readFindings(rows pgx.Rows, findings []queue.Finding, seen []found) error {
 	var place int64
 	var exists bool
 	var partition, depth pgtype.Int8
-	var seconds pgtype.Float8
+	var seconds, lease pgtype.Float8
+	var now time.Time
 	var c queue.Candidate
-	_, err := pgx.ForEachRow(rows, []any{&place, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&place, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}, func() error {
 		f := &findings[place-1]
 		f.Gone = !exists
+		look := &seen[place-1]
+		if look.now.IsZero() {
+			*look = found{now: now, due: now, next: now.Add(inSeconds(lease.Float64))}
+		}
 		if partition.Valid {
 			one := c
 			one.Partition, one.Depth, one.In = partition.Int64, depth.Int64, inSeconds(seconds.Float64)
 			f.Candidates = append(f.Candidates, one)
+			if at := now.Add(one.In); one.In <= 0 && at.Before(look.due) {
+				look.due = at
+			} else if one.In > 0 && at.Before(look.next) {
+				look.next = at
+			}
 		}
 		return nil
 	})

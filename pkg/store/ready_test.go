@@ -24,6 +24,7 @@ func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), query, args...)
 	require.NoError(b.t, err)
+	b.Doubt() // nobody announces what a test does to the tables
 }
 
 // The table of the package doc, row by row.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -59,6 +60,7 @@ type Store struct {
 	delivered *delivered
 	joining   turnstile
 	rooms     *rooms
+	floors    *floors
 	metrics   *Metrics
 	// pushes, acks, leases and takes commit together what many callers do; a take
 	// is a pop with autoAck.
@@ -88,7 +90,7 @@ type Config struct {
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
 	s := &Store{
 		pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
-		names: newNames(), delivered: newDelivered(), rooms: newRooms(),
+		names: newNames(), delivered: newDelivered(), rooms: newRooms(), floors: newFloors(),
 	}
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
@@ -119,7 +121,7 @@ func (s *Store) urgentBatch(ctx context.Context, b *pgx.Batch, read func(pgx.Bat
 		return err
 	}
 	defer conn.Release()
-	return runBatch(ctx, conn, b, read)
+	return s.runBatch(ctx, conn, b, read)
 }
 
 // batch sends b on one connection and hands its results to read in order. The
@@ -131,10 +133,12 @@ func (s *Store) batch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResu
 		return err
 	}
 	defer conn.Release()
-	return runBatch(ctx, conn, b, read)
+	return s.runBatch(ctx, conn, b, read)
 }
 
-func runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read func(pgx.BatchResults) error) error {
+// runBatch is batch on conn.
+func (s *Store) runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read func(pgx.BatchResults) error) error {
+	started := time.Now()
 	results := conn.SendBatch(ctx, b)
 	err := read(results)
 	if closing := results.Close(); err == nil {
@@ -143,6 +147,7 @@ func runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read func(p
 	if err != nil {
 		rollback(ctx, conn)
 	}
+	s.floors.took(time.Since(started))
 	return err
 }
 

@@ -86,7 +86,7 @@ func (f *transactionFlush) look(ctx context.Context, s *Store, conn *pgxpool.Con
 	if acks {
 		f.acks.queueLook(b)
 	}
-	return runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
+	return s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning a transaction"); err != nil {
 			return err
 		}
@@ -219,20 +219,21 @@ func (f *transactionFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Co
 	b.Queue("COMMIT")
 	b.Queue(sqlWake, touched)
 	var committed bool
-	err := runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
-		ready, err := w.read(results)
-		if err != nil {
+	var ready []queue.Ready
+	err := s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
+		var err error
+		if ready, err = w.read(results); err != nil {
 			return err
 		}
 		if err := skip(results, "committing a transaction"); err != nil {
 			return err
 		}
 		committed = true
-		s.announce(ready)
-		s.announceWake(results, len(touched))
+		ready = append(ready, s.readWake(results, len(touched))...)
 		return nil
 	})
 	if committed {
+		s.announce(ready)
 		return nil // whatever failed after that is not the caller's
 	}
 	return err

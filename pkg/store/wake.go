@@ -27,6 +27,7 @@ func (s *Store) wake(ctx context.Context, partitions []int64) {
 	if len(partitions) == 0 {
 		return
 	}
+	started := time.Now()
 	rows, err := s.pool.Query(ctx, sqlWake, partitions)
 	var ready []queue.Ready
 	if err == nil {
@@ -35,15 +36,12 @@ func (s *Store) wake(ctx context.Context, partitions []int64) {
 	if err != nil {
 		s.wakeFailed(len(partitions), err)
 	}
+	s.floors.took(time.Since(started))
 	s.announce(ready)
 }
 
-// announceWake announces the wake that is next in results. The commit before it
-// stands, whatever becomes of the wake.
-func (s *Store) announceWake(results pgx.BatchResults, partitions int) {
-	s.announce(s.readWake(results, partitions))
-}
-
+// readWake reads the wake that is next in results. The commit before it stands,
+// whatever becomes of it.
 func (s *Store) readWake(results pgx.BatchResults, partitions int) []queue.Ready {
 	ready, err := readyResult(results, "waking")
 	if err != nil {

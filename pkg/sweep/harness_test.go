@@ -109,6 +109,7 @@ func (r *room) exec(statement string, args ...any) {
 	r.t.Helper()
 	_, err := r.pool.Exec(soon(r.t), statement, args...)
 	require.NoError(r.t, err)
+	r.store.Doubt() // nobody announces what a test does to the tables
 }
 
 // number runs a query that returns one.

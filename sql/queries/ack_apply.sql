@@ -1,4 +1,5 @@
--- Writes what the rules of an ack decided, one row a cursor. By array: $1
+-- Writes what the rules of an ack decided, one row a cursor; they are locked, so
+-- their places hold. By array: $1
 -- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts,
 -- $6 release the lease, $7 messages done; $8 the skip lists as text ('{3,5}'),
 -- since an array of arrays must be rectangular; $9 seconds until what failed may
@@ -28,12 +29,20 @@ UPDATE belfry.cursor c
               $9::float8[])
        AS d(partition_id, group_id, committed, failures, attempts, release, done, skip, wait)
   CROSS JOIN LATERAL (
+         SELECT k.ctid FROM belfry.cursor k
+          WHERE k.partition_id = d.partition_id AND k.group_id >= d.group_id AND k.group_id <= d.group_id
+          ORDER BY k.group_id DESC
+          LIMIT 1) AS k
+  CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-           FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p
+           FROM belfry.partition p
+          WHERE p.id >= d.partition_id AND p.id <= d.partition_id
+          ORDER BY p.id DESC
+          LIMIT 1) AS p
   CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
   CROSS JOIN LATERAL (
          SELECT q.delayed_processing, q.window_buffer, q.paused
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
- WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = d.partition_id AND c.group_id = d.group_id
+ WHERE c.ctid = k.ctid
 RETURNING c.group_id, c.partition_id,
           CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in

@@ -3,11 +3,13 @@
 -- chosen first and locked by its key, so that this locks one row and no other:
 -- LockRows keeps the lock of a row that changed and is passed over, and who
 -- holds one while waiting for the next is in a deadlock sooner or later. The
--- lock is all it wants, so its commit does not wait for the disk.
+-- lock is all it wants, so its commit does not wait for the disk. $3: nothing is due
+-- before.
 WITH any_due AS MATERIALIZED (
     SELECT c.partition_id
       FROM belfry.cursor c
-     WHERE $2::bigint IS NULL AND c.group_id = $1::bigint AND c.ready_at <= statement_timestamp()
+     WHERE $2::bigint IS NULL AND c.group_id = $1::bigint
+       AND c.ready_at >= coalesce($3::timestamptz, '-infinity') AND c.ready_at <= statement_timestamp()
      ORDER BY c.ready_at
      LIMIT 1
 )

@@ -2,41 +2,55 @@
 -- partition ids (0: any), $3 how many due partitions at most. For each place
 -- (from 1): the longest due partitions, and the one that is due next; a place
 -- without any has one row of NULLs. A group without a cursor in the partition
--- asked for does not exist there. O(places), not O(partitions).
+-- asked for does not exist there. By array too: $4 nothing of the group is due
+-- before, $5 nothing between now and then. lease_seconds is how long a lease of the
+-- queue lasts. O(places), not O(partitions).
 SELECT k.ord,
        home.id IS NOT NULL AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h
-             WHERE h.partition_id = k.partition_id AND h.group_id = k.group_id) IS NOT NULL) AS group_exists, d.partition_id,
+             WHERE h.partition_id = k.partition_id AND h.group_id >= k.group_id AND h.group_id <= k.group_id
+             ORDER BY h.group_id DESC
+             LIMIT 1) IS NOT NULL) AS group_exists, d.partition_id,
        extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in,
        p.last_seq - d.committed + coalesce(d.redrives, 0) AS depth,
        coalesce(d.lease_until > statement_timestamp(), false) AS leased,
        coalesce(home.window_buffer > 0 AND p.last_push_at + make_interval(secs => home.window_buffer) > statement_timestamp(),
                 false) AS window_open,
-       coalesce(home.paused OR g.paused, false) AS paused
-  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k(group_id, partition_id, want, ord)
+       coalesce(home.paused OR g.paused, false) AS paused, home.lease_seconds, statement_timestamp() AS database_now
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[])
+       WITH ORDINALITY AS k(group_id, partition_id, want, floor, next_floor, ord)
   LEFT JOIN LATERAL (
         SELECT g.queue_id, g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g ON true
   LEFT JOIN LATERAL (
-        SELECT q.id, q.window_buffer, q.paused
+        SELECT q.id, q.window_buffer, q.paused, coalesce(nullif(q.lease_time, 0), 60)::float8 AS lease_seconds
           FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS home ON true
   LEFT JOIN LATERAL (
         SELECT due.partition_id, due.ready_at, due.committed, due.redrives, due.lease_until
           FROM (SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
                   FROM belfry.cursor c
-                 WHERE k.partition_id = 0 AND c.group_id = k.group_id AND c.ready_at <= statement_timestamp()
+                 WHERE k.partition_id = 0 AND c.group_id = k.group_id
+                   AND c.ready_at >= k.floor AND c.ready_at <= statement_timestamp()
                  ORDER BY c.ready_at
                  LIMIT k.want) AS due
         UNION ALL
         SELECT next.partition_id, next.ready_at, next.committed, next.redrives, next.lease_until
           FROM (SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
                   FROM belfry.cursor c
-                 WHERE k.partition_id = 0 AND c.group_id = k.group_id AND c.ready_at > statement_timestamp()
+                 WHERE k.partition_id = 0 AND c.group_id = k.group_id
+                   AND c.ready_at > statement_timestamp() AND c.ready_at >= k.next_floor
                  ORDER BY c.ready_at
                  LIMIT 1) AS next
         UNION ALL
-        SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
-          FROM belfry.cursor c
-         WHERE k.partition_id <> 0 AND c.partition_id = k.partition_id AND c.group_id = k.group_id
-           AND coalesce(c.ready_at, 'infinity') < 'infinity') AS d ON true
+        SELECT one.partition_id, one.ready_at, one.committed, one.redrives, one.lease_until
+          FROM (SELECT c.partition_id, c.ready_at, c.committed, c.redrives, c.lease_until
+                  FROM belfry.cursor c
+                 WHERE k.partition_id <> 0 AND c.partition_id = k.partition_id
+                   AND c.group_id >= k.group_id AND c.group_id <= k.group_id
+                 ORDER BY c.group_id DESC
+                 LIMIT 1) AS one
+         WHERE coalesce(one.ready_at, 'infinity') < 'infinity') AS d ON true
   LEFT JOIN LATERAL (
-        SELECT p.last_seq, p.last_push_at FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p ON true
+        SELECT p.last_seq, p.last_push_at FROM belfry.partition p
+         WHERE p.id >= d.partition_id AND p.id <= d.partition_id
+         ORDER BY p.id DESC
+         LIMIT 1) AS p ON true

@@ -7,7 +7,11 @@ SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') A
        coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven
   FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
           FROM unnest($1::bigint[], $2::text[]) AS w(partition_id, group_name)
-         CROSS JOIN LATERAL (SELECT p.queue_id FROM belfry.partition p WHERE p.id = w.partition_id OFFSET 0) AS p
+         CROSS JOIN LATERAL (
+                SELECT p.queue_id FROM belfry.partition p
+                 WHERE p.id >= w.partition_id AND p.id <= w.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
          CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = p.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
          CROSS JOIN LATERAL (
                 SELECT g.id FROM belfry.consumer_group g
@@ -20,9 +24,12 @@ SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') A
          CROSS JOIN LATERAL (
                 SELECT g.name, g.queue_id FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
          CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = g.queue_id OFFSET 0) AS q
-       ) AS k
-  JOIN belfry.cursor c ON c.partition_id = k.partition_id AND c.group_id = k.group_id
- WHERE c.partition_id = ANY ($1::bigint[] || ARRAY(
-         SELECT h.partition_id FROM belfry.cursor h WHERE h.lease_id = ANY ($3::uuid[])))
- ORDER BY c.partition_id, c.group_id
-   FOR NO KEY UPDATE OF c
+         ORDER BY 1, 3) AS k
+  CROSS JOIN LATERAL (
+         SELECT c.partition_id, c.group_id, c.committed, c.skip, c.failures, c.attempts, c.lease_id, c.lease_until,
+                c.lease_end, c.redrives
+           FROM belfry.cursor c
+          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
+          ORDER BY c.group_id DESC
+          LIMIT 1
+            FOR NO KEY UPDATE) AS c
