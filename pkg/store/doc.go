@@ -124,6 +124,19 @@
 // maxSize has no counter: what waits is computed now and then (rooms), and instances
 // together may exceed it by what the others stored since.
 //
+// # A held snapshot
+//
+// While any session of the database holds a snapshot, Postgres removes no old
+// version of anything, and cursors and partitions get a new one with every
+// message. What runs often must cost the same all the same. Rows are found by
+// their newest version (migration 000011 tells how), and looks for what is due
+// begin at a floor, below which nothing is due any more (floors.go). A floor is a
+// belief of this process: it is lowered by what is announced, by statements that
+// took long, and dropped with every doubt and every ten seconds. So I8 has one
+// limit: what another instance commits more than heardMargin after the statement
+// that made it ready is found at the next look without floors, ten seconds later
+// at most.
+//
 // # Transactions
 //
 // A transaction of pushes and acks commits alone: one that is refused is rolled

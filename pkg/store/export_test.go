@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -19,3 +20,6 @@ func (s *Store) PushAlone(ctx context.Context, items []queue.PushItem) error {
 	_, err = s.flushPushes(ctx, []*push{p})
 	return err
 }
+
+// DueFloor is the instant before which nothing of a group is looked for.
+func (s *Store) DueFloor(group int64) time.Time { return s.floors.lowest(group).Time }

@@ -16,8 +16,9 @@ ALTER TABLE belfry.cursor DROP CONSTRAINT cursor_pkey;
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 
 -- For the same reason of a partition only the name is unique; its id is the
--- table's own number, its uid is drawn at random. More room in a page keeps more
--- versions of a row under one entry.
+-- table's own number, its uid is drawn at random. That one is left: a push walks the
+-- entries of its partition when the row leaves a full page, which more room in
+-- pages makes rarer.
 ALTER TABLE belfry.partition DROP CONSTRAINT partition_pkey;
 CREATE INDEX partition_id ON belfry.partition (id);
 ALTER TABLE belfry.partition DROP CONSTRAINT partition_uid_key;

@@ -15,5 +15,9 @@ WITH any_due AS MATERIALIZED (
 )
 SELECT c.partition_id, set_config('synchronous_commit', 'off', true)
   FROM (SELECT coalesce($2::bigint, (SELECT a.partition_id FROM any_due a)) AS partition_id) AS due
-  JOIN belfry.cursor c ON c.partition_id = due.partition_id AND c.group_id = $1::bigint
-   FOR NO KEY UPDATE OF c
+ CROSS JOIN LATERAL (
+        SELECT c.partition_id FROM belfry.cursor c
+         WHERE c.partition_id = due.partition_id AND c.group_id >= $1::bigint AND c.group_id <= $1::bigint
+         ORDER BY c.group_id DESC
+         LIMIT 1
+           FOR NO KEY UPDATE) AS c

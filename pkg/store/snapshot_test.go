@@ -1,0 +1,114 @@
+package store_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// versions is how many old versions each row gets, walked how many buffers it takes
+// at least to walk them.
+const versions, walked = 800, 300
+
+// buffers runs a statement under EXPLAIN in tx and returns the buffers it touched.
+func (b *bench) buffers(tx pgx.Tx, name string, args ...any) int {
+	b.t.Helper()
+	var raw []byte
+	require.NoError(b.t, tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query(name), args...).Scan(&raw))
+	var out []struct {
+		Plan plan `json:"Plan"`
+	}
+	require.NoError(b.t, json.Unmarshal(raw, &out))
+	return out[0].Plan.Hit + out[0].Plan.Read
+}
+
+// While somebody holds a snapshot nothing removes old versions. What runs often
+// does not walk them: neither those of a row, nor those of what was due once. (A push
+// may: see migration 000011.)
+func TestAHeldSnapshotIsNotWalked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	for _, partition := range numbered("p", 20) {
+		b.push(partition, "m1", "m2") // rows share pages
+	}
+	delivery := b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 1, Partitions: 1})
+	require.Len(t, delivery.Messages, 1)
+
+	holder, err := b.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	defer func() { _ = holder.Rollback(t.Context()) }()
+	_, err = holder.Exec(t.Context(), "SELECT count(*) FROM belfry.cursor")
+	require.NoError(t, err)
+	// Each version of the cursor was due at an instant of its own.
+	b.exec(`DO $$ BEGIN FOR i IN 1..` + strconv.Itoa(versions) + ` LOOP
+		UPDATE belfry.cursor SET ready_at = now() - interval '1 h' + i * interval '1 ms';
+		UPDATE belfry.partition SET last_push_at = clock_timestamp();
+	END LOOP; END $$`)
+	b.exec("UPDATE belfry.cursor SET ready_at = now(), lease_until = now()")
+	var partition, group int64
+	b.scan("SELECT partition_id, group_id FROM belfry.cursor WHERE partition_id = (SELECT max(id) FROM belfry.partition)", nil, &partition, &group)
+
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	claim := func(partition *int64, floor *time.Time) int {
+		sub, err := tx.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = sub.Rollback(t.Context()) }()
+		return b.buffers(sub, "claim", group, partition, int64(1), int64(1), [16]byte(queue.NewID()), floor, floor, true)
+	}
+	floor := time.Now().Add(-time.Second)
+	claim(&partition, nil) // reads the catalog
+	claim(nil, &floor)
+	require.Greater(t, claim(nil, nil), walked, "there is something to walk")
+	for name, touched := range map[string]int{
+		"a claim":                    claim(nil, &floor),
+		"a claim from one partition": claim(&partition, nil),
+		"wake":                       b.buffers(tx, "wake", []int64{partition}),
+		"preflight": b.buffers(tx, "preflight", []int64{group, group}, []int64{0, partition}, []int64{2, 1},
+			[]time.Time{floor, floor}, []time.Time{floor, floor}),
+		"claim_wait": b.buffers(tx, "claim_wait", group, nil, floor),
+		"ack_lock":   b.buffers(tx, "ack_lock", []int64{partition}, []string{"g"}),
+		"ack_apply": b.buffers(tx, "ack_apply", []int64{partition}, []int64{group}, []int64{1}, []int32{0}, []int32{0}, []bool{true},
+			[]int64{1}, []string{"{}"}, []float64{0}),
+	} {
+		require.Less(t, touched, walked/2, name)
+		t.Logf("%s: %d buffers", name, touched)
+	}
+}
+
+// A pop that has a floor finds what another instance made ready below it, as soon
+// as it hears of it.
+func TestAPopFindsWhatWasCommittedLate(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m1")
+	require.Len(t, b.pop(request("g", 1)).Messages, 1)
+	var partition, group int64
+	b.scan("SELECT partition_id, group_id FROM belfry.cursor", nil, &partition, &group)
+
+	// Elsewhere a statement gives the lease back; its commit takes a second.
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	var readyAt time.Time
+	require.NoError(t, tx.QueryRow(t.Context(), `UPDATE belfry.cursor
+		   SET lease_id = NULL, lease_until = NULL, lease_end = NULL, ready_at = statement_timestamp()
+		RETURNING ready_at`).Scan(&readyAt))
+	require.Eventually(t, func() bool {
+		require.Empty(t, b.pop(request("g", 1)).Messages)
+		return b.DueFloor(group).After(readyAt)
+	}, 10*time.Second, 50*time.Millisecond, "the floor rises above it")
+	require.NoError(t, tx.Commit(t.Context()))
+	b.Heard([]queue.Ready{{Group: group, Partition: partition}})
+	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(request("g", 1))))
+}
