@@ -31,8 +31,9 @@ type claim struct {
 	attempts      map[int64]int
 	// expired and givenUp count messages that were set aside.
 	expired, givenUp int64
-	// redelivered are the partitions whose messages were redriven.
-	redelivered map[int64]bool
+	// redelivered are the partitions whose messages were redriven; with autoAck,
+	// each with what takes that back.
+	redelivered map[int64]string
 	// sealed is why a payload could not be opened.
 	sealed error
 
@@ -50,7 +51,7 @@ func newClaim(req *queue.PopRequest, target queue.Target) *claim {
 // reset makes the claim as if it had not been tried.
 func (c *claim) reset() {
 	*c = claim{
-		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]bool{},
+		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]string{},
 		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group},
 	}
 	if !c.req.AutoAck {
@@ -181,8 +182,9 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				c.attempts[key] = int(row.attempts.Int32)
 			}
 			if row.kind == "redelivered" {
-				c.redelivered[key] = true
+				c.redelivered[key] = string(row.payload)
 			}
+			c.givenUp += row.seq.Int64
 			if !row.readyAt.Valid {
 				c.asleep = append(c.asleep, key)
 			}
