@@ -34,7 +34,8 @@ type claim struct {
 	// redelivered are the partitions whose messages were redriven; with autoAck,
 	// each with what takes that back.
 	redelivered map[int64]string
-	// sealed is why a payload could not be opened.
+	// sealed is why a payload could not be opened: its own failure, and of none
+	// that share its round.
 	sealed error
 
 	// before is the lease of a try whose outcome is unknown; it is given back
@@ -86,7 +87,10 @@ func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queu
 	if err := together.Do(ctx, c, lanes, max(1, req.Batch)); err != nil {
 		return nil, err
 	}
-	return c, s.finishClaims(ctx, []*claim{c})
+	if err := s.finishClaims(ctx, []*claim{c}); err != nil {
+		return nil, err
+	}
+	return c, c.sealed
 }
 
 // flushClaims runs claims in one transaction.
@@ -99,7 +103,8 @@ func (s *Store) flushClaims(ctx context.Context, claims []*claim) ([]error, erro
 
 // Claim makes the claims of one round in one round trip, each with a lease of
 // its own. The deliveries are in the order of the assignments; one without
-// messages lost its partition to somebody else, or its group is gone.
+// messages lost its partition to somebody else, or its group is gone. One whose
+// messages cannot be opened is given back and called contested: a Pop says why.
 // Errors: CodeUnavailable; leases that were taken all the same expire.
 func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
@@ -228,13 +233,12 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		s.metrics.givenUp.Add(float64(c.givenUp))
 	}
 	s.wake(ctx, asleep)
-	var failed error
 	for _, c := range claims {
 		if c.sealed != nil {
 			// Nobody gets these messages until the key is right.
 			err := fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
-			failed = errors.Join(failed, err, s.giveBack(ctx, c))
-			c.delivery.Messages = nil
+			c.sealed = errors.Join(err, s.giveBack(ctx, c))
+			c.delivery.Messages, c.delivery.Contested = nil, true
 			continue
 		}
 		for _, key := range c.tried {
@@ -248,7 +252,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		}
 		s.delivered.remember(&c.delivery, c.partitionOf)
 	}
-	return failed
+	return nil
 }
 
 // claimRow is one row of claim.sql.

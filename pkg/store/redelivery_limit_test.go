@@ -81,18 +81,21 @@ func TestWhatCountsAsARedelivery(t *testing.T) {
 func TestOnlyTheSuspectIsRedeliveredAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.redriven("3", "a", "b", "c", "d", "e")
+	b.redriven("3", "a", "b", "c", "d", "e", "f")
 	b.exec(`UPDATE belfry.redrive SET deliveries = CASE seq WHEN 2 THEN 3 WHEN 4 THEN 2 ELSE 0 END`)
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"a", "c"}, transactionIDs(d))
 	require.Len(t, b.letters(), 1, "b")
+	require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
+	d = b.pop(request("g", 9))
+	require.Equal(t, []string{"d"}, transactionIDs(d))
 	require.NoError(t, b.Release(t.Context(), d.LeaseID))
 
 	req := request("g", 9)
 	req.AutoAck = true
-	b.exec(`UPDATE belfry.redrive SET deliveries = 3 WHERE seq = 3`)
-	require.Equal(t, []string{"a", "d", "e"}, transactionIDs(b.pop(req)))
-	require.Len(t, b.letters(), 2, "b and c")
+	b.exec(`UPDATE belfry.redrive SET deliveries = 3 WHERE seq = 6`)
+	require.Equal(t, []string{"d", "e"}, transactionIDs(b.pop(req)))
+	require.Len(t, b.letters(), 2, "b and f")
 	b.requireRedrives(0)
 }
 

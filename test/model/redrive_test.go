@@ -16,6 +16,8 @@ import (
 // redrive is a dead letter that was put back.
 type redrive struct {
 	failures, attempts int32
+	// deliveries are those since it was put back.
+	deliveries int32
 	// lease is that of the latest delivery, live or not.
 	lease queue.ID
 }
@@ -23,35 +25,56 @@ type redrive struct {
 func (p *place) underRedelivery() bool { return p.live && p.leaseEnd < 0 }
 
 // redeliver delivers what was put back, before the log and in its order; a lease
-// counts the messages it holds.
+// counts the messages it holds. One that was delivered too often since is a dead
+// letter again, and one that has a single delivery left comes alone.
 func (w *world) redeliver(l *lane, p *place, autoAck bool, lease queue.ID, room int) []string {
 	seqs := slices.Sorted(maps.Keys(p.redrives))
-	seqs = seqs[:min(len(seqs), room)]
 	var messages []string
-	for _, seq := range seqs {
+	for _, seq := range seqs[:min(len(seqs), room)] {
 		one := p.redrives[seq]
+		if w.deliveries > 0 && one.deliveries >= w.deliveries {
+			p.giveUp(seq)
+			continue
+		}
+		last := !autoAck && one.deliveries == w.deliveries-1
+		if last && len(messages) > 0 {
+			break
+		}
 		if autoAck {
 			delete(p.redrives, seq)
 			one.attempts = 0
 		} else {
-			one.attempts, one.lease = one.attempts+1, lease
+			one.attempts, one.deliveries, one.lease = one.attempts+1, one.deliveries+1, lease
 			p.redrives[seq] = one
 		}
 		messages = append(messages, fmt.Sprintf("%s#%d attempt %d", l.name, seq, one.attempts))
+		if last {
+			break
+		}
 	}
-	if autoAck {
+	if autoAck || len(messages) == 0 {
 		w.rearm(l, p)
 	} else {
-		p.lease, p.live, p.leaseEnd, p.due = lease, true, -int64(len(seqs)), 0
+		p.lease, p.live, p.leaseEnd, p.due = lease, true, -int64(len(messages)), 0
 	}
 	return messages
+}
+
+// giveUp makes what was put back a dead letter again.
+func (p *place) giveUp(seq int64) {
+	one := p.redrives[seq]
+	delete(p.redrives, seq)
+	if _, dead := p.letters[seq]; !dead {
+		reason := fmt.Sprintf("delivered %d times since it was redriven, without success (maxDeliveries)", one.deliveries)
+		p.letters[seq] = letter{one.attempts, reason}
+	}
 }
 
 // unattempt undoes the delivery of a lease that was given back.
 func (p *place) unattempt(lease queue.ID) {
 	for seq, one := range p.redrives {
 		if one.lease == lease {
-			one.attempts = max(one.attempts-1, 0)
+			one.attempts, one.deliveries = max(one.attempts-1, 0), max(one.deliveries-1, 0)
 			p.redrives[seq] = one
 		}
 	}
