@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -236,8 +236,10 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 	for _, c := range claims {
 		if c.sealed != nil {
 			// Nobody gets these messages until the key is right.
-			err := fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
-			c.sealed = errors.Join(err, s.giveBack(ctx, c))
+			c.sealed = fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
+			if err := s.giveBack(ctx, c); err != nil {
+				s.log.Warn("messages that could not be opened were not given back", zap.String("queue", c.req.Queue), zap.Error(err))
+			}
 			c.delivery.Messages, c.delivery.Contested = nil, true
 			continue
 		}

@@ -181,17 +181,43 @@ func (m *machine) bury(r *rapid.T) {
 	m.ack(r, items)
 }
 
-// redrive puts the dead letters of a message, or those of a group, back.
-func (m *machine) redrive(r *rapid.T) {
-	type home struct{ lane, group string }
-	var dead []home
+// home is where a group has a place.
+type home struct{ lane, group string }
+
+// homes are those that are chosen.
+func (m *machine) homes(chosen func(*place) bool) (found []home) {
 	for _, name := range m.world.laneNames() {
 		for _, group := range groups {
-			if p := m.world.lanes[name].places[group]; p != nil && len(p.letters) > 0 {
-				dead = append(dead, home{name, group})
+			if p := m.world.lanes[name].places[group]; p != nil && chosen(p) {
+				found = append(found, home{name, group})
 			}
 		}
 	}
+	return found
+}
+
+// crashLoop lets consumers crash over what was put back, as often as maxDeliveries
+// may say, and once more.
+func (m *machine) crashLoop(r *rapid.T) {
+	put := m.homes(func(p *place) bool { return len(p.redrives) > 0 })
+	if len(put) == 0 {
+		m.redrive(r)
+		return
+	}
+	at := rapid.SampledFrom(put).Draw(r, "redriven")
+	l := m.world.lanes[at.lane]
+	for range rapid.IntRange(1, 5).Draw(r, "crashes") {
+		if m.world.lanes[at.lane].places[at.group].live {
+			m.step()
+			m.expireIn(r, m.world.lanes[at.lane], at.group)
+		}
+		m.claimFor(r, &queue.PopRequest{Partition: &l.name, Partitions: 1, Group: at.group})
+	}
+}
+
+// redrive puts the dead letters of a message, or those of a group, back.
+func (m *machine) redrive(r *rapid.T) {
+	dead := m.homes(func(p *place) bool { return len(p.letters) > 0 })
 	if len(dead) == 0 {
 		m.bury(r)
 		return
