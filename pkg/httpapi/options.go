@@ -70,8 +70,12 @@ func (set *configuration) option(name string, value jsontext.Value) error {
 	if err != nil {
 		return err
 	}
-	if n > maxOption || n < 0 && name != "priority" || n < -maxOption {
-		return queue.Invalidf("options.%s is %d: it must be between 0 and %d", name, n, maxOption)
+	lowest := 0
+	if name == "priority" {
+		lowest = -maxOption
+	}
+	if n > maxOption || n < int64(lowest) {
+		return queue.Invalidf("options.%s is %d: it must be between %d and %d", name, n, lowest, maxOption)
 	}
 	*number = n
 	return nil

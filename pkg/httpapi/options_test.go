@@ -111,6 +111,7 @@ func TestExtensionsOfAWrongType(t *testing.T) {
 		`"maxDeliveries":-1`:              "options.maxDeliveries is -1: it must be between 0 and 2147483647",
 		`"expireAfterSeconds":1.5`:        "options.expireAfterSeconds must be a whole number, not 1.5",
 		`"expireAfterSeconds":2147483648`: "options.expireAfterSeconds is 2147483648: it must be between 0 and 2147483647",
+		`"priority":-2147483648`:          "options.priority is -2147483648: it must be between -2147483647 and 2147483647",
 		`"deadLetterExpired":1`:           "options.deadLetterExpired must be true or false, not 1",
 	} {
 		f := &fakes{}

@@ -79,7 +79,8 @@ type Extensions struct {
 	// crashed. Then it is dead-lettered. A delivery that did not reach its client
 	// does not count, nor one with autoAck. Before the last attempt the messages of
 	// a batch whose lease ended are delivered one by one, so that only the one that
-	// kills its consumers is dead-lettered. 0: off; 1: always one by one.
+	// kills its consumers is dead-lettered. Of a redriven message the deliveries
+	// since it was put back count. 0: off; 1: always one by one.
 	MaxDeliveries int64
 }
 

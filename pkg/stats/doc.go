@@ -20,7 +20,16 @@
 // group that has got the least far with it, and when nobody reads the partition
 // it is pending. A partition that was never popped by a group which reads others
 // by name does not count for that group. The lag of a partition is pending +
-// processing, and its age that of the oldest of them.
+// processing, and its age that of the oldest of them. What was redriven waits until
+// it is settled.
+//
+// One thing a cursor does not know: which messages before it are gone that were
+// deleted one by one before its group joined or sought back, or by retention beyond
+// a live lease of its own. total and deadLetter are exact all the same, and so are
+// the others while nobody has moved on from there. Then, until the cursor has
+// passed the gap or a sweep has moved it over, messages that are done but still
+// stored may count as pending, or processing when a lease spans the gap: at most as
+// many as are gone.
 //
 // A queue's numbers are the sums over its partitions. They are read in pages of
 // 1,000 partitions a queue, each a statement and a snapshot of its own: while
@@ -37,6 +46,8 @@
 //	completed    done for the reader without a group; where there is none, for
 //	             every named group (and there is one)
 //	pending      everything else
+//
+// What was redriven is not done for its group until it is settled.
 //
 // Where groups are mixed the two differ: a message that the reader without a
 // group has done, and a named one has not, has the status completed and is
@@ -60,8 +71,9 @@
 // # Consumer groups
 //
 // The lag of a consumer group in a partition is what is stored from the first
-// message it has not consumed on, without dead letters; a message in a live
-// delivery is not consumed. The age of that first message is its lag in time.
+// message it has not consumed on, without dead letters, and what was redriven for
+// it and is not settled; a message in a live delivery is not consumed. The age of
+// the oldest of them is its lag in time.
 //
 // Importable from floor 3 upwards.
 package stats

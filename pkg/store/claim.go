@@ -2,12 +2,12 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -31,9 +31,11 @@ type claim struct {
 	attempts      map[int64]int
 	// expired and givenUp count messages that were set aside.
 	expired, givenUp int64
-	// redelivered are the partitions whose messages were redriven.
-	redelivered map[int64]bool
-	// sealed is why a payload could not be opened.
+	// redelivered are the partitions whose messages were redriven; with autoAck,
+	// each with what takes that back.
+	redelivered map[int64]string
+	// sealed is why a payload could not be opened: its own failure, and of none
+	// that share its round.
 	sealed error
 
 	// view is where it looked, and found what it found out of the floors; its now is
@@ -56,7 +58,7 @@ func newClaim(req *queue.PopRequest, target queue.Target) *claim {
 // reset makes the claim as if it had not been tried.
 func (c *claim) reset() {
 	*c = claim{
-		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]bool{},
+		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]string{},
 		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group},
 	}
 	if !c.req.AutoAck {
@@ -95,7 +97,10 @@ func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queu
 	if err := together.Do(ctx, c, lanes, max(1, req.Batch)); err != nil {
 		return nil, err
 	}
-	return c, s.finishClaims(ctx, []*claim{c})
+	if err := s.finishClaims(ctx, []*claim{c}); err != nil {
+		return nil, err
+	}
+	return c, c.sealed
 }
 
 // flushClaims runs claims in one transaction.
@@ -108,7 +113,8 @@ func (s *Store) flushClaims(ctx context.Context, claims []*claim) ([]error, erro
 
 // Claim makes the claims of one round in one round trip, each with a lease of
 // its own. The deliveries are in the order of the assignments; one without
-// messages lost its partition to somebody else, or its group is gone.
+// messages lost its partition to somebody else, or its group is gone. One whose
+// messages cannot be opened is given back and called contested: a Pop says why.
 // Errors: CodeUnavailable; leases that were taken all the same expire.
 func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
@@ -191,8 +197,9 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				c.attempts[key] = int(row.attempts.Int32)
 			}
 			if row.kind == "redelivered" {
-				c.redelivered[key] = true
+				c.redelivered[key] = string(row.payload)
 			}
+			c.givenUp += row.seq.Int64
 			if !row.readyAt.Valid {
 				c.asleep = append(c.asleep, key)
 			}
@@ -252,13 +259,14 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		}
 	}
 	s.wake(ctx, asleep)
-	var failed error
 	for _, c := range claims {
 		if c.sealed != nil {
 			// Nobody gets these messages until the key is right.
-			err := fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
-			failed = errors.Join(failed, err, s.giveBack(ctx, c))
-			c.delivery.Messages = nil
+			c.sealed = fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
+			if err := s.giveBack(ctx, c); err != nil {
+				s.log.Warn("messages that could not be opened were not given back", zap.String("queue", c.req.Queue), zap.Error(err))
+			}
+			c.delivery.Messages, c.delivery.Contested = nil, true
 			continue
 		}
 		for _, key := range c.tried {
@@ -272,7 +280,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		}
 		s.delivered.remember(&c.delivery, c.partitionOf)
 	}
-	return failed
+	return nil
 }
 
 // claimRow is one row of claim.sql.

@@ -113,7 +113,7 @@
 // I9, at least once, and bounded: a claim counts an attempt, a failed ack a
 // failure; at the queue's retryLimit the message is dead-lettered for the group
 // and skipped by it, and so it is at its maxDeliveries. A release counts nothing.
-// What is redriven is bounded by its failures alone: maxDeliveries is not looked at.
+// What is redriven is bounded alike; its deliveries count from the redrive.
 //
 // I10, strangers do not hurt each other. Calls share transactions (below), but one
 // that fails for a value is taken apart until only the call with that value has

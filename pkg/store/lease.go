@@ -38,10 +38,13 @@ func (s *Store) giveBack(ctx context.Context, c *claim) error {
 	if !d.LeaseID.IsZero() {
 		return s.Release(ctx, d.LeaseID)
 	}
-	var partitions, first, last, n, redelivered, redriven []int64
+	var partitions, first, last, n, redelivered []int64
+	var settled []string
 	for i, m := range d.Messages {
-		if c.redelivered[by[i]] {
-			redelivered, redriven = append(redelivered, by[i]), append(redriven, m.Seq)
+		if what, ok := c.redelivered[by[i]]; ok {
+			if i == 0 || by[i] != by[i-1] {
+				redelivered, settled = append(redelivered, by[i]), append(settled, what)
+			}
 			continue
 		}
 		if i == 0 || by[i] != by[i-1] {
@@ -52,16 +55,28 @@ func (s *Store) giveBack(ctx context.Context, c *claim) error {
 		n[len(n)-1]++
 	}
 	defer s.floors.forget(group)
-	if _, err := s.pool.Exec(ctx, sqlUnconsume, group, partitions, first, last, n); err != nil {
-		return fmt.Errorf("taking back %d messages of group %d: %w", len(d.Messages), group, err)
+	if err := s.takeBack(ctx, sqlUnconsume, group, partitions, first, last, n); err != nil {
+		return fmt.Errorf("taking back what group %d consumed in %d partitions: %w", group, len(partitions), err)
 	}
 	if len(redelivered) == 0 {
 		return nil
 	}
-	if _, err := s.pool.Exec(ctx, sqlRedriveRestore, group, redelivered, redriven); err != nil {
-		return fmt.Errorf("taking back %d redriven messages of group %d: %w", len(redelivered), group, err)
+	if err := s.takeBack(ctx, sqlRedriveRestore, group, redelivered, settled); err != nil {
+		return fmt.Errorf("taking back what was redelivered to group %d in %d partitions: %w", group, len(redelivered), err)
 	}
 	return nil
+}
+
+// takeBack runs a statement that makes cursors due again, and tells who waits for
+// them: an instance that can open the messages may.
+func (s *Store) takeBack(ctx context.Context, query string, args ...any) error {
+	rows, err := s.pool.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	ready, _, err := readReady(rows)
+	s.announce(ready)
+	return err
 }
 
 // ForgetLease makes the store look for the messages of a lease when they are

@@ -266,6 +266,16 @@ func (r *room) depth(partition, group string) int64 {
 		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
 }
 
+// states counts the messages of a partition that are pending, processing and
+// completed, as pkg/stats does.
+func (r *room) states(partition string) (n [3]int64) {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.QueryRow(soon(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
+		CROSS JOIN LATERAL belfry.partition_counts(p.id, p.last_seq, p.trimmed, p.holes) s WHERE p.name = $1`, partition).
+		Scan(&n[0], &n[1], &n[2]))
+	return n
+}
+
 // await looks again and again until done.
 func (r *room) await(what string, done func() bool) {
 	r.t.Helper()

@@ -3,8 +3,9 @@
 -- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts,
 -- $6 release the lease, $7 messages done; $8 the skip lists as text ('{3,5}'),
 -- since an array of arrays must be rectangular; $9 seconds until what failed may
--- be delivered again (0: at once). Returns when those whose lease ended are ready
--- (NULL: not).
+-- be delivered again (0: at once). Where the group has not started yet (start_at),
+-- nothing of the log is ready. Returns when those whose lease ended are ready (NULL:
+-- not).
 UPDATE belfry.cursor c
    SET committed = greatest(c.committed, d.committed),
        failures = d.failures,
@@ -19,8 +20,8 @@ UPDATE belfry.cursor c
             WHEN d.wait > 0 THEN statement_timestamp() + make_interval(secs => d.wait)
             WHEN d.committed <= c.committed THEN c.retry_at END,
        ready_at = CASE WHEN d.release
-            THEN belfry.ready_at(d.partition_id, d.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                 q.delayed_processing, q.window_buffer, q.paused OR g.paused,
+            THEN belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                 p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused,
                                  CASE
                                      WHEN d.wait > 0 THEN statement_timestamp() + make_interval(secs => d.wait)
                                      WHEN d.committed <= c.committed THEN c.retry_at END, c.redrives)

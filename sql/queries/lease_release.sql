@@ -9,7 +9,7 @@ WITH held AS MATERIALIZED (
        FOR NO KEY UPDATE
 ), redelivered AS (
     UPDATE belfry.redrive r
-       SET attempts = greatest(r.attempts - 1, 0)
+       SET attempts = greatest(r.attempts - 1, 0), deliveries = greatest(r.deliveries - 1, 0)
       FROM held h
      WHERE r.partition_id = ANY (ARRAY (SELECT n.partition_id FROM held n WHERE n.lease_end < 0))
        AND r.partition_id = h.partition_id AND r.group_id = h.group_id AND r.lease_id = $1::uuid

@@ -6,7 +6,8 @@
 -- A row is a message with what its status follows from: is it dead-lettered; has
 -- the partition a reader without a group, is the message done for it, until when
 -- is it leased to it; how many named groups there are and for how many it is
--- done. Per message O(groups); newest first in each partition.
+-- done. What was redriven is not done until it is settled. Per message O(groups);
+-- newest first in each partition.
 SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, p.uid AS partition_uid,
        p.name AS partition_name, p.queue_id,
        coalesce((SELECT true
@@ -29,21 +30,28 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
          WHERE p.id = k.partition_id OFFSET 0) AS p
  CROSS JOIN LATERAL (
         -- What decides the status: the reader without a group, else the slowest.
-        SELECT coalesce(min(c.committed) FILTER (WHERE c.group_id = p.queue_group), min(c.committed), 0) AS done,
+        SELECT coalesce(min(c.done) FILTER (WHERE c.group_id = p.queue_group), min(c.done), 0) AS done,
                max(c.lease_end) FILTER (WHERE c.group_id = p.queue_group AND c.lease_until > statement_timestamp()) AS leased,
-               coalesce(bool_or(c.skip IS NOT NULL), false) AS skips
-          FROM belfry.cursor c
-         WHERE c.partition_id = p.id OFFSET 0) AS r
+               coalesce(bool_or(c.skip IS NOT NULL), false) AS skips,
+               coalesce(bool_or(c.redrives > 0), false) AS redriven
+          FROM (SELECT c.group_id, c.skip, c.redrives, c.lease_until, c.lease_end,
+                       CASE WHEN c.redrives > 0 THEN least(c.committed, (
+                            SELECT r.seq - 1 FROM belfry.redrive r
+                             WHERE r.partition_id = p.id AND r.group_id = c.group_id
+                             ORDER BY r.seq
+                             LIMIT 1)) ELSE c.committed END AS done
+                  FROM belfry.cursor c
+                 WHERE c.partition_id = p.id OFFSET 0) AS c) AS r
  CROSS JOIN LATERAL (
         SELECT b.seq, b.created_at, b.id, b.transaction_id, b.trace_id, b.producer_sub
           FROM (SELECT m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub
                   FROM belfry.message m
                  WHERE $5::text <> 'dead_letter' AND m.partition_id = p.id
-                   AND m.seq > CASE $5::text WHEN 'pending' THEN greatest(r.done, r.leased, p.trimmed)
+                   AND m.seq > CASE $5::text WHEN 'pending' THEN greatest(r.done, CASE WHEN NOT r.redriven THEN r.leased END, p.trimmed)
                                              WHEN 'processing' THEN greatest(r.done, p.trimmed)
                                              ELSE p.trimmed END
-                   AND m.seq <= CASE WHEN $5::text = 'processing' THEN least(p.upto, coalesce(r.leased, 0))
-                                     WHEN $5::text = 'completed' AND NOT r.skips THEN least(p.upto, r.done)
+                   AND m.seq <= CASE WHEN $5::text = 'processing' AND NOT r.redriven THEN least(p.upto, coalesce(r.leased, 0))
+                                     WHEN $5::text = 'completed' AND NOT r.skips AND NOT r.redriven THEN least(p.upto, r.done)
                                      ELSE p.upto END
                  ORDER BY m.seq DESC
                  LIMIT $4::bigint) AS b
@@ -61,12 +69,18 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
  CROSS JOIN LATERAL (
         SELECT coalesce(bool_or(c.group_id = p.queue_group), false) AS queue_mode,
                coalesce(bool_or(c.group_id = p.queue_group AND c.done), false) AS queue_done,
-               max(c.lease_until) FILTER (WHERE c.group_id = p.queue_group AND NOT c.done AND m.seq <= c.lease_end
+               max(c.lease_until) FILTER (WHERE c.group_id = p.queue_group AND c.leased
                                             AND c.lease_until > statement_timestamp()) AS leased_until,
                count(*) FILTER (WHERE c.group_id IS DISTINCT FROM p.queue_group) AS groups,
                count(*) FILTER (WHERE c.group_id IS DISTINCT FROM p.queue_group AND c.done) AS done_by
-          FROM (SELECT c.group_id, c.lease_until, c.lease_end,
-                       m.seq <= c.committed OR coalesce(m.seq = ANY (c.skip), false) AS done
+          FROM (SELECT c.group_id, c.lease_until,
+                       put.seq IS NULL AND (m.seq <= c.committed OR coalesce(m.seq = ANY (c.skip), false)) AS done,
+                       CASE WHEN c.lease_end < 0 THEN put.lease_id = c.lease_id
+                            ELSE c.committed < m.seq AND m.seq <= c.lease_end AND NOT coalesce(m.seq = ANY (c.skip), false)
+                            END AS leased
                   FROM belfry.cursor c
+                  LEFT JOIN LATERAL (
+                        SELECT r.seq, r.lease_id FROM belfry.redrive r
+                         WHERE c.redrives > 0 AND r.partition_id = p.id AND r.group_id = c.group_id AND r.seq = m.seq) AS put ON true
                  WHERE c.partition_id = p.id OFFSET 0) AS c) AS s
  ORDER BY k.ord, m.seq DESC

@@ -5,7 +5,7 @@ SELECT g.name,
        r.seq IS NULL AND (c.committed >= $2::bigint OR coalesce($2::bigint = ANY (c.skip), false)) AS consumed,
        CASE WHEN c.lease_until > statement_timestamp()
              AND CASE WHEN c.lease_end < 0 THEN r.lease_id = c.lease_id
-                      ELSE c.committed < $2::bigint AND $2::bigint <= c.lease_end END
+                      ELSE c.committed < $2::bigint AND $2::bigint <= c.lease_end AND NOT coalesce($2::bigint = ANY (c.skip), false) END
             THEN c.lease_until END AS leased_until,
        d.attempts, d.error, d.failed_at
   FROM belfry.cursor c

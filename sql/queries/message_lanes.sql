@@ -21,7 +21,7 @@ SELECT p.id, p.newest_at
        WHEN 'processing' THEN coalesce(
             (SELECT max(c.lease_until) FROM belfry.cursor c WHERE c.partition_id = p.id) > statement_timestamp(), false)
        WHEN 'pending' THEN coalesce(
-            (SELECT min(c.committed) FROM belfry.cursor c WHERE c.partition_id = p.id), 0) < p.last_seq
+            (SELECT min(CASE WHEN c.redrives > 0 THEN 0 ELSE c.committed END) FROM belfry.cursor c WHERE c.partition_id = p.id), 0) < p.last_seq
        WHEN 'completed' THEN coalesce(
             (SELECT bool_or(c.committed > p.trimmed OR c.skip IS NOT NULL) FROM belfry.cursor c WHERE c.partition_id = p.id), false)
        ELSE true END

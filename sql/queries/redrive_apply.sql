@@ -9,8 +9,8 @@ UPDATE belfry.cursor c
        lease_until = CASE WHEN d.release THEN NULL ELSE c.lease_until END,
        lease_end = CASE WHEN d.release THEN NULL ELSE c.lease_end + d.held END,
        ready_at = CASE WHEN d.release
-            THEN belfry.ready_at(d.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                 q.delayed_processing, q.window_buffer, q.paused OR g.paused, c.retry_at,
+            THEN belfry.ready_at(d.partition_id, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                 p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, c.retry_at,
                                  c.redrives - d.settled)
             ELSE c.ready_at END
   FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::bigint[], $5::boolean[])

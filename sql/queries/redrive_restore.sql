@@ -1,7 +1,7 @@
 -- Takes back a redelivery that autoAck settled but that could not be delivered.
--- $1 group id; by message: $2 partition ids, $3 seqs. A cursor that is gone gets
--- nothing. A
--- wake must follow.
+-- $1 group id; by cursor: $2 partition ids, $3 what was settled, as redeliver told
+-- it. A cursor that is gone gets nothing, and one that is leased by now waits for
+-- that. Returns when those that are not leased are ready.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c
@@ -9,10 +9,12 @@ WITH held AS MATERIALIZED (
      ORDER BY c.partition_id
        FOR NO KEY UPDATE
 ), back AS (
-    INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts)
-    SELECT h.partition_id, h.group_id, i.seq, 0, 1
+    INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts, deliveries, redriven_at)
+    SELECT h.partition_id, h.group_id, i.seq, i.failures, i.attempts, i.deliveries, i.redriven_at
       FROM held h
-      JOIN unnest($2::bigint[], $3::bigint[]) AS i(partition_id, seq) ON i.partition_id = h.partition_id
+      JOIN unnest($2::bigint[], $3::text[]) AS k(partition_id, settled) ON k.partition_id = h.partition_id
+     CROSS JOIN LATERAL json_to_recordset(k.settled::json)
+           AS i(seq bigint, failures integer, attempts integer, deliveries integer, redriven_at timestamptz)
     ON CONFLICT (partition_id, group_id, seq) DO NOTHING
     RETURNING partition_id
 )
@@ -21,3 +23,5 @@ UPDATE belfry.cursor c
        ready_at = CASE WHEN c.lease_id IS NULL THEN least(c.ready_at, statement_timestamp()) ELSE c.ready_at END
   FROM (SELECT b.partition_id, count(*) AS n FROM back b GROUP BY b.partition_id) AS n
  WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = n.partition_id AND c.group_id = $1::bigint
+RETURNING c.group_id, c.partition_id,
+          CASE WHEN c.lease_id IS NULL THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in

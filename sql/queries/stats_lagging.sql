@@ -1,5 +1,5 @@
--- The cursors in a page of partitions whose first message that is not consumed
--- is older than $3 seconds, oldest first, $4 at most. $1: look above this
+-- The cursors in a page of partitions whose first message that is not consumed, or
+-- was redriven and is not settled, is older than $3 seconds, oldest first, $4 at most. $1: look above this
 -- partition id, $2: how many partitions. upto is where to go on; a row without a
 -- queue stands for none; no row at the end.
 WITH page AS MATERIALIZED (
@@ -14,23 +14,30 @@ SELECT u.upto, l.queue_name, l.group_name, l.partition_name, l.uid, l.lease_id, 
   LEFT JOIN LATERAL (
         SELECT q.name AS queue_name, g.name AS group_name, p.name AS partition_name, p.uid,
                CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_id END AS lease_id,
-               p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq) AS lag,
-               extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
-               head.created_at, c.consumed_at
+               coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+               + coalesce(c.redrives, 0) AS lag,
+               extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at))::float8 AS age,
+               least(head.created_at, put.created_at) AS created_at, c.consumed_at
           FROM page p
          CROSS JOIN LATERAL (
-                SELECT c.group_id, c.committed, c.skip, c.consumed_at, c.lease_id, c.lease_until
-                  FROM belfry.cursor c WHERE c.partition_id = p.id AND c.committed < p.last_seq OFFSET 0) AS c
-         CROSS JOIN LATERAL (
+                SELECT c.group_id, c.committed, c.skip, c.redrives, c.consumed_at, c.lease_id, c.lease_until
+                  FROM belfry.cursor c WHERE c.partition_id = p.id AND (c.committed < p.last_seq OR c.redrives > 0) OFFSET 0) AS c
+          LEFT JOIN LATERAL (
                 SELECT m.seq, m.created_at FROM belfry.message m
-                 WHERE m.partition_id = p.id AND m.seq > c.committed
+                 WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
                  ORDER BY m.seq
-                 LIMIT 1) AS head
+                 LIMIT 1) AS head ON true
+          LEFT JOIN LATERAL (
+                SELECT (SELECT m.created_at FROM belfry.message m WHERE m.partition_id = r.partition_id AND m.seq = r.seq) AS created_at
+                  FROM belfry.redrive r
+                 WHERE c.redrives > 0 AND r.partition_id = p.id AND r.group_id = c.group_id
+                 ORDER BY r.seq
+                 LIMIT 1) AS put ON true
          CROSS JOIN LATERAL (SELECT g.name FROM belfry.consumer_group g WHERE g.id = c.group_id OFFSET 0) AS g
          CROSS JOIN LATERAL (
                 SELECT q.name FROM belfry.queue q WHERE q.id = p.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
-         WHERE head.created_at < statement_timestamp() - make_interval(secs => $3::float8)
-         ORDER BY head.created_at
+         WHERE least(head.created_at, put.created_at) < statement_timestamp() - make_interval(secs => $3::float8)
+         ORDER BY least(head.created_at, put.created_at)
          LIMIT $4::bigint) AS l ON true
  WHERE u.upto IS NOT NULL

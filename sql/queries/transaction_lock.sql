@@ -1,5 +1,6 @@
 -- Locks the cursors of a transaction in (partition, group) order: those that its
--- acks name, as ack_lock does, and those under the leases that it requires. $1
+-- acks name, as ack_lock does, and those under the leases that it requires, unless
+-- the queue is deleted. $1
 -- partition ids, $2 group names (distinct pairs), $3 lease ids. Returns the
 -- columns of ack_lock.
 SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') AS skip, c.failures, c.attempts,
@@ -23,7 +24,7 @@ SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') A
                 SELECT h.partition_id, h.group_id FROM belfry.cursor h WHERE h.lease_id = l.id OFFSET 0) AS h
          CROSS JOIN LATERAL (
                 SELECT g.name, g.queue_id FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
-         CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = g.queue_id OFFSET 0) AS q
+         CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
          ORDER BY 1, 3) AS k
   CROSS JOIN LATERAL (
          SELECT c.partition_id, c.group_id, c.committed, c.skip, c.failures, c.attempts, c.lease_id, c.lease_until,

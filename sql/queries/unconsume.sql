@@ -1,7 +1,7 @@
 -- Takes back what an autoAck pop of group $1 consumed but could not deliver. By
 -- array: $2 partition ids, $3 the first and $4 the last seq consumed, $5 how
 -- many. A cursor that has moved on since stays where it is. What was dead-lettered
--- among them is skipped again.
+-- among them is skipped again. Returns when the cursors are ready: at once.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, k.first_seq, k.n
       FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS k(partition_id, first_seq, last_seq, n)
@@ -19,3 +19,4 @@ UPDATE belfry.cursor c
                         WHERE d.partition_id = c.partition_id AND d.group_id = c.group_id AND d.seq > h.first_seq) AS s)
   FROM held h
  WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = $1::bigint
+RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in

@@ -189,20 +189,16 @@ func (m *machine) release(r *rapid.T) {
 // expire ends a live lease in one partition by moving its end.
 func (m *machine) expire(r *rapid.T) {
 	m.step()
-	type home struct{ lane, group string }
-	var live []home
-	for _, name := range m.world.laneNames() {
-		for _, group := range groups {
-			if p := m.world.lanes[name].places[group]; p != nil && p.live {
-				live = append(live, home{name, group})
-			}
-		}
-	}
+	live := m.homes(func(p *place) bool { return p.live })
 	if len(live) == 0 {
 		return
 	}
 	at := rapid.SampledFrom(live).Draw(r, "lease")
-	l, group := m.world.lanes[at.lane], at.group
+	m.expireIn(r, m.world.lanes[at.lane], at.group)
+}
+
+// expireIn ends the live lease of a group in a partition.
+func (m *machine) expireIn(r *rapid.T, l *lane, group string) {
 	tag, err := m.pool.Exec(m.t.Context(), `
 		UPDATE belfry.cursor c SET lease_until = statement_timestamp(), ready_at = statement_timestamp()
 		  FROM belfry.partition p, belfry.consumer_group g
@@ -213,7 +209,7 @@ func (m *machine) expire(r *rapid.T) {
 	require.EqualValues(r, 1, tag.RowsAffected())
 	p := l.places[group]
 	p.live, p.due = false, m.world.step
-	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), at.lane, group)
+	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), l.name, group)
 }
 
 // remove deletes the queue; its rows are purged now or by a later one.

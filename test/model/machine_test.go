@@ -105,7 +105,7 @@ func TestTheStoreDoesWhatTheModelSays(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass,
+			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "crash loop": m.crashLoop, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass,
 			"": m.check,
 		})
 	})
@@ -182,9 +182,14 @@ func (m *machine) popPartition(r *rapid.T) {
 }
 
 func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
+	req.Group, req.AutoAck = rapid.SampledFrom(groups).Draw(r, "group"), rapid.IntRange(0, 3).Draw(r, "autoAck") == 3
+	m.claimFor(r, req)
+}
+
+// claimFor is claim with the group and autoAck given.
+func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 	s := m.store(r)
-	req.Queue, req.Group = m.queue, rapid.SampledFrom(groups).Draw(r, "group")
-	req.Batch, req.AutoAck = rapid.IntRange(1, 6).Draw(r, "batch"), rapid.IntRange(0, 3).Draw(r, "autoAck") == 3
+	req.Queue, req.Batch = m.queue, rapid.IntRange(1, 6).Draw(r, "batch")
 	req.Subscription.Mode = rapid.SampledFrom([]queue.SubscriptionMode{queue.SubscribeAll, queue.SubscribeNew}).Draw(r, "start")
 	d, err := s.Pop(m.t.Context(), req)
 	require.NoError(r, err)

@@ -118,7 +118,8 @@ func (n names) redriveText(name string, seq int64, one redrive) string {
 	if !one.lease.IsZero() {
 		lease = n.lease(one.lease)
 	}
-	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, latest with %s", name, seq, one.failures, one.attempts, lease)
+	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, %d deliveries, latest with %s",
+		name, seq, one.failures, one.attempts, one.deliveries, lease)
 }
 
 func (n names) messageText(lane string, seq int64, id queue.ID) string {
@@ -189,7 +190,7 @@ SELECT p.name || ' for ' || g.name, d.seq, d.attempts, d.error
  WHERE q.name = $1 AND q.deleted_at IS NULL
  ORDER BY p.name COLLATE "C", g.name COLLATE "C", d.seq`
 	readRedrives = `
-SELECT p.name || ' for ' || g.name, r.seq, r.failures, r.attempts, r.lease_id
+SELECT p.name || ' for ' || g.name, r.seq, r.failures, r.attempts, r.deliveries, r.lease_id
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.redrive r ON r.partition_id = p.id
@@ -250,7 +251,7 @@ func (m *machine) observe(r *rapid.T) []string {
 		var seq int64
 		var one redrive
 		var lease pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.attempts, &lease}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.attempts, &one.deliveries, &lease}, func() error {
 			one.lease = lease.Bytes
 			out = append(out, m.names.redriveText(name, seq, one))
 			return nil

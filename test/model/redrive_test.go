@@ -16,6 +16,8 @@ import (
 // redrive is a dead letter that was put back.
 type redrive struct {
 	failures, attempts int32
+	// deliveries are those since it was put back.
+	deliveries int32
 	// lease is that of the latest delivery, live or not.
 	lease queue.ID
 }
@@ -23,35 +25,56 @@ type redrive struct {
 func (p *place) underRedelivery() bool { return p.live && p.leaseEnd < 0 }
 
 // redeliver delivers what was put back, before the log and in its order; a lease
-// counts the messages it holds.
+// counts the messages it holds. One that was delivered too often since is a dead
+// letter again, and one that has a single delivery left comes alone.
 func (w *world) redeliver(l *lane, p *place, autoAck bool, lease queue.ID, room int) []string {
 	seqs := slices.Sorted(maps.Keys(p.redrives))
-	seqs = seqs[:min(len(seqs), room)]
 	var messages []string
-	for _, seq := range seqs {
+	for _, seq := range seqs[:min(len(seqs), room)] {
 		one := p.redrives[seq]
+		if w.deliveries > 0 && one.deliveries >= w.deliveries {
+			p.giveUp(seq)
+			continue
+		}
+		last := !autoAck && one.deliveries == w.deliveries-1
+		if last && len(messages) > 0 {
+			break
+		}
 		if autoAck {
 			delete(p.redrives, seq)
 			one.attempts = 0
 		} else {
-			one.attempts, one.lease = one.attempts+1, lease
+			one.attempts, one.deliveries, one.lease = one.attempts+1, one.deliveries+1, lease
 			p.redrives[seq] = one
 		}
 		messages = append(messages, fmt.Sprintf("%s#%d attempt %d", l.name, seq, one.attempts))
+		if last {
+			break
+		}
 	}
-	if autoAck {
+	if autoAck || len(messages) == 0 {
 		w.rearm(l, p)
 	} else {
-		p.lease, p.live, p.leaseEnd, p.due = lease, true, -int64(len(seqs)), 0
+		p.lease, p.live, p.leaseEnd, p.due = lease, true, -int64(len(messages)), 0
 	}
 	return messages
+}
+
+// giveUp makes what was put back a dead letter again.
+func (p *place) giveUp(seq int64) {
+	one := p.redrives[seq]
+	delete(p.redrives, seq)
+	if _, dead := p.letters[seq]; !dead {
+		reason := fmt.Sprintf("delivered %d times since it was redriven, without success (maxDeliveries)", one.deliveries)
+		p.letters[seq] = letter{one.attempts, reason}
+	}
 }
 
 // unattempt undoes the delivery of a lease that was given back.
 func (p *place) unattempt(lease queue.ID) {
 	for seq, one := range p.redrives {
 		if one.lease == lease {
-			one.attempts = max(one.attempts-1, 0)
+			one.attempts, one.deliveries = max(one.attempts-1, 0), max(one.deliveries-1, 0)
 			p.redrives[seq] = one
 		}
 	}
@@ -158,17 +181,43 @@ func (m *machine) bury(r *rapid.T) {
 	m.ack(r, items)
 }
 
-// redrive puts the dead letters of a message, or those of a group, back.
-func (m *machine) redrive(r *rapid.T) {
-	type home struct{ lane, group string }
-	var dead []home
+// home is where a group has a place.
+type home struct{ lane, group string }
+
+// homes are those that are chosen.
+func (m *machine) homes(chosen func(*place) bool) (found []home) {
 	for _, name := range m.world.laneNames() {
 		for _, group := range groups {
-			if p := m.world.lanes[name].places[group]; p != nil && len(p.letters) > 0 {
-				dead = append(dead, home{name, group})
+			if p := m.world.lanes[name].places[group]; p != nil && chosen(p) {
+				found = append(found, home{name, group})
 			}
 		}
 	}
+	return found
+}
+
+// crashLoop lets consumers crash over what was put back, as often as maxDeliveries
+// may say, and once more.
+func (m *machine) crashLoop(r *rapid.T) {
+	put := m.homes(func(p *place) bool { return len(p.redrives) > 0 })
+	if len(put) == 0 {
+		m.redrive(r)
+		return
+	}
+	at := rapid.SampledFrom(put).Draw(r, "redriven")
+	l := m.world.lanes[at.lane]
+	for range rapid.IntRange(1, 5).Draw(r, "crashes") {
+		if m.world.lanes[at.lane].places[at.group].live {
+			m.step()
+			m.expireIn(r, m.world.lanes[at.lane], at.group)
+		}
+		m.claimFor(r, &queue.PopRequest{Partition: &l.name, Partitions: 1, Group: at.group})
+	}
+}
+
+// redrive puts the dead letters of a message, or those of a group, back.
+func (m *machine) redrive(r *rapid.T) {
+	dead := m.homes(func(p *place) bool { return len(p.letters) > 0 })
 	if len(dead) == 0 {
 		m.bury(r)
 		return

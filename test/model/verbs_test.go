@@ -118,8 +118,10 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 		switch {
 		case room == 0:
 		case len(p.redrives) > 0:
-			d.claimed++
-			d.messages = append(d.messages, w.redeliver(l, p, req.AutoAck, lease, room)...)
+			messages := w.redeliver(l, p, req.AutoAck, lease, room)
+			d.claimed += b2i(len(messages) > 0)
+			d.messages = append(d.messages, messages...)
+			moved = moved || len(messages) == 0
 		case p.committed >= l.last() || p.rests:
 			w.rearm(l, p)
 			moved = true

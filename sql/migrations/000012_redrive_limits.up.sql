@@ -1,0 +1,287 @@
+-- maxDeliveries bounds what was redriven, too; a group that starts later gets
+-- nothing earlier, whatever is redriven for it; counts around a live lease hold.
+
+-- Deliveries since it was put back.
+ALTER TABLE belfry.redrive ADD COLUMN deliveries integer NOT NULL DEFAULT 0;
+
+-- Takes the place of the function of migration 000008; maxDeliveries is new, and
+-- there always is a first row.
+--
+-- Delivers up to p_batch redriven messages of a cursor that the caller has
+-- locked, in the order of the log: a row of kind 'redelivered' for the
+-- partition, then the messages, each with its own attempts. Without p_lease
+-- they are settled on delivery (autoAck); the partition's row then has, as
+-- payload, what redrive_restore.sql needs to take that back.
+--
+-- One that was delivered as often as the queue's maxDeliveries says, since it was
+-- put back, becomes a dead letter again. One that has a single delivery left is
+-- delivered alone, so that only the one that is fatal uses them up. The
+-- partition's row has, as seq, how many were given up; its kind is 'moved' when
+-- there is nothing to deliver.
+CREATE OR REPLACE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval)
+RETURNS TABLE (
+    kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
+    trace_id uuid, payload json, created_at timestamptz, producer_sub text, encrypted boolean
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := statement_timestamp();
+    v_most bigint;
+    v_last bigint;
+    v_seqs bigint[];
+    v_attempts integer[];
+    v_given_up bigint[];
+    v_settled bigint;
+    v_left integer;
+    one record;
+BEGIN
+    SELECT nullif(q.max_deliveries, 0) INTO v_most
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = p_partition;
+    FOR one IN
+        SELECT d.seq, d.attempts, d.deliveries
+          FROM belfry.redrive d
+         WHERE d.partition_id = p_partition AND d.group_id = p_group
+           AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq)
+         ORDER BY d.seq
+         LIMIT p_batch
+    LOOP
+        IF one.deliveries >= v_most THEN
+            v_given_up := array_append(v_given_up, one.seq);
+        ELSIF one.deliveries = v_most - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+            EXIT; -- its last delivery is one of its own
+        ELSE
+            v_seqs := array_append(v_seqs, one.seq);
+            v_attempts := array_append(v_attempts, one.attempts + 1);
+        END IF;
+        v_last := one.seq;
+        EXIT WHEN one.deliveries = v_most - 1 AND p_lease IS NOT NULL;
+    END LOOP;
+    -- Those whose message is gone lead nowhere.
+    DELETE FROM belfry.redrive d
+     WHERE d.partition_id = p_partition AND d.group_id = p_group AND (v_last IS NULL OR d.seq < v_last)
+       AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;
+    GET DIAGNOSTICS v_settled = ROW_COUNT;
+    IF v_given_up IS NOT NULL THEN
+        WITH gone AS (
+            DELETE FROM belfry.redrive d
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_given_up)
+            RETURNING d.seq, d.attempts, d.deliveries
+        )
+        INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+        SELECT p_partition, g.seq, p_group, g.attempts,
+               'delivered ' || g.deliveries || ' times since it was redriven, without success (maxDeliveries)'
+          FROM gone g
+         ORDER BY g.seq
+        ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+        v_settled := v_settled + cardinality(v_given_up);
+        seq := cardinality(v_given_up);
+    END IF;
+    kind := 'redelivered';
+    partition_id := p_partition;
+    IF v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+        UPDATE belfry.redrive r
+           SET lease_id = p_lease, attempts = r.attempts + 1, deliveries = r.deliveries + 1
+         WHERE r.partition_id = p_partition AND r.group_id = p_group AND r.seq = ANY (v_seqs);
+        UPDATE belfry.cursor c
+           SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
+               ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
+         WHERE c.partition_id = p_partition AND c.group_id = p_group
+        RETURNING c.ready_at INTO ready_at;
+    ELSE
+        IF v_seqs IS NULL THEN
+            kind := 'moved';
+        END IF;
+        WITH settled AS (
+            DELETE FROM belfry.redrive d
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs)
+            RETURNING d.seq, d.failures, d.attempts, d.deliveries, d.redriven_at
+        )
+        SELECT json_agg(s) INTO payload FROM settled s;
+        SELECT CASE WHEN v_last IS NOT NULL THEN nullif(c.redrives - v_settled - coalesce(cardinality(v_seqs), 0), 0) END INTO v_left
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition AND c.group_id = p_group;
+        UPDATE belfry.cursor c
+           SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
+               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE v_now END, redrives = v_left,
+               ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
+                                          c.retry_at, v_left)
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+         WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
+        RETURNING c.ready_at INTO ready_at;
+    END IF;
+    RETURN NEXT;
+    RETURN QUERY
+    SELECT 'message', p_partition, NULL::timestamptz, CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END, m.seq, m.id,
+           m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+      FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
+     CROSS JOIN LATERAL (
+            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+              FROM belfry.message m
+             WHERE m.partition_id = p_partition AND m.seq = d.seq OFFSET 0) AS m
+     ORDER BY d.seq;
+END $$;
+
+-- Takes the place of the function of migration 000008: a group that starts later
+-- gets nothing earlier when a message is deleted.
+--
+-- Deletes a message from its log, with its dead letters, redrives and traces. A
+-- cursor that has not passed it skips it from now on, so its depth stays exact;
+-- a lease that has nothing left to deliver ends. It locks the partition, then every
+-- cursor of it in the order of everybody. A wake of the partition must
+-- follow.
+--
+-- Returns a row for each cursor it touched: the lease that may hold the message
+-- (or NULL), and the seconds until the cursor is ready (NULL: it is not); and, when
+-- the message existed, one row of NULLs.
+CREATE OR REPLACE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
+RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_seq bigint;
+    v_committed bigint;
+    v_skip bigint[];
+    v_one bigint;
+    v_redriven bigint;
+    v_ends boolean;
+    k record;
+BEGIN
+    PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN; -- the purge of its queue takes everything, in an order of its own
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR NO KEY UPDATE;
+    DELETE FROM belfry.message m
+     WHERE m.partition_id = p_partition AND m.transaction_id = p_transaction
+    RETURNING m.seq INTO v_seq;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE belfry.partition p SET holes = p.holes + 1 WHERE p.id = p_partition;
+    DELETE FROM belfry.trace t WHERE t.partition_id = p_partition AND t.seq = v_seq;
+    DELETE FROM belfry.dead_letter d
+     WHERE d.partition_id = p_partition AND d.seq = v_seq
+       AND d.group_id = ANY (ARRAY (
+            SELECT g.id FROM belfry.consumer_group g
+             WHERE g.queue_id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition)));
+    FOR k IN
+        SELECT c.group_id, c.committed, c.skip, c.lease_id, c.lease_end, c.redrives
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition
+         ORDER BY c.group_id
+    LOOP
+        DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition AND r.group_id = k.group_id AND r.seq = v_seq
+        RETURNING CASE WHEN r.lease_id = k.lease_id AND k.lease_end < 0 THEN 2 ELSE 1 END INTO v_redriven;
+        v_redriven := coalesce(v_redriven, 0);
+        CONTINUE WHEN v_redriven = 0 AND k.committed >= v_seq;
+        group_id := k.group_id;
+        lease_id := k.lease_id;
+        v_committed := k.committed;
+        v_skip := NULL;
+        FOR v_one IN
+            SELECT DISTINCT s.seq FROM unnest(array_append(k.skip, v_seq)) AS s(seq) WHERE s.seq > k.committed ORDER BY s.seq
+        LOOP
+            IF v_one = v_committed + 1 THEN
+                v_committed := v_one;
+            ELSE
+                v_skip := array_append(v_skip, v_one);
+            END IF;
+        END LOOP;
+        v_ends := k.lease_id IS NOT NULL
+              AND CASE WHEN k.lease_end < 0 THEN v_redriven = 2 AND k.lease_end = -1
+                       ELSE v_committed >= k.lease_end END;
+        UPDATE belfry.cursor c
+           SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
+               -- Another message is the first one now. It was delivered once at most, with
+               -- its batch, and it did not fail.
+               attempts = CASE WHEN v_committed = k.committed THEN c.attempts
+                               WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
+                               ELSE least(c.attempts, 1) END,
+               retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
+               failures = CASE WHEN v_committed > k.committed THEN 0 ELSE c.failures END,
+               lease_id = CASE WHEN v_ends THEN NULL ELSE c.lease_id END,
+               lease_until = CASE WHEN v_ends THEN NULL ELSE c.lease_until END,
+               lease_end = CASE WHEN v_ends THEN NULL WHEN v_redriven = 2 THEN c.lease_end + 1 ELSE c.lease_end END,
+               ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
+                    THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                         p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+                                         q.paused OR g.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         (c.redrives - least(v_redriven, 1))::integer)
+                    ELSE c.ready_at END
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+          JOIN belfry.consumer_group g ON g.id = k.group_id
+         WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition
+        RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
+        RETURN NEXT;
+    END LOOP;
+    group_id := NULL;
+    lease_id := NULL;
+    ready_in := NULL;
+    RETURN NEXT;
+END $$;
+
+-- Takes the place of the function of migration 000010: retention that deletes around
+-- a live lease does not take from what the lease holds, and what was redriven is not
+-- done.
+--
+-- The messages of one partition by state; one row, O(groups + dead letters).
+-- done is the seq up to which every group is done. The body is one SELECT, so
+-- the planner inlines it.
+--
+-- Of each cursor: remaining is what its group is still to finish, waiting is
+-- what of that no live lease of the log covers; both with what was redriven. A
+-- message counts by the group that has got the least far with it; without any
+-- group it waits. A dead-lettered message
+-- counts as that and nothing else, whatever other groups do with it.
+--
+-- A cursor does not know of every message that is gone before it: those deleted one
+-- by one before its group joined or sought back, and those that retention deleted
+-- beyond a live lease. The least() takes them off what waits, never off what the
+-- lease holds. Until the cursor has passed them, completed messages that are still
+-- stored may count as waiting, at most as many as are gone.
+CREATE OR REPLACE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
+RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT s.total,
+           coalesce(c.waiting, s.alive),
+           coalesce(c.remaining, s.alive) - coalesce(c.waiting, s.alive),
+           s.alive - coalesce(c.remaining, s.alive),
+           s.total - s.alive,
+           coalesce(c.done, p_trimmed)
+      FROM (SELECT d.seqs, p_last_seq - p_trimmed - p_holes AS total,
+                   greatest(p_last_seq - p_trimmed - p_holes - cardinality(d.seqs), 0) AS alive
+              FROM (SELECT ARRAY (SELECT DISTINCT l.seq FROM belfry.dead_letter l
+                                   WHERE l.partition_id = p_partition AND l.seq > p_trimmed) AS seqs
+                    OFFSET 0) AS d
+            OFFSET 0) AS s
+     CROSS JOIN LATERAL (
+            SELECT max(least(u.remaining, s.alive)) AS remaining,
+                   max(greatest(least(u.waiting, s.alive - u.remaining + u.waiting), 0)) AS waiting,
+                   min(u.done) AS done
+              FROM (SELECT CASE WHEN k.redriven > 0 THEN least(k.place, (
+                                SELECT r.seq - 1 FROM belfry.redrive r
+                                 WHERE r.partition_id = p_partition AND r.group_id = k.group_id
+                                 ORDER BY r.seq
+                                 LIMIT 1)) ELSE k.place END AS done,
+                           p_last_seq - k.place + k.redriven
+                           - CASE WHEN k.nothing_gone THEN 0 ELSE
+                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END AS remaining,
+                           p_last_seq - k.leased + k.redriven
+                           - CASE WHEN k.nothing_gone THEN 0 ELSE
+                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.leased) END AS waiting
+                      FROM (SELECT c.group_id, c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs = '{}' AS nothing_gone,
+                                   greatest(c.committed, p_trimmed) AS place,
+                                   greatest(c.committed, p_trimmed,
+                                            CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_end END) AS leased
+                              FROM belfry.cursor c
+                             WHERE c.partition_id = p_partition) AS k
+                    OFFSET 0) AS u
+            OFFSET 0) AS c
+$$;
