@@ -102,6 +102,16 @@ func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
 	return onServer(ctx, primary, "CHECKPOINT")
 }
 
+// Forsake makes the primary wait for nobody, and its standby receive nothing more:
+// what is committed from now on is lost when the standby is promoted.
+func Forsake(ctx context.Context, primary, standby *devdb.Cluster) error {
+	err := onServer(ctx, primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+	if err != nil {
+		return err
+	}
+	return onServer(ctx, standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
+}
+
 // Promote makes a standby a primary that waits for nobody. Its old primary must
 // be gone.
 func Promote(ctx context.Context, standby *devdb.Cluster) error {
