@@ -21,13 +21,7 @@ func Losing() []Fault {
 	behind := func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		return w.failOver(ctx, choose, true)
 	}
-	return []Fault{{Name: loses, run: behind, obstacle: cannotFailOver}}
-}
-
-// cannotFailOver says why no standby can be made here, or nil.
-func cannotFailOver(ctx context.Context) error {
-	_, err := pgtest.CopyProgram(ctx)
-	return err
+	return []Fault{{Name: loses, run: behind}}
 }
 
 // failOver gives the primary a synchronous standby, a copy made while all goes on,
