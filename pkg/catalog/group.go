@@ -29,14 +29,18 @@ type groupKey struct{ queue, group int64 }
 // Errors: CodeUnavailable; sending it again goes on with what is left.
 func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (DeletedGroup, error) {
 	var out DeletedGroup
-	found, cursors, err := c.groupsNamed(ctx, group, queueName)
-	for i, key := range found {
-		if err != nil {
+	found, err := c.groupsNamed(ctx, group, queueName)
+	for _, key := range found {
+		var cursors int64
+		if cursors, err = c.cursorsOf(ctx, key); err != nil {
 			break
 		}
 		var existed bool
-		if existed, err = c.deleteGroup(ctx, key, keepSubscription); existed {
-			out.Cursors += cursors[i]
+		if existed, err = c.deleteGroup(ctx, key, keepSubscription); err != nil {
+			break
+		}
+		if existed {
+			out.Cursors += cursors
 		}
 	}
 	if len(found) > 0 || err != nil {
@@ -49,22 +53,44 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 	return out, nil
 }
 
-// groupsNamed returns where a group of that name is known and how many cursors
-// it has there.
-func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, cursors []int64, err error) {
+// groupsNamed returns where a group of that name is known.
+func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	rows, err := c.pool.Query(ctx, sql.Query("groups_named"), group, queueName)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var key groupKey
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group, &n}, func() error {
-		found, cursors = append(found, key), append(cursors, n)
+	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group}, func() error {
+		found = append(found, key)
 		return nil
 	})
-	return found, cursors, err
+	return found, err
+}
+
+// cursorsOf counts the places of a group, a page of partitions a statement.
+func (c *Catalog) cursorsOf(ctx context.Context, key groupKey) (cursors int64, err error) {
+	for above := int64(0); ; {
+		var n int64
+		above, n, err = c.cursorsAbove(ctx, key, above)
+		switch {
+		case postgres.IsNoRows(err):
+			return cursors, nil
+		case err != nil:
+			return cursors, err
+		case ctx.Err() != nil:
+			return cursors, ctx.Err()
+		}
+		cursors += n
+	}
+}
+
+func (c *Catalog) cursorsAbove(ctx context.Context, key groupKey, above int64) (upto, cursors int64, err error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	err = c.pool.QueryRow(ctx, sql.Query("group_cursors_count"), key.group, key.queue, above, int64(page)).Scan(&upto, &cursors)
+	return upto, cursors, err
 }
 
 // deleteGroup begins the deletion of one group in a transaction of its own. The

@@ -79,12 +79,14 @@ type groupQueue struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// groupPlace is one partition of it. WorkerID is the id of the live lease.
+// groupPlace is one partition of it. WorkerID is the id of the live lease;
+// TotalExpired is ours: what the group's pops found expired.
 type groupPlace struct {
 	Partition      string  `json:"partition"`
 	WorkerID       *string `json:"workerId"`
 	LastConsumedAt *string `json:"lastConsumedAt"`
 	TotalConsumed  int64   `json:"totalConsumed"`
+	TotalExpired   int64   `json:"totalExpired"`
 	OffsetLag      int64   `json:"offsetLag"`
 	TimeLagSeconds int64   `json:"timeLagSeconds"`
 	LeaseActive    bool    `json:"leaseActive"`
@@ -109,7 +111,7 @@ func (s *Server) answerGroup(c echo.Context, name string) error {
 		places := make([]groupPlace, len(q.Places))
 		for i, p := range q.Places {
 			places[i] = groupPlace{
-				Partition: p.Partition, WorkerID: idOrNull(p.Lease), LastConsumedAt: millisOrNull(p.ConsumedAt), TotalConsumed: p.Consumed,
+				Partition: p.Partition, WorkerID: idOrNull(p.Lease), LastConsumedAt: millisOrNull(p.ConsumedAt), TotalConsumed: p.Consumed, TotalExpired: p.Expired,
 				OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age), LeaseActive: !p.Lease.IsZero(),
 			}
 		}

@@ -50,12 +50,12 @@ func TestAGroupIsShown(t *testing.T) {
 	requireAnswer(t, f, "GET", groupsPath+"/a%2Fb%20c", "", 200, `{}`)
 	require.Equal(t, []groupCall{{verb: "show", group: "a/b c", limit: groupLimit}}, f.groups)
 	f = &fakes{places: []stats.QueuePlaces{
-		{Queue: "q", Truncated: true, Places: []stats.Place{{Partition: "p", Lease: idOne, Lag: 4, Age: 90 * time.Second, Consumed: 5, ConsumedAt: noon}}},
+		{Queue: "q", Truncated: true, Places: []stats.Place{{Partition: "p", Lease: idOne, Lag: 4, Age: 90 * time.Second, Consumed: 5, ConsumedAt: noon, Expired: 6}}},
 		{Queue: "r"},
 	}}
 	requireAnswer(t, f, "GET", groupsPath+"/g?limit=1000000", "", 200, `{
 		"q":{"partitions":[{"partition":"p","workerId":"`+idOne.String()+`","lastConsumedAt":"2026-05-16T12:00:00.123Z",
-		     "totalConsumed":5,"offsetLag":4,"timeLagSeconds":90,"leaseActive":true}],"truncated":true},
+		     "totalConsumed":5,"totalExpired":6,"offsetLag":4,"timeLagSeconds":90,"leaseActive":true}],"truncated":true},
 		"r":{"partitions":[]}}`)
 	require.Equal(t, groupLimitMax, f.groups[0].limit)
 }

@@ -59,10 +59,12 @@ type queueStatusHeadJSON struct {
 }
 
 // consumedJSON is what all groups together have consumed of a partition. Batches
-// are not counted by Belfry: that number is 0.
+// are not counted by Belfry: that number is 0. TotalExpired is ours: what their
+// pops found expired.
 type consumedJSON struct {
 	TotalConsumed   int64 `json:"totalConsumed"`
 	BatchesConsumed int64 `json:"batchesConsumed"`
+	TotalExpired    int64 `json:"totalExpired"`
 }
 
 type partitionStatusJSON struct {
@@ -87,6 +89,7 @@ type queueStatusJSON struct {
 	Queue      queueStatusHeadJSON   `json:"queue"`
 	Partitions []partitionStatusJSON `json:"partitions"`
 	Totals     queueTotalsJSON       `json:"totals"`
+	Swept      sweptJSON             `json:"swept"`
 	Pagination partitionsPageJSON    `json:"pagination"`
 }
 
@@ -108,13 +111,14 @@ func (s *Server) queueStatus(c echo.Context) error {
 		},
 		Partitions: make([]partitionStatusJSON, len(detail.Page)),
 		Totals:     queueTotalsJSON{counts(detail.Counts), counts(detail.Counts)},
+		Swept:      sweptJSON(detail.Swept),
 		Pagination: page,
 	}
 	for i := range detail.Page {
 		p := &detail.Page[i]
 		out.Partitions[i] = partitionStatusJSON{
 			ID: p.ID.String(), Name: p.Name, CreatedAt: formatMillis(p.CreatedAt),
-			Messages: counts(p.Counts), Stats: counts(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed},
+			Messages: counts(p.Counts), Stats: counts(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
 			LastActivity: millisOrNull(p.ActiveAt), OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
 		}
 	}

@@ -72,6 +72,7 @@ type queueJSON struct {
 	CreatedAt  string             `json:"createdAt"`
 	Partitions []partitionJSON    `json:"partitions"`
 	Totals     countsJSON         `json:"totals"`
+	Swept      sweptJSON          `json:"swept"`
 	Pagination partitionsPageJSON `json:"pagination"`
 }
 
@@ -106,7 +107,7 @@ func (s *Server) queue(c echo.Context) error {
 	out := queueJSON{
 		ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
 		CreatedAt: formatMillis(detail.CreatedAt), Partitions: make([]partitionJSON, len(detail.Page)),
-		Totals: counts(detail.Counts), Pagination: page,
+		Totals: counts(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
 	}
 	for i := range detail.Page {
 		p := &detail.Page[i]

@@ -19,6 +19,7 @@ type shelf struct {
 	detail   stats.QueueDetail
 	tags     []stats.Tag
 	sum      stats.Overview
+	sweeps   []stats.Sweep
 	messages stats.MessageList
 	err      error
 
@@ -47,6 +48,7 @@ func (s *shelf) Exists(_ context.Context, name string) error {
 func (s *shelf) Namespaces(context.Context) ([]stats.Tag, error)  { return s.tags, s.err }
 func (s *shelf) Tasks(context.Context) ([]stats.Tag, error)       { return s.tags, s.err }
 func (s *shelf) Overview(context.Context) (stats.Overview, error) { return s.sum, s.err }
+func (s *shelf) Sweeps(context.Context) ([]stats.Sweep, error)    { return s.sweeps, s.err }
 func (s *shelf) Messages(_ context.Context, filter stats.MessageFilter) (stats.MessageList, error) {
 	s.forFilter = filter
 	return s.messages, s.err
@@ -67,10 +69,12 @@ const oneCounts = `{"total": 10, "pending": 1, "processing": 2, "completed": 3, 
 func oneDetail() stats.QueueDetail {
 	q := oneQueue()
 	return stats.QueueDetail{Queue: q, More: true, Page: []stats.Partition{
-		{ID: idTwo, Name: "a", CreatedAt: atNoon, Counts: q.Counts, Oldest: atNoon, Newest: atNoon, Consumed: 7, ActiveAt: atNoon},
+		{ID: idTwo, Name: "a", CreatedAt: atNoon, Counts: q.Counts, Oldest: atNoon, Newest: atNoon, Consumed: 7, ActiveAt: atNoon, Expired: 8},
 		{ID: idThree, Name: "ü/", CreatedAt: atNoon},
-	}}
+	}, Swept: stats.Swept{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5}}
 }
+
+const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "expired": 5}`
 
 const noCounts = `{"total": 0, "pending": 0, "processing": 0, "completed": 0, "failed": 0, "deadLetter": 0}`
 
@@ -81,6 +85,7 @@ func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
 	t.Parallel()
 	f := &fakes{shelf: shelf{
 		queues: []stats.Queue{oneQueue()}, detail: oneDetail(), tags: []stats.Tag{{Name: "x", Queues: 1, Partitions: 2, Counts: oneQueue().Counts}},
+		sweeps: []stats.Sweep{{Job: "eviction", Running: true, NextAt: atNoon}},
 		sum: stats.Overview{
 			Queues: 1, Partitions: 2, Namespaces: 3, Tasks: 4, Counts: oneQueue().Counts,
 			TimeLag: stats.Spread{Avg: 1, Median: 2, Min: 3, Max: 4}, OffsetLag: stats.Spread{Avg: 5, Median: 6, Min: 7, Max: 8},
@@ -95,7 +100,7 @@ func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
 		"/api/v1/resources/namespaces":     `{"namespaces": [{"namespace": "x", "queues": 1, "partitions": 2, "messages": {"total": 10, "pending": 1}}]}`,
 		"/api/v1/resources/tasks":          `{"tasks": [{"task": "x", "queues": 1, "partitions": 2, "messages": {"total": 10, "pending": 1}}]}`,
 		"/api/v1/resources/queues/a%2Fb%25c": `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
-			"createdAt": "2026-05-16T12:00:00.123Z", "totals": ` + oneCounts + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
+			"createdAt": "2026-05-16T12:00:00.123Z", "totals": ` + oneCounts + `, "swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
 			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "stats": ` + oneCounts + `,
 			 "oldestMessage": "2026-05-16T12:00:00.123Z", "newestMessage": "2026-05-16T12:00:00.123Z"},
 			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "stats": ` + noCounts + `,
@@ -103,14 +108,15 @@ func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
 		"/api/v1/status/queues/q": `{"queue": {"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
 			 "priority": 6, "createdAt": "2026-05-16T12:00:00.123Z",
 			 "config": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "ttl": 4, "maxQueueSize": 5, "deadLetterQueue": true}},
-			"pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
+			"swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
 			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "messages": ` + oneCounts + `,
-			 "stats": ` + oneCounts + `, "cursor": {"totalConsumed": 7, "batchesConsumed": 0}, "lastActivity": "2026-05-16T12:00:00.123Z",
+			 "stats": ` + oneCounts + `, "cursor": {"totalConsumed": 7, "batchesConsumed": 0, "totalExpired": 8}, "lastActivity": "2026-05-16T12:00:00.123Z",
 			 "oldestMessage": "2026-05-16T12:00:00.123Z", "newestMessage": "2026-05-16T12:00:00.123Z"},
 			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "messages": ` + noCounts + `,
-			 "stats": ` + noCounts + `, "cursor": {"totalConsumed": 0, "batchesConsumed": 0}, "lastActivity": null,
+			 "stats": ` + noCounts + `, "cursor": {"totalConsumed": 0, "batchesConsumed": 0, "totalExpired": 0}, "lastActivity": null,
 			 "oldestMessage": null, "newestMessage": null}],
 			"totals": {"messages": ` + oneCounts + `, ` + oneCounts[1:] + `}`,
+		"/api/v1/status/sweeps": `{"sweeps": [{"job": "eviction", "running": true, "nextAt": "2026-05-16T12:00:00.123Z"}]}`,
 	} {
 		rec := call(f, "GET", target, "")
 		require.Equal(t, http.StatusOK, rec.Code, target)

@@ -44,6 +44,7 @@ func (s *Server) routes(e *echo.Echo) {
 	api.GET("/status/queues/:queue", s.queueStatus)
 	api.GET("/status/queues/:queue/messages", s.queueMessages)
 	api.GET("/status/dispatcher", s.dispatcher)
+	api.GET("/status/sweeps", s.sweeps)
 	api.GET("/dlq", s.listLetters)
 	api.DELETE("/dlq", s.purgeLetters)
 	api.POST("/dlq/redrive", s.redrive)

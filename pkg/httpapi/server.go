@@ -62,6 +62,7 @@ type Resources interface {
 	Namespaces(ctx context.Context) ([]stats.Tag, error)
 	Tasks(ctx context.Context) ([]stats.Tag, error)
 	Overview(ctx context.Context) (stats.Overview, error)
+	Sweeps(ctx context.Context) ([]stats.Sweep, error)
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 

@@ -24,6 +24,8 @@ type Place struct {
 	// Consumed counts messages, and ConsumedAt is the last time; zero: never.
 	Consumed   int64
 	ConsumedAt time.Time
+	// Expired counts the messages that a pop found expired and passed over.
+	Expired int64
 }
 
 // QueuePlaces are the places of a group in one queue.
@@ -77,7 +79,7 @@ func (g *Groups) places(ctx context.Context, of Group, above int64, limit int) (
 		var lease pgtype.UUID
 		var consumedAt pgtype.Timestamptz
 		var age float64
-		err = row.Scan(&upto, &p.Partition, &p.Consumed, &consumedAt, &lease, &p.Lag, &age)
+		err = row.Scan(&upto, &p.Partition, &p.Consumed, &consumedAt, &lease, &p.Lag, &age, &p.Expired)
 		p.Lease, p.ConsumedAt, p.Age = lease.Bytes, consumedAt.Time, inSeconds(age)
 		return p, err
 	})

@@ -26,6 +26,9 @@ type Partition struct {
 	Consumed int64
 	// ActiveAt is the last push or consumption; zero: there was none.
 	ActiveAt time.Time
+	// Expired counts, once for each group, the messages that a pop found expired and
+	// passed over.
+	Expired int64
 }
 
 // QueueDetail is a queue and a page of its partitions by name. The counts of the
@@ -35,6 +38,8 @@ type QueueDetail struct {
 	Page []Partition
 	// More: partitions follow the page.
 	More bool
+	// Swept is what sweeps did to the queue.
+	Swept Swept
 }
 
 // Queue looks one queue up by name, with limit partitions after the one named
@@ -54,6 +59,9 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 		return QueueDetail{}, err
 	}
 	detail := QueueDetail{Queue: q}
+	if detail.Swept, err = r.swept(ctx, q.key); err != nil {
+		return detail, err
+	}
 	whole := after == nil
 	for len(detail.Page) < limit {
 		if err := ctx.Err(); err != nil {
@@ -110,6 +118,6 @@ func scanPartition(row pgx.CollectableRow) (Partition, error) {
 	c := &p.Counts
 	err := row.Scan((*[16]byte)(&p.ID), &p.Name, &p.CreatedAt, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
 		(*zeronull.Timestamptz)(&p.Oldest), (*zeronull.Timestamptz)(&p.Newest), &p.Consumed,
-		(*zeronull.Timestamptz)(&p.ActiveAt))
+		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired)
 	return p, err
 }

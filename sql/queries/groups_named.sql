@@ -1,12 +1,6 @@
--- Where a group named $1 is known: queue, group, and in how many partitions it
--- has a cursor. $2: in this queue only; NULL: in all.
-SELECT g.queue_id, g.id AS group_id,
-       (SELECT count(c.group_id)
-          FROM belfry.partition p
-         CROSS JOIN LATERAL (
-                SELECT c.group_id FROM belfry.cursor c
-                 WHERE c.partition_id = p.id AND c.group_id = g.id OFFSET 0) AS c
-         WHERE p.queue_id = g.queue_id) AS cursors
+-- Where a group named $1 is known: queue and group. $2: in this queue only; NULL:
+-- in all.
+SELECT g.queue_id, g.id AS group_id
   FROM belfry.consumer_group g
  CROSS JOIN LATERAL (
         SELECT q.name FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q

@@ -5,13 +5,13 @@
 SELECT p.id, p.name, c.consumed, c.consumed_at, CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_id END AS lease_id,
        coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
        + coalesce(c.redrives, 0) AS lag,
-       coalesce(extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)), 0)::float8 AS age
+       coalesce(extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)), 0)::float8 AS age, c.expired
   FROM (SELECT p.id, p.name, p.last_seq
           FROM belfry.partition p
          WHERE p.queue_id = $2::bigint AND p.id > $3::bigint
          ORDER BY p.id) AS p
  CROSS JOIN LATERAL (
-        SELECT c.group_id, c.committed, c.skip, c.redrives, c.consumed, c.consumed_at, c.lease_id, c.lease_until
+        SELECT c.group_id, c.committed, c.skip, c.redrives, c.consumed, c.expired, c.consumed_at, c.lease_id, c.lease_until
           FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = $1::bigint OFFSET 0) AS c
   LEFT JOIN LATERAL (
         SELECT m.seq, m.created_at FROM belfry.message m

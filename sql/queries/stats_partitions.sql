@@ -1,9 +1,10 @@
 -- Lists partitions of queue $1 by name, after the name $2 (NULL: from the first
 -- one), $3 at most: their messages by state, when the oldest and the newest one
--- was stored, what all groups together have consumed, and the last push or
--- consumption.
+-- was stored, what all groups together have consumed, the last push or consumption,
+-- and what expired before they came to it.
 SELECT p.uid, p.name, p.created_at, s.total, s.pending, s.processing, s.completed, s.dead, oldest.created_at AS oldest_at,
-       newest.created_at AS newest_at, c.consumed, greatest(p.last_push_at, c.consumed_at) AS active_at
+       newest.created_at AS newest_at, c.consumed, greatest(p.last_push_at, c.consumed_at) AS active_at,
+       c.expired
   FROM (SELECT p.id, p.uid, p.name, p.created_at, p.last_seq, p.trimmed, p.holes, p.last_push_at
           FROM belfry.partition p
          WHERE p.queue_id = $1::bigint AND p.name >= coalesce($2::text, '') AND p.name IS DISTINCT FROM $2::text
@@ -12,7 +13,8 @@ SELECT p.uid, p.name, p.created_at, s.total, s.pending, s.processing, s.complete
          LIMIT $3::bigint) AS p
  CROSS JOIN LATERAL belfry.partition_counts(p.id, p.last_seq, p.trimmed, p.holes) AS s
  CROSS JOIN LATERAL (
-        SELECT coalesce(sum(c.consumed), 0)::bigint AS consumed, max(c.consumed_at) AS consumed_at
+        SELECT coalesce(sum(c.consumed), 0)::bigint AS consumed, max(c.consumed_at) AS consumed_at,
+               coalesce(sum(c.expired), 0)::bigint AS expired
           FROM belfry.cursor c WHERE c.partition_id = p.id OFFSET 0) AS c
   LEFT JOIN LATERAL (
         SELECT m.created_at FROM belfry.message m

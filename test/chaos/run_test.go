@@ -40,21 +40,39 @@ func TestARunIsJudged(t *testing.T) {
 	text := out.String()
 	require.Contains(t, text, "cut-clients")
 	require.Contains(t, text, "drained in")
-	kept := regexp.MustCompile(`kept in (\S+):`).FindStringSubmatch(text)
-	require.NotNil(t, kept, text)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(kept[1])) })
-	seed, err := os.ReadFile(filepath.Join(kept[1], "seed.txt"))
+	kept := keptIn(t, text)
+	seed, err := os.ReadFile(filepath.Join(kept, "seed.txt"))
 	require.NoError(t, err)
 	require.Contains(t, string(seed), "--seed 1 ")
-	require.FileExists(t, filepath.Join(kept[1], "server-1.log"))
-	require.FileExists(t, filepath.Join(kept[1], "offending.jsonl"))
-	require.NoDirExists(t, filepath.Join(kept[1], "cluster"))
-	file, err := os.Open(filepath.Join(kept[1], "history.jsonl"))
+	require.FileExists(t, filepath.Join(kept, "server-1.log"))
+	require.FileExists(t, filepath.Join(kept, "offending.jsonl"))
+	require.NoDirExists(t, filepath.Join(kept, "cluster"))
+	file, err := os.Open(filepath.Join(kept, "history.jsonl"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
 	operations, err := history.Read(file)
 	require.NoError(t, err)
 	require.NotEmpty(t, operations)
+}
+
+// TestWhatAStandbyLacksIsMissed promotes a standby that has not got the last pushes
+// that were acknowledged. A synchronous one would have them: see fail-over.
+func TestWhatAStandbyLacksIsMissed(t *testing.T) {
+	t.Parallel()
+	out := &bytes.Buffer{}
+	s := settings{seed: 13, duration: time.Second, instances: 2, faults: []string{"fail-over-behind"}}
+	err := run(t.Context(), s, out, judge)
+	keptIn(t, out.String())
+	require.ErrorContains(t, err, "was answered with success, but it is not in the log")
+}
+
+// keptIn is the folder of a run that failed. It goes with the test.
+func keptIn(t *testing.T, text string) string {
+	t.Helper()
+	kept := regexp.MustCompile(`kept in (\S+):`).FindStringSubmatch(text)
+	require.NotNil(t, kept, text)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(kept[1])) })
+	return kept[1]
 }
 
 // falsify shows the judge what each breach looks like, and leaves a lost message

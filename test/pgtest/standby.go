@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -21,66 +20,31 @@ import (
 // tells nobody when it is there.
 const standbyLook = 20 * time.Millisecond
 
-// CopyProgram returns the path of pg_basebackup, which Follow runs. Debian's
-// postgresql brings it; a Postgres that pkg/devdb has fetched lacks it.
-func CopyProgram(ctx context.Context) (string, error) {
-	const name = "pg_basebackup"
-	dir, err := devdb.FindBinaries(ctx, "")
-	if err != nil {
-		return "", err
-	}
-	// Some folders hold links to a few of the programs.
-	server, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
-	if err != nil {
-		return "", fmt.Errorf("finding the folder of Postgres: %w", err)
-	}
-	program := filepath.Join(filepath.Dir(server), name)
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	if program, err = exec.LookPath(name); err != nil {
-		return "", fmt.Errorf("copying a running Postgres takes %s, which is neither beside %s nor on PATH: install the client programs of Postgres: %w", name, server, err)
-	}
-	return program, nil
-}
-
 // Follow makes standby a copy of primary, which runs on meanwhile, and starts it
 // as its synchronous standby: when Follow returns, primary commits nothing that
 // standby does not have. What was in standby is lost. WAL that standby keeps
 // elsewhere, by a link, stays there. After an error primary waits for nobody.
 func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
-	program, err := CopyProgram(ctx)
-	if err != nil {
-		return err
-	}
 	if err := standby.Stop(ctx); err != nil {
 		return err
-	}
-	args := []string{
-		"--dbname", primary.URL("postgres"), "--pgdata", dataOf(standby),
-		"--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync",
 	}
 	owner, err := ownerOf(dataOf(primary))
 	if err != nil {
 		return err
 	}
-	wal, err := os.Readlink(filepath.Join(dataOf(standby), "pg_wal"))
-	if err == nil {
-		args = append(args, "--waldir", wal)
-		err = makeEmpty(wal, owner)
-	} else if errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrNotExist) { // a folder, or none
-		err = nil
-	}
-	if err = errors.Join(err, makeEmpty(dataOf(standby), owner)); err != nil {
+	if err := makeRoom(dataOf(standby), owner); err != nil {
 		return fmt.Errorf("making room for a standby: %w", err)
 	}
-	copying := exec.CommandContext(ctx, program, args...)
-	copying.Dir = standby.Dir()
-	if os.Geteuid() == 0 {
-		copying.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+	copying, err := beginCopy(ctx, primary)
+	if err != nil {
+		return err
 	}
-	if output, err := copying.CombinedOutput(); err != nil {
-		return fmt.Errorf("copying the primary: %w\n%s", err, output)
+	defer copying.close(ctx)
+	if err := copyData(dataOf(primary), dataOf(standby), owner); err != nil {
+		return err
+	}
+	if err := copying.finish(ctx, primary, dataOf(standby), owner); err != nil {
+		return err
 	}
 	if err := standby.Restart(ctx); err != nil {
 		return fmt.Errorf("starting the standby: %w", err)
@@ -100,6 +64,16 @@ func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
 	// The checkpointer tells the sessions that commits wait from now on. It reads
 	// the settings before it obeys.
 	return onServer(ctx, primary, "CHECKPOINT")
+}
+
+// Forsake makes the primary wait for nobody, and its standby receive nothing more:
+// what is committed from now on is lost when the standby is promoted.
+func Forsake(ctx context.Context, primary, standby *devdb.Cluster) error {
+	err := onServer(ctx, primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+	if err != nil {
+		return err
+	}
+	return onServer(ctx, standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
 }
 
 // Promote makes a standby a primary that waits for nobody. Its old primary must
@@ -184,7 +158,20 @@ func ownerOf(dir string) (*syscall.Stat_t, error) {
 	return owner, nil
 }
 
-// makeEmpty leaves an empty private folder of that owner.
-func makeEmpty(dir string, owner *syscall.Stat_t) error {
-	return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700), os.Chown(dir, int(owner.Uid), int(owner.Gid)))
+// makeRoom leaves a data folder of that owner that holds nothing but the place of
+// the WAL, empty too.
+func makeRoom(data string, owner *syscall.Stat_t) error {
+	place := filepath.Join(data, "pg_wal")
+	wal, err := os.Readlink(place)
+	linked := err == nil
+	if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, fs.ErrNotExist) { // a folder, or none
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(data), newFolder(data, owner)); err != nil {
+		return err
+	}
+	if !linked {
+		return newFolder(place, owner)
+	}
+	return errors.Join(os.RemoveAll(wal), newFolder(wal, owner), os.Symlink(wal, place), os.Lchown(place, int(owner.Uid), int(owner.Gid)))
 }

@@ -30,6 +30,7 @@ func TestClocks(t *testing.T) {
 	}{
 		{"clocks step", clocksStep},
 		{"the fault leaves clocks stepped and sets them right", faultsStepClocks},
+		{"connections made after a loss and a step back are trusted", setBackAfterALoss},
 	} {
 		require.True(t, t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // one after the other: they share the world
 			test.run(t, w)

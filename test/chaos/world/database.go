@@ -29,7 +29,7 @@ func databaseFaults() []Fault {
 		{Name: "hold-snapshot", run: holdSnapshot},
 		{Name: "exhaust-connections", run: exhaustConnections},
 		{Name: fillsDisk, run: fillDisk, obstacle: cannotMount},
-		{Name: failsOver, run: failOver, obstacle: cannotFailOver},
+		{Name: failsOver, run: failOver},
 	}
 }
 

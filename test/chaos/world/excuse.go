@@ -24,7 +24,7 @@ const (
 var excuses = map[string]time.Duration{
 	// Postgres is away, or commits nothing.
 	"kill-postgres": always, "stop-postgres": always, "stall-commits": always, "exhaust-connections": always,
-	failsOver: always, fillsDisk: always,
+	failsOver: always, loses: always, fillsDisk: always,
 	// Answers arrive when the network is thawed, or a server is cut off from Postgres.
 	"freeze-clients": always, "freeze-database": always,
 	// Nobody tells what the dead one had just committed: it must be missed first.

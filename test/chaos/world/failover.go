@@ -9,12 +9,19 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-const failsOver = "fail-over"
+const (
+	failsOver = "fail-over"
+	// loses is no fault that Belfry survives unharmed: see Losing.
+	loses = "fail-over-behind"
+)
 
-// cannotFailOver says why no standby can be made here, or nil.
-func cannotFailOver(ctx context.Context) error {
-	_, err := pgtest.CopyProgram(ctx)
-	return err
+// Losing are faults that lose what was acknowledged, for seeing that the judge
+// says so. They happen only when they are named.
+func Losing() []Fault {
+	behind := func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+		return w.failOver(ctx, choose, true)
+	}
+	return []Fault{{Name: loses, run: behind}}
 }
 
 // failOver gives the primary a synchronous standby, a copy made while all goes on,
@@ -23,6 +30,12 @@ func cannotFailOver(ctx context.Context) error {
 // ends to be silent some time after the promotion. The next time the other one is
 // the standby, and made anew.
 func failOver(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	return w.failOver(ctx, choose, false)
+}
+
+// failOver can leave the standby behind: then it is an asynchronous one, to which
+// nothing comes from when it has its copy.
+func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (string, error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
 	following, fenced, silent := hold(choose), choose.IntN(2) == 0, between(choose, 0, longestDown)
@@ -32,6 +45,11 @@ func failOver(ctx context.Context, w *World, choose *rand.Rand) (string, error) 
 	old, next := w.leading, 1-w.leading
 	if err := pgtest.Follow(whole, w.nodes[old], w.nodes[next]); err != nil {
 		return "", err
+	}
+	if behind {
+		if err := pgtest.Forsake(whole, w.nodes[old], w.nodes[next]); err != nil {
+			return "", err
+		}
 	}
 	Pause(ctx, following)
 	thaw, how := func() {}, "killed"

@@ -39,7 +39,7 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		settings["max_wal_size"], settings["min_wal_size"], settings["checkpoint_warning"] = "64MB", "32MB", "0"
 	}
 	count := 1
-	if wants(faults, failsOver) {
+	if wants(faults, failsOver) || wants(faults, loses) {
 		count = 2
 	}
 	for i := range count {

@@ -10,9 +10,15 @@ import (
 // Pick returns the faults with these names, or all of them for none. A fault that
 // cannot be had on this machine is an error when it was named, unless a question
 // mark follows its name. Otherwise it is left out, of a mix too, and leftOut says
-// which one and why.
+// which one and why. Those that are Losing must be named.
 func Pick(ctx context.Context, names []string) (picked []Fault, leftOut []string, err error) {
-	return pick(ctx, Faults(), names)
+	faults := Faults()
+	for _, f := range Losing() {
+		if slices.Contains(names, f.Name) {
+			faults = append(faults, f)
+		}
+	}
+	return pick(ctx, faults, names)
 }
 
 func pick(ctx context.Context, faults []Fault, names []string) (picked []Fault, leftOut []string, err error) {

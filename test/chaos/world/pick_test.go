@@ -31,6 +31,7 @@ func TestFaultsArePickedByName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"mix", "kill-server"}, namesOf(picked))
 	require.True(t, wants(picked, stepClock), "one cannot be mixed, so it is of all")
+	require.False(t, wants(picked, loses))
 	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server", "stop-server"})
 	require.NoError(t, err)
 	require.False(t, wants(picked, stepClock))
@@ -74,7 +75,7 @@ func TestWhatCannotBeHadIsNeverSkippedInSilence(t *testing.T) {
 
 func TestExcusesAreOfFaultsThatThereAre(t *testing.T) {
 	t.Parallel()
-	names := namesOf(Faults())
+	names := namesOf(append(Faults(), Losing()...))
 	for name := range excuses {
 		require.Contains(t, names, name)
 	}

@@ -1,0 +1,87 @@
+package integration_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type swept struct{ Retention, Completed, Evicted, Unread, Expired int64 }
+
+type sweptQueue struct {
+	Swept      swept
+	Partitions []struct {
+		Name   string
+		Cursor struct{ TotalConsumed, TotalExpired int64 }
+	}
+}
+
+// What was deleted or passed over unread is told where users look: by the queue,
+// by its partitions and by the group.
+func TestWhatWasSweptIsTold(t *testing.T) {
+	t.Parallel()
+	c := start(t, often).client(t)
+	of := func(base, queue string) sweptQueue {
+		return ask[sweptQueue](c, call{method: http.MethodGet, target: base + url.PathEscape(queue)}).ok(http.StatusOK)
+	}
+	const status, resources = "/api/v1/status/queues/", "/api/v1/resources/queues/"
+	options := map[string]any{"maxWaitTimeSeconds": 1}
+	c.configure("waited", options).ok(http.StatusOK)
+	c.configure("old", map[string]any{"retentionEnabled": true, "retentionSeconds": 1}).ok(http.StatusOK)
+	c.configure("expired", map[string]any{"expireAfterSeconds": 1}).ok(http.StatusOK)
+	for _, queue := range []string{"waited", "old", "expired"} {
+		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the group is there first")
+		require.Zero(t, of(status, queue).Swept)
+		c.pushIDs(queue, "p", "1", "2", "3")
+	}
+	for queue, want := range map[string]swept{
+		"waited": {Evicted: 3, Unread: 3}, "old": {Retention: 3, Unread: 3}, "expired": {Expired: 3},
+	} {
+		until(t, "the sweep of "+queue+" is told", func() bool { return of(status, queue).Swept == want })
+		require.Equal(t, want, of(resources, queue).Swept)
+	}
+
+	sweeps := ask[struct {
+		Sweeps []struct {
+			Job     string
+			Running bool
+			NextAt  time.Time
+		}
+	}](c, call{method: http.MethodGet, target: "/api/v1/status/sweeps"}).ok(http.StatusOK).Sweeps
+	require.Len(t, sweeps, 3)
+	for i, job := range []string{"eviction", "partitions", "retention"} {
+		require.Equal(t, job, sweeps[i].Job)
+		require.False(t, sweeps[i].NextAt.IsZero())
+	}
+}
+
+// What a pop finds expired it counts itself, before any sweep.
+func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	c.configure("q", map[string]any{"expireAfterSeconds": 1}).ok(http.StatusOK)
+	c.pushIDs("q", "p", "1", "2")
+	until(t, "both have expired", func() bool {
+		var all bool
+		c.scan(t, `SELECT max(created_at) < now() - interval '1 s' FROM belfry.message`, nil, &all)
+		return all
+	})
+	c.pushIDs("q", "p", "3")
+	require.Equal(t, []string{"3"}, c.popIDs("q", "consumerGroup=g&batch=9&autoAck=true"))
+	group := ask[map[string]struct {
+		Partitions []struct{ TotalConsumed, TotalExpired int64 }
+	}](c, call{method: http.MethodGet, target: "/api/v1/consumer-groups/g"}).ok(http.StatusOK)
+	require.Len(t, group["q"].Partitions, 2, "p and the Default of a configured queue")
+	var expired int64
+	for _, p := range group["q"].Partitions {
+		expired += p.TotalExpired
+	}
+	status := ask[sweptQueue](c, call{method: http.MethodGet, target: "/api/v1/status/queues/q"}).ok(http.StatusOK)
+	require.Equal(t, "p", status.Partitions[1].Name)
+	// A sweep that came first has counted them instead.
+	require.Equal(t, int64(2), expired+status.Swept.Expired)
+	require.Equal(t, expired, status.Partitions[1].Cursor.TotalExpired)
+}
