@@ -30,6 +30,7 @@ type evidence struct {
 	samples        []check.Sample
 	queues, groups []string
 	database       *pgxpool.Pool
+	began          time.Time // on the wall clock
 }
 
 // judgeFunc returns what was not as promised, or nil.
@@ -55,7 +56,10 @@ func judge(ctx context.Context, e evidence) error {
 		return err
 	}
 	state.Samples = e.samples
-	if state.Tenures, err = check.ReadTenures(ctx, e.database, e.queues); err != nil {
+	if err := check.ReadDeletions(ctx, e.database, e.queues, &state); err != nil {
+		return err
+	}
+	if state.Tenures, state.Moves, err = check.ReadTenures(ctx, e.database, e.queues, e.began); err != nil {
 		return err
 	}
 	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease}

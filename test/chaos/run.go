@@ -186,7 +186,7 @@ func (c *chaos) drain(ctx context.Context) error {
 // verdict joins what the judge and the clients have to say.
 func (c *chaos) verdict(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
 	err := judge(ctx, evidence{
-		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), groups: c.crew.Groups(), database: c.world.Database(),
+		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), groups: c.crew.Groups(), database: c.world.Database(), began: c.recorder.Began(),
 	})
 	for _, complaint := range c.crew.Complaints() {
 		err = errors.Join(err, errors.New(complaint))

@@ -29,7 +29,7 @@ func TestWatchSeesLeasesComeAndGo(t *testing.T) {
 	change("lease_id = $1, lease_until = '2100-01-01Z'", b) // given
 	change("lease_id = $1, lease_until = '2100-01-02Z'", c) // given while b is alive
 	change("lease_until = '2100-01-03Z', consumed = 1")     // extended
-	tenures, err := check.ReadTenures(t.Context(), pool, []string{"q"})
+	tenures, _, err := check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
 	require.NoError(t, err)
 	require.Len(t, tenures, 3)
 	for i, lease := range []string{a, b, c} {
@@ -46,7 +46,7 @@ func TestWatchSeesLeasesComeAndGo(t *testing.T) {
 
 	_, err = pool.Exec(t.Context(), "DROP TABLE chaos.lease_change CASCADE")
 	require.NoError(t, err)
-	_, err = check.ReadTenures(t.Context(), pool, []string{"q"})
+	_, _, err = check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
 	require.ErrorContains(t, err, "reading changes of leases")
 	require.ErrorContains(t, check.Watch(t.Context(), pool), "watching leases")
 }
