@@ -177,7 +177,7 @@ func (c *chaos) drain(ctx context.Context) error {
 	defer cancel()
 	begun := c.recorder.Now()
 	err := c.crew.Drain(ctx, func(ctx context.Context) (int64, error) {
-		return remaining(ctx, c.world.Database(), c.crew.Queues(), c.crew.Groups())
+		return remaining(ctx, c.world.Database(), c.crew.Reads())
 	})
 	printf(c.out, "drained in %s\n", short(c.recorder.Now()-begun))
 	return err
@@ -186,7 +186,7 @@ func (c *chaos) drain(ctx context.Context) error {
 // verdict joins what the judge and the clients have to say.
 func (c *chaos) verdict(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
 	err := judge(ctx, evidence{
-		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), groups: c.crew.Groups(), database: c.world.Database(), began: c.recorder.Began(),
+		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), reads: c.crew.Reads(), database: c.world.Database(), began: c.recorder.Began(),
 	})
 	for _, complaint := range c.crew.Complaints() {
 		err = errors.Join(err, errors.New(complaint))
