@@ -84,6 +84,9 @@ func counts(x *index) []Violation {
 
 func (r *reader) counts(x *index) []Violation {
 	c := r.cursor
+	if c == nil && r.gen != nil {
+		return nil // its group was deleted
+	}
 	if c == nil {
 		for _, d := range r.deliveries[:min(1, len(r.deliveries))] {
 			return []Violation{r.at("counts", d.op, "messages were delivered to a group that has no cursor in the tables")}

@@ -37,10 +37,15 @@ SELECT q.name, p.name, g.name, l.seq, extract(epoch FROM l.failed_at - m.created
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1) AND l.error LIKE 'expired after %'
  ORDER BY l.seq`
 
+// Pops count what they find expired, sweeps what they do.
 const sqlSweeps = `
-SELECT q.name, s.retention, s.completed, s.evicted, s.unread, s.expired
-  FROM belfry.queue_sweep s
-  JOIN belfry.queue q ON q.id = s.queue_id
+SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.evicted, 0), coalesce(s.unread, 0),
+       coalesce(s.expired, 0) + k.expired
+  FROM belfry.queue q
+  LEFT JOIN belfry.queue_sweep s ON s.queue_id = q.id
+ CROSS JOIN LATERAL (
+       SELECT coalesce(sum(c.expired), 0)::bigint AS expired
+         FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id WHERE p.queue_id = q.id) AS k
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY q.name`
 

@@ -35,6 +35,12 @@ func seeks(x *index) []Violation {
 		}
 		if m.How == Sought {
 			sought[name] = append(sought[name], m)
+			if m.To <= m.From && len(m.Skip) > 0 {
+				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf(
+					"the cursor was sought back from %d to %d, but %d dead letters are still passed over", m.From, m.To, len(m.Skip)))
+				v.Group = m.Group
+				found = append(found, v)
+			}
 			if !x.wanted(m) {
 				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, where nobody wanted it", m.From, m.To))
 				v.Group = m.Group
