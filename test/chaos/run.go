@@ -44,6 +44,7 @@ type chaos struct {
 	stalls   *stallMeter
 	windows  []window
 	worked   time.Duration // how long the clients did
+	taken    []taken
 }
 
 // window is a fault that happened, on the recorder's clock. Everything worked
@@ -99,6 +100,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	c.crew.Resolve(operations)
 	if ctx.Err() == nil {
 		err = errors.Join(err, c.verdict(ctx, operations, judge))
+		var counting error
+		c.taken, counting = tally(ctx, c.world.Database(), workload.MovedGroups())
+		err = errors.Join(err, counting)
 	}
 	begun := time.Now()
 	err = errors.Join(err, c.world.Close())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,9 @@ const (
 )
 
 var movedGroups = []string{soughtGroup, brokenGroup}
+
+// MovedGroups are the groups that are sought or deleted.
+func MovedGroups() []string { return slices.Clone(movedGroups) }
 
 // movedConsumers is how many consumers each of them has.
 const movedConsumers = 2
