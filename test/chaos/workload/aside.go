@@ -186,10 +186,10 @@ func (c *client) seekAround(ctx, stop context.Context) {
 		if c.chance(50) {
 			partition = c.partition()
 		}
-		switch {
-		case c.chance(20):
+		switch n := c.choose.IntN(100); {
+		case n < 20:
 			c.seek(ctx, c.queue(), partition, history.ToEnd)
-		case c.chance(20):
+		case n < 40:
 			c.seek(ctx, c.queue(), partition, history.ToBeginning)
 		default:
 			back := time.Now().Add(-c.upTo(0, farthest)).UTC().Truncate(time.Millisecond)
