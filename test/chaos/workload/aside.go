@@ -68,10 +68,10 @@ const movedConsumers = 2
 // The pauses of an operator between two seeks, and between two deletions of a queue
 // or a group.
 const (
-	shortestSeek   = 500 * time.Millisecond
-	longestSeek    = 2500 * time.Millisecond
-	shortestDelete = 2 * time.Second
-	longestDelete  = 5 * time.Second
+	shortestSeek   = 100 * time.Millisecond
+	longestSeek    = 900 * time.Millisecond
+	shortestDelete = time.Second
+	longestDelete  = 4 * time.Second
 	// farthest is how far back a seek to an instant goes.
 	farthest = 5 * time.Second
 )
