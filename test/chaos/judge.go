@@ -25,11 +25,13 @@ const (
 
 // evidence is what a run leaves to judge. The database is idle and drained.
 type evidence struct {
-	operations     []history.Operation
-	windows        []window
-	samples        []check.Sample
-	queues, groups []string
-	database       *pgxpool.Pool
+	operations []history.Operation
+	windows    []window
+	samples    []check.Sample
+	queues     []string
+	reads      []workload.Read
+	database   *pgxpool.Pool
+	began      time.Time // on the wall clock
 }
 
 // judgeFunc returns what was not as promised, or nil.
@@ -55,7 +57,10 @@ func judge(ctx context.Context, e evidence) error {
 		return err
 	}
 	state.Samples = e.samples
-	if state.Tenures, err = check.ReadTenures(ctx, e.database, e.queues); err != nil {
+	if err := check.ReadDeletions(ctx, e.database, e.queues, &state); err != nil {
+		return err
+	}
+	if state.Tenures, state.Moves, err = check.ReadTenures(ctx, e.database, e.queues, e.began); err != nil {
 		return err
 	}
 	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease}
@@ -69,15 +74,18 @@ func judge(ctx context.Context, e evidence) error {
 }
 
 // remaining counts what is left, over all groups.
-func remaining(ctx context.Context, database *pgxpool.Pool, queues, groups []string) (left int64, err error) {
+func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Read) (left int64, err error) {
+	queues, groups := make([]string, len(reads)), make([]string, len(reads))
+	for i, read := range reads {
+		queues[i], groups[i] = read.Queue, read.Group
+	}
 	err = database.QueryRow(ctx, `
 		SELECT coalesce(sum(p.last_seq - coalesce(c.committed, 0) + coalesce(c.redrives, 0)), 0)::bigint
-		  FROM belfry.queue q
+		  FROM unnest($1::text[], $2::text[]) AS wanted(queue, name)
+		  JOIN belfry.queue q ON q.name = wanted.queue AND q.deleted_at IS NULL
 		  JOIN belfry.partition p ON p.queue_id = q.id
-		 CROSS JOIN unnest($2::text[]) AS wanted(name)
 		  LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = wanted.name
-		  LEFT JOIN belfry.cursor c ON c.partition_id = p.id AND c.group_id = g.id
-		 WHERE q.name = ANY ($1) AND q.deleted_at IS NULL`, queues, groups).Scan(&left)
+		  LEFT JOIN belfry.cursor c ON c.partition_id = p.id AND c.group_id = g.id`, queues, groups).Scan(&left)
 	if err != nil {
 		return 0, fmt.Errorf("counting what is left: %w", err)
 	}

@@ -47,6 +47,13 @@ func (c *chaos) report(operations []history.Operation) {
 	printf(table, "malformed\tunanswered\t%d\t\t\n", counts.MalformedUnanswered)
 	printf(table, "malformed\tper second\t%.0f\t\t\n", float64(counts.MalformedRefused)/max(c.worked.Seconds(), 1))
 
+	if len(c.taken) > 0 {
+		printf(table, "\ntaken\thow\tcount\tunread or back\t\n")
+	}
+	for _, one := range c.taken {
+		printf(table, "%s\t%s\t%d\t%d\t\n", one.what, one.how, one.times, one.those)
+	}
+
 	byName := map[string][]window{}
 	var names []string
 	for _, v := range c.windows {

@@ -44,6 +44,7 @@ type chaos struct {
 	stalls   *stallMeter
 	windows  []window
 	worked   time.Duration // how long the clients did
+	taken    []taken
 }
 
 // window is a fault that happened, on the recorder's clock. Everything worked
@@ -99,6 +100,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	c.crew.Resolve(operations)
 	if ctx.Err() == nil {
 		err = errors.Join(err, c.verdict(ctx, operations, judge))
+		var counting error
+		c.taken, counting = tally(ctx, c.world.Database(), workload.MovedGroups())
+		err = errors.Join(err, counting)
 	}
 	begun := time.Now()
 	err = errors.Join(err, c.world.Close())
@@ -177,7 +181,7 @@ func (c *chaos) drain(ctx context.Context) error {
 	defer cancel()
 	begun := c.recorder.Now()
 	err := c.crew.Drain(ctx, func(ctx context.Context) (int64, error) {
-		return remaining(ctx, c.world.Database(), c.crew.Queues(), c.crew.Groups())
+		return remaining(ctx, c.world.Database(), c.crew.Reads())
 	})
 	printf(c.out, "drained in %s\n", short(c.recorder.Now()-begun))
 	return err
@@ -186,7 +190,7 @@ func (c *chaos) drain(ctx context.Context) error {
 // verdict joins what the judge and the clients have to say.
 func (c *chaos) verdict(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
 	err := judge(ctx, evidence{
-		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), groups: c.crew.Groups(), database: c.world.Database(),
+		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), reads: c.crew.Reads(), database: c.world.Database(), began: c.recorder.Began(),
 	})
 	for _, complaint := range c.crew.Complaints() {
 		err = errors.Join(err, errors.New(complaint))

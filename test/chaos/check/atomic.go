@@ -8,11 +8,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// transaction is what is known of a push and an ack that are one request, over
-// all its repetitions.
+// transaction is what is known of a push and an ack that are one request, or of an
+// ack that is one, over all its repetitions.
 type transaction struct {
 	id string
-	// attempts are the pushes of its tries, in order; done is the first that was
+	// attempts are the pushes of its tries, or the acks if it pushes nothing, in order;
+	// done is the first that was
 	// answered with success, and unknown says whether any was not answered.
 	attempts []*history.Operation
 	done     *history.Operation
@@ -26,9 +27,13 @@ type inLane struct {
 	entry *entry
 }
 
-// transaction is that of a push, which is one of its attempts.
+// transaction is that of a push, or of an ack without one, which is one of its
+// attempts.
 func (x *index) transaction(op *history.Operation) *transaction {
 	t := x.transacted[op.Transaction]
+	if t != nil && op.Kind == history.Ack && len(t.pushes) > 0 {
+		return t
+	}
 	if t == nil {
 		t = &transaction{id: op.Transaction}
 		x.transacted[t.id] = t
@@ -65,9 +70,39 @@ func (t *transaction) stored() (stored, missing *inLane) {
 }
 
 // applicable says whether it may have been applied: its messages would be there.
-func (t *transaction) applicable() bool {
+func (x *index) applicable(t *transaction) bool {
+	if len(t.pushes) == 0 {
+		return t.done != nil || t.unknown && !x.undone(t)
+	}
 	stored, _ := t.stored()
 	return t.done != nil || t.unknown && stored != nil
+}
+
+// undone says of a transaction without pushes that it was not applied: something
+// that it completes was delivered under another lease by a pop that claimed it after
+// the transaction began. If it was applied before that claim, there was nothing to
+// claim, and after it, its own lease was gone.
+func (x *index) undone(t *transaction) bool {
+	began := t.attempts[0].Begin
+	undone := false
+	for _, op := range t.attempts {
+		x.byLane(op, func(l *lane, items []*history.Item) {
+			r := x.readerOf(l, op)
+			if r == nil {
+				undone = true // its lease was forgotten
+				return
+			}
+			for _, d := range r.deliveries {
+				if d.after <= began || d.op.LeaseID == op.LeaseID || d.redelivery {
+					continue
+				}
+				undone = undone || slices.ContainsFunc(items, func(item *history.Item) bool {
+					return item.Status == completed && slices.Contains(d.entries, l.byID[item.TransactionID])
+				})
+			}
+		})
+	}
+	return undone
 }
 
 // by is when it had been applied for certain: somebody was told so, or was given
@@ -95,9 +130,9 @@ func (x *index) first(op *history.Operation) bool {
 // lose notes an ack whose transaction cannot have been applied.
 func (x *index) lose(op *history.Operation) {
 	x.byLane(op, func(l *lane, items []*history.Item) {
-		r := x.reader(l.queue, l.partition, op.Group)
+		r := x.readerOf(l, op)
 		for _, item := range items {
-			if e := l.byID[item.TransactionID]; e != nil && e.place > 0 {
+			if e := l.byID[item.TransactionID]; r != nil && e != nil && e.place > 0 {
 				if r.lost == nil {
 					r.lost = map[int]*transaction{}
 				}
@@ -119,8 +154,12 @@ func (t *transaction) at(r *reader, op *history.Operation, message string) Viola
 func (r *reader) passed(op *history.Operation, f *frontier, upto int) []Violation {
 	for place := f.next; place <= upto; place++ {
 		if t := r.lost[place]; t != nil && !f.done[place] {
+			why := "nothing of it is in the log"
+			if len(t.pushes) == 0 {
+				why = "it was not applied"
+			}
 			return []Violation{t.at(r, op, fmt.Sprintf(
-				"nothing of it is in the log, but %q at %d, which it acknowledged, was passed and is not done otherwise",
+				why+", but %q at %d, which it acknowledged, was passed and is not done otherwise",
 				r.lane.log[place-1].transaction, r.lane.log[place-1].seq))}
 		}
 	}

@@ -65,6 +65,7 @@ const maxOfRule = 20
 // rules are all rules. Each returns its violations in any order.
 var rules = []func(*index) []Violation{
 	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, tenures, cursors, counts, stuck,
+	deletions, expiries, sweeps, erasures, seeks, fences, rejoined,
 }
 
 // Run judges a history, whose operations may be in any order, and the state the

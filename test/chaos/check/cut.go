@@ -31,7 +31,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 			continue
 		case o.Kind != history.Extend && !v.about(o.Queue):
 			continue
-		case o.Kind != history.Push && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
+		case !shared(o.Kind) && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
 			continue
 		case v.Partition != "" && o.Partition != "" && o.Partition != v.Partition:
 			continue
@@ -59,6 +59,21 @@ func CutState(state State, v Violation) State {
 		p.Cursors = slices.DeleteFunc(slices.Clone(p.Cursors), func(c Cursor) bool { return v.Group != "" && c.Group != v.Group })
 		cut.Partitions = append(cut.Partitions, p)
 	}
+	for _, m := range state.Moves {
+		if there(m.Queue, m.Partition, m.Group) {
+			cut.Moves = append(cut.Moves, m)
+		}
+	}
+	for _, e := range state.Erased {
+		if v.about(e.Queue) && (v.Partition == "" || e.Partition == v.Partition) {
+			cut.Erased = append(cut.Erased, e)
+		}
+	}
+	for _, s := range state.Sweeps {
+		if v.about(s.Queue) {
+			cut.Sweeps = append(cut.Sweeps, s)
+		}
+	}
 	for _, s := range state.Samples {
 		if there(s.Queue, s.Partition, s.Group) {
 			cut.Samples = append(cut.Samples, s)
@@ -70,6 +85,11 @@ func CutState(state State, v Violation) State {
 		}
 	}
 	return cut
+}
+
+// shared: what such an operation does is for all groups.
+func shared(kind history.Kind) bool {
+	return kind == history.Push || kind == history.DeleteMessage || kind == history.DeleteQueue
 }
 
 // about says whether the violation concerns a queue.

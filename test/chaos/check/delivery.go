@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -47,6 +48,11 @@ func (r *reader) buriedAfter() map[int]time.Duration {
 			buried[a.entry.place] = a.op.Begin
 		}
 	}
+	for place, at := range r.expired() {
+		if before, ok := buried[place]; !ok || at < before {
+			buried[place] = at
+		}
+	}
 	return buried
 }
 
@@ -69,9 +75,12 @@ func (r *reader) ordered() []Violation {
 				break
 			}
 			for n := last + 1; last > 0 && n < e.place && !d.redelivery; n++ {
+				if r.lane.passable(r.lane.log[n-1]) < d.op.End || r.gen != nil && r.gen.skip[n] {
+					continue
+				}
 				if at, ok := buried[n]; !ok || at >= d.op.End {
 					found = append(found, r.at("order", d.op, fmt.Sprintf(
-						"the delivery leaves out %q at %d, which is not dead-lettered, between %d and %d",
+						"the delivery leaves out %q at %d, which is neither dead-lettered nor deleted, between %d and %d",
 						r.lane.log[n-1].transaction, r.lane.log[n-1].seq, r.lane.log[last-1].seq, e.seq)))
 					break
 				}
@@ -195,10 +204,15 @@ func (r *reader) again(x *index) []Violation {
 func deadLetters(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
-		if r.cursor == nil {
+		if r.cursor == nil || r.gen != nil && (!r.gen.living || !r.gen.last) {
 			return
 		}
 		buried := r.buriedAfter()
+		for _, other := range r.lane.lives[r.group.group] {
+			if other.gen.living {
+				maps.Copy(buried, other.buriedAfter())
+			}
+		}
 		dead := map[int64]bool{}
 		for _, seq := range r.cursor.Dead {
 			dead[seq] = true

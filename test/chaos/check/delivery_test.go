@@ -21,7 +21,7 @@ func TestADeliveryIsInOrder(t *testing.T) {
 			func(r *run) { r.op(3).Items = came("a", "a", "b") }, func(r *run) { r.op(3).Items = came("a", "b") },
 		},
 		{
-			"one left out", "order", `the delivery leaves out "b" at 2, which is not dead-lettered, between 1 and 3`, 3,
+			"one left out", "order", `the delivery leaves out "b" at 2, which is neither dead-lettered nor deleted, between 1 and 3`, 3,
 			func(r *run) { r.op(3).Items = came("a", "c") },
 			func(r *run) { r.op(3).Items = came("a", "b", "c") },
 		},

@@ -20,6 +20,7 @@ func (x *index) addPush(op *history.Operation) {
 				continue
 			}
 			e := l.entry(item.TransactionID)
+			e.erased = x.erased[Erased{l.queue, l.partition, item.TransactionID}]
 			e.pushed(op, item)
 			if op.Transaction != "" {
 				x.transaction(op).push(l, e)
@@ -86,7 +87,7 @@ func (e *entry) told(op *history.Operation, message string) {
 
 // add takes in everything that is not a push.
 func (x *index) add(op *history.Operation) {
-	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.transacted[op.Transaction].applicable() {
+	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.applicable(x.transacted[op.Transaction]) {
 		x.lose(op)
 		return
 	}
@@ -99,7 +100,10 @@ func (x *index) add(op *history.Operation) {
 		x.addPop(op)
 	case history.Ack:
 		x.byLane(op, func(l *lane, items []*history.Item) {
-			r := x.reader(l.queue, l.partition, op.Group)
+			r := x.readerOf(l, op)
+			if r == nil {
+				return // so it cannot have been accepted
+			}
 			for _, item := range items {
 				e := l.byID[item.TransactionID]
 				if e != nil && e.place > 0 && (item.Accepted || op.Outcome == history.Unknown) {
@@ -112,9 +116,23 @@ func (x *index) add(op *history.Operation) {
 		if op.Outcome == history.Done {
 			x.extends[op.LeaseID] = append(x.extends[op.LeaseID], op)
 		}
-	case history.Seek:
+	case history.Seek, history.DeleteGroup:
 		g := x.group(op.Queue, op.Group)
-		g.seeks = append(g.seeks, op)
+		if x.watched {
+			g.resets = append(g.resets, op)
+		} else {
+			g.seeks = append(g.seeks, op)
+		}
+	case history.DeleteMessage:
+		x.byLane(op, func(l *lane, items []*history.Item) {
+			for _, item := range items {
+				e := l.entry(item.TransactionID)
+				e.deletes = append(e.deletes, op)
+			}
+		})
+	case history.DeleteQueue:
+		g := x.group(op.Queue, "") // no group has that name
+		g.resets = append(g.resets, op)
 	case history.Redrive:
 		g := x.group(op.Queue, op.Group)
 		g.redrives = append(g.redrives, op)
@@ -150,8 +168,9 @@ func (x *index) addPop(op *history.Operation) {
 				}
 				d.entries = append(d.entries, e)
 			}
-			r := x.reader(l.queue, l.partition, op.Group)
-			r.deliveries = append(r.deliveries, d)
+			if r := x.readerOf(l, op); r != nil {
+				r.deliveries = append(r.deliveries, d)
+			}
 		})
 	}
 }

@@ -102,6 +102,14 @@ func (r *reader) happenings() []event {
 	for _, op := range r.wild() {
 		events = append(events, event{at: op.Begin, wild: true})
 	}
+	for place, at := range r.expired() {
+		events = append(events, event{at: at, places: []int{place}})
+	}
+	for _, e := range r.lane.log {
+		if at := r.lane.passable(e); at != forever {
+			events = append(events, event{at: at, places: []int{e.place}})
+		}
+	}
 	for _, op := range r.group.seeks {
 		if r.lane.concerns(op) {
 			events = append(events, event{at: op.Begin, sought: true})
@@ -117,12 +125,18 @@ func (r *reader) happenings() []event {
 func (r *reader) unskipped() []Violation {
 	var found []Violation
 	f := &frontier{done: make([]bool, len(r.lane.log)+1), next: 1, events: r.happenings()}
+	begin, known := r.start()
+	if f.upto(begin); r.gen != nil {
+		for place := range r.gen.skip {
+			f.done[place] = true
+		}
+	}
 	for i, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) }) {
 		first := d.first()
 		if first == nil || d.redelivery {
 			continue
 		}
-		if i == 0 && (r.cursor == nil || !r.cursor.FromStart) {
+		if i == 0 && !known {
 			f.upto(first.place - 1) // it began there
 		}
 		if f.until(d.op.End); f.sought {
@@ -143,11 +157,19 @@ func (r *reader) unskipped() []Violation {
 	}
 	if f.until(forever); !f.sought && !f.reaches(last+1) {
 		found = append(found, r.at("skipped", nil, fmt.Sprintf(
-			"the cursor is at %d in the end, but %q at %d was neither completed, consumed nor dead-lettered",
-			r.cursor.Committed, r.lane.log[f.next-1].transaction, r.lane.log[f.next-1].seq)))
+			"the cursor is at %d in the end%s, but %q at %d was neither completed, consumed nor dead-lettered",
+			r.cursor.Committed, r.until(), r.lane.log[f.next-1].transaction, r.lane.log[f.next-1].seq)))
 		found = append(found, r.passed(nil, f, last)...)
 	}
 	return found
+}
+
+// until says which end is meant.
+func (r *reader) until() string {
+	if r.gen == nil || r.gen.last {
+		return ""
+	}
+	return " of " + r.gen.String()
 }
 
 func (r *reader) skip(place int, first *entry) string {

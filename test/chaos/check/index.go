@@ -35,6 +35,12 @@ type index struct {
 	// transactions are in the order they began.
 	transactions []*transaction
 	transacted   map[string]*transaction
+	// order has all operations in the order they began.
+	order []*history.Operation
+	// watched: the state has moves, so what seeks did is known.
+	watched bool
+	// erased are the messages that went with their queues.
+	erased map[Erased]bool
 }
 
 // lane is what is known of a partition.
@@ -53,6 +59,13 @@ type lane struct {
 	reads    map[string]*reader
 	// pushes are the answered pushes to the lane, in order.
 	pushes []itemsOf
+	// rows are all messages ever stored, in the order of Seq, those that were deleted
+	// included.
+	rows []Message
+	// lives are the generations of groups whose cursors were moved, and given those
+	// that each lease belongs to.
+	lives map[string][]*reader
+	given map[string]*reader
 }
 
 // itemsOf are the items of an operation that concern one lane.
@@ -87,6 +100,12 @@ type entry struct {
 	conflictWith string
 	// again is the second push that was told that the message is new.
 	again *history.Operation
+	// deleted is how it went; nil: it did not. deletes are those that may have asked
+	// for it, erased says that it went with its queue.
+	deleted *Deletion
+	deletes []*history.Operation
+	erased  bool
+	created time.Time
 }
 
 // group is what is known of a consumer group in all of a queue.
@@ -97,6 +116,8 @@ type group struct {
 	// empty are the waiting pops that came back without a message.
 	empty []*history.Operation
 	seeks []*history.Operation
+	// resets are the seeks and deletions whose effect is known, and not in seeks.
+	resets []*history.Operation
 	// redrives may bring dead letters back.
 	redrives []*history.Operation
 	readers  []*reader
@@ -107,6 +128,9 @@ type reader struct {
 	lane   *lane
 	group  *group
 	cursor *Cursor // nil: the state has none
+	// gen: this is what the group did between two moves of its cursor; nil: there was
+	// no move.
+	gen *generation
 	// deliveries and acks are in the order they began. Refused ones are not here.
 	deliveries []*delivery
 	acks       []*ack
@@ -149,9 +173,14 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		named: map[laneName]*lane{}, called: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
 		prolongs: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
+		watched: len(state.Moves) > 0, erased: make(map[Erased]bool, len(state.Erased)),
 	}
 	for i := range state.Partitions {
 		x.addPartition(&state.Partitions[i])
+	}
+	x.addGenerations()
+	for _, e := range state.Erased {
+		x.erased[e] = true
 	}
 	order := make([]*history.Operation, len(operations))
 	for i := range operations {
@@ -159,13 +188,23 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		x.byID[operations[i].ID] = order[i]
 	}
 	slices.SortStableFunc(order, func(a, b *history.Operation) int { return cmp.Compare(a.Begin, b.Begin) })
+	x.order = order
 	for _, op := range order {
 		if op.Kind == history.Push {
 			x.addPush(op)
 		}
 	}
 	for _, op := range order {
-		x.add(op)
+		if op.Kind != history.Ack {
+			x.add(op)
+		} else if op.Transaction != "" {
+			x.transaction(op)
+		}
+	}
+	for _, op := range order {
+		if op.Kind == history.Ack {
+			x.add(op)
+		}
 	}
 	x.readers((*reader).findRedeliveries)
 	return x
@@ -174,12 +213,19 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 func (x *index) addPartition(p *Partition) {
 	l := x.lane(p.Queue, p.Name)
 	l.part = p
-	slices.SortStableFunc(p.Log, func(a, b Message) int { return cmp.Compare(a.Seq, b.Seq) })
-	l.log = make([]*entry, 0, len(p.Log))
-	for _, m := range p.Log {
+	l.rows = slices.Clone(p.Log)
+	gone := map[int64]*Deletion{}
+	for i := range p.Deleted {
+		l.rows = append(l.rows, p.Deleted[i].Message)
+		gone[p.Deleted[i].Seq] = &p.Deleted[i]
+	}
+	slices.SortStableFunc(l.rows, func(a, b Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	l.log = make([]*entry, 0, len(l.rows))
+	for _, m := range l.rows {
 		e := l.entry(m.TransactionID)
 		if e.rows++; e.rows == 1 {
-			e.place, e.seq, e.message = len(l.log)+1, m.Seq, m.MessageID
+			e.place, e.seq, e.message, e.deleted = len(l.log)+1, m.Seq, m.MessageID, gone[m.Seq]
+			e.created = m.CreatedAt
 			l.log = append(l.log, e)
 		}
 	}
@@ -194,7 +240,7 @@ func (x *index) lane(queue, partition string) *lane {
 	name := laneName{queue, partition}
 	l := x.named[name]
 	if l == nil {
-		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}}
+		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}, given: map[string]*reader{}}
 		x.named[name] = l
 		x.lanes = append(x.lanes, l)
 	}
@@ -251,6 +297,9 @@ func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 		items = make(map[*lane][]*history.Item, 1)
 	}
 	for i := range op.Items {
+		if op.Kind != history.Push && x.erased[Erased{op.Queue, op.Items[i].Partition, op.Items[i].TransactionID}] {
+			continue // it is no part of what is there
+		}
 		l := x.lane(op.Queue, op.Items[i].Partition)
 		if items[l] == nil {
 			touched = append(touched, l)

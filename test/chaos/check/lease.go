@@ -129,14 +129,19 @@ func (r *reader) fenced(lives []*life) []Violation {
 // tenures: by the database's clock no two leases overlap.
 func tenures(x *index) []Violation {
 	var found []Violation
-	last := map[laneName]map[string]Tenure{}
+	type holder struct {
+		group       string
+		incarnation int64
+	}
+	last := map[laneName]map[holder]Tenure{}
 	sorted := slices.SortedStableFunc(slices.Values(x.state.Tenures), func(a, b Tenure) int { return a.From.Compare(b.From) })
 	for _, t := range sorted {
 		name := laneName{t.Queue, t.Partition}
 		if last[name] == nil {
-			last[name] = map[string]Tenure{}
+			last[name] = map[holder]Tenure{}
 		}
-		before, ok := last[name][t.Group]
+		by := holder{t.Group, t.Incarnation}
+		before, ok := last[name][by]
 		if ok && before.LeaseID != t.LeaseID && t.From.Before(before.Until) {
 			var op *history.Operation
 			if owners := x.owners[t.LeaseID]; len(owners) > 0 {
@@ -146,7 +151,7 @@ func tenures(x *index) []Violation {
 				"by the database's clock lease %s was given %s before lease %s ended", t.LeaseID, before.Until.Sub(t.From), before.LeaseID)))
 		}
 		if !ok || t.Until.After(before.Until) {
-			last[name][t.Group] = t
+			last[name][by] = t
 		}
 	}
 	return found

@@ -87,7 +87,8 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	final, err := check.ReadState(t.Context(), tables, []string{liveQueue})
 	require.NoError(t, err)
 	final.Samples = state.Samples
-	final.Tenures, err = check.ReadTenures(t.Context(), tables, []string{liveQueue})
+	require.NoError(t, check.ReadDeletions(t.Context(), tables, []string{liveQueue}, &final))
+	final.Tenures, final.Moves, err = check.ReadTenures(t.Context(), tables, []string{liveQueue}, l.recorder.Began())
 	require.NoError(t, err)
 	require.NotEmpty(t, final.Tenures)
 	require.Len(t, final.Partitions, 3)

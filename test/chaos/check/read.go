@@ -20,7 +20,10 @@ SELECT q.name, p.name, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL,
        coalesce((SELECT array_agg(d.seq ORDER BY d.seq) FROM belfry.dead_letter d
                   WHERE d.partition_id = p.id AND d.group_id = g.id), '{}'),
        coalesce((SELECT array_agg(r.seq ORDER BY r.seq) FROM belfry.redrive r
-                  WHERE r.partition_id = p.id AND r.group_id = g.id), '{}')
+                  WHERE r.partition_id = p.id AND r.group_id = g.id), '{}'),
+       CASE WHEN q.retention_enabled THEN q.retention_seconds ELSE 0 END,
+       CASE WHEN q.retention_enabled THEN q.completed_retention_seconds ELSE 0 END,
+       CASE WHEN q.dead_letter_expired THEN q.expire_after_seconds ELSE 0 END
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id
@@ -30,7 +33,7 @@ SELECT q.name, p.name, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL,
  ORDER BY q.name, p.name, g.name`
 
 const sqlLog = `
-SELECT q.name, p.name, m.seq, m.id::text, m.transaction_id
+SELECT q.name, p.name, m.seq, m.id::text, m.transaction_id, m.created_at
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.message m ON m.partition_id = p.id
@@ -58,14 +61,19 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 	var name laneName
 	var last int64
 	var c Cursor
+	var keep [3]int64
 	_, err = pgx.ForEachRow(rows, []any{
 		&name.queue, &name.partition, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
+		&keep[0], &keep[1], &keep[2],
 	}, func() error {
 		at, ok := places[name]
 		if !ok {
 			at = len(state.Partitions)
 			places[name] = at
-			state.Partitions = append(state.Partitions, Partition{Queue: name.queue, Name: name.partition, LastSeq: last})
+			state.Partitions = append(state.Partitions, Partition{
+				Queue: name.queue, Name: name.partition, LastSeq: last, Retention: seconds(keep[0]),
+				CompletedRetention: seconds(keep[1]), ExpireAfter: seconds(keep[2]),
+			})
 		}
 		if c.Group != "" {
 			state.Partitions[at].Cursors = append(state.Partitions[at].Cursors, c)
@@ -80,7 +88,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 		return State{}, fmt.Errorf("reading logs: %w", err)
 	}
 	var m Message
-	_, err = pgx.ForEachRow(rows, []any{&name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID, &m.CreatedAt}, func() error {
 		at, ok := places[name]
 		if !ok {
 			return fmt.Errorf("partition %q of queue %q appeared while the state was read", name.partition, name.queue)
@@ -93,6 +101,8 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 	}
 	return state, nil
 }
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // ReadSamples reads where all cursors of queues are. now is asked for the time
 // on the clock of the history once the rows are read.

@@ -52,6 +52,12 @@ func TestReadStateReadsTheTables(t *testing.T) {
 
 	state, err := check.ReadState(t.Context(), pool, []string{"q", "unknown"})
 	require.NoError(t, err)
+	for i := range state.Partitions {
+		for j := range state.Partitions[i].Log {
+			require.WithinDuration(t, time.Now(), state.Partitions[i].Log[j].CreatedAt, time.Minute)
+			state.Partitions[i].Log[j].CreatedAt = time.Time{}
+		}
+	}
 	message := func(n int64, id string) check.Message {
 		return check.Message{Seq: n, MessageID: "00000000-0000-0000-0000-00000000000" + id[1:], TransactionID: id}
 	}

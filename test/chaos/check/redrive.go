@@ -98,12 +98,19 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 	for _, seq := range r.cursor.Redriven {
 		waiting[seq] = true
 	}
-	for _, a := range r.acks {
+	acks := r.acks
+	for _, other := range r.lane.lives[r.group.group] {
+		if other != r && other.gen.living {
+			acks = slices.Concat(acks, other.acks) // what was dead before a seek still is
+		}
+	}
+	for _, a := range acks {
 		if a.unsure() || !a.buries() {
 			continue
 		}
 		e := a.entry
 		switch {
+		case e.deleted != nil: // and its dead letter with it
 		case !dead[e.seq] && !r.redriven(r.since(a), forever):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
 				"the ack was told that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))

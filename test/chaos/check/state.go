@@ -11,6 +11,14 @@ type State struct {
 	Samples []Sample
 	// Tenures are the lives of leases by the database's clock; none is fine.
 	Tenures []Tenure
+	// Moves are where cursors began and where they were sought to or fell, in the
+	// order in which that happened to each; none is fine, then what a seek did is
+	// not judged.
+	Moves []Move
+	// Erased are the messages of queues that were deleted, by the name of the queue.
+	Erased []Erased
+	// Sweeps are what sweeps count, one for each queue that they did something to.
+	Sweeps []Sweep
 }
 
 // Partition is a partition and its log.
@@ -20,6 +28,11 @@ type Partition struct {
 	LastSeq int64
 	// Log is in the order of Seq.
 	Log []Message
+	// Deleted are the messages that were in it.
+	Deleted []Deletion
+	// What its queue wants gone: messages that are so old, those that every group
+	// has passed, and those that expire unread and are dead letters then. 0: none.
+	Retention, CompletedRetention, ExpireAfter time.Duration
 	// Cursors has one for each consumer group that reads the partition.
 	Cursors []Cursor
 }
@@ -29,6 +42,40 @@ type Message struct {
 	Seq           int64
 	MessageID     string
 	TransactionID string
+	// CreatedAt is when it was stored, by the database's clock. Only a seek to an
+	// instant needs it.
+	CreatedAt time.Time
+}
+
+// Deletion is a message that was deleted.
+type Deletion struct {
+	Message
+	// How it was: Asked, Swept or Purged.
+	How string
+	// Age is how long after it was stored.
+	Age time.Duration
+	// Unread: some group had not passed it, or none read the partition. Held: a lease
+	// that was alive covered it.
+	Unread, Held bool
+}
+
+// How a message may be deleted.
+const (
+	Asked  = "asked"  // by its name
+	Swept  = "swept"  // by a sweep
+	Purged = "purged" // with its queue
+)
+
+// Erased is a message of a queue that was deleted.
+type Erased struct{ Queue, Partition, TransactionID string }
+
+// Sweep is what sweeps count of one queue.
+type Sweep struct {
+	Queue string
+	// Retention, Completed and Evicted are messages deleted, by the rule. Unread are
+	// those of them that some group had not passed, Expired those that were passed
+	// unread, once for each group.
+	Retention, Completed, Evicted, Unread, Expired int64
 }
 
 // Cursor is the place of a consumer group in a partition.
@@ -46,6 +93,14 @@ type Cursor struct {
 	Dead []int64
 	// Redriven are the seqs that were put back and are not settled yet.
 	Redriven []int64
+	// Expired are those of Dead that are it because they waited too long.
+	Expired []Expiry
+}
+
+// Expiry is a message that expired for a group at some age.
+type Expiry struct {
+	Seq int64
+	Age time.Duration
 }
 
 // Sample is a cursor as it was at some instant of the run.
@@ -62,4 +117,31 @@ type Tenure struct {
 	Queue, Partition, Group string
 	LeaseID                 string
 	From, Until             time.Time
+	// Moves is how many Moves of the group of this Incarnation in the partition came
+	// before it.
+	Moves       int
+	Incarnation int64
 }
+
+// Move is a place that a cursor got otherwise than by going on.
+type Move struct {
+	Queue, Partition, Group string
+	// Incarnation tells groups of one name apart.
+	Incarnation int64
+	// How it came: Joined, Sought or Fell.
+	How string
+	// From and To are committed before and after.
+	From, To int64
+	// Skip are the dead letters beyond To that are still passed over.
+	Skip []int64
+	// At is when the cursor was moved, though not yet for others to see, on the clock
+	// of the history as far as the two clocks agree. Only waits are judged by it.
+	At time.Duration
+}
+
+// How a cursor gets a place.
+const (
+	Joined = "joined" // it was made
+	Sought = "sought"
+	Fell   = "fell" // and nobody had asked for it
+)

@@ -13,7 +13,7 @@ func stored(x *index) []Violation {
 	for _, l := range x.lanes {
 		for _, e := range l.entries {
 			switch {
-			case e.push == nil:
+			case e.push == nil || e.erased:
 			case e.rows == 0 && e.done > 0:
 				found = append(found, l.at("stored", e.push, fmt.Sprintf(
 					"the push of %q was answered with success, but it is not in the log", e.transaction)))
@@ -84,7 +84,7 @@ func unpushed(x *index) []Violation {
 		strangers := 0
 		for _, e := range l.entries {
 			switch {
-			case e.push != nil && (e.rows > 0 || e.delivery == nil):
+			case e.erased || e.push != nil && (e.rows > 0 || e.delivery == nil):
 			case e.rows == 0 && e.delivery != nil:
 				found = append(found, l.at("unpushed", e.delivery, fmt.Sprintf(
 					"%q was delivered, but it is not in the log", e.transaction)))
@@ -155,7 +155,15 @@ func delivered(x *index) []Violation {
 				}
 				continue
 			}
-			found = append(found, l.reads[c.Group].delivered(&x.options)...)
+			lives := l.lives[c.Group]
+			if lives == nil {
+				lives = []*reader{l.reads[c.Group]}
+			}
+			for _, r := range lives {
+				if r.cursor != nil {
+					found = append(found, r.delivered(&x.options)...)
+				}
+			}
 		}
 	}
 	return found
@@ -173,27 +181,25 @@ func (r *reader) delivered(options *Options) []Violation {
 			}
 		}
 	}
-	if r.cursor.FromStart {
-		first = 0
+	if at, ok := r.start(); ok {
+		first = at
 	}
-	dead := map[int64]bool{}
-	for _, seq := range r.cursor.Dead {
-		dead[seq] = true
-	}
+	dead := r.dead()
+	ended := r.gen != nil && !r.gen.last
 	left := 0
 	// An autoAck pop whose answer was lost took one run of messages at most.
 	excuses, excused := len(r.wild()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
-		if e.seq > r.cursor.Committed && !dead[e.seq] {
+		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.place] || dead[e.seq] || sought {
+		if got[e.place] || dead[e.seq] || sought || r.forgone(e) {
 			excused = false
 			continue
 		}
 		beyond := e.seq > r.cursor.Committed
-		if beyond && options.Undrained {
+		if beyond && (ended || options.Undrained) {
 			continue
 		}
 		if !beyond && (excused || excuses > 0) {
@@ -205,16 +211,19 @@ func (r *reader) delivered(options *Options) []Violation {
 		}
 		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: it is lost for the group",
 			e.transaction, e.seq, r.cursor.Committed)
+		if ended {
+			message += fmt.Sprintf(" in %s", r.gen)
+		}
 		if beyond {
 			message = fmt.Sprintf("%q at %d was never delivered: it still waits beyond the cursor, at %d, after the drain",
 				e.transaction, e.seq, r.cursor.Committed)
 		}
 		found = append(found, r.at("delivered", e.push, message))
 	}
-	if n := len(r.cursor.Redriven); n > 0 && !options.Undrained {
+	if n := len(r.cursor.Redriven); n > 0 && !ended && !options.Undrained {
 		found = append(found, r.at("leftover", nil, fmt.Sprintf("after the drain %d messages that were put back are left", n)))
 	}
-	if left > 0 && !options.Undrained {
+	if left > 0 && !ended && !options.Undrained {
 		found = append(found, r.at("leftover", nil, fmt.Sprintf(
 			"after the drain %d messages are left: the cursor is at %d, the log ends at %d", left, r.cursor.Committed, r.lane.part.LastSeq)))
 	}

@@ -77,18 +77,23 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	if r.cursor == nil || len(r.group.seeks) > 0 {
 		return nil
 	}
-	dead := map[int64]bool{}
-	for _, seq := range r.cursor.Dead {
-		dead[seq] = true
+	dead, begun, ended := r.dead(), r.begun(), forever
+	if r.gen != nil {
+		ended = r.gen.ended
 	}
+	first, _ := r.start()
 	var spans []span
 	for _, e := range r.lane.log {
 		to := until[e.place]
 		spans = append(spans, r.waitsAgain(e)...)
-		if e.seq > r.cursor.Committed && !dead[e.seq] && (len(r.group.redrives) == 0 || len(r.burials(e)) == 0) {
+		if r.gen != nil && e.place <= first {
+			continue
+		}
+		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil && (len(r.group.redrives) == 0 || len(r.burials(e)) == 0) {
 			to = forever
 		}
-		if from := ready[e.place]; from < to && e.push != nil {
+		to = min(to, ended)
+		if from := max(ready[e.place], begun); from < to && e.push != nil {
 			spans = append(spans, span{from, to, e.push})
 		}
 	}
@@ -166,6 +171,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 	// The two leases that end last, of those that began so far.
 	var longest, second span
 	var found []Violation
+	begun := r.begun()
 	waited := slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) })
 	for _, d := range waited {
 		for len(leased) > 0 && leased[0].from < d.op.End {
@@ -185,7 +191,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 		if other.op == d.op {
 			other = second
 		}
-		from := max(d.op.Begin, ready[first.place])
+		from := max(d.op.Begin, ready[first.place], begun)
 		if other.op != nil {
 			from = max(from, other.to)
 		}

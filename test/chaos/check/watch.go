@@ -3,9 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
-	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -14,8 +12,9 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// The trigger runs in the transaction that changes a lease, under the lock of
-// the cursor: its rows are there exactly if the change is, and in its order.
+// The triggers run in the transaction that makes a change, under the lock of the
+// cursor or the partition: their rows are there exactly if the change is, and in
+// its order. What a statement was for is told by its text.
 const sqlWatch = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.lease_change (
@@ -26,6 +25,12 @@ CREATE TABLE chaos.lease_change (
     old_until    timestamptz,
     new_lease    uuid,
     new_until    timestamptz,
+    -- What made it: 'lease', or 'joined', 'sought' or 'fell' with where the cursor
+    -- was, where it is and what it skips from there on.
+    how          text NOT NULL DEFAULT 'lease',
+    old_place    bigint,
+    new_place    bigint,
+    skip         bigint[],
     at           timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE FUNCTION chaos.note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -36,63 +41,80 @@ BEGIN
 END $$;
 CREATE TRIGGER note_lease AFTER UPDATE ON belfry.cursor FOR EACH ROW
     WHEN (OLD.lease_id IS DISTINCT FROM NEW.lease_id OR OLD.lease_until IS DISTINCT FROM NEW.lease_until)
-    EXECUTE FUNCTION chaos.note_lease();`
+    EXECUTE FUNCTION chaos.note_lease();
 
-const sqlLeaseChanges = `
-SELECT q.name, p.name, g.name, coalesce(l.old_lease::text, ''), coalesce(l.old_until, l.at), coalesce(l.new_lease::text, ''),
-       coalesce(l.new_until, l.at), l.at
-  FROM chaos.lease_change l
-  JOIN belfry.partition p ON p.id = l.partition_id
-  JOIN belfry.queue q ON q.id = p.queue_id
-  JOIN belfry.consumer_group g ON g.id = l.group_id
- WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
- ORDER BY l.id`
+-- note_move comes after note_lease: triggers go by name.
+CREATE FUNCTION chaos.note_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.lease_change (partition_id, group_id, how, old_place, new_place, skip)
+    VALUES (NEW.partition_id, NEW.group_id,
+            CASE WHEN current_query() LIKE '%belfry.seek_cursors(%' THEN 'sought' ELSE 'fell' END,
+            OLD.committed, NEW.committed, NEW.skip);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_move AFTER UPDATE ON belfry.cursor FOR EACH ROW
+    WHEN (NEW.committed < OLD.committed OR current_query() LIKE '%belfry.seek_cursors(%')
+    EXECUTE FUNCTION chaos.note_move();
 
-// Watch makes the database write down every change of a lease, for ReadTenures.
-// It adds a schema named chaos and a trigger on belfry.cursor, so it costs a row
-// for each lease that is given, prolonged or ended. It is called once, before
-// the run.
+CREATE FUNCTION chaos.note_join() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.lease_change (partition_id, group_id, how, new_place, skip)
+    VALUES (NEW.partition_id, NEW.group_id, 'joined', NEW.committed, NEW.skip);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_join AFTER INSERT ON belfry.cursor FOR EACH ROW EXECUTE FUNCTION chaos.note_join();
+
+-- A group's row goes when it is deleted, what it did stays.
+CREATE TABLE chaos.group_name (id bigint PRIMARY KEY, name text NOT NULL);
+INSERT INTO chaos.group_name (id, name) SELECT g.id, g.name FROM belfry.consumer_group g;
+CREATE FUNCTION chaos.note_group() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.group_name (id, name) VALUES (NEW.id, NEW.name);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_group AFTER INSERT ON belfry.consumer_group FOR EACH ROW EXECUTE FUNCTION chaos.note_group();
+
+-- Every message that was deleted, by whom, and who wanted it still.
+CREATE TABLE chaos.deletion (
+    queue_id       bigint NOT NULL,
+    queue          text NOT NULL,
+    partition      text NOT NULL,
+    seq            bigint NOT NULL,
+    id             uuid NOT NULL,
+    transaction_id text NOT NULL,
+    -- 'asked' for by name, 'swept', or 'purged' with its queue.
+    how            text NOT NULL,
+    age            interval NOT NULL,
+    -- unread: some group had not passed it, or nobody reads the partition. held: a
+    -- lease that was alive covered it.
+    unread         boolean NOT NULL,
+    held           boolean NOT NULL
+);
+CREATE FUNCTION chaos.note_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.deletion (queue_id, queue, partition, seq, id, transaction_id, how, age, unread, held)
+    SELECT q.id, q.name, p.name, OLD.seq, OLD.id, OLD.transaction_id,
+           CASE WHEN current_query() LIKE '%belfry.delete_message(%' THEN 'asked'
+                WHEN current_query() LIKE '%belfry.trim(%' THEN 'swept' ELSE 'purged' END,
+           clock_timestamp() - OLD.created_at,
+           OLD.seq > coalesce((SELECT min(c.committed) FROM belfry.cursor c WHERE c.partition_id = p.id), 0),
+           EXISTS (SELECT 1 FROM belfry.cursor c
+                    WHERE c.partition_id = p.id AND c.lease_until > clock_timestamp()
+                      AND OLD.seq > c.committed AND OLD.seq <= c.lease_end)
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = OLD.partition_id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_deletion AFTER DELETE ON belfry.message FOR EACH ROW EXECUTE FUNCTION chaos.note_deletion();`
+
+// Watch makes the database write down every change of a lease, every cursor that is
+// made or moved back, and every message that is deleted, for ReadTenures and
+// ReadMoves, and for ReadState. It adds a schema named chaos and triggers, so it costs a row
+// for each of these. It is called once, before the run.
 func Watch(ctx context.Context, db Execer) error {
 	if _, err := db.Exec(ctx, sqlWatch); err != nil {
 		return fmt.Errorf("watching leases: %w", err)
 	}
 	return nil
-}
-
-// ReadTenures reads the lives of leases since Watch. A lease that another took
-// the place of counts until it would have expired.
-func ReadTenures(ctx context.Context, db Querier, queues []string) ([]Tenure, error) {
-	rows, err := db.Query(ctx, sqlLeaseChanges, queues)
-	if err != nil {
-		return nil, fmt.Errorf("reading changes of leases: %w", err)
-	}
-	var tenures []Tenure
-	open := map[readerName]int{} // index into tenures; the lease that lives
-	var name readerName
-	var oldLease, newLease string
-	var oldUntil, newUntil, at time.Time
-	_, err = pgx.ForEachRow(rows, []any{
-		&name.queue, &name.partition, &name.group, &oldLease, &oldUntil, &newLease, &newUntil, &at,
-	}, func() error {
-		last, living := open[name]
-		if living && newLease == "" && at.Before(oldUntil) {
-			tenures[last].Until = at // released
-		}
-		switch {
-		case newLease == "":
-			delete(open, name)
-		case living && tenures[last].LeaseID == newLease:
-			tenures[last].Until = newUntil
-		default:
-			open[name] = len(tenures)
-			tenures = append(tenures, Tenure{
-				Queue: name.queue, Partition: name.partition, Group: name.group, LeaseID: newLease, From: at, Until: newUntil,
-			})
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading changes of leases: %w", err)
-	}
-	return tenures, nil
 }

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func TestWatchSeesLeasesComeAndGo(t *testing.T) {
 	change("lease_id = $1, lease_until = '2100-01-01Z'", b) // given
 	change("lease_id = $1, lease_until = '2100-01-02Z'", c) // given while b is alive
 	change("lease_until = '2100-01-03Z', consumed = 1")     // extended
-	tenures, err := check.ReadTenures(t.Context(), pool, []string{"q"})
+	tenures, _, err := check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
 	require.NoError(t, err)
 	require.Len(t, tenures, 3)
 	for i, lease := range []string{a, b, c} {
@@ -46,7 +47,56 @@ func TestWatchSeesLeasesComeAndGo(t *testing.T) {
 
 	_, err = pool.Exec(t.Context(), "DROP TABLE chaos.lease_change CASCADE")
 	require.NoError(t, err)
-	_, err = check.ReadTenures(t.Context(), pool, []string{"q"})
+	_, _, err = check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
 	require.ErrorContains(t, err, "reading changes of leases")
 	require.ErrorContains(t, check.Watch(t.Context(), pool), "watching leases")
+}
+
+func TestWatchSeesWhatMovesCursorsAndWhoDeletes(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	require.NoError(t, check.Watch(t.Context(), pool))
+	began := time.Now()
+	const place = ` FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
+		WHERE p.name = 'p' AND q.name = 'q' AND q.deleted_at IS NULL`
+	for _, statement := range []string{
+		fillTables,
+		`UPDATE belfry.message SET created_at = now() - interval '1 hour'`,
+		`SELECT belfry.seek_cursors(ARRAY[p.id], (SELECT min(g.id) FROM belfry.consumer_group g WHERE g.queue_id = q.id AND g.name = 'g'), '-infinity')` + place,
+		`UPDATE belfry.cursor SET committed = 0 WHERE group_id IN (SELECT id FROM belfry.consumer_group WHERE name = 'late')`,
+		`SELECT belfry.delete_message(p.id, 't1')` + place,
+		`UPDATE belfry.queue SET retention_enabled = true, retention_seconds = 60, completed_retention_seconds = 30`,
+		`DELETE FROM belfry.dead_letter`,
+		`SELECT belfry.trim(q.id, p.id, false, 10, NULL)` + place,
+		`UPDATE belfry.queue SET deleted_at = now() WHERE name = 'other'`,
+	} {
+		_, err := pool.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
+	_, moves, err := check.ReadTenures(t.Context(), pool, []string{"q"}, began)
+	require.NoError(t, err)
+	var told []string
+	for _, m := range moves {
+		require.Less(t, m.At, time.Minute)
+		told = append(told, fmt.Sprintf("%s %s %s %d-%d", m.Partition, m.Group, m.How, m.From, m.To))
+	}
+	require.ElementsMatch(t, []string{
+		"p g joined 0-1", "p late joined 0-1", "p2 g joined 0-1", "p g sought 1-0", "p late fell 1-0",
+	}, told)
+
+	state, err := check.ReadState(t.Context(), pool, []string{"q", "other"})
+	require.NoError(t, err)
+	require.NoError(t, check.ReadDeletions(t.Context(), pool, []string{"q", "other"}, &state))
+	p := state.Partitions[0]
+	require.Equal(t, []time.Duration{time.Minute, 30 * time.Second}, []time.Duration{p.Retention, p.CompletedRetention})
+	require.Len(t, p.Deleted, 2)
+	for i, how := range []string{check.Asked, check.Swept} {
+		require.Equal(t, how, p.Deleted[i].How)
+		require.Equal(t, int64(i+1), p.Deleted[i].Seq)
+		require.True(t, p.Deleted[i].Unread)
+		require.InDelta(t, time.Hour.Seconds(), p.Deleted[i].Age.Seconds(), 60)
+	}
+	require.Empty(t, p.Log)
+	require.Contains(t, state.Sweeps, check.Sweep{Queue: "q", Retention: 1, Unread: 1})
+	require.Contains(t, state.Erased, check.Erased{Queue: "other", Partition: "p", TransactionID: "t1"})
 }

@@ -21,6 +21,16 @@ const (
 	Extend  Kind = "extend"
 	Seek    Kind = "seek"
 	Redrive Kind = "redrive"
+	// A message is deleted by its name, a queue and a group with all they have.
+	DeleteMessage Kind = "delete"
+	DeleteQueue   Kind = "delete-queue"
+	DeleteGroup   Kind = "delete-group"
+)
+
+// Where a seek goes, unless to an instant.
+const (
+	ToBeginning = "beginning"
+	ToEnd       = "end"
 )
 
 // Outcome is what the client knows of an operation.
@@ -54,14 +64,18 @@ type Operation struct {
 	// named.
 	LeaseID string `json:"leaseId,omitempty"`
 	// Transaction is on a push and an ack that are the two parts of one request,
-	// which are applied together or not at all. A repetition of it is another two,
-	// with the same Transaction.
+	// which are applied together or not at all, or on an ack that is a request of
+	// its own kind, all of which is applied or nothing. A repetition of it is another
+	// two (or one), with the same Transaction.
 	Transaction string `json:"transaction,omitempty"`
 	AutoAck     bool   `json:"autoAck,omitempty"`
 	// Wait is how long a pop was ready to wait; 0: not at all. In JSON it is in
 	// nanoseconds too.
-	Wait  time.Duration `json:"wait,omitempty"`
-	Items []Item        `json:"items,omitempty"`
+	Wait time.Duration `json:"wait,omitempty"`
+	// Place is where a seek goes: ToBeginning, ToEnd, or behind what was stored until
+	// an instant (RFC 3339, by the database's clock).
+	Place string `json:"place,omitempty"`
+	Items []Item `json:"items,omitempty"`
 }
 
 // Item is a message of an operation.
@@ -76,7 +90,8 @@ type Item struct {
 	// Duplicate: the push's answer said so.
 	Duplicate bool `json:"duplicate,omitempty"`
 	// Status is what an ack reported (completed, failed, retry), and Accepted
-	// and DeadLettered what the answer said of it.
+	// and DeadLettered what the answer said of it. Accepted on a deletion: the message
+	// was there.
 	Status       string `json:"status,omitempty"`
 	Accepted     bool   `json:"accepted,omitempty"`
 	DeadLettered bool   `json:"deadLettered,omitempty"`

@@ -31,6 +31,9 @@ func NewRecorder() *Recorder {
 // times of faults and samples are taken from it.
 func (r *Recorder) Now() time.Duration { return time.Since(r.started) }
 
+// Began is when the history did.
+func (r *Recorder) Began() time.Time { return r.started }
+
 // Begin returns o with its ID and the time it began. What the request holds must
 // be in o already: if the operation is never ended, this is what is known of it.
 func (r *Recorder) Begin(o Operation) Operation {

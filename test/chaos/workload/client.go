@@ -35,8 +35,11 @@ type client struct {
 	// connection that it has kept breaks, and an autoAck pop would take twice.
 	once     *http.Client
 	recorder *history.Recorder
-	// stale is the lease of the delivery before.
-	stale string
+	// stale is the lease of the delivery before, and before that delivery.
+	stale  string
+	before delivery
+	// reads are the queues it pops from; nil: the common ones.
+	reads []string
 	// transacted counts its transactions.
 	transacted int
 }

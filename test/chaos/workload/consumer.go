@@ -51,6 +51,7 @@ var habits = []habit{
 		c.finish(ctx, d, verdicts)
 	}},
 	{8, "hands on", func(ctx context.Context, c *client, d delivery) { c.handOn(ctx, d) }},
+	{6, "completes in a transaction", func(ctx context.Context, c *client, d delivery) { c.completeTogether(ctx, d) }},
 	{2, "fails all", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("failed")) }},
 	{4, "retries", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.digest("retry")) }},
 	{3, "vanishes", func(context.Context, *client, delivery) {}},
@@ -101,12 +102,20 @@ func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
 // consume pops for one group until stop ends; what is in flight then is finished
 // under ctx.
 func (c *client) consume(ctx, stop context.Context, group string) {
+	c.consumeSlowly(ctx, stop, group, 0)
+}
+
+// consumeSlowly is consume with pauses between two deliveries.
+func (c *client) consumeSlowly(ctx, stop context.Context, group string, longest time.Duration) {
 	defer c.http.CloseIdleConnections()
 	total := 0
 	for _, h := range habits {
 		total += h.weight
 	}
 	for stop.Err() == nil {
+		if longest > 0 {
+			pause(stop, c.upTo(0, longest))
+		}
 		d := c.popSomehow(ctx, group)
 		switch {
 		case len(d.Messages) == 0 && d.wait == 0:
@@ -122,17 +131,19 @@ func (c *client) consume(ctx, stop context.Context, group string) {
 				break
 			}
 		}
-		c.stale = d.LeaseID
+		c.stale, c.before = d.LeaseID, d
 	}
 }
 
 // popSomehow pops in one of many ways. A wait of 0 in what it returns means that
 // the caller should pause when nothing came.
 func (c *client) popSomehow(ctx context.Context, group string) delivery {
-	r := popRequest{queue: c.queue(), group: group, batch: 1 + c.choose.IntN(mostBatch), partitions: 1}
+	r := popRequest{queue: c.source(), group: group, batch: 1 + c.choose.IntN(mostBatch), partitions: 1}
 	switch {
 	case c.chance(20):
-		r.partition = c.partition()
+		if r.partition = c.partition(); c.reads != nil {
+			r.partition = partitionName(c.choose.IntN(asidePartitions))
+		}
 	case c.chance(30):
 		r.partitions = 1 + c.choose.IntN(c.crew.cfg.Partitions)
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +60,15 @@ func New(cfg Config) *Crew {
 
 // Queues are the names of the queues.
 func (c *Crew) Queues() []string {
+	names := c.common()
+	for _, a := range asides {
+		names = append(names, a.queue)
+	}
+	return names
+}
+
+// common are the queues that most clients use.
+func (c *Crew) common() []string {
 	names := make([]string, c.cfg.Queues)
 	for i := range names {
 		names[i] = queueName(i)
@@ -73,13 +84,23 @@ func groupName(group string) string {
 	return group
 }
 
-// Groups are the names of the groups, as the history and the tables have them.
-func (c *Crew) Groups() []string {
-	var names []string
-	for _, group := range groups {
-		names = append(names, groupName(group))
+// Read is a queue and one of the groups that read it.
+type Read struct{ Queue, Group string }
+
+// Reads are all there are, as the history and the tables name them.
+func (c *Crew) Reads() []Read {
+	var reads []Read
+	for _, name := range c.common() {
+		for _, group := range slices.Concat(groups, movedGroups) {
+			reads = append(reads, Read{name, groupName(group)})
+		}
 	}
-	return names
+	for _, a := range asides {
+		for _, group := range asideGroups {
+			reads = append(reads, Read{a.queue, group})
+		}
+	}
+	return reads
 }
 
 // Prepare configures the queues and makes every group known to each, so that
@@ -87,17 +108,22 @@ func (c *Crew) Groups() []string {
 func (c *Crew) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
+	options := map[string]map[string]any{}
+	for _, a := range asides {
+		options[a.queue] = a.options
+	}
 	for _, name := range c.Queues() {
-		body := encode(map[string]any{"queue": name, "options": map[string]any{
-			"leaseTime": int(LeaseTime.Seconds()), "retryLimit": RetryLimit,
-		}})
+		all := map[string]any{"leaseTime": int(LeaseTime.Seconds()), "retryLimit": RetryLimit}
+		maps.Copy(all, options[name])
+		body := encode(map[string]any{"queue": name, "options": all})
 		if got := operator.send(ctx, http.MethodPost, "/api/v1/configure", body, 0); got.status != http.StatusOK {
 			return errors.Join(fmt.Errorf("configuring %s: status %d: %s", name, got.status, got.body), got.err)
 		}
-		for _, group := range groups {
-			if _, o := operator.pop(ctx, popRequest{queue: name, group: group, batch: 1, partitions: 1}); o.Outcome != history.Done {
-				return fmt.Errorf("joining %s as %s: %s", name, groupName(group), o.Error)
-			}
+	}
+	for _, read := range c.Reads() {
+		r := popRequest{queue: read.Queue, group: read.group(), batch: 1, partitions: 1}
+		if _, o := operator.pop(ctx, r); o.Outcome != history.Done {
+			return fmt.Errorf("joining %s as %s: %s", read.Queue, read.Group, o.Error)
 		}
 	}
 	return nil
@@ -119,6 +145,7 @@ func (c *Crew) Work(ctx, stop context.Context) {
 	}
 	operator := c.client("operator")
 	all.Go(func() { operator.putBack(ctx, stop) })
+	c.workAside(ctx, stop, &all)
 	for n, url := range c.cfg.URLs {
 		vandal := c.client(fmt.Sprintf("vandal-%d", n+1))
 		vandal.urls = []string{url}
@@ -137,14 +164,19 @@ func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64,
 	var all sync.WaitGroup
 	done, finish := context.WithCancel(ctx)
 	defer finish()
-	for n, group := range groups {
+	queues := map[string][]string{}
+	for _, read := range c.Reads() {
+		queues[read.group()] = append(queues[read.group()], read.Queue)
+	}
+	for n, group := range slices.Sorted(maps.Keys(queues)) {
 		one := c.client(fmt.Sprintf("drain-%d", n+1))
+		mine := queues[group]
 		all.Go(func() {
 			defer one.http.CloseIdleConnections()
 			for done.Err() == nil {
-				for _, name := range c.Queues() {
+				for _, name := range mine {
 					d, o := one.pop(ctx, popRequest{
-						queue: name, group: group, batch: 1000, partitions: c.cfg.Partitions, wait: drainWait / time.Duration(c.cfg.Queues),
+						queue: name, group: group, batch: 1000, partitions: c.cfg.Partitions, wait: drainWait / time.Duration(len(mine)),
 					})
 					switch {
 					case len(d.Messages) > 0:

@@ -38,10 +38,17 @@ type pushed struct {
 	Status        string `json:"status"`
 	TransactionID string `json:"transaction_id"`
 	MessageID     string `json:"message_id"`
+	PartitionID   string `json:"partition_id"`
 }
 
 // push sends items, all of one queue, and records it.
 func (c *client) push(ctx context.Context, items []pushItem) history.Operation {
+	o, _ := c.pushTo(ctx, items)
+	return o
+}
+
+// pushTo is push that also returns what was answered.
+func (c *client) pushTo(ctx context.Context, items []pushItem) (history.Operation, []pushed) {
 	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue}
 	for _, item := range items {
 		o.Items = append(o.Items, item.item())
@@ -67,7 +74,7 @@ func (c *client) push(ctx context.Context, items []pushItem) history.Operation {
 			}
 		}
 	}
-	return c.recorder.End(o)
+	return c.recorder.End(o), told
 }
 
 // popRequest is how to pop; an empty partition means any.

@@ -42,6 +42,10 @@ const (
 	canaryTimeout  = time.Second
 	peerTimeout    = 5 * time.Second
 	poolSize       = 8
+	sweepInterval  = 500 * time.Millisecond
+	// Queues that a push makes are like those that the workload configures.
+	leaseTime  = 2 * time.Second
+	retryLimit = 1
 )
 
 // Child runs a server and returns true if this process was started to be one. It
@@ -81,6 +85,8 @@ func serve(dsn, listenDSN string) error {
 	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
+	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval = sweepInterval, sweepInterval
+	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
 	cfg.HTTP.Addr = "127.0.0.1:0"
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)

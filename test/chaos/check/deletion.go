@@ -1,0 +1,215 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// passable is from when a message may be passed over by a group that was not given
+// it: it was deleted by its name, or its queue keeps nothing so old. forever: never.
+func (l *lane) passable(e *entry) time.Duration {
+	at := forever
+	switch {
+	case e.deleted != nil && e.deleted.How == Asked:
+		for _, op := range e.deletes {
+			at = min(at, op.Begin)
+		}
+	case l.part != nil && l.part.Retention > 0 && e.after == forever:
+		at = 0
+	case l.part != nil && l.part.Retention > 0:
+		at = e.after + l.part.Retention
+	}
+	return at
+}
+
+// expired are, by place, when messages may have expired for the reader first.
+func (r *reader) expired() map[int]time.Duration {
+	if r.cursor == nil || len(r.cursor.Expired) == 0 {
+		return nil
+	}
+	at := map[int]time.Duration{}
+	for _, one := range r.cursor.Expired {
+		place := r.lane.upto(one.Seq)
+		if e := r.lane.log[place-1]; e.after != forever {
+			at[place] = e.after + r.lane.part.ExpireAfter
+		}
+	}
+	return at
+}
+
+// swept: sweeps may move cursors in the lane.
+func (l *lane) swept() bool {
+	return l.part != nil && l.part.Retention+l.part.ExpireAfter > 0
+}
+
+// forgone: the reader need not be given the message. One that is too old but kept,
+// because it is a dead letter of somebody, is passed over too.
+func (r *reader) forgone(e *entry) bool {
+	if e.deleted != nil {
+		return e.deleted.How == Asked || r.lane.part.Retention > 0
+	}
+	if r.lane.part.Retention == 0 {
+		return false
+	}
+	for _, other := range r.lane.readers {
+		if other.cursor != nil && other.dead()[e.seq] {
+			return true
+		}
+	}
+	return false
+}
+
+// deletions: what is missing from a log was deleted by somebody who may, what was
+// asked for is gone, and nobody is given it any more.
+func deletions(x *index) []Violation {
+	var found []Violation
+	for _, l := range x.lanes {
+		for _, e := range l.entries {
+			if why := l.undeserved(e); why != "" {
+				found = append(found, l.at("deleted", e.push, fmt.Sprintf("%q at %d %s", e.transaction, e.seq, why)))
+			}
+			for _, op := range e.deletes {
+				there := op.Outcome == history.Done && accepted(op, l, e)
+				switch {
+				case e.deleted != nil || e.rows == 0:
+				case there:
+					found = append(found, l.at("deleted", op, fmt.Sprintf(
+						"the deletion of %q was answered with success, but it is in the log at %d", e.transaction, e.seq)))
+				case op.Outcome == history.Done && e.by < op.Begin:
+					found = append(found, l.at("deleted", op, fmt.Sprintf(
+						"the deletion of %q found nothing, but it is in the log at %d", e.transaction, e.seq)))
+				}
+			}
+		}
+	}
+	x.readers(func(r *reader) { found = append(found, r.undead()...) })
+	return found
+}
+
+// accepted says whether a deletion was told that the message was there.
+func accepted(op *history.Operation, l *lane, e *entry) bool {
+	for _, item := range op.Items {
+		if item.Partition == l.partition && item.TransactionID == e.transaction && item.Accepted {
+			return true
+		}
+	}
+	return false
+}
+
+// undeserved says why a message should not have been deleted; empty: it should.
+func (l *lane) undeserved(e *entry) string {
+	d := e.deleted
+	if d == nil {
+		return ""
+	}
+	old, done := l.part.Retention, l.part.CompletedRetention
+	switch d.How {
+	case Asked:
+		if len(e.deletes) == 0 {
+			return "was deleted by its name, but nobody asked for that"
+		}
+	case Swept:
+		switch {
+		case d.Held:
+			return "was deleted by a sweep while a lease held it"
+		case old > 0 && d.Age >= old:
+		case done > 0 && d.Age >= done && d.Unread:
+			return "was deleted by a sweep as completed, but some group had not passed it"
+		case done > 0 && d.Age >= done:
+		default:
+			return fmt.Sprintf("was deleted by a sweep at the age of %s, but its queue keeps messages for %s, and completed ones for %s (0s: for ever)",
+				d.Age, old, done)
+		}
+	default:
+		return "was deleted with its queue, which is there"
+	}
+	return ""
+}
+
+// undead: what was deleted is not delivered by a pop that claimed later.
+func (r *reader) undead() []Violation {
+	var found []Violation
+	for _, d := range r.deliveries {
+		for _, e := range d.entries {
+			for _, op := range e.deletes {
+				if op.Outcome == history.Done && accepted(op, r.lane, e) && op.End < d.after {
+					found = append(found, r.at("deleted", d.op, fmt.Sprintf(
+						"%q at %d was delivered, but operation %d had deleted it %s before this pop claimed anything",
+						e.transaction, e.seq, op.ID, d.after-op.End)))
+				}
+			}
+		}
+	}
+	return found
+}
+
+// expiries: what expired for a group had waited long enough.
+func expiries(x *index) []Violation {
+	var found []Violation
+	x.readers(func(r *reader) {
+		if r.cursor == nil {
+			return
+		}
+		for _, one := range r.cursor.Expired {
+			if after := r.lane.part.ExpireAfter; after == 0 || one.Age < after {
+				found = append(found, r.at("expired", nil, fmt.Sprintf(
+					"what is at %d expired at the age of %s, but its queue has messages wait for %s (0s: for ever)", one.Seq, one.Age, after)))
+			}
+		}
+	})
+	return found
+}
+
+// sweeps: what sweeps count is what they did.
+func sweeps(x *index) []Violation {
+	did := map[string]*Sweep{}
+	var order []string
+	of := func(queue string) *Sweep {
+		if did[queue] == nil {
+			did[queue] = &Sweep{Queue: queue}
+			order = append(order, queue)
+		}
+		return did[queue]
+	}
+	for _, l := range x.lanes {
+		for _, e := range l.log {
+			if e.deleted != nil && e.deleted.How == Swept {
+				s := of(l.queue)
+				s.Retention++
+				if e.deleted.Unread {
+					s.Unread++
+				}
+			}
+		}
+		for _, r := range l.readers {
+			if r.cursor != nil && len(r.cursor.Expired) > 0 {
+				of(l.queue).Expired += int64(len(r.cursor.Expired))
+			}
+		}
+	}
+	told := map[string]Sweep{}
+	for _, s := range x.state.Sweeps {
+		told[s.Queue] = s
+		of(s.Queue)
+	}
+	var found []Violation
+	for _, queue := range order {
+		is, says := did[queue], told[queue]
+		for _, n := range []struct {
+			what     string
+			is, says int64
+		}{
+			{"deleted by sweeps", is.Retention, says.Retention + says.Completed + says.Evicted},
+			{"deleted unread", is.Unread, says.Unread},
+			{"expired unread", is.Expired, says.Expired},
+		} {
+			if n.is != n.says {
+				found = append(found, Violation{Rule: "swept", Queue: queue, Message: fmt.Sprintf(
+					"%d messages were %s, but %d are counted", n.is, n.what, n.says)})
+			}
+		}
+	}
+	return found
+}

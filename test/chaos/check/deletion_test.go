@@ -1,0 +1,273 @@
+package check_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/check"
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// without has c deleted before it was delivered to anybody.
+func without(r *run, how string) *check.Deletion {
+	at := slices.IndexFunc(r.part().Log, func(m check.Message) bool { return m.TransactionID == "c" })
+	r.part().Deleted = []check.Deletion{{Message: r.part().Log[at], How: how, Age: 7 * time.Second, Unread: true}}
+	r.part().Log = slices.Delete(slices.Clone(r.part().Log), at, at+1)
+	r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+	r.cursor().Consumed = 3
+	if how == check.Swept {
+		r.part().Retention = 5 * time.Second
+		r.state.Sweeps = []check.Sweep{{Queue: "q", Retention: 1, Unread: 1}}
+	}
+	return &r.part().Deleted[0]
+}
+
+// askFor deletes c (9) after a and b were completed.
+func askFor(r *run) *history.Operation {
+	o := r.add(history.Operation{Kind: history.DeleteMessage, Items: pushed("c")})
+	o.Begin, o.End, o.Group = 7100*time.Millisecond, 7200*time.Millisecond, ""
+	o.Items[0].MessageID, o.Items[0].Accepted = "", true
+	return o
+}
+
+func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	runBreaches(t, []breach{
+		{
+			"nobody asked for it", "deleted", `"c" at 3 was deleted by its name, but nobody asked for that`, 1,
+			func(r *run) { without(r, check.Asked) },
+			func(r *run) { askFor(r).Outcome = history.Unknown },
+		},
+		{
+			"nobody deleted it", "stored", `the push of "c" was answered with success, but it is not in the log`, 1,
+			func(r *run) {
+				without(r, check.Asked)
+				r.part().Deleted = nil
+			},
+			func(r *run) {
+				r.part().Log = logOf("a", "b", "c", "d")
+				without(r, check.Asked)
+				askFor(r)
+			},
+		},
+		{
+			"its neighbour is missing too", "counts", "last_seq is 4, but the log has 3 messages", 0,
+			func(r *run) {
+				without(r, check.Asked)
+				askFor(r)
+				r.part().Log = r.part().Log[:2]
+			},
+			func(r *run) { r.part().Log = append(r.part().Log, logOf("a", "b", "c", "d")[3]) },
+		},
+		{
+			"it is still there", "deleted", `the deletion of "c" was answered with success, but it is in the log at 3`, 9,
+			func(r *run) { askFor(r) },
+			func(r *run) { r.op(9).Outcome = history.Unknown },
+		},
+		{
+			"it was there, but not found", "deleted", `the deletion of "c" found nothing, but it is in the log at 3`, 9,
+			func(r *run) { askFor(r).Items[0].Accepted = false },
+			func(r *run) { r.op(9).Begin = 500 * time.Millisecond },
+		},
+		{
+			"it is delivered afterwards", "deleted", `"c" at 3 was delivered, but operation 9 had deleted it 800ms before`, 5,
+			func(r *run) {
+				without(r, check.Asked)
+				askFor(r)
+				r.op(5).Items = came("c", "d")
+			},
+			func(r *run) { r.op(9).End = 8500 * time.Millisecond },
+		},
+		{
+			"it was left out before", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			func(r *run) {
+				without(r, check.Asked)
+				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
+			},
+			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
+		},
+		{
+			"it was left out in between before", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
+			func(r *run) {
+				without(r, check.Asked)
+				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
+				r.op(4).Items = acked("retry", "a", "b")
+				r.op(5).Items = came("a", "b", "d")
+				r.op(6).Items = slices.Concat(acked("completed", "a", "b"), acked("failed", "d"))
+			},
+			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
+		},
+	})
+}
+
+func TestSweepsDeleteWhatTheyMay(t *testing.T) {
+	t.Parallel()
+	early := func(r *run) { without(r, check.Swept).Age = 4 * time.Second }
+	done := func(r *run) {
+		without(r, check.Swept)
+		r.part().Retention, r.part().CompletedRetention = 0, 5*time.Second
+		r.state.Sweeps[0] = check.Sweep{Queue: "q", Completed: 1, Unread: 1}
+		r.op(5).Items, r.op(6).Items = came("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
+	}
+	expire := func(r *run) {
+		r.part().ExpireAfter = 5 * time.Second
+		r.op(8).Items[0].DeadLettered, r.op(8).Items[0].Accepted = false, false
+		r.cursor().Consumed = 3
+		r.cursor().Expired = []check.Expiry{{Seq: 4, Age: 5 * time.Second}}
+		r.state.Sweeps = []check.Sweep{{Queue: "q", Expired: 1}}
+	}
+	runBreaches(t, []breach{
+		{
+			"too early", "deleted", `"c" at 3 was deleted by a sweep at the age of 4s, but its queue keeps messages for 5s`, 1, early,
+			func(r *run) { r.part().Deleted[0].Age = 5 * time.Second },
+		},
+		{
+			"from a queue that keeps everything", "deleted", "but its queue keeps messages for 0s", 1,
+			func(r *run) {
+				early(r)
+				r.part().Retention = 0
+			},
+			func(r *run) { r.part().Retention = 4 * time.Second },
+		},
+		{
+			"what a lease holds", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
+			func(r *run) { without(r, check.Swept).Held = true },
+			func(r *run) { r.part().Deleted[0].Held = false },
+		},
+		{
+			"as completed what is not", "deleted", `"c" at 3 was deleted by a sweep as completed, but some group had not passed it`, 1, done,
+			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0 },
+		},
+		{
+			"as completed what was never delivered", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			func(r *run) {
+				done(r)
+				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
+				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+			},
+			func(r *run) {
+				r.op(5).Items, r.op(6).Items = came("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
+			},
+		},
+		{
+			"with a queue that is there", "deleted", `"c" at 3 was deleted with its queue, which is there`, 1,
+			func(r *run) {
+				without(r, check.Swept).How = check.Purged
+				r.state.Sweeps = nil
+			},
+			func(r *run) {
+				r.part().Deleted[0].How, r.state.Sweeps = check.Swept, []check.Sweep{{Queue: "q", Retention: 1, Unread: 1}}
+			},
+		},
+		{
+			"a group passes what is not old", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			func(r *run) {
+				without(r, check.Swept)
+				r.part().Retention, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second
+			},
+			func(r *run) { r.part().Retention = 8 * time.Second },
+		},
+		{
+			"uncounted", "swept", "1 messages were deleted by sweeps, but 0 are counted", 0,
+			func(r *run) {
+				without(r, check.Swept)
+				r.state.Sweeps = nil
+			},
+			func(r *run) { r.state.Sweeps = []check.Sweep{{Queue: "q", Retention: 1, Unread: 1}} },
+		},
+		{
+			"unread and uncounted", "swept", "1 messages were deleted unread, but 0 are counted", 0,
+			func(r *run) {
+				without(r, check.Swept)
+				r.state.Sweeps[0].Unread = 0
+			},
+			func(r *run) { r.state.Sweeps[0].Unread = 1 },
+		},
+		{
+			"it expired too early", "expired", "what is at 4 expired at the age of 4s, but its queue has messages wait for 5s", 0,
+			func(r *run) {
+				expire(r)
+				r.cursor().Expired[0].Age = 4 * time.Second
+			},
+			func(r *run) { r.cursor().Expired[0].Age = 5 * time.Second },
+		},
+		{
+			"it did not expire", "dead", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
+			func(r *run) {
+				expire(r)
+				r.cursor().Expired, r.state.Sweeps = nil, nil
+			},
+			func(r *run) { expire(r) },
+		},
+		{
+			"it expired uncounted", "swept", "1 messages were expired unread, but 0 are counted", 0,
+			func(r *run) {
+				expire(r)
+				r.state.Sweeps = nil
+			},
+			func(r *run) { r.state.Sweeps = []check.Sweep{{Queue: "q", Expired: 1}} },
+		},
+	})
+}
+
+// before has a queue of that name before the story: x was pushed to it (9) and
+// delivered (10), and it was deleted (11).
+func before(r *run) {
+	at := func(o history.Operation, second int) *history.Operation {
+		one := r.add(o)
+		one.Begin = time.Duration(second) * time.Second
+		one.End = one.Begin + time.Second
+		return one
+	}
+	at(history.Operation{Kind: history.Push, Items: pushed("x")}, -10)
+	at(history.Operation{Kind: history.Pop, LeaseID: "L0", Items: came("x")}, -8)
+	at(history.Operation{Kind: history.DeleteQueue}, -6).Group = ""
+	r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}}
+}
+
+func TestAQueueTakesItsMessagesAlong(t *testing.T) {
+	t.Parallel()
+	runBreaches(t, []breach{
+		{
+			"but not all", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
+			func(r *run) {
+				before(r)
+				r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second
+			},
+			func(r *run) { r.op(11).Outcome = history.Unknown },
+		},
+		{
+			"and is not deleted", "erased", `"x" went with its queue, but nothing`, 9,
+			func(r *run) {
+				before(r)
+				r.drop(11)
+			},
+			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
+		},
+		{
+			"and was deleted before", "erased", `"x" went with its queue, but nothing`, 9,
+			func(r *run) {
+				before(r)
+				r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second
+			},
+			func(r *run) { r.op(11).End = -9500 * time.Millisecond },
+		},
+		{
+			"and they come again", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
+			func(r *run) {
+				before(r)
+				r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second
+			},
+			func(r *run) { r.op(10).Begin = -5500 * time.Millisecond },
+		},
+		{
+			"an acknowledged push is lost with another queue", "stored", `the push of "x" was answered with success`, 9,
+			func(r *run) {
+				before(r)
+				r.state.Erased = nil
+			},
+			func(r *run) { r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}} },
+		},
+	})
+}

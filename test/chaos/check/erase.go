@@ -1,0 +1,85 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// erasures: what was stored before a queue was deleted went with it, is delivered
+// no more, and nothing else went.
+func erasures(x *index) []Violation {
+	var found []Violation
+	for _, g := range x.groups {
+		if g.group != "" || len(g.resets) == 0 {
+			continue
+		}
+		for _, l := range x.lanes {
+			if l.queue == g.queue {
+				found = append(found, l.erasures(g.resets)...)
+			}
+		}
+	}
+	for _, l := range x.lanes {
+		for _, e := range l.entries {
+			if g := x.called[groupName{l.queue, ""}]; e.erased && (g == nil || !g.mayErase(e)) {
+				found = append(found, l.at("erased", e.push, fmt.Sprintf(
+					"%q went with its queue, but nothing that began before %s and was not over by then deleted that", e.transaction, e.after)))
+			}
+		}
+	}
+	return append(found, x.haunted()...)
+}
+
+// mayErase says whether some deletion of the queue may have come after a push.
+func (g *group) mayErase(e *entry) bool {
+	for _, op := range g.resets {
+		if op.Outcome == history.Unknown || op.End > e.after {
+			return true
+		}
+	}
+	return false
+}
+
+// erasures finds what should have gone with the queue.
+func (l *lane) erasures(deletes []*history.Operation) []Violation {
+	var found []Violation
+	for _, e := range l.log {
+		for _, op := range deletes {
+			if op.Outcome == history.Done && e.by < op.Begin {
+				found = append(found, l.at("erased", op, fmt.Sprintf(
+					"%q is in the log at %d, but it was stored %s before this deletion of its queue began", e.transaction, e.seq, op.Begin-e.by)))
+				break
+			}
+		}
+	}
+	return found
+}
+
+// haunted finds deliveries of what went with a queue, by pops that began after it
+// was gone for certain.
+func (x *index) haunted() []Violation {
+	var found []Violation
+	for _, op := range x.order {
+		g := x.called[groupName{op.Queue, ""}]
+		if op.Kind != history.Pop || g == nil {
+			continue
+		}
+		for _, item := range op.Items {
+			if !x.erased[Erased{op.Queue, item.Partition, item.TransactionID}] {
+				continue
+			}
+			l := x.lane(op.Queue, item.Partition)
+			e := l.entry(item.TransactionID)
+			for _, gone := range g.resets {
+				if gone.Outcome == history.Done && e.by < gone.Begin && op.Begin > gone.End {
+					v := l.at("erased", op, fmt.Sprintf("%q was delivered, but operation %d had deleted its queue %s before this pop began",
+						e.transaction, gone.ID, op.Begin-gone.End))
+					v.Group = op.Group
+					found = append(found, v)
+				}
+			}
+		}
+	}
+	return found
+}

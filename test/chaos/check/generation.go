@@ -1,0 +1,202 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// clockSlack is how far the clock of the database may be from that of the history.
+const clockSlack = 100 * time.Millisecond
+
+// generation is the life of a cursor from one move to the next. Each is judged as a
+// reader of its own, which begins at the place of its move: what was done before
+// counts for nothing, and all rules hold until the next.
+type generation struct {
+	Move
+	nth int
+	// last: no other followed. living: its group was not deleted since.
+	last, living bool
+	// skip are the places that are passed over from the beginning.
+	skip map[int]bool
+	// ended is when the next may have begun.
+	ended time.Duration
+	// alone: no other move was made at about the time of this one.
+	alone bool
+}
+
+// addGenerations makes a reader of each generation of cursors that were moved.
+func (x *index) addGenerations() {
+	type life struct {
+		readerName
+		incarnation int64
+	}
+	moves := map[readerName][]Move{}
+	var names []readerName
+	for _, m := range x.state.Moves {
+		name := readerName{m.Queue, m.Partition, m.Group}
+		if moves[name] == nil {
+			names = append(names, name)
+		}
+		moves[name] = append(moves[name], m)
+	}
+	readers := map[life][]*reader{}
+	for _, name := range names {
+		l := x.named[laneName{name.queue, name.partition}]
+		if l == nil || !slices.ContainsFunc(moves[name][1:], func(m Move) bool { return m.How != Fell }) {
+			continue
+		}
+		last := l.abandon(name.group)
+		var before *reader
+		for _, m := range moves[name] {
+			if m.How == Fell && before != nil { // it goes on, and that is a breach
+				readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], before)
+				continue
+			}
+			r := x.generation(l, m)
+			if before != nil && r != before {
+				before.follow(r)
+			}
+			readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], r)
+			before = r
+		}
+		x.conclude(l.lives[name.group], last)
+	}
+	for _, t := range x.state.Tenures {
+		if of := readers[life{readerName{t.Queue, t.Partition, t.Group}, t.Incarnation}]; t.Moves > 0 && t.Moves <= len(of) {
+			x.named[laneName{t.Queue, t.Partition}].given[t.LeaseID] = of[t.Moves-1]
+		}
+	}
+}
+
+// abandon takes away the reader of a group that has generations, and returns its
+// cursor.
+func (l *lane) abandon(group string) *Cursor {
+	r := l.reads[group]
+	if r == nil {
+		return nil
+	}
+	delete(l.reads, group)
+	l.readers = slices.DeleteFunc(l.readers, func(other *reader) bool { return other == r })
+	r.group.readers = slices.DeleteFunc(r.group.readers, func(other *reader) bool { return other == r })
+	return r.cursor
+}
+
+func (x *index) generation(l *lane, m Move) *reader {
+	if l.lives == nil {
+		l.lives = map[string][]*reader{}
+	}
+	n := len(l.lives[m.Group])
+	r := &reader{
+		lane: l, group: x.group(l.queue, m.Group),
+		gen: &generation{Move: m, nth: n, last: true, skip: map[int]bool{}, ended: forever, alone: true},
+	}
+	for _, seq := range m.Skip {
+		r.gen.skip[l.upto(seq)] = true
+	}
+	l.readers = append(l.readers, r)
+	l.lives[m.Group] = append(l.lives[m.Group], r)
+	r.group.readers = append(r.group.readers, r)
+	return r
+}
+
+// follow ends a generation with the next.
+func (r *reader) follow(next *reader) {
+	r.gen.last, r.gen.ended = false, next.gen.At-clockSlack
+	if next.gen.At-r.gen.At < 2*clockSlack {
+		r.gen.alone, next.gen.alone = false, false
+	}
+	if next.gen.How == Sought {
+		r.cursor = &Cursor{Group: r.gen.Group, Committed: next.gen.From}
+	}
+}
+
+// conclude gives the last generation the cursor of the end, and those before it, as
+// far as they are of the same group, the dead letters.
+func (x *index) conclude(lives []*reader, last *Cursor) {
+	if last == nil {
+		return
+	}
+	end := lives[len(lives)-1]
+	end.cursor = last
+	for _, r := range lives {
+		if r.gen.living = r.gen.Incarnation == end.gen.Incarnation; r.gen.living && r.cursor != nil {
+			r.cursor.Dead = last.Dead
+		}
+	}
+}
+
+// upto is the place of the last message up to a seq.
+func (l *lane) upto(seq int64) int {
+	return sort.Search(len(l.log), func(i int) bool { return l.log[i].seq > seq })
+}
+
+// readerOf is who an operation with a lease is about; nil: nobody knows which
+// generation, because a crash of the database forgot that it gave the lease.
+func (x *index) readerOf(l *lane, op *history.Operation) *reader {
+	if l.lives[op.Group] != nil {
+		return l.given[op.LeaseID]
+	}
+	return x.reader(l.queue, l.partition, op.Group)
+}
+
+// start is the place that everything delivered is beyond; ok: it is known.
+func (r *reader) start() (place int, ok bool) {
+	switch {
+	case r.gen != nil:
+		return r.lane.upto(r.gen.To), true
+	case r.cursor != nil && r.cursor.FromStart:
+		return 0, true
+	}
+	return 0, false
+}
+
+// dead are the seqs that were dead-lettered, in a generation as far as it passes
+// them over.
+func (r *reader) dead() map[int64]bool {
+	listed := map[int64]bool{}
+	for _, seq := range r.cursor.Dead {
+		listed[seq] = true
+	}
+	if r.gen == nil {
+		return listed
+	}
+	dead := map[int64]bool{}
+	for _, seq := range r.gen.Skip {
+		dead[seq] = true
+	}
+	for place := range r.buriedAfter() {
+		if seq := r.lane.log[place-1].seq; listed[seq] || !r.gen.living {
+			dead[seq] = true
+		}
+	}
+	return dead
+}
+
+// begun is when a generation had begun for certain; forever: nobody knows.
+func (r *reader) begun() time.Duration {
+	begun := forever
+	switch {
+	case r.gen == nil:
+		return 0
+	case r.gen.How == Sought && r.gen.alone:
+		for _, op := range r.group.resets {
+			if op.Kind == history.Seek && op.Outcome == history.Done && r.lane.concerns(op) &&
+				op.Begin-clockSlack <= r.gen.At && r.gen.At <= op.End+clockSlack {
+				begun = min(begun, op.End)
+			}
+		}
+	}
+	for _, d := range r.deliveries {
+		begun = min(begun, d.op.End)
+	}
+	return begun
+}
+
+// name is how a breach tells which generation it is in.
+func (g *generation) String() string {
+	return fmt.Sprintf("generation %d, %s at %d", g.nth, g.How, g.To)
+}

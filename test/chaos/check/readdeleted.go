@@ -1,0 +1,117 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const sqlDeletions = `
+SELECT d.queue, d.partition, d.seq, d.id::text, d.transaction_id, d.how, extract(epoch FROM d.age)::float8, d.unread, d.held
+  FROM chaos.deletion d
+  JOIN belfry.queue q ON q.id = d.queue_id AND q.deleted_at IS NULL
+ WHERE d.queue = ANY ($1)
+ ORDER BY d.queue, d.partition, d.seq`
+
+// Messages of deleted queues: those that are purged, and those that will be.
+const sqlErased = `
+SELECT d.queue, d.partition, d.transaction_id
+  FROM chaos.deletion d
+ WHERE d.queue = ANY ($1) AND NOT EXISTS (SELECT 1 FROM belfry.queue q WHERE q.id = d.queue_id AND q.deleted_at IS NULL)
+UNION ALL
+SELECT q.name, p.name, m.transaction_id
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.message m ON m.partition_id = p.id
+ WHERE q.deleted_at IS NOT NULL AND q.name = ANY ($1)`
+
+const sqlExpired = `
+SELECT q.name, p.name, g.name, l.seq, extract(epoch FROM l.failed_at - m.created_at)::float8
+  FROM belfry.queue q
+  JOIN belfry.partition p ON p.queue_id = q.id
+  JOIN belfry.dead_letter l ON l.partition_id = p.id
+  JOIN belfry.consumer_group g ON g.id = l.group_id
+  JOIN belfry.message m ON m.partition_id = l.partition_id AND m.seq = l.seq
+ WHERE q.deleted_at IS NULL AND q.name = ANY ($1) AND l.error LIKE 'expired after %'
+ ORDER BY l.seq`
+
+// Pops count what they find expired, sweeps what they do.
+const sqlSweeps = `
+SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.evicted, 0), coalesce(s.unread, 0),
+       coalesce(s.expired, 0) + k.expired
+  FROM belfry.queue q
+  LEFT JOIN belfry.queue_sweep s ON s.queue_id = q.id
+ CROSS JOIN LATERAL (
+       SELECT coalesce(sum(c.expired), 0)::bigint AS expired
+         FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id WHERE p.queue_id = q.id) AS k
+ WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
+ ORDER BY q.name`
+
+// ReadDeletions adds to a state that ReadState read what was deleted since Watch,
+// what expired, and what sweeps count of it.
+func ReadDeletions(ctx context.Context, db Querier, queues []string, state *State) error {
+	places := map[laneName]*Partition{}
+	for i := range state.Partitions {
+		p := &state.Partitions[i]
+		places[laneName{p.Queue, p.Name}] = p
+	}
+	var name laneName
+	var d Deletion
+	var age float64
+	err := forEach(ctx, db, sqlDeletions, queues, func() error {
+		p := places[name]
+		if p == nil {
+			return fmt.Errorf("partition %q of queue %q went while the state was read", name.partition, name.queue)
+		}
+		d.Age = ago(age)
+		p.Deleted = append(p.Deleted, d)
+		return nil
+	}, &name.queue, &name.partition, &d.Seq, &d.MessageID, &d.TransactionID, &d.How, &age, &d.Unread, &d.Held)
+	if err != nil {
+		return fmt.Errorf("reading deletions: %w", err)
+	}
+	var e Erased
+	err = forEach(ctx, db, sqlErased, queues, func() error {
+		state.Erased = append(state.Erased, e)
+		return nil
+	}, &e.Queue, &e.Partition, &e.TransactionID)
+	if err != nil {
+		return fmt.Errorf("reading what went with its queue: %w", err)
+	}
+	var group string
+	var one Expiry
+	err = forEach(ctx, db, sqlExpired, queues, func() error {
+		one.Age = ago(age)
+		for i := range places[name].Cursors {
+			if c := &places[name].Cursors[i]; c.Group == group {
+				c.Expired = append(c.Expired, one)
+			}
+		}
+		return nil
+	}, &name.queue, &name.partition, &group, &one.Seq, &age)
+	if err != nil {
+		return fmt.Errorf("reading what expired: %w", err)
+	}
+	var s Sweep
+	err = forEach(ctx, db, sqlSweeps, queues, func() error {
+		state.Sweeps = append(state.Sweeps, s)
+		return nil
+	}, &s.Queue, &s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired)
+	if err != nil {
+		return fmt.Errorf("reading what sweeps count: %w", err)
+	}
+	return nil
+}
+
+func forEach(ctx context.Context, db Querier, query string, queues []string, each func() error, into ...any) error {
+	rows, err := db.Query(ctx, query, queues)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, into, each)
+	}
+	return err
+}
+
+// ago is a number of seconds.
+func ago(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const sqlLeaseChanges = `
+SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coalesce(l.old_until, l.at), coalesce(l.new_lease::text, ''),
+       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_place, 0), coalesce(l.new_place, 0), coalesce(l.skip, '{}')
+  FROM chaos.lease_change l
+  JOIN belfry.partition p ON p.id = l.partition_id
+  JOIN belfry.queue q ON q.id = p.queue_id
+  JOIN chaos.group_name g ON g.id = l.group_id
+ WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
+ ORDER BY l.id`
+
+// ReadTenures reads the lives of leases since Watch, and with them where cursors
+// began, were sought to or fell. A lease that another took the place of counts
+// until it would have expired. began is when the history did.
+func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Time) ([]Tenure, []Move, error) {
+	rows, err := db.Query(ctx, sqlLeaseChanges, queues)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
+	}
+	type key struct {
+		readerName
+		group int64
+	}
+	var tenures []Tenure
+	var moves []Move
+	open := map[key]int{} // index into tenures; the lease that lives
+	nth := map[key]int{}  // moves so far
+	var name key
+	var oldLease, newLease string
+	var oldUntil, newUntil, at time.Time
+	var m Move
+	_, err = pgx.ForEachRow(rows, []any{
+		&name.queue, &name.partition, &name.readerName.group, &name.group, &oldLease, &oldUntil, &newLease, &newUntil, &at,
+		&m.How, &m.From, &m.To, &m.Skip,
+	}, func() error {
+		if m.How != "lease" {
+			m.Queue, m.Partition, m.Group, m.Incarnation = name.queue, name.partition, name.readerName.group, name.group
+			m.At = at.Sub(began)
+			nth[name]++
+			moves = append(moves, m)
+			m.Skip = nil
+			return nil
+		}
+		last, living := open[name]
+		if living && newLease == "" && at.Before(oldUntil) {
+			tenures[last].Until = at // released
+		}
+		switch {
+		case newLease == "":
+			delete(open, name)
+		case living && tenures[last].LeaseID == newLease:
+			tenures[last].Until = newUntil
+		default:
+			open[name] = len(tenures)
+			tenures = append(tenures, Tenure{
+				Queue: name.queue, Partition: name.partition, Group: name.readerName.group, LeaseID: newLease, From: at, Until: newUntil,
+				Moves: nth[name], Incarnation: name.group,
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
+	}
+	return tenures, moves, nil
+}
