@@ -51,7 +51,11 @@ func hear(verbs *store.Store, d *dispatch.Dispatcher, m listen.Message) {
 			d.Doubt("another instance asked for it")
 		}
 	}
-	verbs.Heard(ready)
+	if m.Instance.IsZero() {
+		verbs.HeardLate(ready) // of a session in SQL, whose transaction may have been long
+	} else {
+		verbs.Heard(ready)
+	}
 	d.Remote(ready)
 }
 

@@ -65,6 +65,14 @@ func readyResult(results pgx.BatchResults, what string) ([]queue.Ready, error) {
 // Heard tells the store what others made ready: other instances, other rooms.
 func (s *Store) Heard(ready []queue.Ready) { s.floors.heard(ready) }
 
+// HeardLate is Heard of what was committed any time after the statement that made
+// it ready.
+func (s *Store) HeardLate(ready []queue.Ready) {
+	for _, r := range ready {
+		s.floors.forget(r.Group)
+	}
+}
+
 // Doubt tells the store that something may have become ready that it was not told
 // of.
 func (s *Store) Doubt() { s.floors.forget(0) }

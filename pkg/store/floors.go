@@ -61,6 +61,8 @@ type view struct {
 	look bool
 	// began is the local clock.
 	began time.Time
+	// of is the floor it moves, unless that was forgotten meanwhile.
+	of *floor
 }
 
 func newFloors() *floors { return &floors{m: map[int64]*floor{}} }
@@ -81,9 +83,9 @@ func (f *floors) begin(group int64) view {
 	g.claims++
 	if now.After(g.floorless) {
 		g.floorless, g.claims = now.Add(floorless), 0
-		return view{look: true, began: now}
+		return view{look: true, began: now, of: g}
 	}
-	v := view{look: g.claims >= claimsPerLook, began: now}
+	v := view{look: g.claims >= claimsPerLook, began: now, of: g}
 	if v.look {
 		g.claims = 0
 	}
@@ -101,8 +103,8 @@ func (f *floors) learn(group int64, v view, look found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g := f.m[group]
-	if g == nil {
-		return // forgotten since
+	if g == nil || g != v.of {
+		return
 	}
 	g.due = look.due.Add(-floorMargin)
 	if g.lowered.After(v.began) {

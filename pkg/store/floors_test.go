@@ -44,11 +44,16 @@ func TestFloorsBeginWhereTheLastLookEnded(t *testing.T) {
 		require.Equal(t, 2, looks)
 
 		time.Sleep(floorless + time.Second)
-		require.Equal(t, view{look: true, began: time.Now()}, f.begin(group), "now and then everything")
+		v = f.begin(group)
+		require.True(t, v.look)
+		require.False(t, v.due.Valid || v.next.Valid, "now and then everything")
 		require.True(t, f.begin(group).due.Valid)
 
+		v = f.begin(group)
 		f.forget(0)
 		require.False(t, f.begin(group).due.Valid)
+		f.learn(group, v, found{now: now, due: now, next: now})
+		require.False(t, f.begin(group).due.Valid, "what was seen before is forgotten, too")
 	})
 }
 
