@@ -81,7 +81,8 @@ func (w *world) deleteMessage(l *lane, seq int64) (forgotten []queue.ID) {
 			}
 		}
 		switch leased := !p.lease.IsZero(); {
-		case leased && p.leaseEnd < 0 && held && p.leaseEnd == -1, leased && p.leaseEnd >= 0 && p.committed >= p.leaseEnd, !leased && moved:
+		case leased && p.leaseEnd < 0 && held && p.leaseEnd == -1, leased && p.leaseEnd >= 0 && p.committed >= p.leaseEnd,
+			!leased && (moved || put):
 			w.rearm(l, p)
 		case held:
 			p.leaseEnd++
