@@ -135,7 +135,7 @@
 // took long, and dropped with every doubt and every ten seconds. So I8 has one
 // limit: what another instance commits more than heardMargin after the statement
 // that made it ready is found at the next look without floors, ten seconds later
-// at most.
+// at most. Pops by tags, and what runs seldom, know no floor.
 //
 // # Transactions
 //
