@@ -169,6 +169,33 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			func(r *run) { r.part().Retention = 8 * time.Second },
 		},
 		{
+			"what is passed over is no dead letter", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			func(r *run) {
+				r.part().Retention = 5 * time.Second
+				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+				r.cursor().Consumed = 3
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
+				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
+			},
+			func(r *run) {
+				r.op(10).Items[2].Status, r.op(10).Items[2].DeadLettered = "failed", true
+				r.part().Cursors[1].Dead = []int64{3}
+			},
+		},
+		{
+			"a cursor falls where no sweep moves it", "cursor", "the cursor fell from 2 at 7s to 1 at 8s", 0,
+			func(r *run) {
+				r.state.Moves = []check.Move{move(check.Joined, 1, 0, 0, 0)}
+				for i := range 2 {
+					r.state.Samples = append(r.state.Samples, check.Sample{
+						At: time.Duration(7+i) * time.Second, Queue: "q", Partition: "p", Group: "g", Committed: int64(2 - i), LastSeq: 4,
+					})
+				}
+			},
+			func(r *run) { r.part().Retention = 5 * time.Second },
+		},
+		{
 			"uncounted", "swept", "1 messages were deleted by sweeps, but 0 are counted", 0,
 			func(r *run) {
 				without(r, check.Swept)
@@ -260,6 +287,15 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 				r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second
 			},
 			func(r *run) { r.op(10).Begin = -5500 * time.Millisecond },
+		},
+		{
+			"and its log ends before", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
+			func(r *run) {
+				before(r)
+				r.drop(11)
+				r.state.Samples = []check.Sample{{At: -7 * time.Second, Queue: "q", Partition: "p", Group: "g", LastSeq: 5}}
+			},
+			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
 			"an acknowledged push is lost with another queue", "stored", `the push of "x" was answered with success`, 9,

@@ -215,6 +215,15 @@ func TestADeletedGroupIsAnotherWhenItJoinsAnew(t *testing.T) {
 			func(r *run) { r.state.Tenures[3].Incarnation = 2 },
 		},
 		{
+			"two leases overlap", "lease", "by the database's clock lease L4 was given 1m0s before lease L3 ended", 10,
+			func(r *run) {
+				anew(r)
+				r.state.Tenures[2].Until = r.state.Tenures[3].From.Add(time.Minute)
+				r.state.Tenures[3].Incarnation = 1
+			},
+			func(r *run) { r.state.Tenures[3].Incarnation = 2 },
+		},
+		{
 			"it begins where it was", "rejoined", "the group was made anew and begins at 2", 9,
 			func(r *run) {
 				anew(r)
