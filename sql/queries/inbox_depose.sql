@@ -1,0 +1,9 @@
+-- Ends the session with lock ($1, $2) if it has been waiting for its client for
+-- longer than $3 seconds: whatever its transaction did is undone before anybody
+-- else can have the lock. Returns how many sessions were told to end.
+SELECT count(pg_terminate_backend(l.pid))
+  FROM pg_locks l
+  JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.classid = $1::integer::oid AND l.objid = $2::integer::oid AND l.objsubid = 2
+   AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+   AND a.wait_event_type = 'Client' AND a.state_change < clock_timestamp() - make_interval(secs => $3::float8)
