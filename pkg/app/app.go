@@ -144,7 +144,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
 		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator, GroupReader: stats.NewGroups(pool),
-		Resources: stats.New(pool), Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state,
+		Resources: stats.New(pool), Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state, Inbox: p.inboxState,
 		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
 	})
 	return p, nil

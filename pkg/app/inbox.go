@@ -2,14 +2,19 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
+
+// scrapeTimeout bounds what is asked of the database for a scrape.
+const scrapeTimeout = 2 * time.Second
 
 // openInbox makes the sequencer and its connections, which lead directly to
 // Postgres: its lock belongs to a session.
@@ -61,11 +66,19 @@ func (c *inboxCounts) Describe(descriptions chan<- *prometheus.Desc) {
 }
 
 func (c *inboxCounts) Collect(samples chan<- prometheus.Metric) {
-	found, err := c.count(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	found, err := c.count(ctx)
 	if err != nil {
 		return // health and the error counters say that the database is away
 	}
 	samples <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(found.Waiting))
 	samples <- prometheus.MustNewConstMetric(c.rejected, prometheus.GaugeValue, float64(found.Rejected))
 	samples <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
+}
+
+// inboxState is what the status of the dispatcher tells of the inbox.
+func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
+	found, err := p.sequencer.Counts(ctx)
+	return httpapi.InboxState(found), err
 }

@@ -15,10 +15,10 @@ const (
 	// nothing is a snapshot that holds no row.
 	nothing = "3:3:"
 	// lookRows is how many rows one look covers.
-	lookRows = 10_000
+	lookRows = 25_000
 	// chunkRows and chunkBytes bound what one transaction moves: pushes to the
 	// same partitions wait for it.
-	chunkRows  = 1000
+	chunkRows  = 2000
 	chunkBytes = 4 << 20
 )
 

@@ -22,13 +22,13 @@ type Counts struct {
 	// Oldest is how long ago the first of those that wait was inserted, by the
 	// database's clock; zero when none waits.
 	Oldest time.Duration
+	// Leading: this instance is the sequencer.
+	Leading bool
 }
 
-// Counts looks into the tables. Errors: CodeUnavailable.
+// Counts looks into the tables. Errors: CodeUnavailable. ctx ends it.
 func (s *Sequencer) Counts(ctx context.Context) (Counts, error) {
-	ctx, cancel := s.pool.Bounded(ctx)
-	defer cancel()
-	var c Counts
+	c := Counts{Leading: s.leading.Load()}
 	var oldest float64
 	if err := s.pool.QueryRow(ctx, sqlCounts, int64(countMost)).Scan(&c.Waiting, &c.Rejected, &oldest); err != nil {
 		return c, postgres.Wrap(fmt.Errorf("counting the inbox: %w", err))

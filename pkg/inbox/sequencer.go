@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -67,6 +68,8 @@ type Sequencer struct {
 	log     *zap.Logger
 	// woken has room for one: rows may wait.
 	woken chan struct{}
+	// leading: conn is not nil; for those who ask from outside.
+	leading atomic.Bool
 
 	// What follows belongs to Run.
 
@@ -192,6 +195,7 @@ func (s *Sequencer) lead(ctx context.Context) (bool, error) {
 	s.conn, s.watching, s.head, s.seen = conn, false, 0, nothing
 	s.metrics.takeovers.Inc()
 	s.metrics.leading.Set(1)
+	s.leading.Store(true)
 	// Whoever was it before may have died between a commit and its wake.
 	s.pool.ReportLost()
 	s.log.Info("this instance sequences the inbox")
@@ -203,6 +207,7 @@ func (s *Sequencer) drop() {
 	s.conn.Release()
 	s.conn = nil
 	s.metrics.leading.Set(0)
+	s.leading.Store(false)
 }
 
 // resign lets another instance take over at once.
