@@ -120,7 +120,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()
 			p.dispatcher.Doubt(reason)
-			p.sequencer.Wake()
+			p.sequencer.Doubt()
 		},
 		OnState: func(state listen.State) {
 			// Those who sleep long because we were proven must sleep less now.

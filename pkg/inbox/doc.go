@@ -41,7 +41,8 @@
 // not seen, and cost nothing. A look reads what the snapshot of the one before did
 // not hold, found by the transaction that wrote it (inbox_look.sql). What was
 // deleted since is not passed over again, even when an old snapshot keeps it from
-// being vacuumed. Every dispatch.fallback_interval a look reads everything.
+// being vacuumed. Every dispatch.fallback_interval, and when the listener was in
+// doubt, a look reads everything.
 //
 // # What a row may be
 //

@@ -30,45 +30,76 @@ type row struct {
 	wrong *queue.Error
 }
 
-// look reads rows and hands them to move, chunk by chunk, while it goes on reading.
-// All rows of a look are from one snapshot. It returns the snapshot, and
+// look reads rows and hands them to move, chunk by chunk, while it reads the next
+// one. All rows of a look are from one snapshot. It returns the snapshot, and
 // whether there may be more rows in it.
 func (s *Sequencer) look(ctx context.Context, move func([]row) error) (snapshot string, more bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	chunks, reading := make(chan []row), make(chan error, 1)
+	found := 0
+	go func() {
+		defer close(chunks)
+		reading <- s.readAll(ctx, func(seen string) { snapshot = seen }, func(chunk []row) bool {
+			found += len(chunk)
+			select {
+			case chunks <- chunk:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	for chunk := range chunks {
+		if err == nil {
+			if err = move(chunk); err != nil {
+				cancel()
+			}
+		}
+	}
+	if read := <-reading; err == nil {
+		err = read
+	}
+	return snapshot, found == lookRows, err
+}
+
+// readAll reads the rows of one look and hands them on in chunks, until hand says
+// that nobody wants more.
+func (s *Sequencer) readAll(ctx context.Context, saw func(snapshot string), hand func([]row) bool) error {
 	rows, err := s.own.Query(ctx, sqlLook, s.seen, int64(lookRows), s.cfg.MaxPayload)
 	if err != nil {
-		return "", false, fmt.Errorf("looking into the inbox: %w", err)
+		return fmt.Errorf("looking into the inbox: %w", err)
 	}
 	defer rows.Close()
 	var chunk []row
-	found, bytes := 0, 0
+	bytes := 0
 	for rows.Next() {
-		one, seen, ok, err := s.read(rows)
+		one, snapshot, ok, err := s.read(rows)
 		if err != nil {
-			return "", false, fmt.Errorf("reading a row of the inbox: %w", err)
+			return fmt.Errorf("reading a row of the inbox: %w", err)
 		}
-		if seen != "" {
-			snapshot = seen
+		if snapshot != "" {
+			saw(snapshot)
 		}
 		if !ok {
 			continue
 		}
-		found++
 		bytes += len(one.item.Payload)
 		chunk = append(chunk, one)
 		if len(chunk) == chunkRows || bytes >= chunkBytes {
-			if err := move(chunk); err != nil {
-				return "", false, err
+			if !hand(chunk) {
+				return ctx.Err()
 			}
 			chunk, bytes = nil, 0
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return "", false, fmt.Errorf("reading the inbox: %w", err)
+		return fmt.Errorf("reading the inbox: %w", err)
 	}
 	if len(chunk) > 0 {
-		err = move(chunk)
+		hand(chunk)
 	}
-	return snapshot, found == lookRows, err
+	return nil
 }
 
 // read reads one row. ok is false when it brings only the snapshot.

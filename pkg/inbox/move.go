@@ -15,7 +15,7 @@ import (
 
 // drain moves all rows that are visible.
 func (s *Sequencer) drain(ctx context.Context) error {
-	if now := time.Now(); !now.Before(s.full) {
+	if now := time.Now(); s.doubt.Swap(false) || !now.Before(s.full) {
 		s.seen, s.full = nothing, now.Add(s.cfg.FallbackInterval)
 	}
 	for ctx.Err() == nil {

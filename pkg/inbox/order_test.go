@@ -172,10 +172,13 @@ func TestDeadRowsCostNothing(t *testing.T) {
 	r.session().insert("a", "now")
 	buffers := func(seen string) (n int64) {
 		var plan []struct {
-			Plan map[string]any
+			Plan struct {
+				Hit  int64 `json:"Shared Hit Blocks"`
+				Read int64 `json:"Shared Read Blocks"`
+			}
 		}
 		require.NoError(t, r.pool.QueryRow(soon(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sqlLook, seen, lookRows, 1000).Scan(&plan))
-		return int64(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
+		return plan[0].Plan.Hit + plan[0].Plan.Read
 	}
 	require.Less(t, buffers(r.seen), int64(60))
 	require.Greater(t, buffers(nothing), int64(200), "the rows are there to be passed over")
@@ -184,4 +187,18 @@ func TestDeadRowsCostNothing(t *testing.T) {
 	writer.exec("COMMIT")
 	r.turned()
 	require.Equal(t, []string{"now", "late"}, r.stored("a"))
+}
+
+// After a failover transaction numbers may be given out again.
+func TestDoubtReadsEverything(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.turned()
+	r.seen = "1000000000:1000000000:"
+	r.session().insert("a", "one")
+	r.turned()
+	require.Empty(t, r.stored("a"), "the snapshot says that it has been dealt with")
+	r.Doubt()
+	r.turned()
+	require.Equal(t, []string{"one"}, r.stored("a"))
 }

@@ -68,6 +68,8 @@ type Sequencer struct {
 	log     *zap.Logger
 	// woken has room for one: rows may wait.
 	woken chan struct{}
+	// doubt: the next look must read everything.
+	doubt atomic.Bool
 	// leading: conn is not nil; for those who ask from outside.
 	leading atomic.Bool
 
@@ -105,6 +107,13 @@ func (s *Sequencer) Wake() {
 	case s.woken <- struct{}{}:
 	default: // one is pending already and covers this one
 	}
+}
+
+// Doubt says that announcements may have been missed, or that the database is not
+// what it was: one that failed over may give out transaction numbers again.
+func (s *Sequencer) Doubt() {
+	s.doubt.Store(true)
+	s.Wake()
 }
 
 // Run sequences, or stands by while another instance does, until ctx ends; it
