@@ -14,11 +14,9 @@
 // lost needs no care: the next look finds the rows or does not. This is what
 // correctness rests on; the lock below only saves work.
 //
-// That transaction does not wait for the disk, since the producer's has. A crash of
-// Postgres that forgets it brings the rows back into the inbox. Whatever a consumer
-// did with such a message is forgotten too: an acknowledgment that is on the disk
-// has all that came before it there. So at worst it is delivered again, as after
-// any crash; under another transaction id if its producer gave it none.
+// That transaction waits for the disk, though the producer's has: a crash that forgot
+// it would bring the rows back, but a message that a consumer has seen would come
+// again under another id and perhaps at another place.
 //
 // Order. Within a partition, messages of one transaction come in the order of their
 // inserts, and so do those of two transactions of which one inserted after the
@@ -74,7 +72,8 @@
 // is to be prepared, since Postgres prepares none that has notified. Rows that
 // logical replication brings fire no such trigger. While the listener is not
 // proven the sequencer looks every dispatch.max_poll_interval. Nothing is asked
-// while nothing happens.
+// while nothing happens. A commit on its own is seen at once; while they come one
+// after the other there is a look every 10 ms, for all of them together.
 //
 // # Who is the sequencer
 //

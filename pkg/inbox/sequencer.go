@@ -36,6 +36,9 @@ const (
 	// leastRetry and mostRetry bound the pause after a failure.
 	leastRetry = 50 * time.Millisecond
 	mostRetry  = 500 * time.Millisecond
+	// pace is the least time between the beginnings of two looks while transactions
+	// commit one after the other: what commits meanwhile is moved together.
+	pace = 10 * time.Millisecond
 	// resignTimeout bounds telling the others that this instance stops.
 	resignTimeout = 2 * time.Second
 )
@@ -68,6 +71,8 @@ type Sequencer struct {
 	log     *zap.Logger
 	// woken has room for one: rows may wait.
 	woken chan struct{}
+	// heard counts what was announced since the last look.
+	heard atomic.Int64
 	// doubt: the next look must read everything.
 	doubt atomic.Bool
 	// leading: conn is not nil; for those who ask from outside.
@@ -103,6 +108,7 @@ func New(
 
 // Wake says that rows may wait in the inbox. It never blocks.
 func (s *Sequencer) Wake() {
+	s.heard.Add(1)
 	select {
 	case s.woken <- struct{}{}:
 	default: // one is pending already and covers this one
@@ -133,7 +139,12 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		case <-woken:
 		case <-timer.C:
 		}
+		began := time.Now()
+		s.heard.Store(0)
 		next, err := s.turn(ctx)
+		if s.heard.Load() > 1 {
+			hold(ctx, pace-time.Since(began))
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -145,6 +156,16 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			s.failed(err, next)
 		}
 		timer.Reset(next)
+	}
+}
+
+// hold waits, until ctx ends.
+func hold(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

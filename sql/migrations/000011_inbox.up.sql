@@ -62,13 +62,11 @@ CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Removes rows, in the transaction that appends their messages. All of them or an
--- error: whoever else has had one has stored its message. The transaction does not
--- wait for the disk: a crash that forgets it brings the rows back, which are on it.
+-- error: whoever else has had one has stored its message.
 CREATE FUNCTION belfry.inbox_take(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_taken bigint;
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
     DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
     GET DIAGNOSTICS v_taken = ROW_COUNT;
     IF v_taken <> cardinality(p_ids) THEN

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -10,9 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// way times commits of plain inserts until the response at a consumer that waits,
-// from the beginning of the statement and from the answer to it.
-func (r *rig) way(name string, n int) (begun, committed []time.Duration) {
+// insert pushes by a plain insert.
+func (r *rig) insert(queue, id string) {
+	r.t.Helper()
+	r.exec(`INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ($1, '{"hello": "world"}', $2)`, queue, id)
+}
+
+// push pushes over HTTP.
+func (r *rig) push(queue, id string) {
+	r.t.Helper()
+	_, err := r.call(r.ctx, http.MethodPost, "/api/v1/push",
+		`{"items":[{"queue":"`+queue+`","transactionId":"`+id+`","payload":{"hello": "world"}}]}`)
+	require.NoError(r.t, err)
+}
+
+// way times messages until the response at a consumer that waits, from the beginning
+// of the push and from the answer to it.
+func (r *rig) way(name string, n int, push func(queue, id string)) (begun, committed []time.Duration) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.ctx)
 	arrivals, ended := make(chan arrival, 1), make(chan error, 1)
@@ -22,7 +37,7 @@ func (r *rig) way(name string, n int) (begun, committed []time.Duration) {
 		r.sent++
 		id := fmt.Sprint(r.sent)
 		began := time.Now()
-		r.exec(`INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ($1, '{"hello": "world"}', $2)`, name, id)
+		push(name, id)
 		answered := time.Now()
 		select {
 		case got := <-arrivals:
@@ -41,8 +56,8 @@ func (r *rig) way(name string, n int) (begun, committed []time.Duration) {
 
 func TestInsertToWaitingConsumer(t *testing.T) {
 	r := newRig(t)
-	r.way("w", 10) // warms up
-	begun, committed := r.way("w", *samples)
+	r.way("w", 10, r.insert) // warms up
+	begun, committed := r.way("w", *samples, r.insert)
 	t.Logf("from the answer to the commit: p50 %s, p99 %s; from the beginning of the insert: p50 %s, p99 %s; %d samples",
 		quantile(committed, 50), quantile(committed, 99), quantile(begun, 50), quantile(begun, 99), *samples)
 }
@@ -50,8 +65,8 @@ func TestInsertToWaitingConsumer(t *testing.T) {
 // A transaction that has written to the partition stays open meanwhile.
 func TestOpenTransactionHoldsNothingUp(t *testing.T) {
 	r := newRig(t)
-	r.way("w", 10)
-	_, without := r.way("w", *samples)
+	r.way("w", 10, r.insert)
+	_, without := r.way("w", *samples, r.insert)
 	holder := r.connect()
 	tx, err := holder.Begin(r.ctx)
 	require.NoError(t, err)
@@ -59,16 +74,18 @@ func TestOpenTransactionHoldsNothingUp(t *testing.T) {
 	require.NoError(t, err)
 	var with []time.Duration
 	for began := time.Now(); time.Since(began) < *open; {
-		_, more := r.way("w", *samples)
+		_, more := r.way("w", *samples, r.insert)
 		with = append(with, more...)
 	}
 	// Much goes through the inbox meanwhile, and cannot be vacuumed.
 	r.exec(`INSERT INTO belfry.inbox (queue, payload) SELECT 'other', '1' FROM generate_series(1, $1::int)`, *rows)
 	r.drained()
-	_, after := r.way("w", *samples)
-	t.Logf("p50 %s, p99 %s without; p50 %s, p99 %s with a transaction open for %s; p50 %s, p99 %s behind %d dead rows",
+	_, after := r.way("w", *samples, r.insert)
+	pushed, _ := r.way("w", *samples, r.push)
+	t.Logf("p50 %s, p99 %s without; p50 %s, p99 %s with a transaction open for %s; p50 %s, p99 %s behind %d dead rows; "+
+		"there and over HTTP, from the beginning of the push, p50 %s, p99 %s",
 		quantile(without, 50), quantile(without, 99), quantile(with, 50), quantile(with, 99), *open,
-		quantile(after, 50), quantile(after, 99), *rows)
+		quantile(after, 50), quantile(after, 99), *rows, quantile(pushed, 50), quantile(pushed, 99))
 	require.NoError(t, tx.Commit(r.ctx))
 	r.drained()
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.message WHERE transaction_id = 'late'"))
@@ -76,7 +93,7 @@ func TestOpenTransactionHoldsNothingUp(t *testing.T) {
 
 func TestCopy(t *testing.T) {
 	r := newRig(t)
-	r.way("w", 1)
+	r.way("w", 1, r.insert)
 	before := r.number("SELECT count(*) FROM belfry.message")
 	began := time.Now()
 	_, err := r.conn.CopyFrom(r.ctx, pgx.Identifier{"belfry", "inbox"}, []string{"queue", "partition", "payload"},

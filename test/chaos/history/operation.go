@@ -53,6 +53,9 @@ type Operation struct {
 	// LeaseID of what a pop delivered, or that an ack or extend named.
 	LeaseID string `json:"leaseId,omitempty"`
 	AutoAck bool   `json:"autoAck,omitempty"`
+	// Inbox: a push that was written by SQL. Its answer says that it will be stored,
+	// and not where.
+	Inbox bool `json:"inbox,omitempty"`
 	// Wait is how long a pop was ready to wait; 0: not at all. In JSON it is in
 	// nanoseconds too.
 	Wait  time.Duration `json:"wait,omitempty"`
