@@ -34,6 +34,9 @@
 // as any other. Seek ends what is known of a cursor. A redrive excuses dead
 // letters that come back.
 //
+// A push by SQL is stored some time after its answer, behind those by SQL that were
+// answered before it began.
+//
 // All rules together take time in n log n of the items of the history.
 //
 // It is for tests and commands below test; nobody else imports it.
