@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -138,6 +139,49 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 	r.await("it goes on", func() bool { return r.waiting() == 0 })
 	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
 	require.Equal(t, []string{"zero", "one"}, r.stored("a"))
+}
+
+// A sequencer whose look takes long is at work, though the session with its lock is
+// not; one whose look waits for it as well is frozen.
+func TestLongLookIsNotFrozen(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	leader, looker := r.session(), r.session()
+	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
+	frozen := func() (is bool) {
+		var head int64
+		require.NoError(t, r.pool.QueryRow(soon(t), sqlWatch, lockClass, lockID, 0.2).Scan(&head, &is))
+		return is
+	}
+	r.await("it counts as frozen", frozen)
+	blocker := r.session()
+	blocker.exec("SELECT pg_advisory_lock(1)")
+	looked := make(chan error, 1)
+	go func() {
+		opening, _, _ := strings.Cut(sqlLook, "\n")
+		_, err := looker.Exec(t.Context(), opening+"\nSELECT pg_advisory_lock(1)")
+		looked <- err
+	}()
+	r.await("a look is at work", func() bool { return !frozen() })
+	blocker.exec("SELECT pg_advisory_unlock(1)")
+	require.NoError(t, <-looked)
+	require.True(t, frozen(), "the look has ended")
+}
+
+// Announcements that are not heard are no reason to leave rows lying.
+func TestUnprovenListenerLooksUnasked(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.proven = func() bool { return false }
+	r.cfg.PollInterval = 50 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.await("it leads", func() bool { return r.metric(t, "belfry_inbox_sequencer") == 1 })
+	r.session().insert("a", "one")
+	r.await("it is found", func() bool { return r.waiting() == 0 })
+	stop()
+	require.NoError(t, <-ended)
 }
 
 // Without the lock, too, a row is stored once: two who have read the same rows.
