@@ -32,6 +32,7 @@
 // # Who locks what
 //
 //	push         partition rows, in id order
+//	sequence     rows of the inbox, in id order, then as push
 //	transaction  partition rows, in id order, then cursor rows, in that of ack
 //	delete a message, trim, remove or close a partition: the same two, in that order
 //	ack          cursor rows, in (partition, group) order
@@ -155,6 +156,10 @@
 // The places of what was delivered lately are remembered by lease, so most
 // acknowledgments find their messages without the database (delivered). The rules
 // of an ack are always judged on the locked cursor.
+//
+// Rows of the inbox (pkg/inbox) are moved by Sequence, on a connection of the
+// caller's and not with the pushes of others. Only sequencers lock them, before
+// anything else and in id order.
 //
 // # Clock and plans
 //

@@ -46,6 +46,7 @@ var (
 	sqlRedriveSettle    = sql.Query("redrive_settle")
 	sqlRedriveApply     = sql.Query("redrive_apply")
 	sqlRedriveRestore   = sql.Query("redrive_restore")
+	sqlInboxTake        = sql.Query("inbox_take")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.

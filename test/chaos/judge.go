@@ -71,7 +71,7 @@ func judge(ctx context.Context, e evidence) error {
 // remaining counts what is left, over all groups.
 func remaining(ctx context.Context, database *pgxpool.Pool, queues, groups []string) (left int64, err error) {
 	err = database.QueryRow(ctx, `
-		SELECT coalesce(sum(p.last_seq - coalesce(c.committed, 0) + coalesce(c.redrives, 0)), 0)::bigint
+		SELECT coalesce(sum(p.last_seq - coalesce(c.committed, 0) + coalesce(c.redrives, 0)), 0)::bigint + (SELECT count(*) FROM belfry.inbox)
 		  FROM belfry.queue q
 		  JOIN belfry.partition p ON p.queue_id = q.id
 		 CROSS JOIN unnest($2::text[]) AS wanted(name)

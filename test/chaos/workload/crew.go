@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
@@ -30,6 +32,9 @@ type Config struct {
 	Recorder *history.Recorder
 	// Queues, Partitions of each, Producers, and Consumers of each group.
 	Queues, Partitions, Producers, Consumers int
+	// Database is where SQLProducers push by SQL.
+	Database     *pgxpool.Pool
+	SQLProducers int
 }
 
 // Crew is the clients. Its exported methods may be called while it works, except
@@ -110,6 +115,10 @@ func (c *Crew) Work(ctx, stop context.Context) {
 	for n := range c.cfg.Producers {
 		one := c.client(fmt.Sprintf("producer-%d", n+1))
 		all.Go(func() { one.produce(ctx, stop) })
+	}
+	for n := range c.cfg.SQLProducers {
+		one := c.client(fmt.Sprintf("sql-producer-%d", n+1))
+		all.Go(func() { one.produceSQL(ctx, stop, c.cfg.Database) })
 	}
 	for _, group := range groups {
 		for n := range c.cfg.Consumers {

@@ -3,10 +3,11 @@
 // they do is chosen by a seed; when they do it is up to the machine.
 //
 // Producers repeat pushes of unknown outcome with the same transaction ids, and
-// push without ids, which they never repeat. Consumers are slow, fail, vanish,
-// hang past their leases and acknowledge twice or with leases that are gone. Some
-// hand on what they got in transactions, which they repeat as they were, and an
-// operator puts dead letters back.
+// push without ids, which they never repeat. Some push by SQL, in transactions with
+// savepoints that they roll back or leave open now and then. Consumers are slow,
+// fail, vanish, hang past their leases and acknowledge twice or with leases that are
+// gone. Some hand on what they got in transactions, which they repeat as they were,
+// and an operator puts dead letters back.
 // Somebody sends bodies that are malformed all the time. None of it may make the
 // server answer in a way that no client expects: such answers are complaints.
 package workload
