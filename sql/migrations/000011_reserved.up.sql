@@ -1,0 +1,2 @@
+-- Stands in for a migration that another branch brings.
+SELECT 1;
