@@ -78,7 +78,7 @@ END $$;
 -- due for the group, the longest due first, or from the one named. Returns no rows
 -- when nothing is due, or when all that is due is in the hands of others.
 --
--- All rows have the same lease. Popped and acknowledged in one transaction, the
+-- Each partition has a lease of its own, which the rows from it share. Popped and acknowledged in one transaction, the
 -- messages are held by its lock: if it rolls back, or its connection dies, they
 -- are due again at once and were never delivered. Committed, the lease holds them
 -- for the queue's leaseTime, and belfry.ack in a later transaction fails once that
@@ -99,7 +99,7 @@ DECLARE
     v_queue record;
     v_group bigint;
     v_partition bigint;
-    v_lease uuid := gen_random_uuid();
+    v_lease uuid;
     v_room bigint := pop.batch;
     v_places integer := pop.partitions;
     v_got bigint;
@@ -146,6 +146,7 @@ BEGIN
         EXIT WHEN v_room <= 0 OR v_places <= 0;
         v_got := 0;
         v_kept := false;
+        v_lease := gen_random_uuid();
         BEGIN
             FOR r IN
                 SELECT c.kind, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted
@@ -225,35 +226,28 @@ RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
-    v_said bigint := 0;
-    v_found boolean := false;
     k record;
 BEGIN
     IF status IS NULL OR status NOT IN ('completed', 'success', 'failed', 'retry', 'dlq') THEN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
     END IF;
-    FOR k IN
-        SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end
-          FROM belfry.cursor c
-         WHERE c.lease_id = ack.lease
-         ORDER BY c.partition_id + 0, c.group_id -- + 0: not by walking the primary key
-           FOR NO KEY UPDATE
-    LOOP
-        IF NOT k.live THEN
-            PERFORM belfry.raise_lease_lost(lease);
-        END IF;
-        v_found := true;
-        IF k.lease_end < 0 THEN
-            v_said := v_said + belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
-        ELSE
-            v_said := v_said + belfry.ack_log(k.partition_id, k.group_id, message_ids, status, error);
-        END IF;
-    END LOOP;
-    IF NOT v_found THEN
-        PERFORM belfry.raise_lease_lost(lease);
+    -- There is one: belfry.pop gives each partition a lease of its own.
+    IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
+        RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The HTTP API gave it out; acknowledge it there.';
     END IF;
-    RETURN v_said;
+    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end INTO k
+      FROM belfry.cursor c
+     WHERE c.lease_id = ack.lease
+     LIMIT 1
+       FOR NO KEY UPDATE;
+    IF k.live IS NOT TRUE THEN
+        PERFORM belfry.raise_lease_lost(lease);
+    ELSIF k.lease_end < 0 THEN
+        RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
+    END IF;
+    RETURN belfry.ack_log(k.partition_id, k.group_id, message_ids, status, error);
 END $$;
 
 -- belfry.ack for the lease of one cursor, which the caller has locked.
@@ -423,34 +417,20 @@ CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LA
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v_until timestamptz;
-    v_earliest timestamptz;
-    k record;
 BEGIN
     IF seconds IS NULL OR seconds NOT BETWEEN 1 AND 31536000 THEN
         RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    FOR k IN
-        SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp()
-               AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id) AS live
-          FROM belfry.cursor c
-         WHERE c.lease_id = extend.lease
-         ORDER BY c.partition_id + 0, c.group_id
-           FOR NO KEY UPDATE OF c
-    LOOP
-        IF NOT k.live THEN
-            PERFORM belfry.raise_lease_lost(lease);
-        END IF;
-        UPDATE belfry.cursor c
-           SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
-               ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
-         WHERE c.partition_id = k.partition_id AND c.group_id = k.group_id
-        RETURNING c.lease_until INTO v_until;
-        v_earliest := least(v_earliest, v_until);
-    END LOOP;
-    IF v_earliest IS NULL THEN
+    UPDATE belfry.cursor c
+       SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
+           ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
+     WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp()
+       AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id)
+    RETURNING c.lease_until INTO v_until;
+    IF v_until IS NULL THEN
         PERFORM belfry.raise_lease_lost(lease);
     END IF;
-    RETURN v_earliest;
+    RETURN v_until;
 END $$;
 
 -- Puts cursors to sleep that are due although nothing is left, as belfry.ack leaves
