@@ -166,12 +166,9 @@ BEGIN
       JOIN (SELECT row_number() OVER () AS nth, %1$s AS one FROM belfry_old AS %1$s) AS o ON o.nth = n.nth
      CROSS JOIN LATERAL (SELECT (n.one).*) AS new
      CROSS JOIN LATERAL (SELECT (o.one).*) AS old$t$, v_one)
-        WHEN 'insert' THEN format($t$
-      FROM belfry_new AS new
-     CROSS JOIN LATERAL (SELECT (NULL::%s).*) AS old$t$, p_target)
-        ELSE format($t$
-      FROM belfry_old AS old
-     CROSS JOIN LATERAL (SELECT (NULL::%s).*) AS new$t$, p_target) END;
+        -- Without the table's name, which may change.
+        WHEN 'insert' THEN E'\n      FROM belfry_new AS new\n      LEFT JOIN belfry_new AS old ON false'
+        ELSE E'\n      FROM belfry_old AS old\n      LEFT JOIN belfry_old AS new ON false' END;
     IF p_payload = 'changes' AND p_event = 'update' THEN
         v_from := v_from || format($t$
      CROSS JOIN LATERAL (
