@@ -2,7 +2,6 @@ package attach_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -46,7 +45,7 @@ func (p *place) refused(statement string) *pgconn.PgError {
 	p.t.Helper()
 	_, err := p.conn.Exec(p.t.Context(), statement)
 	var pg *pgconn.PgError
-	require.True(p.t, errors.As(err, &pg), "%s: %v", statement, err)
+	require.ErrorAs(p.t, err, &pg, statement)
 	return pg
 }
 

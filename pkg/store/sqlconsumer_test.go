@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -81,7 +80,7 @@ func (b *bench) sqlAck(q querier, lease string, ids []string, status string) int
 func requireState(t *testing.T, err error, state, hint string) {
 	t.Helper()
 	var pg *pgconn.PgError
-	require.True(t, errors.As(err, &pg), "%v", err)
+	require.ErrorAs(t, err, &pg)
 	require.Equal(t, state, pg.Code)
 	require.Contains(t, pg.Hint, hint)
 }
