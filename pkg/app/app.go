@@ -115,7 +115,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		return nil, err
 	}
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
-		OnMessage: func(m listen.Message) { hear(p.dispatcher, m) },
+		OnMessage: func(m listen.Message) { hear(p.dispatcher, p.verbs, m) },
 		OnDoubt: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()

@@ -36,8 +36,9 @@ func (o *others) state() httpapi.ListenerState {
 	}
 }
 
-// hear hands the dispatcher what other instances reported.
-func hear(d *dispatch.Dispatcher, m listen.Message) {
+// hear hands the dispatcher what other instances reported, and the store what
+// consumers in SQL, who are no instance, left behind.
+func hear(d *dispatch.Dispatcher, verbs *store.Store, m listen.Message) {
 	var ready []queue.Ready
 	for _, e := range m.Entries {
 		switch e.Kind {
@@ -50,6 +51,9 @@ func hear(d *dispatch.Dispatcher, m listen.Message) {
 		}
 	}
 	d.Remote(ready)
+	if m.Instance.IsZero() {
+		verbs.Told(ready)
+	}
 }
 
 // letterNews takes what the verbs for single messages announce.

@@ -47,6 +47,7 @@ var (
 	sqlRedriveApply     = sql.Query("redrive_apply")
 	sqlRedriveRestore   = sql.Query("redrive_restore")
 	sqlInboxTake        = sql.Query("inbox_take")
+	sqlSettleTold       = sql.Query("settle_told")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.
@@ -72,6 +73,8 @@ type Store struct {
 	// urgent are connections for waiting pops that were woken; nil: those of
 	// everybody.
 	urgent *pgxpool.Pool
+	// told are the cursors that consumers in SQL spoke of.
+	told told
 	// heals and healed count the passes of Run and what they woke.
 	heals, healed atomic.Int64
 }
@@ -89,7 +92,7 @@ type Config struct {
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
 	s := &Store{
 		pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
-		names: newNames(), delivered: newDelivered(), rooms: newRooms(),
+		names: newNames(), delivered: newDelivered(), rooms: newRooms(), told: newTold(),
 	}
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))

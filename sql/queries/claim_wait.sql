@@ -3,7 +3,9 @@
 -- chosen first and locked by its key, so that this locks one row and no other:
 -- LockRows keeps the lock of a row that changed and is passed over, and who
 -- holds one while waiting for the next is in a deadlock sooner or later. The
--- lock is all it wants, so its commit does not wait for the disk.
+-- lock is all it wants, so its commit does not wait for the disk. It waits for $3
+-- milliseconds at most: a consumer in SQL holds the cursor for as long as its
+-- transaction lasts.
 WITH any_due AS MATERIALIZED (
     SELECT c.partition_id
       FROM belfry.cursor c
@@ -11,7 +13,8 @@ WITH any_due AS MATERIALIZED (
      ORDER BY c.ready_at
      LIMIT 1
 )
-SELECT c.partition_id, set_config('synchronous_commit', 'off', true)
-  FROM (SELECT coalesce($2::bigint, (SELECT a.partition_id FROM any_due a)) AS partition_id) AS due
+SELECT c.partition_id, due.patience, set_config('synchronous_commit', 'off', true)
+  FROM (SELECT coalesce($2::bigint, (SELECT a.partition_id FROM any_due a)) AS partition_id,
+               set_config('lock_timeout', $3::bigint::text, true) AS patience) AS due
   JOIN belfry.cursor c ON c.partition_id = due.partition_id AND c.group_id = $1::bigint
    FOR NO KEY UPDATE OF c

@@ -57,7 +57,7 @@ type Operation struct {
 	// which are applied together or not at all. A repetition of it is another two,
 	// with the same Transaction.
 	Transaction string `json:"transaction,omitempty"`
-	AutoAck bool   `json:"autoAck,omitempty"`
+	AutoAck     bool   `json:"autoAck,omitempty"`
 	// Inbox: a push that was written by SQL. Its answer says that it will be stored,
 	// and not where.
 	Inbox bool `json:"inbox,omitempty"`
