@@ -108,43 +108,70 @@ func (r *rig) beside(work func()) []time.Duration {
 	return took
 }
 
-func TestManySmallInserts(t *testing.T) {
-	r := newRig(t)
+// naive makes the table of the naive design and listens to it; heard returns how
+// many notifications came.
+func (r *rig) naive() (heard func() int) {
+	r.t.Helper()
 	r.exec(`CREATE TABLE naive (LIKE belfry.inbox INCLUDING ALL);
 		CREATE FUNCTION naive_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN PERFORM pg_notify('naive', NEW.queue || '/' || NEW.id); RETURN NULL; END $$;
 		CREATE TRIGGER naive_notify AFTER INSERT ON naive FOR EACH ROW EXECUTE FUNCTION naive_notify()`)
 	listener := r.connect()
 	_, err := listener.Exec(r.ctx, "LISTEN naive")
-	require.NoError(t, err)
+	require.NoError(r.t, err)
 	listening, stop := context.WithCancel(r.ctx)
-	heard := make(chan int, 1)
+	counted := make(chan int, 1)
 	go func() {
 		n := 0
 		for ; err == nil; n++ {
 			_, err = listener.WaitForNotification(listening)
 		}
-		heard <- n
+		counted <- n
 	}()
-	pause := func() { <-time.After(*load) }
-	r.beside(pause) // warms up
-	quiet := r.beside(pause)
-	t.Logf("pushes over HTTP alone: p50 %s, p99 %s", quantile(quiet, 50), quantile(quiet, 99))
-	for _, d := range designs {
-		r.insertAll(d) // warms up
-		alone := r.insertAll(d)
-		r.exec("SELECT belfry.wake()")
-		r.drained()
-		var rate float64
-		pushes := r.beside(func() { rate = r.insertAll(d) })
-		r.exec("SELECT belfry.wake()")
-		began := time.Now()
-		r.drained()
-		t.Logf("%-28s %6.0f statements/s; beside pushes over HTTP %6.0f/s, whose p50 is %s, p99 %s; the inbox was empty %s later",
-			d.name, alone, rate, quantile(pushes, 50), quantile(pushes, 99), time.Since(began).Round(time.Millisecond))
+	return func() int {
+		stop()
+		return <-counted
 	}
-	stop()
-	require.Greater(t, <-heard, 1)
+}
+
+// emptied says that there are rows, and returns how long it takes until all are
+// sequenced.
+func (r *rig) emptied() time.Duration {
+	r.t.Helper()
+	began := time.Now()
+	r.exec("SELECT belfry.wake()")
+	r.drained()
+	return time.Since(began)
+}
+
+// The designs take turns, so that an hour of a busy machine is shared by all.
+func TestManySmallInserts(t *testing.T) {
+	r := newRig(t)
+	heard := r.naive()
+	for _, d := range designs { // warms up, and measures each alone
+		r.insertAll(d)
+		t.Logf("%-28s %6.0f statements/s alone", d.name, r.insertAll(d))
+		r.emptied()
+	}
+	var quiet []time.Duration
+	rates, pushes := make([]float64, len(designs)), make([][]time.Duration, len(designs))
+	left := make([]time.Duration, len(designs))
+	for range *rounds {
+		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
+		for i, d := range designs {
+			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d) / float64(*rounds) })...)
+			left[i] = max(left[i], r.emptied())
+		}
+	}
+	calm := quantile(quiet, 99)
+	t.Logf("pushes over HTTP alone: p50 %s, p99 %s (%d pushes)", quantile(quiet, 50), calm, len(quiet))
+	for i, d := range designs {
+		slow := quantile(pushes[i], 99)
+		t.Logf("%-28s %6.0f statements/s, %.2f times the naive ones; pushes over HTTP beside them: p50 %s, p99 %s, %.2f times the quiet one; "+
+			"the inbox was empty at most %s later", d.name, rates[i], rates[i]/rates[0], quantile(pushes[i], 50), slow,
+			float64(slow)/float64(calm), left[i].Round(time.Millisecond))
+	}
+	require.Greater(t, heard(), 1)
 	require.Equal(t, r.number("SELECT last_value FROM belfry.inbox_id_seq"),
 		r.number("SELECT count(*) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'i'"),
 		"each row is stored once")

@@ -26,6 +26,7 @@ var (
 	samples = flag.Int("samples", 20, "commits whose way to a waiting consumer is timed")
 	rows    = flag.Int("rows", 5000, "rows of the COPY")
 	load    = flag.Duration("load", 300*time.Millisecond, "how long each load runs")
+	rounds  = flag.Int("rounds", 2, "how often the loads take turns")
 	open    = flag.Duration("open", time.Second, "how long a transaction is left open")
 )
 
