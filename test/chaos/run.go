@@ -22,6 +22,8 @@ const (
 	partitions   = 5
 	producers    = 4
 	sqlProducers = 3
+	writers      = 2 // to an attached table
+	sqlConsumers = 4
 	consumers    = 4 // of each group
 )
 
@@ -89,7 +91,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	c.crew = workload.New(workload.Config{
 		Seed: s.seed, URLs: c.world.URLs(), Recorder: c.recorder,
 		Queues: queues, Partitions: partitions, Producers: producers, Consumers: consumers,
-		Database: c.world.Database(), SQLProducers: sqlProducers,
+		Database: c.world.Clients(), SQLProducers: sqlProducers, Writers: writers, SQLConsumers: sqlConsumers,
 	})
 	c.stalls = newStallMeter(c.world.Database(), c.crew, c.recorder)
 	err = c.live(ctx, faults)
