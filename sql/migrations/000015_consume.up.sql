@@ -135,13 +135,20 @@ BEGIN
     -- where nothing is taken: this transaction may last, and what it holds by
     -- accident would be missing to others.
     FOR k IN
-        SELECT c.partition_id, p.name
-          FROM belfry.cursor c
-         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p WHERE p.id = c.partition_id OFFSET 0) AS p
-         WHERE c.group_id = v_group AND c.ready_at <= statement_timestamp()
-           AND (v_partition IS NULL OR c.partition_id = v_partition)
-           AND (p.last_seq > c.committed OR c.redrives > 0)
-         ORDER BY c.ready_at
+        SELECT d.partition_id, p.name
+          FROM (SELECT a.partition_id, a.committed, a.redrives
+                  FROM (SELECT c.partition_id, c.committed, c.redrives
+                          FROM belfry.cursor c
+                         WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at <= statement_timestamp()
+                         ORDER BY c.ready_at) AS a
+                UNION ALL
+                -- coalesce keeps this off the index by ready_at.
+                SELECT c.partition_id, c.committed, c.redrives
+                  FROM belfry.cursor c
+                 WHERE c.partition_id = v_partition AND c.group_id = v_group
+                   AND coalesce(c.ready_at <= statement_timestamp(), false)) AS d
+         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p
+         WHERE p.last_seq > d.committed OR d.redrives > 0
     LOOP
         EXIT WHEN v_room <= 0 OR v_places <= 0;
         v_got := 0;
