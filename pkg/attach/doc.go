@@ -44,4 +44,7 @@
 // warning to the session and the server's log, and a row in
 // belfry.attachment_failure, about one a second, which List counts. Only that a
 // statement is cancelled, or its time is up, ends it as before.
+//
+// A transaction that changed an attached table cannot be prepared (PREPARE
+// TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
 package attach

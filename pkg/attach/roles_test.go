@@ -75,11 +75,13 @@ func TestEachRoleDoesItsWorkAndNoOther(t *testing.T) {
 		p.exec("GRANT belfry_" + role + " TO " + quoted)
 		p.as(quoted, func() {
 			for what, statement := range map[string]string{
-				"produce": produce,
-				"consume": `SELECT belfry.ack(lease) FROM belfry.pop('q', '` + role + `')`,
-				"read":    `SELECT 1 FROM belfry.message, belfry.cursor, belfry.queue, belfry.inbox`,
+				"produce":                 produce,
+				"produce with a function": `SELECT belfry.push('q', '1', 'p')`,
+				"produce many":            `SELECT belfry.push_many('q', ARRAY['1', '2']::json[])`,
+				"consume":                 `SELECT belfry.ack(lease) FROM belfry.pop('q', '` + role + `')`,
+				"read":                    `SELECT 1 FROM belfry.message, belfry.cursor, belfry.queue, belfry.inbox`,
 			} {
-				if strings.Contains(allowed, what) {
+				if verb, _, _ := strings.Cut(what, " "); strings.Contains(allowed, verb) {
 					p.exec(statement)
 				} else {
 					require.Equal(t, "42501", p.refused(statement).Code, "%s may not %s", role, what)
