@@ -16,7 +16,10 @@ CREATE TABLE belfry.inbox (
     xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
-        autovacuum_vacuum_insert_threshold = -1);
+        autovacuum_vacuum_insert_threshold = -1,
+        -- The table is mostly empty and always growing: to cut its end off takes a lock
+        -- that producers would wait for.
+        vacuum_truncate = false);
 
 -- Finds what was committed since a snapshot without passing over what was
 -- deleted before it, however long something keeps that from being vacuumed.
