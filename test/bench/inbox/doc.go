@@ -5,5 +5,5 @@
 // holds anything up. Its tests run small in CI, where they prove that all arrives,
 // in order. Nobody imports it.
 //
-//	go test ./test/bench/inbox -v -p 1 -parallel 1 -samples 300 -rows 100000 -load 5s -open 60s
+//	go test ./test/bench/inbox -v -p 1 -parallel 1 -samples 300 -rows 100000 -load 2s -rounds 4 -open 60s
 package inbox
