@@ -49,7 +49,8 @@ func newRootCmd() *cobra.Command {
 	for _, f := range keyFlags {
 		flags.String(config.FlagName(f.key), "", fmt.Sprintf("%s (env %s)", f.usage, config.EnvName(f.key)))
 	}
-	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newVersionCmd())
+	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newAttachCmd(), newDetachCmd(),
+		newAttachmentsCmd(), newRolesCmd(), newVersionCmd())
 	markRunErrors(root)
 	return root
 }

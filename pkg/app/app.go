@@ -19,6 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -74,6 +75,7 @@ type parts struct {
 	verbs      *store.Store
 	operator   *catalog.Catalog
 	sweeper    *sweep.Sweeper
+	sequencer  *inbox.Sequencer
 	dispatcher *dispatch.Dispatcher
 	listener   *listen.Listener
 	sender     *listen.Sender
@@ -108,19 +110,26 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	}
 	peers := &others{sender: p.sender}
 	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
+	if err := p.openInbox(ctx, cfg, pool, peers.Proven, reg, log); err != nil {
+		p.close()
+		return nil, err
+	}
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
-		OnMessage: func(m listen.Message) { hear(p.verbs, p.dispatcher, m) },
+		OnMessage: func(m listen.Message) { hear(p.dispatcher, p.verbs, m) },
 		OnDoubt: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()
 			p.verbs.Doubt()
 			p.dispatcher.Doubt(reason)
+			p.sequencer.Doubt()
 		},
 		OnState: func(state listen.State) {
 			// Those who sleep long because we were proven must sleep less now.
 			p.verbs.Doubt()
 			p.dispatcher.Doubt("the listener is " + string(state))
+			p.sequencer.Wake()
 		},
+		OnInbox: p.sequencer.Wake,
 	}, log)
 	if err != nil {
 		p.close()
@@ -137,7 +146,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
 		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator, GroupReader: stats.NewGroups(pool),
-		Resources: stats.New(pool), Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state,
+		Resources: stats.New(pool), Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state, Inbox: p.inboxState,
 		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
 	})
 	return p, nil
@@ -155,6 +164,7 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	work.Go(func() error { return p.verbs.Run(workFailed) })
 	work.Go(func() error { return p.operator.Run(workFailed) })
 	work.Go(func() error { return p.sweeper.Run(workFailed) })
+	work.Go(func() error { return p.sequencer.Run(workFailed) })
 	work.Go(func() error { return p.dispatcher.Run(workFailed) })
 	work.Go(func() error { return p.server.Serve(ln) })
 	tell, tellFailed := errgroup.WithContext(telling)

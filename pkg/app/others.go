@@ -37,8 +37,9 @@ func (o *others) state() httpapi.ListenerState {
 }
 
 // hear hands the store and the dispatcher what other instances reported, the one
-// that looks first.
-func hear(verbs *store.Store, d *dispatch.Dispatcher, m listen.Message) {
+// that looks first, and the store what consumers in SQL, who are no instance, left
+// behind.
+func hear(d *dispatch.Dispatcher, verbs *store.Store, m listen.Message) {
 	var ready []queue.Ready
 	for _, e := range m.Entries {
 		switch e.Kind {
@@ -57,6 +58,9 @@ func hear(verbs *store.Store, d *dispatch.Dispatcher, m listen.Message) {
 		verbs.Heard(ready)
 	}
 	d.Remote(ready)
+	if m.Instance.IsZero() {
+		verbs.Told(ready)
+	}
 }
 
 // letterNews takes what the verbs for single messages announce.

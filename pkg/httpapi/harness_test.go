@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -48,6 +49,7 @@ type fakes struct {
 	waiting   int
 	status    dispatch.Status
 	listener  ListenerState
+	inbox     *InboxState
 	shelf     shelf
 
 	dead   letterFake
@@ -201,7 +203,7 @@ func newServer(f *fakes) (*Server, *observer.ObservedLogs) {
 	}
 	return New(DefaultConfig(), Deps{
 		Verbs: f, Popper: f, Catalog: f, GroupVerbs: f, GroupReader: f, Resources: &f.shelf, Letters: &f.dead, Traces: &f.traces,
-		Ping: f.ping, Listener: func() ListenerState { return f.listener },
+		Ping: f.ping, Listener: func() ListenerState { return f.listener }, Inbox: f.inboxState,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}), logs
 }
@@ -251,4 +253,11 @@ func requireInvalid(t testing.TB, err error) {
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, queue.CodeInvalid, coded.Code)
 	require.NotEmpty(t, coded.Message)
+}
+
+func (f *fakes) inboxState(context.Context) (InboxState, error) {
+	if f.inbox == nil {
+		return InboxState{}, errors.New("the database does not answer")
+	}
+	return *f.inbox, nil
 }

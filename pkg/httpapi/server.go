@@ -80,6 +80,8 @@ type Deps struct {
 	Ping func(ctx context.Context) error
 	// Listener tells the state of the LISTEN connection.
 	Listener func() ListenerState
+	// Inbox tells the state of the inbox. ctx ends it.
+	Inbox    func(ctx context.Context) (InboxState, error)
 	Metrics  *Metrics
 	Defaults queue.Defaults
 	Version  string

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,23 @@ type ListenerState struct {
 	Proof      time.Duration
 	Reconnects int64
 	Peers      int
+}
+
+// InboxState is what is known of the messages that were written by SQL.
+type InboxState struct {
+	// Waiting were committed and are not in their partitions yet, Rejected cannot be.
+	Waiting, Rejected int64
+	// Oldest is how long ago the first of those that wait was written.
+	Oldest time.Duration
+	// Leading: this instance sequences them.
+	Leading bool
+}
+
+type inboxJSON struct {
+	Waiting       int64   `json:"waiting"`
+	OldestSeconds float64 `json:"oldestSeconds"`
+	Rejected      int64   `json:"rejected"`
+	Sequencer     bool    `json:"sequencer"`
 }
 
 type listenerJSON struct {
@@ -50,6 +68,7 @@ type backoffJSON struct {
 
 type dispatcherJSON struct {
 	Listener  listenerJSON  `json:"listener"`
+	Inbox     *inboxJSON    `json:"inbox,omitempty"`
 	Waiting   int           `json:"waiting"`
 	Groups    []waitingJSON `json:"groups"`
 	Due       []dueJSON     `json:"due"`
@@ -63,7 +82,7 @@ type dispatcherJSON struct {
 func (s *Server) dispatcher(c echo.Context) error {
 	status := s.deps.Popper.Status()
 	out := dispatcherJSON{
-		Listener: s.listener(), Waiting: status.Waiting, Truncated: status.Truncated,
+		Listener: s.listener(), Inbox: s.inbox(c.Request().Context()), Waiting: status.Waiting, Truncated: status.Truncated,
 		Groups: []waitingJSON{}, Due: []dueJSON{}, Backoff: []backoffJSON{},
 	}
 	for _, g := range status.Groups {
@@ -88,4 +107,15 @@ func (s *Server) dispatcher(c echo.Context) error {
 func (s *Server) listener() listenerJSON {
 	l := s.deps.Listener()
 	return listenerJSON{State: l.State, SecondsSinceProof: l.Proof.Seconds(), Reconnects: l.Reconnects, Peers: l.Peers}
+}
+
+// inbox is nil when the database does not answer: the rest is worth telling then.
+func (s *Server) inbox(ctx context.Context) *inboxJSON {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	i, err := s.deps.Inbox(ctx)
+	if err != nil {
+		return nil
+	}
+	return &inboxJSON{Waiting: i.Waiting, OldestSeconds: i.Oldest.Seconds(), Rejected: i.Rejected, Sequencer: i.Leading}
 }

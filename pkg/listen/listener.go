@@ -53,6 +53,10 @@ type Callbacks struct {
 	OnDoubt func(reason string)
 	// OnState is called at every change of the state. It may be nil.
 	OnState func(State)
+	// OnInbox is called when rows may have been committed to belfry.inbox: at each
+	// notification of its trigger, and each time LISTEN has come into force. It may
+	// be nil.
+	OnInbox func()
 }
 
 // Listener hears what other instances say. Its methods may be called from several
@@ -143,6 +147,9 @@ func (l *Listener) Run(ctx context.Context) error {
 		ReconnectDelay: -1,
 	}
 	library.Handle(Channel, handler{&l.reader})
+	if l.callbacks.OnInbox != nil {
+		library.Handle(InboxChannel, inboxHandler{l})
+	}
 	err := library.Listen(ctx)
 	l.reader.discard(ctx)
 	stopping := ctx.Err() != nil
@@ -186,6 +193,12 @@ func (l *Listener) doubt(reason string) {
 	l.calls.Lock()
 	defer l.calls.Unlock()
 	l.callbacks.OnDoubt(reason)
+}
+
+func (l *Listener) inbox() {
+	l.calls.Lock()
+	defer l.calls.Unlock()
+	l.callbacks.OnInbox()
 }
 
 func (l *Listener) message(m Message) {

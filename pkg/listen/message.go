@@ -11,6 +11,10 @@ import (
 // installations on one server do not hear each other.
 const Channel = "belfry"
 
+// InboxChannel is the channel on which the trigger of belfry.inbox says that rows
+// were committed. Its payload says nothing.
+const InboxChannel = "belfry_inbox"
+
 // Kind says what an entry tells.
 type Kind string
 

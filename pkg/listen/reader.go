@@ -184,3 +184,18 @@ func (h handler) HandleNotification(_ context.Context, n *pgconn.Notification, _
 	h.handle(n.Payload)
 	return nil
 }
+
+// inboxHandler hears of rows in belfry.inbox.
+type inboxHandler struct{ *Listener }
+
+// HandleBacklog is called once LISTEN is in force on its channel.
+func (h inboxHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
+	h.inbox()
+	return nil
+}
+
+// HandleNotification is called with each notification.
+func (h inboxHandler) HandleNotification(context.Context, *pgconn.Notification, *pgx.Conn) error {
+	h.inbox()
+	return nil
+}

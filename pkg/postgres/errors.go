@@ -22,6 +22,10 @@ const RetryAfter = time.Second
 // was deleted.
 const PartitionGone = "BF001"
 
+// InboxTaken is the SQLSTATE of a transaction that takes rows from the inbox of
+// which somebody else has had one.
+const InboxTaken = "BF002"
+
 // SQLState returns the SQLSTATE in err's chain, or "".
 func SQLState(err error) string {
 	var pg *pgconn.PgError

@@ -47,6 +47,15 @@ type PushResult struct {
 	TransactionID string
 }
 
+// Sequenced says what became of one row of the inbox.
+type Sequenced struct {
+	// Duplicate: its message is stored already.
+	Duplicate bool
+	// Refused: it was not stored and is still in the inbox, since its queue has
+	// no room; what to tell the operator.
+	Refused *Error
+}
+
 // PopRequest is one pop: what a request asks for.
 type PopRequest struct {
 	// Queue is empty with Tags.

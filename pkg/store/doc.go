@@ -32,12 +32,17 @@
 // # Who locks what
 //
 //	push         partition rows, in id order
+//	sequence     rows of the inbox, in id order, then as push
 //	transaction  partition rows, in id order, then cursor rows, in that of ack
 //	delete a message, trim, remove or close a partition: the same two, in that order
 //	ack          cursor rows, in (partition, group) order
 //	wake         cursor rows, in (partition, group) order
 //	pop          cursor rows, as they come, with SKIP LOCKED: it never waits
 //	claim_wait, settle, release, extend, seek, redrive, rearm: cursor rows in that same order
+//	belfry.pop   cursor rows, as they come, with SKIP LOCKED, and keeps those of
+//	             which it took something until the consumer's transaction ends
+//	belfry.ack, belfry.extend: one cursor row
+//	settle_told  cursor rows, with SKIP LOCKED
 //
 // Whoever locks a queue does so before all that. Dead letters come last: who takes
 // several holds their cursors, or (a purge) passes over what somebody works on, or
@@ -168,6 +173,58 @@
 // The places of what was delivered lately are remembered by lease, so most
 // acknowledgments find their messages without the database (delivered). The rules
 // of an ack are always judged on the locked cursor.
+//
+// Rows of the inbox (pkg/inbox) are moved by Sequence, on a connection of the
+// caller's and not with the pushes of others. Only sequencers lock them, before
+// anything else and in id order.
+//
+// # Consumers in SQL
+//
+// belfry.pop and belfry.ack (migration 000015) are the claim and the rules of an ack
+// in a transaction that is somebody else's. They are for two ways to work.
+//
+// Popped and acknowledged in one transaction, effects and acknowledgment commit
+// together, and the lock of the cursor's row is what keeps others off. The lease
+// is seen by nobody; its length still bounds the time from pop to ack. A rollback,
+// a crash or a lost connection undoes the delivery: the messages are due at once,
+// and it was no attempt. So a message that always brings its consumer down comes
+// again for ever, and maxDeliveries cannot see it: whoever catches the error in a
+// savepoint says belfry.ack(lease, status => 'failed') and commits.
+//
+// Popped in a transaction of its own, the lease is a lease like any other; the
+// acknowledgment fails (BF010), and the effects beside it with it, once the lease
+// is over: the fence of I4. A crash is an attempt.
+//
+// What lasts is felt by others. Others pass over a cursor that an open transaction
+// holds: a push does not wait for it, nor does a wake, whose candidates sleep while
+// it is due. A pop over HTTP waits for a rival for rivalPatience and then takes it
+// as leased: empty is right (I8), because what is held is not poppable for it. It
+// looks again every heldLook: a commit is heard, a rollback is not. A sweep gives
+// such a partition up for this time (sweep_trim.sql). What changes the cursor
+// itself waits until the request's time is up: a seek, a redrive, the deletion of
+// one message, which holds the partition meanwhile, and the ack of a consumer whose
+// lease was over before. So transactions are best kept short, and a group is best
+// served by one kind of consumer. The first pop of a group registers it, and keeps
+// partitions from being made in that queue until its transaction ends:
+// belfry.subscribe does it before.
+//
+// I3 needs a wake after each commit that leaves a cursor asleep, and no wake can
+// follow a stranger's commit. So these transactions are never sleepers: where
+// nothing is left they leave ready_at at now. That is a look too many and nothing
+// worse; whoever looks is a claim over HTTP, or settlePage, which the service runs
+// when it hears the NOTIFY of the commit (Told), and both are sleepers with a wake
+// behind them. If nobody hears, belfry.pop passes over such cursors for the price
+// of an index entry each. belfry.pop itself leaves nothing asleep either: where it
+// takes nothing it undoes its claim (a savepoint), and with it the lock.
+//
+// No deadlock: belfry.pop never waits, and belfry.ack waits for one cursor which,
+// its lease being live, nobody holds for long. A transaction that pops, keeps what
+// it got, and then acknowledges an older lease may be in a cycle with an ack of
+// several cursors; Postgres ends one of the two, and nothing is lost.
+//
+// In REPEATABLE READ and SERIALIZABLE a pop that meets a change since its snapshot
+// fails (40001) instead of passing over it. Payloads that are sealed stay sealed
+// (BF011).
 //
 // # Clock and plans
 //

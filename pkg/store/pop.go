@@ -3,11 +3,24 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// rivalPatience is how long a pop waits for a rival. Whoever holds a cursor for
+	// longer is a consumer in SQL: what it holds is not poppable, as if it were
+	// leased.
+	rivalPatience = time.Second
+	// heldLook is when to look again then: that it commits is heard, that it rolls
+	// back is not.
+	heldLook = time.Second
+	// lockTimeout is the SQLSTATE of a wait for a lock that was too long.
+	lockTimeout = "55P03"
 )
 
 // Pop looks once and returns what it claimed, or a Delivery without messages
@@ -62,6 +75,7 @@ func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Del
 
 func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
+	held := false
 	for {
 		target, ok, err := s.group(ctx, req)
 		if err != nil || !ok {
@@ -81,7 +95,13 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 			// Something due was not poppable after all; something else may be.
 		case claim.wasDue:
 			// A rival holds what is due. Once it is done there may be more.
-			if _, err := s.pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), s.floors.lowest(target.Group)); err != nil {
+			if held {
+				empty.DueIn(heldLook)
+				return empty, nil
+			}
+			_, err := s.pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), s.floors.lowest(target.Group),
+				rivalPatience.Milliseconds())
+			if held = postgres.SQLState(err) == lockTimeout; err != nil && !held {
 				return empty, fmt.Errorf("waiting for a rival pop of queue %q: %w", req.Queue, err)
 			}
 		default:

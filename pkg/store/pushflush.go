@@ -100,24 +100,42 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 		// Each will hear from the database whether it is right.
 		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
 	}
+	return nil, s.store(ctx, f, s.batch, nil)
+}
+
+// sendFunc sends a batch on some connection; see Store.batch.
+type sendFunc func(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResults) error) error
+
+// store stores what f holds in one transaction, wakes, and hands over what
+// somebody waits for. The transaction first removes the rows taken from the inbox,
+// if there are any.
+func (s *Store) store(ctx context.Context, f *pushFlush, send sendFunc, taken []int64) error {
 	args, err := f.columns(s)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, call := range calls {
+	for _, call := range f.calls {
 		call.tried = true
 	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
+	if len(taken) > 0 {
+		b.Queue(sqlInboxTake, taken)
+	}
 	b.Queue(sqlAppend, args...)
 	b.Queue("COMMIT")
 	handed := s.handoffs(f)
 	handed.queue(b, f.partitions)
 	var ready []queue.Ready
 	var committed bool
-	err = s.batch(ctx, b, func(results pgx.BatchResults) error {
+	err = send(ctx, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "beginning a push"); err != nil {
 			return err
+		}
+		if len(taken) > 0 {
+			if err := skip(results, "taking rows from the inbox"); err != nil {
+				return err
+			}
 		}
 		if err := f.readDuplicates(results); err != nil {
 			return err
@@ -132,9 +150,9 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 	handed.conclude(ctx, f.partitions)
 	s.announce(ready)
 	if committed {
-		return nil, nil // whatever failed after that is not the callers'
+		return nil // whatever failed after that is not the callers'
 	}
-	return nil, err
+	return err
 }
 
 // columns turns the items into the arguments of append.sql. A column nobody uses

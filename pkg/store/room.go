@@ -156,6 +156,26 @@ func (r *room) settle(n int64, stored bool) {
 	}
 }
 
+// takeSome takes room for n messages in a queue, or for as many as there is room
+// for, and returns how many.
+func (s *Store) takeSome(ctx context.Context, r *room, key int64, name string, n int64) (granted int64, err error) {
+	for n > 0 {
+		err := s.take(ctx, r, key, name, n)
+		if queue.CodeOf(err) != queue.CodeQueueFull {
+			return n, err
+		}
+		n = min(n-1, r.left())
+	}
+	return 0, nil
+}
+
+// left is how much room there seems to be.
+func (r *room) left() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return max(0, r.limit-r.waiting())
+}
+
 // look computes the depth of a queue and tells those who wait for it. When there is
 // no limit any more, or no queue, it takes room for n messages, and its outcome does
 // not count for others: a limit may be set the next instant, and the push finds out

@@ -75,7 +75,7 @@ func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 		"wake":                       b.buffers(tx, "wake", []int64{partition}),
 		"preflight": b.buffers(tx, "preflight", []int64{group, group}, []int64{0, partition}, []int64{2, 1},
 			[]time.Time{floor, floor}, []time.Time{floor, floor}),
-		"claim_wait": b.buffers(tx, "claim_wait", group, nil, floor),
+		"claim_wait": b.buffers(tx, "claim_wait", group, nil, floor, 1000),
 		"ack_lock":   b.buffers(tx, "ack_lock", []int64{partition}, []string{"g"}),
 		"ack_apply": b.buffers(tx, "ack_apply", []int64{partition}, []int64{group}, []int64{1}, []int32{0}, []int32{0}, []bool{true},
 			[]int64{1}, []string{"{}"}, []float64{0}),

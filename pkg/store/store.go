@@ -47,6 +47,8 @@ var (
 	sqlRedriveSettle    = sql.Query("redrive_settle")
 	sqlRedriveApply     = sql.Query("redrive_apply")
 	sqlRedriveRestore   = sql.Query("redrive_restore")
+	sqlInboxTake        = sql.Query("inbox_take")
+	sqlSettleTold       = sql.Query("settle_told")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.
@@ -73,6 +75,8 @@ type Store struct {
 	// urgent are connections for waiting pops that were woken; nil: those of
 	// everybody.
 	urgent *pgxpool.Pool
+	// told are the cursors that consumers in SQL spoke of.
+	told told
 	// heals and healed count the passes of Run and what they woke.
 	heals, healed atomic.Int64
 }
@@ -90,7 +94,7 @@ type Config struct {
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
 	s := &Store{
 		pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
-		names: newNames(), delivered: newDelivered(), rooms: newRooms(), floors: newFloors(),
+		names: newNames(), delivered: newDelivered(), rooms: newRooms(), floors: newFloors(), told: newTold(),
 	}
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))

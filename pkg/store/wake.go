@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,9 +80,12 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 	}
 }
 
-// Run heals once at the start and again after every lost connection, until ctx
-// ends. A heal that fails is tried again.
+// Run heals once at the start and again after every lost connection, and settles
+// the cursors it was told of, until ctx ends. A heal that fails is tried again.
 func (s *Store) Run(ctx context.Context) error {
+	var settling sync.WaitGroup
+	settling.Go(func() { s.settleTold(ctx) })
+	defer settling.Wait()
 	gap := time.NewTimer(0)
 	defer gap.Stop()
 	for {

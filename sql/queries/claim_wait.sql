@@ -4,7 +4,8 @@
 -- LockRows keeps the lock of a row that changed and is passed over, and who
 -- holds one while waiting for the next is in a deadlock sooner or later. The
 -- lock is all it wants, so its commit does not wait for the disk. $3: nothing is due
--- before.
+-- before. It waits for $4 milliseconds at most: a consumer in SQL holds the cursor
+-- for as long as its transaction lasts.
 WITH any_due AS MATERIALIZED (
     SELECT c.partition_id
       FROM belfry.cursor c
@@ -13,8 +14,9 @@ WITH any_due AS MATERIALIZED (
      ORDER BY c.ready_at
      LIMIT 1
 )
-SELECT c.partition_id, set_config('synchronous_commit', 'off', true)
-  FROM (SELECT coalesce($2::bigint, (SELECT a.partition_id FROM any_due a)) AS partition_id) AS due
+SELECT c.partition_id, due.patience, set_config('synchronous_commit', 'off', true)
+  FROM (SELECT coalesce($2::bigint, (SELECT a.partition_id FROM any_due a)) AS partition_id,
+               set_config('lock_timeout', $4::bigint::text, true) AS patience) AS due
  CROSS JOIN LATERAL (
         SELECT c.partition_id FROM belfry.cursor c
          WHERE c.partition_id = due.partition_id AND c.group_id >= $1::bigint AND c.group_id <= $1::bigint

@@ -80,7 +80,7 @@ func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Rea
 		queues[i], groups[i] = read.Queue, read.Group
 	}
 	err = database.QueryRow(ctx, `
-		SELECT coalesce(sum(p.last_seq - coalesce(c.committed, 0) + coalesce(c.redrives, 0)), 0)::bigint
+		SELECT coalesce(sum(p.last_seq - coalesce(c.committed, 0) + coalesce(c.redrives, 0)), 0)::bigint + (SELECT count(*) FROM belfry.inbox)
 		  FROM unnest($1::text[], $2::text[]) AS wanted(queue, name)
 		  JOIN belfry.queue q ON q.name = wanted.queue AND q.deleted_at IS NULL
 		  JOIN belfry.partition p ON p.queue_id = q.id

@@ -18,10 +18,13 @@ import (
 // The size of the workload: few enough partitions that clients meet, and few
 // enough clients that a small machine is not the bottleneck.
 const (
-	queues     = 3
-	partitions = 5
-	producers  = 4
-	consumers  = 4 // of each group
+	queues       = 3
+	partitions   = 5
+	producers    = 4
+	sqlProducers = 3
+	writers      = 2 // to an attached table
+	sqlConsumers = 4
+	consumers    = 4 // of each group
 )
 
 const (
@@ -89,6 +92,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	c.crew = workload.New(workload.Config{
 		Seed: s.seed, URLs: c.world.URLs(), Recorder: c.recorder,
 		Queues: queues, Partitions: partitions, Producers: producers, Consumers: consumers,
+		Database: c.world.Clients(), SQLProducers: sqlProducers, Writers: writers, SQLConsumers: sqlConsumers,
 	})
 	c.stalls = newStallMeter(c.world.Database(), c.crew, c.recorder)
 	err = c.live(ctx, faults)
@@ -180,6 +184,10 @@ func (c *chaos) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainBound)
 	defer cancel()
 	begun := c.recorder.Now()
+	// Some have pushed by SQL without a notification.
+	if _, err := c.world.Database().Exec(ctx, "SELECT belfry.wake()"); err != nil {
+		return fmt.Errorf("waking the sequencer: %w", err)
+	}
 	err := c.crew.Drain(ctx, func(ctx context.Context) (int64, error) {
 		return remaining(ctx, c.world.Database(), c.crew.Reads())
 	})

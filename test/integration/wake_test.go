@@ -85,6 +85,18 @@ var transitions = map[string]transition{
 		happens: func(c client, q string) { finish(c, q, "failed") },
 		want:    "m",
 	},
+	"ack in SQL that leaves messages behind": {
+		prepare: func(c client, q string) {
+			c.pushIDs(q, "", "first", "m")
+			c.exec(`SELECT belfry.pop($1)`, q)
+		},
+		waits: anyOf,
+		happens: func(c client, q string) {
+			c.exec(`SELECT belfry.ack(c.lease_id) FROM belfry.cursor c WHERE c.lease_id IS NOT NULL AND c.partition_id = ANY (ARRAY (
+				SELECT p.id FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = $1))`, q)
+		},
+		want: "m",
+	},
 	"dead letter that leaves messages behind": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
 		waits:   anyOf,

@@ -69,6 +69,9 @@
 // dead letters of its group in its queue, or in its partition; they come in
 // deliveries of their own, whose acks are for single messages.
 //
+// A push by SQL is stored some time after its answer, behind those by SQL that were
+// answered before it began.
+//
 // All rules together take time in n log n of the items of the history.
 //
 // It is for tests and commands below test; nobody else imports it.

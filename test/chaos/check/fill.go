@@ -52,6 +52,12 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	case history.Done:
 	}
 	e.done++
+	if op.Inbox {
+		// It will be stored, and by whom is open if somebody else pushed it as well.
+		e.unknown++
+		e.after, e.committed = min(e.after, op.Begin), min(e.committed, op.End)
+		return
+	}
 	e.by = min(e.by, op.End)
 	if e.freshPush == nil {
 		e.after = min(e.after, op.Begin)

@@ -93,6 +93,8 @@ type entry struct {
 	after, by time.Duration
 	// delay is the shortest that a push of it asked for, longest the longest.
 	delay, longest time.Duration
+	// committed is when a push by SQL was answered: it is stored later.
+	committed time.Duration
 	// delivery is the first that was answered.
 	delivery *history.Operation
 	// conflict is an operation that was told another message id, and which.
@@ -250,7 +252,7 @@ func (x *index) lane(queue, partition string) *lane {
 func (l *lane) entry(transaction string) *entry {
 	e := l.byID[transaction]
 	if e == nil {
-		e = &entry{transaction: transaction, after: forever, by: forever}
+		e = &entry{transaction: transaction, after: forever, by: forever, committed: forever}
 		l.byID[transaction] = e
 		l.entries = append(l.entries, e)
 	}

@@ -101,12 +101,13 @@ func unpushed(x *index) []Violation {
 }
 
 // pushOrder: what was stored for certain before the push of another message
-// began stands before it, and so does an earlier item of the same push.
+// began stands before it, and so does an earlier item of the same push. Of pushes by
+// SQL it is enough among themselves that the first was committed.
 func pushOrder(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
 		// soonest is, of the messages behind, the one that was stored first.
-		var soonest *entry
+		var soonest, committed *entry
 		for i := len(l.log) - 1; i >= 0; i-- {
 			e := l.log[i]
 			if soonest != nil && e.push != nil && e.after != forever && e.after > soonest.by {
@@ -116,6 +117,17 @@ func pushOrder(x *index) []Violation {
 			}
 			if soonest == nil || e.by < soonest.by {
 				soonest = e
+			}
+			if e.committed == forever {
+				continue
+			}
+			if committed != nil && e.after > committed.committed {
+				found = append(found, l.at("push-order", e.push, fmt.Sprintf(
+					"%q was stored at %d, before %q at %d, which was committed by SQL %s before this push by SQL began",
+					e.transaction, e.seq, committed.transaction, committed.seq, e.after-committed.committed)))
+			}
+			if committed == nil || e.committed < committed.committed {
+				committed = e
 			}
 		}
 		for _, push := range l.pushes {

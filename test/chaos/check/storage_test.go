@@ -17,6 +17,14 @@ func TestStoredOnceOrNotAtAll(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown },
 		},
 		{
+			"committed by SQL but not in the log", "stored", `"e" was answered with success`, 9,
+			func(r *run) {
+				lost(r)
+				r.op(9).Inbox = true
+			},
+			func(r *run) { r.op(9).Outcome = history.Refused },
+		},
+		{
 			"refused but in the log", "stored", `"d" was refused, but it is in the log at 4`, 2,
 			func(r *run) { r.op(2).Outcome = history.Refused },
 			func(r *run) { r.op(2).Outcome = history.Unknown },
@@ -143,6 +151,14 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 				r.op(8).Begin, r.op(8).End = 27*time.Second, 28*time.Second
 			},
 			func(r *run) { r.op(2).Begin = 19 * time.Second },
+		},
+		{
+			"one push by SQL after the other", "push-order", `"d" was stored at 3, before "c" at 4, which was committed by SQL 1s before`, 2,
+			func(r *run) {
+				last(r)
+				r.op(1).Inbox, r.op(2).Inbox = true, true
+			},
+			func(r *run) { r.op(2).Inbox = false },
 		},
 	})
 }

@@ -69,6 +69,9 @@ type Operation struct {
 	// two (or one), with the same Transaction.
 	Transaction string `json:"transaction,omitempty"`
 	AutoAck     bool   `json:"autoAck,omitempty"`
+	// Inbox: a push that was written by SQL. Its answer says that it will be stored,
+	// and not where.
+	Inbox bool `json:"inbox,omitempty"`
 	// Wait is how long a pop was ready to wait; 0: not at all. In JSON it is in
 	// nanoseconds too.
 	Wait time.Duration `json:"wait,omitempty"`

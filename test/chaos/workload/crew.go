@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
@@ -32,6 +34,10 @@ type Config struct {
 	Recorder *history.Recorder
 	// Queues, Partitions of each, Producers, and Consumers of each group.
 	Queues, Partitions, Producers, Consumers int
+	// Database is where SQLProducers push by SQL, Writers write to an attached table,
+	// and SQLConsumers pop and acknowledge by SQL.
+	Database                            *pgxpool.Pool
+	SQLProducers, Writers, SQLConsumers int
 }
 
 // Crew is the clients. Its exported methods may be called while it works, except
@@ -126,6 +132,9 @@ func (c *Crew) Prepare(ctx context.Context) error {
 			return fmt.Errorf("joining %s as %s: %s", read.Queue, read.Group, o.Error)
 		}
 	}
+	if c.cfg.Writers > 0 {
+		return attachTable(ctx, c.cfg.Database)
+	}
 	return nil
 }
 
@@ -136,6 +145,19 @@ func (c *Crew) Work(ctx, stop context.Context) {
 	for n := range c.cfg.Producers {
 		one := c.client(fmt.Sprintf("producer-%d", n+1))
 		all.Go(func() { one.produce(ctx, stop) })
+	}
+	for n := range c.cfg.SQLProducers {
+		one := c.client(fmt.Sprintf("sql-producer-%d", n+1))
+		all.Go(func() { one.produceSQL(ctx, stop, c.cfg.Database) })
+	}
+	for n := range c.cfg.Writers {
+		one := c.client(fmt.Sprintf("writer-%d", n+1))
+		all.Go(func() { one.produceRows(ctx, stop, c.cfg.Database) })
+	}
+	for n := range c.cfg.SQLConsumers {
+		group := groups[n%len(groups)]
+		one := c.client(fmt.Sprintf("%s-sql-%d", groupName(group), n+1))
+		all.Go(func() { one.consumeSQL(ctx, stop, c.cfg.Database, group) })
 	}
 	for _, group := range groups {
 		for n := range c.cfg.Consumers {

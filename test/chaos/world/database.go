@@ -25,6 +25,7 @@ func databaseFaults() []Fault {
 	return []Fault{
 		{Name: "end-sessions", run: endSessions},
 		{Name: "end-listeners", run: endListeners},
+		{Name: "end-sequencer", run: endSequencer},
 		{Name: "stall-commits", run: stallCommits},
 		{Name: "hold-snapshot", run: holdSnapshot},
 		{Name: "exhaust-connections", run: exhaustConnections},

@@ -30,7 +30,7 @@ var excuses = map[string]time.Duration{
 	// Nobody tells what the dead one had just committed: it must be missed first.
 	"kill-server": peerTimeout,
 	// What ended is repeated, and what was left asleep is woken.
-	"end-sessions": healPause + requestTimeout, "cut-database": healPause + requestTimeout, "lose-commits": healPause + requestTimeout,
+	"end-sessions": healPause + requestTimeout, "end-sequencer": healPause + requestTimeout, "cut-database": healPause + requestTimeout, "lose-commits": healPause + requestTimeout,
 	// The first request loses its time, and so may those that had their connection by
 	// then; locks are kept as long, and a place in the pool a second more.
 	"silence-database": 2*requestTimeout + healPause,

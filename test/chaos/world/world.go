@@ -20,7 +20,9 @@ const (
 	maxConnections = 100
 	// adminConnections are ours, around the bad network.
 	adminConnections = 4
-	clusterPatience  = time.Minute
+	// sqlConnections are those of clients who speak SQL, at most.
+	sqlConnections  = 12
+	clusterPatience = time.Minute
 )
 
 // World is the servers, their database and the network between them. Faults may
@@ -29,6 +31,7 @@ type World struct {
 	dir     string
 	servers []*server
 	admin   *pgxpool.Pool
+	clients *pgxpool.Pool
 	// nodes are the Postgres servers; without fail-over there is one.
 	nodes []*devdb.Cluster
 	// volume has the WAL of the nodes; nil when no fault fills it.
@@ -69,6 +72,10 @@ func New(ctx context.Context, dir string, servers int, faults []Fault) (_ *World
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
+	w.clients, err = pgxpool.New(ctx, fmt.Sprintf("%s&application_name=chaos-sql&pool_max_conns=%d", w.dsn(), sqlConnections))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
 	for i := range servers {
 		s, err := newServer(ctx, fmt.Sprintf("server-%d", i+1), dir, w.addresses())
 		if err != nil {
@@ -96,6 +103,9 @@ func (w *World) URLs() []string {
 // Database reaches Postgres without the bad network.
 func (w *World) Database() *pgxpool.Pool { return w.admin }
 
+// Clients is the same for the clients of the workload who speak SQL.
+func (w *World) Clients() *pgxpool.Pool { return w.clients }
+
 // Logs are the files that the servers write.
 func (w *World) Logs() []string {
 	logs := make([]string, len(w.servers))
@@ -119,6 +129,9 @@ func (w *World) Close() error {
 	}
 	if w.admin != nil {
 		w.admin.Close()
+	}
+	if w.clients != nil {
+		w.clients.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
 	defer cancel()

@@ -1,0 +1,188 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlAttach      = sql.Query("attach")
+	sqlPrint       = sql.Query("attach_print")
+	sqlDetach      = sql.Query("detach")
+	sqlAttachments = sql.Query("attachments")
+	sqlRoles       = sql.Query("role_sql")
+)
+
+// The payloads.
+const (
+	PayloadRow     = "row"
+	PayloadChanges = "changes"
+)
+
+// Request says what to attach.
+type Request struct {
+	// Table is written as in SQL: schema.table, with double quotes around names that
+	// need them.
+	Table, Queue string
+	// Events are some of insert, update and delete; none: all.
+	Events []string
+	// Key and Columns are names of columns as they are, without quotes.
+	Key, Columns []string
+	// Condition is an SQL expression; empty: every row.
+	Condition string
+	// Payload is PayloadRow or PayloadChanges; empty: PayloadRow.
+	Payload string
+	// Strict lets the statement fail with its messages.
+	Strict bool
+}
+
+func (r *Request) args() []any {
+	events, key, payload := r.Events, r.Key, r.Payload
+	if len(events) == 0 {
+		events = []string{"insert", "update", "delete"}
+	}
+	if key == nil {
+		key = []string{}
+	}
+	if payload == "" {
+		payload = PayloadRow
+	}
+	var condition *string
+	if r.Condition != "" {
+		condition = &r.Condition
+	}
+	return []any{r.Table, r.Queue, events, key, condition, payload, r.Columns, r.Strict}
+}
+
+// Attachment is a table that is attached to a queue.
+type Attachment struct {
+	Table      string
+	Queue      string
+	Events     []string
+	Key        []string
+	Condition  string
+	Payload    string
+	Columns    []string
+	Strict     bool
+	AttachedBy string
+	AttachedAt time.Time
+	// Triggers are those that exist and are enabled; one is missing where they are
+	// fewer than Events.
+	Triggers int64
+	// Failures are statements whose messages were dropped, as far as noted.
+	Failures     int64
+	LastFailedAt time.Time
+	LastFailure  string
+}
+
+// Desk attaches and detaches over one connection, each in a transaction of its
+// own. It is not safe for concurrent use.
+type Desk struct{ conn *pgx.Conn }
+
+// Open connects to the database at url. Its errors do not show the password.
+func Open(ctx context.Context, url string) (*Desk, error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the database: %w", err)
+	}
+	return &Desk{conn: conn}, nil
+}
+
+// Close ends the connection.
+func (d *Desk) Close(ctx context.Context) error { return d.conn.Close(ctx) }
+
+// Attach attaches a table; what was attached to it for that queue is replaced. It
+// waits for transactions that write to the table. Errors: what Postgres said, with
+// its hint.
+func (d *Desk) Attach(ctx context.Context, r *Request) error {
+	_, err := d.conn.Exec(ctx, sqlAttach, r.args()...)
+	return explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
+}
+
+// SQL returns what Attach would run, as one transaction, after the same checks.
+func (d *Desk) SQL(ctx context.Context, r *Request) (text string, err error) {
+	err = d.conn.QueryRow(ctx, sqlPrint, r.args()...).Scan(&text)
+	return "BEGIN;\n" + text + "COMMIT;\n", explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
+}
+
+// Detach takes the triggers for a queue away, or with an empty name all of them.
+// It returns the queues the table fed.
+func (d *Desk) Detach(ctx context.Context, table, queueName string) ([]string, error) {
+	var only *string
+	if queueName != "" {
+		only = &queueName
+	}
+	rows, err := d.conn.Query(ctx, sqlDetach, table, only)
+	if err != nil {
+		return nil, explain("detaching table "+table, err)
+	}
+	queues, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return queues, explain("detaching table "+table, err)
+}
+
+// List returns all attachments, by table and queue.
+func (d *Desk) List(ctx context.Context) ([]Attachment, error) {
+	rows, err := d.conn.Query(ctx, sqlAttachments)
+	if err != nil {
+		return nil, explain("listing attachments", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attachment, err error) {
+		var condition, failure *string
+		var failedAt *time.Time
+		err = row.Scan(&a.Table, &a.Queue, &a.Events, &a.Key, &condition, &a.Payload, &a.Columns, &a.Strict, &a.AttachedBy,
+			&a.AttachedAt, &a.Triggers, &a.Failures, &failedAt, &failure)
+		if condition != nil {
+			a.Condition = *condition
+		}
+		if failure != nil {
+			a.LastFailedAt, a.LastFailure = *failedAt, *failure
+		}
+		return a, err
+	})
+	return list, explain("listing attachments", err)
+}
+
+// RoleSQL returns the statements that make the roles belfry_producer,
+// belfry_consumer and belfry_admin, those that are missing, and give them their
+// rights.
+func (d *Desk) RoleSQL(ctx context.Context) ([]string, error) {
+	rows, err := d.conn.Query(ctx, sqlRoles)
+	if err != nil {
+		return nil, explain("listing the grants", err)
+	}
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return statements, explain("listing the grants", err)
+}
+
+// explain adds what Postgres knows beyond its message.
+func explain(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	var more []string
+	if pg.Code == "3F000" || pg.Code == "42883" || pg.Code == "42P01" && strings.Contains(pg.Message, "belfry.") {
+		more = append(more, "is the schema of Belfry up to date? See \"belfry migrate status\"")
+	}
+	if pg.Detail != "" {
+		more = append(more, pg.Detail)
+	}
+	if pg.Hint != "" {
+		more = append(more, pg.Hint)
+	}
+	if len(more) == 0 {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return fmt.Errorf("%s: %w\n%s", what, err, strings.Join(more, "\n"))
+}

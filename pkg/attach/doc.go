@@ -1,0 +1,50 @@
+// Package attach makes changes of existing tables messages: for whoever writes to
+// an attached table, in whatever way, nothing changes, and each row that was
+// inserted, updated or deleted goes to the inbox in the writer's own transaction.
+// It speaks for the SQL functions belfry.attach and belfry.detach (migration
+// 000014), which do all of it, and may be imported by the floors above 2.
+//
+// # What is made
+//
+// One statement-level trigger for each event, since Postgres gives a trigger with
+// transition tables one event only, and the function it runs, beside the table and
+// owned by the table's owner. They work with that owner's rights, whoever writes
+// to the table, so the owner must be a producer (belfry_producer) and the writers
+// need nothing. What is printed by SQL is what Attach runs.
+//
+// # What a message holds
+//
+// The payload is {"op": "insert", "table": "public.orders", "row": {…}}. row is
+// the row after the statement, for a delete the one that is gone. The payload
+// "changes" adds "old" to an update: the values before of those columns that
+// changed; an update that changes nothing then sends nothing. Columns narrow both.
+//
+// Its partition is the text of the key's columns, joined by slashes, so changes of
+// one key stay in order; without a key everything is in the partition Default, in
+// the order of the commits as the sequencer sees them. A name longer than 255 bytes
+// is its hash. An update that changes the key belongs to the new one.
+//
+// The condition is a boolean expression over old and new; where there is no such
+// row (old in an insert, new in a delete) all of it is NULL.
+//
+// # What it sees
+//
+// Every statement that names the table: any number of rows, COPY, MERGE, INSERT ON
+// CONFLICT (as the inserts and updates it makes), changes through views and foreign
+// keys that cascade, and for a partitioned table changes of all its partitions,
+// rows that move between them included. It does not see TRUNCATE; statements that
+// name a partition instead of the partitioned table (attach the partition too:
+// there are no doubles); what a logical replication applies; and sessions that
+// turned triggers off (session_replication_role, ALTER TABLE DISABLE TRIGGER).
+//
+// # What goes wrong
+//
+// A message that cannot be written never fails the statement, unless the
+// attachment is strict: the statement's messages are dropped together, with a
+// warning to the session and the server's log, and a row in
+// belfry.attachment_failure, about one a second, which List counts. Only that a
+// statement is cancelled, or its time is up, ends it as before.
+//
+// A transaction that changed an attached table cannot be prepared (PREPARE
+// TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
+package attach

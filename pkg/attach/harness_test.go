@@ -1,0 +1,95 @@
+package attach_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// place is a database with a desk in it. Its superuser owns Belfry.
+type place struct {
+	*attach.Desk
+	t    *testing.T
+	conn *pgx.Conn
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	dsn := pgtest.Database(t)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	desk, err := attach.Open(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, desk.Close(context.Background())) })
+	return &place{Desk: desk, t: t, conn: conn}
+}
+
+func (p *place) exec(statement string, args ...any) {
+	p.t.Helper()
+	_, err := p.conn.Exec(p.t.Context(), statement, args...)
+	require.NoError(p.t, err, statement)
+}
+
+// refused runs a statement that fails, and returns what Postgres said.
+func (p *place) refused(statement string) *pgconn.PgError {
+	p.t.Helper()
+	_, err := p.conn.Exec(p.t.Context(), statement)
+	var pg *pgconn.PgError
+	require.ErrorAs(p.t, err, &pg, statement)
+	return pg
+}
+
+func (p *place) attach(r attach.Request) {
+	p.t.Helper()
+	require.NoError(p.t, p.Attach(p.t.Context(), &r))
+}
+
+// sent returns the messages written since the last call, as "queue/partition
+// payload".
+func (p *place) sent() []string {
+	p.t.Helper()
+	rows, err := p.conn.Query(p.t.Context(), `WITH gone AS (DELETE FROM belfry.inbox RETURNING id, queue, partition, payload)
+		SELECT queue || '/' || partition || ' ' || payload::jsonb::text FROM gone ORDER BY id`)
+	require.NoError(p.t, err)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(p.t, err)
+	return list
+}
+
+func (p *place) list() []attach.Attachment {
+	p.t.Helper()
+	list, err := p.List(p.t.Context())
+	require.NoError(p.t, err)
+	return list
+}
+
+// role makes a role of the test's own: roles belong to the whole cluster.
+func (p *place) role(name string) string {
+	p.t.Helper()
+	name += "_of_" + p.conn.Config().Database
+	quoted := pgx.Identifier{name}.Sanitize()
+	p.exec("CREATE ROLE " + quoted)
+	p.t.Cleanup(func() {
+		_, err := p.conn.Exec(context.Background(), fmt.Sprintf("RESET ROLE; DROP OWNED BY %[1]s CASCADE; DROP ROLE %[1]s", quoted))
+		require.NoError(p.t, err)
+	})
+	return quoted
+}
+
+// as runs work as a role.
+func (p *place) as(role string, work func()) {
+	p.t.Helper()
+	p.exec("SET ROLE " + role)
+	work()
+	p.exec("RESET ROLE")
+}

@@ -1,0 +1,226 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds what must happen soon; a test that reaches it has failed.
+const patience = time.Minute
+
+// room is a database with one instance on it.
+type room struct {
+	*instance
+	t   *testing.T
+	dsn string
+}
+
+// instance is a sequencer with what it works on.
+type instance struct {
+	*Sequencer
+	store *store.Store
+	reg   *prometheus.Registry
+	// hears: what is said on the channel of the inbox reaches the sequencer.
+	stop func()
+	// before, when not nil, is called before each transaction of the sequencer.
+	before func(ids []int64)
+}
+
+// Sequence is what the sequencer appends through.
+func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error) {
+	if i.before != nil {
+		i.before(ids)
+	}
+	return i.store.Sequence(ctx, conn, ids, items)
+}
+
+func newRoom(t *testing.T) *room {
+	t.Helper()
+	dsn := pgtest.Database(t)
+	return &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+}
+
+func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
+	t.Helper()
+	i := &instance{reg: prometheus.NewRegistry(), stop: func() {}}
+	pool := openPool(t, dsn, 8)
+	i.store = store.New(pool, store.Config{Defaults: queue.DefaultDefaults(), Sealer: sealer, Batch: batch.DefaultConfig()},
+		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
+	t.Cleanup(func() { require.NoError(t, i.store.Close(context.Background())) })
+	cfg := Config{MaxPayload: 1000, FallbackInterval: time.Hour, PollInterval: time.Hour}
+	i.Sequencer = New(pool, openPool(t, dsn, Connections), i, func() bool { return true }, cfg, NewMetrics(i.reg), zap.NewNop())
+	return i
+}
+
+func openPool(t *testing.T, dsn string, size int32) *postgres.Pool {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, patience, size
+	pool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// start runs the instance, and its listener, until the test ends or stop is called.
+func (i *instance) start(t *testing.T, dsn string) {
+	t.Helper()
+	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), zap.NewNop())
+	require.NoError(t, err)
+	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
+		OnMessage: func(listen.Message) {}, OnDoubt: func(string) {}, OnInbox: i.Wake,
+	}, zap.NewNop())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var all sync.WaitGroup
+	for _, run := range []func(context.Context) error{sender.Run, listener.Run, i.Run, i.store.Run} {
+		all.Go(func() {
+			if err := run(ctx); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	i.stop = sync.OnceFunc(func() {
+		cancel()
+		all.Wait()
+	})
+	t.Cleanup(i.stop)
+}
+
+// soon is a context for what must happen soon.
+func soon(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// session is a producer's connection.
+type session struct {
+	*pgx.Conn
+	t *testing.T
+}
+
+func (r *room) session() session {
+	r.t.Helper()
+	conn, err := pgx.Connect(soon(r.t), r.dsn)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return session{conn, r.t}
+}
+
+func (s session) exec(statement string, args ...any) {
+	s.t.Helper()
+	_, err := s.Exec(soon(s.t), statement, args...)
+	require.NoError(s.t, err)
+}
+
+// fails runs a statement that is refused and returns the error with its hint.
+func (s session) fails(statement string, args ...any) string {
+	s.t.Helper()
+	_, err := s.Exec(soon(s.t), statement, args...)
+	require.Error(s.t, err)
+	return describe(err)
+}
+
+// insert puts a message called id into a partition of queue "q".
+func (s session) insert(partition, id string) {
+	s.t.Helper()
+	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', $1, '{}', $2)`, partition, id)
+}
+
+func (r *room) exec(statement string, args ...any) {
+	r.t.Helper()
+	_, err := r.pool.Exec(soon(r.t), statement, args...)
+	require.NoError(r.t, err)
+}
+
+func (r *room) number(query string, args ...any) (n int64) {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.QueryRow(soon(r.t), query, args...).Scan(&n))
+	return n
+}
+
+func (r *room) texts(query string, args ...any) []string {
+	r.t.Helper()
+	rows, err := r.pool.Query(soon(r.t), query, args...)
+	require.NoError(r.t, err)
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(r.t, err)
+	return all
+}
+
+// stored are the transaction ids in a partition of queue "q", in order.
+func (r *room) stored(partition string) []string {
+	r.t.Helper()
+	return r.texts(`SELECT m.transaction_id FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+		JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'q' AND p.name = $1 ORDER BY m.seq`, partition)
+}
+
+// turned makes the sequencer look once, without a loop.
+func (r *room) turned() {
+	r.t.Helper()
+	_, err := r.turn(soon(r.t))
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { r.resign(context.Background()) })
+}
+
+func (r *room) waiting() int64 { return r.number("SELECT count(*) FROM belfry.inbox") }
+
+// await looks again and again until done.
+func (r *room) await(what string, done func() bool) {
+	r.t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for ctx := soon(r.t); !done(); {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			require.Fail(r.t, "it did not happen: "+what)
+		}
+	}
+}
+
+// metric is the sum of a metric over its labels.
+func (i *instance) metric(t *testing.T, name string) (sum int64) {
+	t.Helper()
+	families, err := i.reg.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				sum += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
+			}
+			return sum
+		}
+	}
+	require.Fail(t, "there is no metric "+name)
+	return 0
+}
+
+func numbered(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%d", prefix, i)
+	}
+	return names
+}

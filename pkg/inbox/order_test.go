@@ -1,0 +1,204 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+)
+
+func describe(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return fmt.Sprintf("%s %s / %s", pg.Code, pg.Message, pg.Hint)
+	}
+	return err.Error()
+}
+
+func TestPlainInsertIsAPush(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.session().exec(`INSERT INTO belfry.inbox (queue, payload) VALUES ('orders', '{"a": 1}')`)
+	r.turned()
+	require.Equal(t, []string{`orders Default {"a": 1}`}, r.texts(`SELECT q.name || ' ' || p.name || ' ' || m.payload::text
+		FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id`))
+	require.Zero(t, r.waiting())
+	require.Equal(t, int64(1), r.metric(t, "belfry_inbox_sequenced_total"))
+}
+
+func TestARunningSequencerHearsOfCommits(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.start(t, r.dsn)
+	s := r.session()
+	for _, id := range numbered("m", 5) {
+		s.insert("a", id)
+		r.await("it is sequenced", func() bool { return r.waiting() == 0 })
+	}
+	require.Equal(t, numbered("m", 5), r.stored("a"))
+}
+
+// The ids of a transaction may lie before and behind those that were taken while it
+// was open: none of its rows passes another one of the same partition.
+func TestATransactionStaysInOrderAroundOthers(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	open, other := r.session(), r.session()
+	open.exec("BEGIN")
+	var want []string
+	for i := range 30 {
+		id := fmt.Sprintf("open%d", i)
+		open.insert("a", id)
+		want = append(want, id)
+		other.insert("a", fmt.Sprintf("other%d", i))
+		if i%10 == 5 {
+			r.turned()
+		}
+	}
+	open.exec("COMMIT")
+	r.turned()
+	var of []string
+	for _, id := range r.stored("a") {
+		if id[:4] == "open" {
+			of = append(of, id)
+		}
+	}
+	require.Equal(t, want, of)
+	require.Zero(t, r.waiting())
+}
+
+// A transaction that wrote something early and waited for a row of another one has
+// the lower transaction number, and comes behind all the same.
+func TestWhoWaitedForAnotherComesBehindIt(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.exec("CREATE TABLE account (id int PRIMARY KEY, n int)")
+	r.exec("INSERT INTO account VALUES (1, 0), (2, 0)")
+	first, second := r.session(), r.session()
+	second.exec("BEGIN")
+	second.exec("UPDATE account SET n = 1 WHERE id = 2")
+	first.exec("BEGIN")
+	first.exec("UPDATE account SET n = 1 WHERE id = 1")
+	waited := make(chan error, 1)
+	go func() {
+		_, err := second.Exec(t.Context(), "UPDATE account SET n = 2 WHERE id = 1")
+		waited <- err
+	}()
+	r.await("the second waits", func() bool {
+		return r.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
+	})
+	first.insert("a", "first")
+	first.exec("COMMIT")
+	require.NoError(t, <-waited)
+	second.insert("a", "second")
+	second.exec("COMMIT")
+	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.inbox a JOIN belfry.inbox b ON b.id > a.id AND b.xid < a.xid`))
+	r.turned()
+	require.Equal(t, []string{"first", "second"}, r.stored("a"))
+}
+
+func TestRolledBackRowsNeverAppear(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s := r.session()
+	s.exec("BEGIN")
+	s.insert("a", "never")
+	s.exec("ROLLBACK")
+	s.exec("BEGIN")
+	s.insert("a", "one")
+	s.exec("SAVEPOINT x")
+	s.insert("a", "undone")
+	s.exec("ROLLBACK TO x")
+	s.exec("SAVEPOINT y")
+	s.insert("a", "two")
+	s.exec("RELEASE y")
+	r.turned()
+	require.Empty(t, r.stored("a"), "it has not committed")
+	s.exec("COMMIT")
+	r.turned()
+	require.Equal(t, []string{"one", "two"}, r.stored("a"))
+}
+
+// A look that goes by the snapshot of the one before finds what commits later,
+// whatever its ids and transaction numbers are.
+func TestLateCommitsAreFound(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.turned()
+	var open []session
+	for i := range 5 {
+		s := r.session()
+		s.exec("BEGIN")
+		s.insert("a", fmt.Sprint(i))
+		open = append(open, s)
+		r.session().insert("b", fmt.Sprint(i))
+		r.turned()
+	}
+	for _, i := range []int{3, 0, 4, 1, 2} {
+		open[i].exec("COMMIT")
+		r.turned()
+	}
+	require.Equal(t, []string{"3", "0", "4", "1", "2"}, r.stored("a"))
+	require.Equal(t, []string{"0", "1", "2", "3", "4"}, r.stored("b"))
+}
+
+// More rows than a look and a transaction take.
+func TestManyRowsGoInPartsAndInOrder(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	const n = lookRows + 2*chunkRows + 7
+	r.exec(`INSERT INTO belfry.inbox (queue, partition, payload) SELECT 'q', 'p' || i % 3, to_json(i) FROM generate_series(1, $1::int) i`, n)
+	r.turned()
+	require.Zero(t, r.waiting())
+	require.Equal(t, int64(n), r.number("SELECT count(*) FROM belfry.message"))
+	require.Zero(t, r.number(`SELECT count(*) FROM (SELECT m.payload::text::int AS n,
+		lag(m.payload::text::int) OVER (PARTITION BY m.partition_id ORDER BY m.seq) AS before FROM belfry.message m) AS o WHERE o.n <= o.before`))
+}
+
+// What was deleted is not passed over, though an old snapshot keeps it.
+func TestDeadRowsCostNothing(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	holder := r.session()
+	holder.exec("BEGIN ISOLATION LEVEL REPEATABLE READ")
+	holder.exec("SELECT count(*) FROM belfry.queue")
+	writer := r.session()
+	writer.exec("BEGIN")
+	writer.insert("a", "late")
+	r.exec(`INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 20000)`)
+	r.turned()
+	r.session().insert("a", "now")
+	buffers := func(seen string) (n int64) {
+		var plan []struct {
+			Plan struct {
+				Hit  int64 `json:"Shared Hit Blocks"`
+				Read int64 `json:"Shared Read Blocks"`
+			}
+		}
+		require.NoError(t, r.pool.QueryRow(soon(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sqlLook, seen, lookRows, 1000).Scan(&plan))
+		return plan[0].Plan.Hit + plan[0].Plan.Read
+	}
+	require.Less(t, buffers(r.seen), int64(60))
+	require.Greater(t, buffers(nothing), int64(200), "the rows are there to be passed over")
+	r.turned()
+	require.Equal(t, []string{"now"}, r.stored("a"))
+	writer.exec("COMMIT")
+	r.turned()
+	require.Equal(t, []string{"now", "late"}, r.stored("a"))
+}
+
+// After a failover transaction numbers may be given out again.
+func TestDoubtReadsEverything(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.turned()
+	r.seen = "1000000000:1000000000:"
+	r.session().insert("a", "one")
+	r.turned()
+	require.Empty(t, r.stored("a"), "the snapshot says that it has been dealt with")
+	r.Doubt()
+	r.turned()
+	require.Equal(t, []string{"one"}, r.stored("a"))
+}

@@ -1,0 +1,101 @@
+package inbox
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPushFunction(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s := r.session()
+	s.exec(`SELECT belfry.push('q', '{"untyped": 1}', 'a', 'one')`)
+	s.exec(`SELECT belfry.push('q', json_build_object('json', 2), partition => 'a', transaction_id => 'two')`)
+	s.exec(`SELECT belfry.push('q', jsonb_build_object('jsonb', 3), 'a', transaction_id => 'three',
+		delay => '1 hour', trace_id => '00000000-0000-7000-8000-000000000001')`)
+	s.exec(`SELECT belfry.push('q', '1', 'a', 'one')`)
+	var made string
+	require.NoError(t, s.QueryRow(soon(t), `SELECT belfry.push('q', '4')`).Scan(&made))
+	r.turned()
+	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
+	require.Equal(t, []string{made}, r.stored("Default"))
+	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, made)
+	require.Equal(t, []string{`{"untyped": 1}`, `{"json" : 2}`, `{"jsonb": 3}`}, r.texts(
+		"SELECT m.payload::text FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id WHERE p.name = 'a' ORDER BY m.seq"))
+	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.message m
+		WHERE m.trace_id IS NOT NULL AND m.visible_at BETWEEN now() + interval '59 min' AND now() + interval '61 min'`))
+}
+
+func TestPushMany(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s := r.session()
+	rows, err := s.Query(soon(t), `SELECT m.index, m.id FROM belfry.push_many('q',
+		ARRAY ['1', '2', '3']::json[], partitions => ARRAY ['a', 'a', NULL], transaction_ids => ARRAY ['x', NULL, 'z']) AS m`)
+	require.NoError(t, err)
+	var ids []string
+	for rows.Next() {
+		var index int64
+		var id string
+		require.NoError(t, rows.Scan(&index, &id))
+		ids = append(ids, id)
+		require.Equal(t, int64(len(ids)), index)
+	}
+	require.NoError(t, rows.Err())
+	r.turned()
+	require.Equal(t, []string{"x", ids[1]}, r.stored("a"))
+	require.Equal(t, []string{"z"}, r.stored("Default"))
+	s.exec(`SELECT belfry.push_many('q', '{}')`)
+	require.Zero(t, r.waiting())
+}
+
+func TestPushSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s := r.session()
+	for statement, want := range map[string]string{
+		`SELECT belfry.push(NULL, '1')`: "22004 belfry.push: the queue is NULL / Name the queue in the first argument: " +
+			`belfry.push('orders', '{"id": 1}').`,
+		`SELECT belfry.push(repeat('x', 256), '1')`:                                         "22023 belfry.push: the name of the queue is 256 bytes long / At most 255 bytes are allowed.",
+		`SELECT belfry.push('q', '1', repeat('x', 256))`:                                    "22023 belfry.push: the name of the partition is 256 bytes long / At most 255 bytes are allowed.",
+		`SELECT belfry.push('q', '1', transaction_id => repeat('x', 256))`:                  "22023 belfry.push: the transaction id is 256 characters long / At most 255 characters are allowed; a hash of it will do.",
+		`SELECT belfry.push('q', NULL)`:                                                     "22004 belfry.push: the payload is NULL / For the JSON value null write 'null'; of a row make JSON with to_json(row).",
+		`SELECT belfry.push('q', 'hello')`:                                                  "22P02 belfry.push: the payload is no JSON: hello / Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).",
+		`SELECT belfry.push('q', '1', delay => '1 hour', visible_at => now())`:              "22023 belfry.push: delay and visible_at say the same thing / Give one of them.",
+		`SELECT belfry.push('q', '1', delay => '-1 s')`:                                     "22023 belfry.push: the delay -00:00:01 is negative / Leave it out for a message without a delay.",
+		`SELECT belfry.push_many('q', ARRAY ['1']::json[], partitions => ARRAY ['a', 'b'])`: "2202E belfry.push_many: there are 1 payloads, 2 partitions and 0 transaction ids / Give one for each payload, or leave the array out.",
+		`SELECT belfry.push_many('q', ARRAY ['1', NULL]::json[])`: "22023 belfry.push_many: message 2 cannot be pushed / " +
+			"A payload must not be NULL, a partition has at most 255 bytes, a transaction id at most 255 characters.",
+	} {
+		require.Equal(t, want, s.fails(statement), statement)
+	}
+	require.Contains(t, s.fails(`SELECT belfry.push('q', '1', delay => '2 years')`), "Give a delay of at most a year.")
+	require.Zero(t, r.waiting())
+}
+
+func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s := r.session()
+	listener := r.session()
+	listener.exec("LISTEN belfry_inbox")
+	s.exec("SET belfry.notify = off")
+	s.insert("a", "silent")
+	s.exec("RESET belfry.notify")
+	s.exec("BEGIN")
+	s.insert("a", "loud")
+	s.insert("a", "louder")
+	s.exec("COMMIT")
+	s.exec("SET belfry.notify = off")
+	s.insert("a", "silent too")
+	s.exec("SELECT belfry.wake()")
+	s.exec("NOTIFY belfry_inbox, 'end'")
+	var heard []string
+	for len(heard) == 0 || heard[len(heard)-1] != "end" {
+		n, err := listener.WaitForNotification(soon(t))
+		require.NoError(t, err)
+		heard = append(heard, n.Payload)
+	}
+	require.Equal(t, []string{"", "", "end"}, heard, "one for the transaction, one for belfry.wake")
+}

@@ -1,0 +1,255 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlLook   = sql.Query("inbox_look")
+	sqlReject = sql.Query("inbox_reject")
+	sqlLock   = sql.Query("inbox_lock")
+	sqlResign = sql.Query("inbox_resign")
+	sqlWatch  = sql.Query("inbox_watch")
+	sqlDepose = sql.Query("inbox_depose")
+	sqlCounts = sql.Query("inbox_counts")
+)
+
+const (
+	// lockClass and lockID name the advisory lock of the sequencer: "BELF", 7.
+	lockClass int32 = 0x42454c46
+	lockID    int32 = 7
+
+	// Connections is how many connections a sequencer needs: one that has the lock
+	// and moves rows, and one that reads them.
+	Connections = 2
+
+	// leastRetry and mostRetry bound the pause after a failure.
+	leastRetry = 50 * time.Millisecond
+	mostRetry  = 500 * time.Millisecond
+	// pace is the least time between the beginnings of two looks while transactions
+	// commit one after the other: what commits meanwhile is moved together.
+	pace = 10 * time.Millisecond
+	// resignTimeout bounds telling the others that this instance stops.
+	resignTimeout = 2 * time.Second
+)
+
+// Appender stores messages and removes the rows they came from, in one transaction
+// on conn.
+type Appender interface {
+	Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error)
+}
+
+// Config is what a Sequencer needs to know.
+type Config struct {
+	// MaxPayload is the size in bytes of the largest payload that is sequenced.
+	MaxPayload int64
+	// FallbackInterval is how long rows that nobody announced may lie.
+	FallbackInterval time.Duration
+	// PollInterval is the same while announcements are not heard.
+	PollInterval time.Duration
+}
+
+// Sequencer moves rows of the inbox into their partitions. Its methods may be
+// called from several goroutines.
+type Sequencer struct {
+	pool, own *postgres.Pool
+	appender  Appender
+	// proven says whether announcements are heard.
+	proven  func() bool
+	cfg     Config
+	metrics *Metrics
+	log     *zap.Logger
+	// woken has room for one: rows may wait.
+	woken chan struct{}
+	// heard counts what was announced since the last look.
+	heard atomic.Int64
+	// doubt: the next look must read everything.
+	doubt atomic.Bool
+	// leading: conn is not nil; for those who ask from outside.
+	leading atomic.Bool
+
+	// What follows belongs to Run.
+
+	// conn has the lock; nil: this instance is not the sequencer.
+	conn *pgxpool.Conn
+	// seen is the snapshot of which all rows have been dealt with, and full the
+	// instant from which on it does not count.
+	seen string
+	full time.Time
+	// watching: another instance is the sequencer and should be at work; head is
+	// the first row that waited at the last look, 0 before it.
+	watching bool
+	head     int64
+	// failures are those in a row.
+	failures int
+}
+
+// New returns a Sequencer. own are Connections connections that lead directly to
+// Postgres, for it alone; pool is for what is not its work, and is told when
+// something may need healing. proven says whether Wake is called in time.
+func New(
+	pool, own *postgres.Pool, appender Appender, proven func() bool, cfg Config, metrics *Metrics, log *zap.Logger,
+) *Sequencer {
+	return &Sequencer{
+		pool: pool, own: own, appender: appender, proven: proven, cfg: cfg, metrics: metrics, log: log,
+		woken: make(chan struct{}, 1), seen: nothing,
+	}
+}
+
+// Wake says that rows may wait in the inbox. It never blocks.
+func (s *Sequencer) Wake() {
+	s.heard.Add(1)
+	select {
+	case s.woken <- struct{}{}:
+	default: // one is pending already and covers this one
+	}
+}
+
+// Doubt says that announcements may have been missed, or that the database is not
+// what it was: one that failed over may give out transaction numbers again.
+func (s *Sequencer) Doubt() {
+	s.doubt.Store(true)
+	s.Wake()
+}
+
+// Run sequences, or stands by while another instance does, until ctx ends; it
+// returns nil. What fails is logged and tried again.
+func (s *Sequencer) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	defer s.resign(ctx)
+	for {
+		woken := s.woken
+		if s.watching || s.failures > 0 {
+			woken = nil // the timer is near
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-woken:
+		case <-timer.C:
+		}
+		began := time.Now()
+		s.heard.Store(0)
+		next, err := s.turn(ctx)
+		if s.heard.Load() > 1 {
+			hold(ctx, pace-time.Since(began))
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			s.failures = 0
+		} else {
+			next = min(leastRetry<<min(s.failures, 10), mostRetry)
+			s.failures++
+			s.failed(err, next)
+		}
+		timer.Reset(next)
+	}
+}
+
+// hold waits, until ctx ends.
+func hold(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (s *Sequencer) failed(err error, next time.Duration) {
+	s.metrics.failures.Inc()
+	level := s.log.Warn
+	if s.failures > 1 {
+		level = s.log.Debug // it has been said
+	}
+	level("sequencing the inbox failed; it will be tried again", zap.Duration("after", next), zap.Error(err))
+	if s.conn != nil && s.conn.Conn().IsClosed() {
+		s.drop()
+	}
+}
+
+// turn does what there is to do, and returns after how long to look unasked.
+func (s *Sequencer) turn(ctx context.Context) (next time.Duration, err error) {
+	if s.conn == nil {
+		leading, err := s.lead(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !leading {
+			return s.watch(ctx)
+		}
+	}
+	err = s.drain(ctx)
+	return s.idle(), err
+}
+
+// idle is how long to do nothing unless woken.
+func (s *Sequencer) idle() time.Duration {
+	if s.proven() {
+		return s.cfg.FallbackInterval
+	}
+	return min(s.cfg.PollInterval, s.cfg.FallbackInterval)
+}
+
+// lead becomes the sequencer if nobody is.
+func (s *Sequencer) lead(ctx context.Context) (bool, error) {
+	ctx, cancel := s.own.Bounded(ctx)
+	defer cancel()
+	conn, err := s.own.Acquire(ctx)
+	if err != nil {
+		return false, fmt.Errorf("connecting: %w", err)
+	}
+	var locked bool
+	if err := conn.QueryRow(ctx, sqlLock, lockClass, lockID).Scan(&locked); err != nil {
+		_ = conn.Conn().Close(ctx) // it may have the lock
+		conn.Release()
+		return false, fmt.Errorf("taking the lock: %w", err)
+	}
+	if !locked {
+		conn.Release()
+		return false, nil
+	}
+	s.conn, s.watching, s.head, s.seen = conn, false, 0, nothing
+	s.metrics.takeovers.Inc()
+	s.metrics.leading.Set(1)
+	s.leading.Store(true)
+	// Whoever was it before may have died between a commit and its wake.
+	s.pool.ReportLost()
+	s.log.Info("this instance sequences the inbox")
+	return true, nil
+}
+
+// drop lets go of a connection that broke, and with it of the lock.
+func (s *Sequencer) drop() {
+	s.conn.Release()
+	s.conn = nil
+	s.metrics.leading.Set(0)
+	s.leading.Store(false)
+}
+
+// resign lets another instance take over at once.
+func (s *Sequencer) resign(ctx context.Context) {
+	if s.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sqlResign, lockClass, lockID); err != nil {
+		s.log.Debug("the sequencer could not take its leave; others will notice", zap.Error(err))
+	}
+	_ = s.conn.Conn().Close(ctx) // whatever it said, the lock ends with the session
+	s.drop()
+}

@@ -1,0 +1,236 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// takeover is how long it may take until another instance is at work: 2 s, and as
+// much for a machine that pauses.
+const takeover = 4 * time.Second
+
+// pair is a room in which instance a is the sequencer and b stands by.
+func pair(t *testing.T) (r *room, a, b *instance) {
+	t.Helper()
+	r = newRoom(t)
+	a, b = r.instance, newInstance(t, r.dsn, nil)
+	a.start(t, r.dsn)
+	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	b.start(t, r.dsn)
+	return r, a, b
+}
+
+// leader is the session with the lock.
+func (r *room) leader() int64 {
+	r.t.Helper()
+	return r.number("SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid AND l.objsubid = 2"+
+		" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockClass, lockID)
+}
+
+// freeze makes an instance stop before its next transaction until thaw is called.
+func (i *instance) freeze() (frozen <-chan struct{}, thaw func()) {
+	stopped, thawed := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	i.before = func([]int64) {
+		once.Do(func() {
+			close(stopped)
+			<-thawed
+		})
+	}
+	return stopped, sync.OnceFunc(func() { close(thawed) })
+}
+
+func TestFrozenSequencerIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	a, b := r.instance, newInstance(t, r.dsn, nil)
+	frozen, thaw := a.freeze()
+	a.start(t, r.dsn)
+	defer thaw()
+	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	b.start(t, r.dsn)
+	s := r.session()
+	s.insert("a", "one")
+	began := time.Now()
+	<-frozen
+	s.insert("a", "two")
+	r.await("b takes over", func() bool { return len(r.stored("a")) == 2 })
+	require.Less(t, time.Since(began), takeover)
+	thaw()
+	s.insert("a", "three")
+	r.await("it goes on", func() bool { return len(r.stored("a")) == 3 })
+	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
+	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "what a had read was not its own any more")
+	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
+}
+
+func TestDeadSequencerIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	a, b := r.instance, newInstance(t, r.dsn, nil)
+	frozen, thaw := a.freeze()
+	a.start(t, r.dsn)
+	defer thaw()
+	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	b.start(t, r.dsn)
+	r.session().insert("a", "one")
+	<-frozen
+	began := time.Now()
+	r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
+	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
+	require.Less(t, time.Since(began), takeover)
+}
+
+func TestStoppedSequencerHandsOver(t *testing.T) {
+	t.Parallel()
+	r, a, b := pair(t)
+	a.stop()
+	r.await("b leads", func() bool { return b.metric(t, "belfry_inbox_sequencer") == 1 })
+	r.session().insert("a", "one")
+	// It is stored before it is counted.
+	r.await("b sequences it", func() bool { return b.metric(t, "belfry_inbox_sequenced_total") == 1 })
+	require.Zero(t, r.waiting())
+}
+
+// A session that dies in the middle of its transaction leaves nothing of it.
+func TestDeathInTheMiddleOfATransaction(t *testing.T) {
+	t.Parallel()
+	r, _, _ := pair(t)
+	s, holder := r.session(), r.session()
+	s.insert("a", "zero")
+	r.await("the partition exists", func() bool { return r.waiting() == 0 })
+	for round := range 5 {
+		holder.exec("BEGIN")
+		holder.exec("SELECT p.id FROM belfry.partition p FOR UPDATE")
+		for i := range 10 {
+			s.insert("a", fmt.Sprintf("m%d", round*10+i))
+		}
+		r.await("the sequencer has deleted rows and waits for the partition", func() bool {
+			return r.number(`SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory'
+				WHERE a.wait_event_type = 'Lock' AND a.datname = current_database()`) == 1
+		})
+		r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
+		holder.exec("COMMIT")
+		r.await("somebody goes on", func() bool { return r.waiting() == 0 })
+	}
+	require.Equal(t, append([]string{"zero"}, numbered("m", 50)...), r.stored("a"))
+}
+
+// Waiting for the database is not being frozen.
+func TestSlowSequencerIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	r, _, b := pair(t)
+	s, holder := r.session(), r.session()
+	s.insert("a", "zero")
+	r.await("the partition exists", func() bool { return r.waiting() == 0 })
+	leader := r.leader()
+	holder.exec("BEGIN")
+	holder.exec("SELECT p.id FROM belfry.partition p FOR UPDATE")
+	s.insert("a", "one")
+	s.exec("SELECT pg_sleep($1)", 3*frozenAfter.Seconds())
+	require.Equal(t, leader, r.leader())
+	holder.exec("COMMIT")
+	r.await("it goes on", func() bool { return r.waiting() == 0 })
+	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
+	require.Equal(t, []string{"zero", "one"}, r.stored("a"))
+}
+
+// A sequencer whose look takes long is at work, though the session with its lock is
+// not; one whose look waits for it as well is frozen.
+func TestLongLookIsNotFrozen(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	leader, looker := r.session(), r.session()
+	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
+	frozen := func() (is bool) {
+		var head int64
+		require.NoError(t, r.pool.QueryRow(soon(t), sqlWatch, lockClass, lockID, 0.2).Scan(&head, &is))
+		return is
+	}
+	r.await("it counts as frozen", frozen)
+	blocker := r.session()
+	blocker.exec("SELECT pg_advisory_lock(1)")
+	looked := make(chan error, 1)
+	go func() {
+		opening, _, _ := strings.Cut(sqlLook, "\n")
+		_, err := looker.Exec(t.Context(), opening+"\nSELECT pg_advisory_lock(1)")
+		looked <- err
+	}()
+	r.await("a look is at work", func() bool { return !frozen() })
+	blocker.exec("SELECT pg_advisory_unlock(1)")
+	require.NoError(t, <-looked)
+	require.True(t, frozen(), "the look has ended")
+}
+
+// Announcements that are not heard are no reason to leave rows lying.
+func TestUnprovenListenerLooksUnasked(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.proven = func() bool { return false }
+	r.cfg.PollInterval = 50 * time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.await("it leads", func() bool { return r.metric(t, "belfry_inbox_sequencer") == 1 })
+	r.session().insert("a", "one")
+	r.await("it is found", func() bool { return r.waiting() == 0 })
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// Without the lock, too, a row is stored once: two who have read the same rows.
+func TestRivalsStoreEachRowOnce(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	rival := newInstance(t, r.dsn, nil)
+	conn, err := rival.own.Acquire(soon(t))
+	require.NoError(t, err)
+	defer conn.Release()
+	rival.conn = conn
+	var once sync.Once
+	r.before = func([]int64) {
+		once.Do(func() { // in the middle, the rival takes part of it
+			_, _, err := rival.look(soon(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
+			require.NoError(t, err)
+		})
+	}
+	s := r.session()
+	for _, id := range numbered("m", 8) {
+		s.insert("a", id)
+	}
+	r.turned()
+	require.Equal(t, numbered("m", 8), r.stored("a"))
+	require.Equal(t, int64(3), rival.metric(t, "belfry_inbox_sequenced_total"))
+	require.Equal(t, int64(5), r.metric(t, "belfry_inbox_sequenced_total"))
+	require.Zero(t, r.waiting())
+}
+
+// Nobody asks anything while nothing happens.
+func TestIdleInstancesAreQuiet(t *testing.T) {
+	t.Parallel()
+	r, _, _ := pair(t)
+	r.session().insert("a", "one")
+	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
+	watcher, err := pgx.Connect(soon(t), r.dsn)
+	require.NoError(t, err)
+	defer func() { _ = watcher.Close(context.Background()) }()
+	latest := func() (at time.Time) {
+		require.NoError(t, watcher.QueryRow(soon(t), `SELECT max(a.query_start) FROM pg_stat_activity a
+			WHERE a.datname = current_database() AND a.query LIKE '%belfry.inbox%' AND a.pid <> pg_backend_pid()`).Scan(&at))
+		return at
+	}
+	var before time.Time
+	r.await("nothing was asked for three looks of a watcher", func() bool {
+		before = latest()
+		_, err := watcher.Exec(soon(t), "SELECT pg_sleep($1)", 3*watchEvery.Seconds())
+		require.NoError(t, err)
+		return latest().Equal(before)
+	})
+}

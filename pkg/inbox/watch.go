@@ -1,0 +1,55 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// watchEvery is the pause between two looks at what the sequencer does, while
+	// rows wait.
+	watchEvery = 600 * time.Millisecond
+	// frozenAfter is how long a sequencer may leave its session waiting while
+	// rows wait.
+	frozenAfter = time.Second
+	// deposed is how long a session that was told to end may take.
+	deposed = 50 * time.Millisecond
+)
+
+// watch is the turn of an instance while another one has the lock. When rows were
+// announced it looks now and then whether the other one takes them, and ends its
+// session when it does not: the row that was first is still there a look later, and
+// the session has done nothing but wait for its client. A database that is slow does
+// not look like that. Then, or when the other one has died, the lock is free at the
+// next turn. Nothing is asked while nothing is announced.
+func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
+	if !s.watching {
+		s.watching, s.head = true, 0
+		return watchEvery, nil
+	}
+	ctx, cancel := s.own.Bounded(ctx)
+	defer cancel()
+	var head int64
+	var frozen bool
+	if err := s.own.QueryRow(ctx, sqlWatch, lockClass, lockID, frozenAfter.Seconds()).Scan(&head, &frozen); err != nil {
+		return 0, fmt.Errorf("watching the sequencer: %w", err)
+	}
+	before := s.head
+	s.head = head
+	switch {
+	case head == 0:
+		s.watching = false
+		return s.idle(), nil
+	case !frozen || before == 0 || head > before:
+		return watchEvery, nil
+	}
+	var ended int64
+	if err := s.own.QueryRow(ctx, sqlDepose, lockClass, lockID, frozenAfter.Seconds()).Scan(&ended); err != nil {
+		return 0, fmt.Errorf("ending the session of a sequencer that does nothing (its role must be ours): %w", err)
+	}
+	s.log.Warn("the sequencer is frozen; its session was ended, and this instance may take over", zap.Int64("sessions", ended))
+	return deposed, nil
+}

@@ -1,0 +1,325 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// sqlPopped is a row of belfry.pop.
+type sqlPopped struct {
+	Lease, ID     string
+	Partition     string
+	TransactionID string
+	Attempt       int
+}
+
+// connect opens a session of a stranger, with the settings of the server.
+func (b *bench) connect() *pgx.Conn {
+	b.t.Helper()
+	conn, err := pgx.Connect(b.t.Context(), b.pool.Config().ConnString())
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // a test may have ended it
+	return conn
+}
+
+func (b *bench) begin(conn *pgx.Conn) pgx.Tx {
+	b.t.Helper()
+	tx, err := conn.Begin(b.t.Context())
+	require.NoError(b.t, err)
+	return tx
+}
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// sqlPop pops as a stranger does.
+func (b *bench) sqlPop(q querier, group string, batch, partitions int) []sqlPopped {
+	b.t.Helper()
+	rows, err := q.Query(b.t.Context(), `SELECT lease, message_id, partition_name, transaction_id, attempt
+		FROM belfry.pop('q', $1, $2, partitions => $3)`, group, batch, partitions)
+	require.NoError(b.t, err)
+	popped, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p sqlPopped, err error) {
+		err = row.Scan(&p.Lease, &p.ID, &p.Partition, &p.TransactionID, &p.Attempt)
+		return p, err
+	})
+	require.NoError(b.t, err)
+	return popped
+}
+
+func sqlIDs(popped []sqlPopped) []string {
+	ids := make([]string, len(popped))
+	for i, p := range popped {
+		ids[i] = p.TransactionID
+	}
+	return ids
+}
+
+// sqlAck acknowledges; ids nil: everything.
+func sqlAck(ctx context.Context, q querier, lease string, ids []string, status string) (n int, err error) {
+	err = q.QueryRow(ctx, `SELECT belfry.ack($1, $2::uuid[], $3, 'the reason')`, lease, ids, status).Scan(&n)
+	return n, err
+}
+
+func (b *bench) sqlAck(q querier, lease string, ids []string, status string) int {
+	b.t.Helper()
+	n, err := sqlAck(b.t.Context(), q, lease, ids, status)
+	require.NoError(b.t, err)
+	return n
+}
+
+func requireState(t *testing.T, err error, state, hint string) {
+	t.Helper()
+	var pg *pgconn.PgError
+	require.ErrorAs(t, err, &pg)
+	require.Equal(t, state, pg.Code)
+	require.Contains(t, pg.Hint, hint)
+}
+
+func TestEffectsAndAckCommitTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1", "2")
+	b.exec(`CREATE TABLE effect (n text)`)
+	conn := b.connect()
+	for _, commits := range []bool{false, true} {
+		tx := b.begin(conn)
+		popped := b.sqlPop(tx, "g", 9, 1)
+		require.Equal(t, []string{"1", "2"}, sqlIDs(popped))
+		require.Equal(t, 1, popped[0].Attempt, "what was rolled back was never delivered")
+		_, err := tx.Exec(t.Context(), `INSERT INTO effect VALUES ('done')`)
+		require.NoError(t, err)
+		require.Equal(t, 2, b.sqlAck(tx, popped[0].Lease, nil, "completed"))
+		var durable string
+		require.NoError(t, tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&durable))
+		require.Equal(t, "on", durable, "the consumer's own commit waits for the disk")
+		if commits {
+			require.NoError(t, tx.Commit(t.Context()))
+		} else {
+			require.NoError(t, tx.Rollback(t.Context()))
+		}
+	}
+	var effects int
+	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
+	require.Equal(t, 1, effects)
+	require.Equal(t, 2, b.committed())
+	require.Empty(t, b.pop(request("g", 9)).Messages)
+}
+
+func TestALeaseThatIsOverFailsTheTransaction(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	b.exec(`CREATE TABLE effect (n text)`)
+	conn := b.connect()
+	popped := b.sqlPop(conn, "g", 1, 1)
+	b.crash()
+	other := b.pop(request("g", 1))
+	require.Len(t, other.Messages, 1)
+	require.Equal(t, 2, other.Messages[0].Attempt)
+
+	for _, verb := range []string{`SELECT belfry.ack($1)`, `SELECT belfry.extend($1, 60)`} {
+		tx := b.begin(conn)
+		_, err := tx.Exec(t.Context(), `INSERT INTO effect VALUES ('done')`)
+		require.NoError(t, err)
+		_, err = tx.Exec(t.Context(), verb, popped[0].Lease)
+		requireState(t, err, "BF010", "Roll back and pop again")
+		require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
+	}
+	var effects int
+	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
+	require.Zero(t, effects)
+	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success, "the other's lease is untouched")
+}
+
+func TestAnExpiredLeaseNobodyTookFailsToo(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	conn := b.connect()
+	popped := b.sqlPop(conn, "g", 1, 1)
+	b.crash()
+	_, err := sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
+	requireState(t, err, "BF010", "belfry.extend")
+}
+
+func TestExtendKeepsALease(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	conn := b.connect()
+	popped := b.sqlPop(conn, "g", 1, 1)
+	var left float64
+	b.scan(`SELECT extract(epoch FROM belfry.extend($1, 3600) - clock_timestamp())::float8`, []any{popped[0].Lease}, &left)
+	require.Greater(t, left, 3000.0)
+	b.scan(`SELECT extract(epoch FROM belfry.extend($1, 1) - clock_timestamp())::float8`, []any{popped[0].Lease}, &left)
+	require.Greater(t, left, 3000.0, "never shorter")
+	require.Equal(t, 1, b.sqlAck(conn, popped[0].Lease, nil, "completed"))
+}
+
+// A consumer in SQL holds its partitions while its transaction lasts; others pass
+// over them and do not wait for it.
+func TestOthersPassOverWhatAnOpenTransactionHolds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1", "2")
+	conn, another := b.connect(), b.connect()
+	tx := b.begin(conn)
+	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(tx, "g", 1, 1)))
+
+	held := b.pop(request("g", 9))
+	require.Empty(t, held.Messages)
+	require.True(t, held.HasNext, "a rollback is not heard, so who waits looks again")
+	require.LessOrEqual(t, held.NextIn, time.Second)
+	require.Empty(t, b.sqlPop(another, "g", 9, 1))
+
+	b.push("other", "3")
+	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 9))))
+	b.push("p", "4") // a push does not wait for it either
+	require.NoError(t, conn.Close(t.Context()), "the consumer dies")
+	require.Eventually(t, func() bool {
+		d := b.pop(request("g", 9))
+		return len(d.Messages) == 3 && d.Messages[0].Attempt == 1
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// I3: a push that commits while a consumer in SQL is about to commit that nothing
+// is left sees a cursor that is not asleep, and no wake follows that commit.
+func TestAConsumerInSQLStrandsNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g", "h")
+	b.push("p", "1")
+	conn := b.connect()
+	tx := b.begin(conn)
+	popped := b.sqlPop(tx, "g", 9, 1)
+	b.sqlAck(tx, popped[0].Lease, nil, "completed")
+	b.push("p", "2")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))))
+
+	// Likewise a group that joins.
+	tx = b.begin(conn)
+	_, err := tx.Exec(t.Context(), `SELECT belfry.subscribe('q', 'late', 'new')`)
+	require.NoError(t, err)
+	b.push("p", "3")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, []string{"3"}, sqlIDs(b.sqlPop(conn, "late", 9, 1)))
+	require.Zero(t, b.stranded())
+}
+
+// What a consumer in SQL leaves due with nothing behind it is put to sleep by the
+// service, and what is pushed meanwhile wakes it.
+func TestTheServiceSettlesWhatConsumersInSQLLeave(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	conn := b.connect()
+	var group, partition int64
+	b.scan(`SELECT group_id, partition_id FROM belfry.cursor`, nil, &group, &partition)
+	for _, id := range []string{"1", "2"} {
+		b.push("p", id)
+		popped := b.sqlPop(conn, "g", 9, 1)
+		require.Equal(t, []string{id}, sqlIDs(popped))
+		b.sqlAck(conn, popped[0].Lease, nil, "completed")
+		_, due := b.readyIn()
+		require.True(t, due)
+		b.Told([]queue.Ready{{Group: group, Partition: partition}})
+		require.Eventually(t, func() bool { _, due := b.readyIn(); return !due }, time.Minute, 5*time.Millisecond)
+	}
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, 2, b.committed())
+	require.Zero(t, b.stranded())
+}
+
+func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	listener, conn := b.connect(), b.connect()
+	_, err := listener.Exec(t.Context(), `LISTEN belfry`)
+	require.NoError(t, err)
+	var want string
+	b.scan(`SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@0' FROM belfry.cursor`, nil, &want)
+	for _, mode := range []string{"off", "on"} {
+		b.push("p", mode)
+		_, err = conn.Exec(t.Context(), `SELECT set_config('belfry.notify', $1, false)`, mode)
+		require.NoError(t, err)
+		popped := b.sqlPop(conn, "g", 1, 1)
+		b.sqlAck(conn, popped[0].Lease, nil, "completed")
+	}
+	heard, err := listener.WaitForNotification(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want, heard.Payload)
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = listener.WaitForNotification(soon)
+	require.Error(t, err, "one of the two was quiet")
+}
+
+// Looking for something to take leaves no lock on what others hold: they could not
+// acknowledge while this transaction lasts.
+func TestAPopInSQLLocksOnlyWhatItTakes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	b.push("p2", "2")
+	theirs := b.pop(request("g", 1))
+	require.Len(t, theirs.Messages, 1)
+	tx := b.begin(b.connect())
+	require.Len(t, b.sqlPop(tx, "g", 9, 9), 1)
+	require.Empty(t, b.sqlPop(tx, "g", 9, 9))
+	require.True(t, b.ack(theirs, queue.AckCompleted, theirs.Messages...)[0].Success)
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
+func TestAPopInSQLSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	conn := b.connect()
+	for call, want := range map[string][2]string{
+		`SELECT belfry.pop('', 'g')`:                                      {"22023", ""},
+		`SELECT belfry.pop('q', NULL)`:                                    {"22023", ""},
+		`SELECT belfry.pop('q', 'g', 0)`:                                  {"22023", ""},
+		`SELECT belfry.pop('q', 'g', partitions => NULL)`:                 {"22023", ""},
+		`SELECT belfry.ack(gen_random_uuid(), status => 'done')`:          {"22023", "'completed'"},
+		`SELECT belfry.ack(gen_random_uuid())`:                            {"BF010", "pop again"},
+		`SELECT belfry.ack(NULL)`:                                         {"BF010", "pop again"},
+		`SELECT belfry.extend(gen_random_uuid(), 0)`:                      {"22023", ""},
+		`SELECT belfry.subscribe('none', 'g')`:                            {"42704", "first message"},
+		`SELECT belfry.subscribe('q', 'g', 'later')`:                      {"22023", "'timestamp'"},
+		`SELECT belfry.subscribe('q', 'g', 'timestamp', now() + '1 day')`: {"22023", "HTTP API"},
+	} {
+		_, err := conn.Exec(t.Context(), call)
+		requireState(t, err, want[0], want[1])
+	}
+	for _, call := range []string{`SELECT belfry.pop('none', 'g')`, `SELECT belfry.pop('q', 'g', partition => 'none')`} {
+		tag, err := conn.Exec(t.Context(), call)
+		require.NoError(t, err)
+		require.Zero(t, tag.RowsAffected(), "empty, as over HTTP")
+	}
+	b.option("encryption_enabled = true")
+	_, err := conn.Exec(t.Context(), `SELECT belfry.pop('q', 'g')`)
+	requireState(t, err, "BF011", "HTTP API")
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// maxTold is how many cursors wait to be settled. One more is dropped: it stays
+	// due, which costs who pops a look, and is settled by that.
+	maxTold = 10_000
+	// toldPage is how many are settled in one transaction.
+	toldPage = 200
+)
+
+// told are cursors that a consumer in SQL left: they are due, perhaps with nothing
+// behind them, because its transaction can be followed by no wake.
+type told struct {
+	mu      sync.Mutex
+	cursors map[queue.Target]struct{}
+	// signal receives when there may be some; one signal stands for many.
+	signal chan struct{}
+}
+
+func newTold() told {
+	return told{cursors: map[queue.Target]struct{}{}, signal: make(chan struct{}, 1)}
+}
+
+// Told hears that consumers in SQL left these cursors. Run settles them. It does
+// not block.
+func (s *Store) Told(ready []queue.Ready) {
+	s.told.mu.Lock()
+	defer s.told.mu.Unlock()
+	for _, r := range ready {
+		if r.Partition != 0 && len(s.told.cursors) < maxTold {
+			s.told.cursors[queue.Target{Group: r.Group, Partition: r.Partition}] = struct{}{}
+		}
+	}
+	select {
+	case s.told.signal <- struct{}{}:
+	default: // a signal is pending and covers these
+	}
+}
+
+// take returns up to n of them.
+func (t *told) take(n int) (partitions, groups []int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for cursor := range t.cursors {
+		if len(partitions) == n {
+			break
+		}
+		partitions, groups = append(partitions, cursor.Partition), append(groups, cursor.Group)
+		delete(t.cursors, cursor)
+	}
+	return partitions, groups
+}
+
+// settleTold settles what it is told until ctx ends.
+func (s *Store) settleTold(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.told.signal:
+		}
+		for ctx.Err() == nil {
+			partitions, groups := s.told.take(toldPage)
+			if len(partitions) == 0 {
+				break
+			}
+			s.settlePage(ctx, partitions, groups)
+		}
+	}
+}
+
+// settlePage settles cursors and wakes their partitions: what was pushed while
+// they were put to sleep is found by that (I3).
+func (s *Store) settlePage(ctx context.Context, partitions, groups []int64) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	var settled int64
+	err := s.pool.QueryRow(ctx, sqlSettleTold, partitions, groups).Scan(&settled)
+	if err != nil {
+		s.log.Warn("cursors that consumers in SQL left could not be settled; the next pop does it",
+			zap.Int("cursors", len(partitions)), zap.Error(err))
+	}
+	if err != nil || settled > 0 {
+		s.wake(ctx, partitions)
+	}
+}

@@ -1,0 +1,178 @@
+package inbox
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// connections insert single rows.
+	connections = 32
+	// pace is the pause between two pushes over HTTP: an open loop, so that a slow
+	// answer does not thin them out.
+	pace = 5 * time.Millisecond
+)
+
+// design is a way to insert one row.
+type design struct {
+	name, setting, insert string
+}
+
+var designs = []design{
+	// A table like the inbox, whose trigger notifies for each row, and one listener.
+	{"naive", "", `INSERT INTO naive (queue, payload) VALUES ('n', '{"hello": "world"}')`},
+	{"inbox", "", `INSERT INTO belfry.inbox (queue, payload) VALUES ('i', '{"hello": "world"}')`},
+	{"inbox, notify off", "SET belfry.notify = off", `INSERT INTO belfry.inbox (queue, payload) VALUES ('i', '{"hello": "world"}')`},
+	{"inbox, 10 rows a transaction", "", `INSERT INTO belfry.inbox (queue, payload) SELECT 'i', '{"hello": "world"}' FROM generate_series(1, 10)`},
+}
+
+// insertAll inserts for as long as a load takes and returns how many statements a
+// second were committed.
+func (r *rig) insertAll(d design) (rate float64) {
+	r.t.Helper()
+	conns := make([]*pgx.Conn, connections)
+	for i := range conns {
+		conns[i] = r.connect()
+		if d.setting != "" {
+			_, err := conns[i].Exec(r.ctx, d.setting)
+			require.NoError(r.t, err)
+		}
+	}
+	var mu sync.Mutex
+	var failure error
+	total := 0
+	began := time.Now()
+	var all sync.WaitGroup
+	for _, conn := range conns {
+		all.Go(func() {
+			n := 0
+			var err error
+			for time.Since(began) < *load && err == nil {
+				_, err = conn.Exec(r.ctx, d.insert)
+				n++
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			total += n
+			if err != nil {
+				failure = err
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	require.NoError(r.t, failure)
+	for _, conn := range conns {
+		require.NoError(r.t, conn.Close(r.ctx))
+	}
+	return float64(total) / took.Seconds()
+}
+
+// pushing pushes over HTTP at a steady pace until ctx ends.
+func (r *rig) pushing(ctx context.Context) (took []time.Duration, err error) {
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	for err == nil {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return took, nil
+		}
+		began := time.Now()
+		_, err = r.call(r.ctx, http.MethodPost, "/api/v1/push", `{"items":[{"queue":"http","payload":1}]}`)
+		took = append(took, time.Since(began))
+	}
+	return took, err
+}
+
+// beside pushes over HTTP while work goes on.
+func (r *rig) beside(work func()) []time.Duration {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(r.ctx)
+	var took []time.Duration
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		took, err = r.pushing(ctx)
+		ended <- err
+	}()
+	work()
+	cancel()
+	require.NoError(r.t, <-ended)
+	return took
+}
+
+// naive makes the table of the naive design and listens to it; heard returns how
+// many notifications came.
+func (r *rig) naive() (heard func() int) {
+	r.t.Helper()
+	r.exec(`CREATE TABLE naive (LIKE belfry.inbox INCLUDING ALL);
+		CREATE FUNCTION naive_notify() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN PERFORM pg_notify('naive', NEW.queue || '/' || NEW.id); RETURN NULL; END $$;
+		CREATE TRIGGER naive_notify AFTER INSERT ON naive FOR EACH ROW EXECUTE FUNCTION naive_notify()`)
+	listener := r.connect()
+	_, err := listener.Exec(r.ctx, "LISTEN naive")
+	require.NoError(r.t, err)
+	listening, stop := context.WithCancel(r.ctx)
+	counted := make(chan int, 1)
+	go func() {
+		n := 0
+		for ; err == nil; n++ {
+			_, err = listener.WaitForNotification(listening)
+		}
+		counted <- n
+	}()
+	return func() int {
+		stop()
+		return <-counted
+	}
+}
+
+// emptied says that there are rows, and returns how long it takes until all are
+// sequenced.
+func (r *rig) emptied() time.Duration {
+	r.t.Helper()
+	began := time.Now()
+	r.exec("SELECT belfry.wake()")
+	r.drained()
+	return time.Since(began)
+}
+
+// The designs take turns, so that an hour of a busy machine is shared by all.
+func TestManySmallInserts(t *testing.T) {
+	r := newRig(t)
+	heard := r.naive()
+	for _, d := range designs { // warms up, and measures each alone
+		r.insertAll(d)
+		t.Logf("%-28s %6.0f statements/s alone", d.name, r.insertAll(d))
+		r.emptied()
+	}
+	var quiet []time.Duration
+	rates, pushes := make([]float64, len(designs)), make([][]time.Duration, len(designs))
+	left := make([]time.Duration, len(designs))
+	for range *rounds {
+		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
+		for i, d := range designs {
+			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d) / float64(*rounds) })...)
+			left[i] = max(left[i], r.emptied())
+		}
+	}
+	calm := quantile(quiet, 99)
+	t.Logf("pushes over HTTP alone: p50 %s, p99 %s (%d pushes)", quantile(quiet, 50), calm, len(quiet))
+	for i, d := range designs {
+		slow := quantile(pushes[i], 99)
+		t.Logf("%-28s %6.0f statements/s, %.2f times the naive ones; pushes over HTTP beside them: p50 %s, p99 %s, %.2f times the quiet one; "+
+			"the inbox was empty at most %s later", d.name, rates[i], rates[i]/rates[0], quantile(pushes[i], 50), slow,
+			float64(slow)/float64(calm), left[i].Round(time.Millisecond))
+	}
+	require.Greater(t, heard(), 1)
+	require.Equal(t, r.number("SELECT last_value FROM belfry.inbox_id_seq"),
+		r.number("SELECT count(*) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'i'"),
+		"each row is stored once")
+}

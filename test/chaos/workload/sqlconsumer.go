@@ -1,0 +1,192 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// How consumers by SQL behave, in percent of their deliveries.
+const (
+	apart   = 40 // acknowledged in another transaction than popped
+	undone  = 10 // rolled back
+	dropped = 3  // the connection is closed
+	late    = 5  // acknowledged when the lease is over
+)
+
+// leaseLost is the SQLSTATE of an ack whose lease is over.
+const leaseLost = "BF010"
+
+// sqlBatch is how many messages a pop by SQL takes at most.
+const sqlBatch = 20
+
+// consumeSQL pops and acknowledges by SQL for a group until stop ends, beside the
+// group's consumers over HTTP.
+func (c *client) consumeSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) {
+	for pause(stop, c.upTo(0, idlePause)) {
+		// What goes wrong is in the history: a pop without an outcome, an ack refused.
+		_ = c.workSQL(ctx, database, group)
+	}
+}
+
+// workSQL takes one delivery and does something with it.
+func (c *client) workSQL(ctx context.Context, database *pgxpool.Pool, group string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+LeaseTime)
+	defer cancel()
+	conn, err := database.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release() // and closed, if its transaction has not ended
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	d, err := c.popSQL(ctx, tx, group)
+	switch {
+	case err != nil, len(d.Messages) == 0, c.chance(undone):
+		return errors.Join(err, tx.Rollback(ctx))
+	case c.chance(dropped):
+		return conn.Conn().Close(ctx)
+	case !c.chance(apart):
+		err := c.ackSQL(ctx, tx, d)
+		if lost(err) && time.Since(began) < LeaseTime {
+			c.crew.complain("%s: a lease that its own transaction holds was over after %s: %v", c.name, time.Since(began), err)
+		}
+		return err
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	if c.chance(late) {
+		pause(ctx, LeaseTime+overdue)
+	}
+	if tx, err = conn.Begin(ctx); err != nil {
+		return err
+	}
+	return c.ackSQL(ctx, tx, d)
+}
+
+func lost(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == leaseLost
+}
+
+// popSQL pops in a transaction and records it, whatever becomes of the transaction:
+// what is rolled back was delivered, and is due again.
+func (c *client) popSQL(ctx context.Context, tx pgx.Tx, group string) (delivery, error) {
+	d := delivery{popRequest: popRequest{queue: c.queue(), group: group, batch: 1 + c.choose.IntN(sqlBatch), partitions: 1}}
+	var partition *string
+	if c.chance(20) {
+		d.partition = c.partition()
+		partition = &d.partition
+	}
+	o := c.recorder.Begin(history.Operation{
+		Client: c.name, Kind: history.Pop, Queue: d.queue, Partition: d.partition, Group: groupName(group), Outcome: history.Unknown,
+	})
+	rows, err := tx.Query(ctx, `SELECT p.lease::text, p.partition_name, p.message_id::text, p.transaction_id, p.payload
+		FROM belfry.pop($1, $2, $3, $4) AS p`, d.queue, groupName(group), d.batch, partition)
+	if err == nil {
+		var m message
+		_, err = pgx.ForEachRow(rows, []any{&d.LeaseID, &m.Partition, &m.ID, &m.TransactionID, &m.Data}, func() error {
+			d.Messages = append(d.Messages, m)
+			m = message{}
+			return nil
+		})
+	}
+	if err != nil {
+		o.Error = err.Error()
+		c.judgeSQL(err)
+		c.recorder.End(o)
+		return delivery{popRequest: d.popRequest}, err
+	}
+	o.Outcome, o.LeaseID = history.Done, d.LeaseID
+	for _, m := range d.Messages {
+		o.Items = append(o.Items, history.Item{Partition: m.Partition, TransactionID: m.TransactionID, MessageID: m.ID})
+		c.crew.learn(m.Data.Mark, m.TransactionID)
+	}
+	c.recorder.End(o)
+	if len(d.Messages) > 0 {
+		c.crew.delivered(len(d.Messages))
+	}
+	return d, nil
+}
+
+// ackSQL completes the messages before the first poison and fails that one, in a
+// transaction that it ends.
+func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
+	o := history.Operation{Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID}
+	completed, failed := o, o
+	var ids []string
+	for _, v := range d.digest("completed") {
+		item := history.Item{Partition: v.Partition, TransactionID: v.TransactionID, MessageID: v.ID, Status: v.status}
+		if v.status == "failed" {
+			failed.Items = append(failed.Items, item)
+			break
+		}
+		completed.Items, ids = append(completed.Items, item), append(ids, v.ID)
+	}
+	if len(completed.Items) > 0 {
+		completed = c.recorder.Begin(completed)
+	}
+	if len(failed.Items) > 0 {
+		failed = c.recorder.Begin(failed)
+	}
+	var err error
+	said := int64(len(ids))
+	if len(ids) > 0 {
+		err = tx.QueryRow(ctx, `SELECT belfry.ack($1::text::uuid, $2::text[]::uuid[])`, d.LeaseID, ids).Scan(&said)
+	}
+	if err == nil && len(failed.Items) > 0 {
+		_, err = tx.Exec(ctx, `SELECT belfry.ack($1::text::uuid, ARRAY[$2::text::uuid], 'failed', 'it did not work')`,
+			d.LeaseID, failed.Items[0].MessageID)
+	}
+	outcome := history.Refused // until a COMMIT is sent
+	if err != nil {
+		c.judgeSQL(err)
+		_ = tx.Rollback(ctx)
+	} else if err = tx.Commit(ctx); err != nil {
+		outcome = history.Unknown
+	} else {
+		outcome = history.Done
+	}
+	completed.Outcome, failed.Outcome = outcome, outcome
+	if outcome == history.Done {
+		if said == int64(len(ids)) {
+			for i := range completed.Items {
+				completed.Items[i].Accepted = true
+			}
+		} else {
+			completed.Outcome = history.Unknown // somebody else said it of some
+		}
+		failed.Outcome = history.Unknown // it is not told whether that was the last time
+	}
+	if err != nil {
+		completed.Error, failed.Error = err.Error(), err.Error()
+	}
+	c.recorder.End(completed)
+	c.recorder.End(failed)
+	return err
+}
+
+// judgeSQL complains of errors that no fault explains.
+func (c *client) judgeSQL(err error) {
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) {
+		return
+	}
+	for _, class := range []string{"22", "23", "42", "P0", "XX"} {
+		if strings.HasPrefix(refused.Code, class) {
+			c.crew.complain("%s: %s", c.name, fmt.Sprintf("%s %s", refused.Code, refused.Message))
+		}
+	}
+}

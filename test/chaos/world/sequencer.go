@@ -1,0 +1,52 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// batchPause is the pause between two looks for a sequencer that is at work, and
+// batchPatience how long to look.
+const (
+	batchPause    = time.Millisecond
+	batchPatience = 2 * time.Second
+)
+
+// endSequencer ends the session that moves rows out of the inbox, in the middle of
+// the transaction that does it, some times in a row.
+func endSequencer(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	times, ended := 1+choose.IntN(6), 0
+	for range times {
+		n, err := w.endBatch(ctx)
+		if err != nil {
+			return "", err
+		}
+		ended += n
+		if !Pause(ctx, between(choose, 0, 300*time.Millisecond)) {
+			break
+		}
+	}
+	return fmt.Sprintf("%d in mid-batch", ended), nil
+}
+
+// endBatch waits for the session with the sequencer's lock to have written
+// something that is not committed, and ends it.
+func (w *World) endBatch(ctx context.Context) (ended int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, batchPatience)
+	defer cancel()
+	for ended == 0 {
+		err := w.admin.QueryRow(ctx, `SELECT count(pg_terminate_backend(l.pid))
+			FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+			WHERE l.locktype = 'advisory' AND l.classid = x'42454c46'::integer::oid AND l.objid = 7 AND l.granted
+			  AND a.datname = $1 AND a.backend_xid IS NOT NULL`, databaseName).Scan(&ended)
+		if err != nil && ctx.Err() == nil {
+			return 0, w.unlessAway(err)
+		}
+		if ended == 0 && !Pause(ctx, batchPause) {
+			return 0, nil // it had nothing to do
+		}
+	}
+	return ended, nil
+}

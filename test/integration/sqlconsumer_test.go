@@ -1,0 +1,66 @@
+package integration_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// openPop pops as a consumer in SQL does whose transaction lasts.
+func (s *server) openPop(t *testing.T, queue string) pgx.Tx {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	tag, err := tx.Exec(t.Context(), `SELECT lease FROM belfry.pop($1)`, queue)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, tag.RowsAffected())
+	return tx
+}
+
+// What a consumer in SQL holds in an open transaction is empty to others, no error
+// and no endless wait; once it is let go, who waits gets it. That it rolls back
+// nobody is told, so the waiting request looks by itself.
+func TestWhoWaitsGetsWhatAConsumerInSQLLetsGo(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c := s.client(t)
+	c.pushIDs("q", "", "first", "second")
+	take(c, "q") // the group is known
+	c.crash()
+	tx := s.openPop(t, "q")
+
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").status)
+	waiting := c.begin(anyOf("q"))
+	c.untilWaiting(1)
+	c.pushIDs("q", "", "third") // no push waits for it
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, []string{"first"}, waiting.delivery().ok(http.StatusOK).ids())
+}
+
+// A cursor that a consumer in SQL leaves with nothing behind it goes to sleep
+// without anybody who pops.
+func TestWhatAConsumerInSQLEmptiesGoesToSleep(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c := s.client(t)
+	c.pushIDs("q", "", "m")
+	tx := s.openPop(t, "q")
+	var said int
+	require.NoError(t, tx.QueryRow(t.Context(), `SELECT belfry.ack(lease_id) FROM belfry.cursor WHERE lease_id IS NOT NULL`).Scan(&said))
+	require.Equal(t, 1, said)
+	require.NoError(t, tx.Commit(t.Context()))
+	until(t, "the cursor sleeps", func() (asleep bool) {
+		s.scan(t, `SELECT ready_at IS NULL AND committed = 1 FROM belfry.cursor`, nil, &asleep)
+		return asleep
+	})
+	c.pushIDs("q", "", "n")
+	require.Equal(t, []string{"n"}, c.popIDs("q", ""))
+}
