@@ -32,8 +32,17 @@ func TestEveryScenarioOnAGoodServer(t *testing.T) {
 				if sc.single {
 					s.Duration = 400 * time.Millisecond // room for a second message
 				}
-				report, err := Run(t.Context(), s)
-				require.NoError(t, err)
+				s.Patience = 10 * time.Second // nothing is missing, and a busy machine pauses
+				var report Report
+				for {
+					var err error
+					report, err = Run(t.Context(), s)
+					require.NoError(t, err)
+					if sc.quiet || report.Outcomes[0].Runs[0].Messages > 0 || s.Duration > 20*time.Second {
+						break
+					}
+					s.Duration *= 4 // a busy machine got nothing done
+				}
 				require.True(t, report.Verified)
 				r := report.Outcomes[0].Runs[0]
 				require.Empty(t, r.Errors)
@@ -99,6 +108,7 @@ func TestASlowServerIsChargedForTheIntendedStart(t *testing.T) {
 		s := brief(serveFake(t, f), "push")
 		// 100 pushes are due, and a slow server manages 10 of them.
 		s.Connections, s.Batch, s.Rate, s.Warmup, s.Duration = 1, 1, 200, 0, 500*time.Millisecond
+		s.Patience = 10 * time.Second
 		report, err := Run(t.Context(), s)
 		require.NoError(t, err)
 		r := report.Outcomes[0].Runs[0]
