@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -27,11 +28,12 @@ func (r *room) woke() {
 	for i := range all {
 		all[i] = r.session()
 	}
-	for r.locks(awakeID, true) == 0 {
+	for ctx := soon(r.t); r.locks(awakeID, true) == 0; {
+		require.NoError(r.t, ctx.Err(), "it does not wake up")
 		done := make(chan error, len(all))
 		for _, s := range all {
 			go func() {
-				_, err := s.Exec(soon(r.t), "INSERT INTO belfry.inbox (queue, partition, payload) SELECT 'q', 'noise', '{}'")
+				_, err := s.Exec(ctx, "INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'noise', '{}')")
 				done <- err
 			}()
 		}
@@ -141,25 +143,66 @@ func TestSleepWaitsForWhoeverAnnouncedNothing(t *testing.T) {
 func TestLoadKeepsItFromSleep(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
+	r.linger = 500 * time.Millisecond
 	r.start(t, r.dsn)
 	r.slept()
 	late := r.session()
 	r.woke()
 	late.exec("BEGIN")
-	for late.insert("a", "x"); r.locks(awakeID, true) == 0 || r.locks(sleepID, true) == 0; {
-		late.exec("ROLLBACK")
-		r.woke()
-		late.exec("BEGIN")
-		late.insert("a", "x")
-	}
+	late.insert("a", "late")
 	for range 3 {
 		r.await("it wants to sleep", func() bool { return r.locks(sleepID, false) == 1 })
+		require.Equal(t, int64(1), r.locks(sleepID, true))
 		r.woke()
-		require.Zero(t, r.metric(t, "belfry_inbox_failures_total"))
+		r.await("it wants that no longer", func() bool { return r.locks(sleepID, false) == 0 })
 	}
+	require.Zero(t, r.metric(t, "belfry_inbox_failures_total"))
 	late.exec("COMMIT")
-	r.await("all is found", func() bool { return r.waiting() == 0 })
 	r.slept()
+	require.Zero(t, r.waiting())
+	require.Equal(t, []string{"late"}, r.stored("a"))
+}
+
+// Producers that come in bursts, so that it often goes to sleep, and sequencers that
+// die: all is found without any look that nobody asked for.
+func TestManyNapsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	b := newInstance(t, r.dsn, nil)
+	for _, i := range []*instance{r.instance, b} {
+		i.linger = 5 * time.Millisecond
+		i.start(t, r.dsn)
+	}
+	const producers, bursts = 8, 40
+	done := make(chan error, producers)
+	for n := range producers {
+		s, random := r.session(), rand.New(rand.NewPCG(7, uint64(n)))
+		go func() {
+			var err error
+			for burst := 0; burst < bursts && err == nil; burst++ {
+				_, err = s.Exec(t.Context(), "SELECT pg_sleep($1)", 0.06*random.Float64())
+				for range 5 {
+					if err == nil {
+						_, err = s.Exec(t.Context(), "INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'noise', '{}')")
+					}
+				}
+			}
+			done <- err
+		}()
+	}
+	for left := producers; left > 0; {
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			left--
+		case <-time.After(time.Second):
+			r.exec("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid = $1::int::oid AND l.granted"+
+				" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockID)
+		}
+	}
+	r.slept()
+	require.Zero(t, r.waiting())
+	require.Len(t, r.stored("noise"), producers*bursts*5)
 }
 
 // idler plays a sequencer of another process, which has some locks and dies.
@@ -217,4 +260,16 @@ func TestDeathAwake(t *testing.T) {
 	require.Less(t, time.Since(began), takeover)
 	require.Zero(t, ear.heard())
 	require.Equal(t, []string{"one", "late"}, r.stored("a"))
+}
+
+// Who freezes asleep is ended with its bed, for which the next one would wait.
+func TestFrozenAsleep(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.idler(lockID)
+	r.idler(sleepID)
+	r.start(t, r.dsn)
+	r.session().insert("a", "one")
+	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
+	r.slept()
 }
