@@ -65,21 +65,65 @@
 //
 // A statement-level trigger notifies with a constant payload on a channel of its
 // own; Postgres sends one per transaction. The listener hears it after the rows are
-// visible. Commits that notify go one at a time through the whole cluster. Many
-// rows in a transaction share one. A session that sets belfry.notify = off sends
-// none; its rows go with those of others, or after SELECT belfry.wake(), or with
-// the look at dispatch.fallback_interval. It is also what a transaction needs that
-// is to be prepared, since Postgres prepares none that has notified. Rows that
-// logical replication brings fire no such trigger. While the listener is not
-// proven the sequencer looks every dispatch.max_poll_interval. Nothing is asked
-// while nothing happens. A commit on its own is seen at once; while they come one
-// after the other there is a look every 10 ms, for all of them together.
+// visible. Commits that notify go one at a time through the whole cluster, so the
+// trigger leaves it out while the sequencer is awake, which is when two or more
+// have come within a look: then it looks every 10 ms, until there were no rows
+// for 50 ms. A commit on its own is announced, and seen at once.
+//
+// A session that sets belfry.notify = off never notifies and takes no lock; its rows
+// go with those of others, or after SELECT belfry.wake(), or with the look at
+// dispatch.fallback_interval. It is also what a transaction needs that is to be
+// prepared, since Postgres prepares none that has notified. Rows that logical
+// replication brings fire no such trigger. While the listener is not proven the
+// sequencer looks every dispatch.max_poll_interval. Nothing is asked while nothing
+// happens.
+//
+// # Why no row is left behind asleep
+//
+// There are three advisory locks beside that of the sequencer. SLEEP belongs to the
+// sequencer while it sleeps, on a session for nothing else (the bed). MARK and
+// AWAKE are on the session with the lock of the sequencer, and end with it.
+//
+//	producer    try SLEEP, shared, until the transaction ends: no → notify
+//	            try AWAKE, shared, and give it back:           yes → notify
+//	            otherwise leave it out
+//	wake up     take MARK and tell all instances, in one statement; take AWAKE;
+//	            give back SLEEP
+//	lie down    give back AWAKE; wait for SLEEP; look; give back MARK
+//	take over   take MARK and tell all instances; look; lie down
+//
+// Who notifies is heard, as ever. Take a producer that leaves it out. It has
+// SLEEP, shared, when it sees that some sequencer has AWAKE, and keeps SLEEP until its
+// transaction has ended and, since Postgres lets go of locks last, is visible. That
+// sequencer has MARK from before AWAKE. It gives MARK back after it has had SLEEP
+// for itself, which it asks for after AWAKE. So the producer, who saw AWAKE, has
+// ended before that, and the look in between finds its rows: it never sleeps on them.
+// Had the bed died and its lock with it, nothing would change: who
+// comes after AWAKE was given back notifies whether it gets SLEEP or not. An insert
+// behind a savepoint that is rolled back loses SLEEP with its rows, not before.
+//
+// If the sequencer dies first, the two locks end with its session, so whoever comes
+// notifies again, and what was not announced is for the next one, which
+// lies down as well before it sleeps and so waits for the same producers. There is a
+// next one: MARK came before AWAKE, and the others were told of it, so they
+// watch from then on, and go on while somebody has MARK or rows wait. If there is
+// nobody, whoever starts does the same. A sequencer that dies with MARK given back has left
+// nothing unannounced.
+//
+// While a sequencer waits for SLEEP, new producers do not get it: Postgres refuses
+// a conditional lock also because of somebody who waits. So they notify, and the
+// others end one by one. One that stays open for an hour costs no queries of the
+// sequencer (the other instances watch meanwhile, every 0.6 s), nobody waits
+// for it, and rows are heard of and moved as if it slept; when many come, it
+// stops waiting and is awake again. The wait is a statement with a snapshot, which keeps
+// vacuum from nothing that the producer it waits for does not keep it from. A
+// transaction with such an insert can be prepared, and counts until it ends.
 //
 // # Who is the sequencer
 //
 // Whoever has a session-level advisory lock, on a connection of its own. The others
 // hear the same notifications. When they hear one they look, every 0.6 s while rows
-// wait, whether the lock is free, because its holder died, and whether its holder is
+// wait or the sequencer has MARK, whether the lock is free, because its holder died, and whether its holder is
 // frozen: the first row is still the same and the session has been waiting for its
 // client for a second. Then they end that session. A slow database does not look
 // frozen. One that stops says so.

@@ -23,6 +23,7 @@ func (s *Sequencer) drain(ctx context.Context) error {
 		snapshot, more, err := s.look(ctx, func(rows []row) error {
 			err := s.move(ctx, rows)
 			moved = moved || err == nil
+			s.busy = time.Now()
 			return err
 		})
 		switch {

@@ -15,22 +15,36 @@ import (
 )
 
 var (
-	sqlLook   = sql.Query("inbox_look")
-	sqlReject = sql.Query("inbox_reject")
-	sqlLock   = sql.Query("inbox_lock")
-	sqlResign = sql.Query("inbox_resign")
-	sqlWatch  = sql.Query("inbox_watch")
-	sqlDepose = sql.Query("inbox_depose")
-	sqlCounts = sql.Query("inbox_counts")
+	sqlLook     = sql.Query("inbox_look")
+	sqlReject   = sql.Query("inbox_reject")
+	sqlLock     = sql.Query("inbox_lock")
+	sqlUnlock   = sql.Query("inbox_unlock")
+	sqlResign   = sql.Query("inbox_resign")
+	sqlMark     = sql.Query("inbox_mark")
+	sqlPatience = sql.Query("inbox_patience")
+	sqlSleep    = sql.Query("inbox_sleep")
+	sqlWithdraw = sql.Query("inbox_withdraw")
+	sqlWatch    = sql.Query("inbox_watch")
+	sqlDepose   = sql.Query("inbox_depose")
+	sqlCounts   = sql.Query("inbox_counts")
 )
 
 const (
 	// lockClass and lockID name the advisory lock of the sequencer: "BELF", 7.
 	lockClass int32 = 0x42454c46
 	lockID    int32 = 7
+	// sleepID is the lock that producers share from the insert to the end of their
+	// transaction when they leave out the notification; the sequencer asks for it
+	// when it goes to sleep, and has it while it sleeps.
+	sleepID int32 = 8
+	// markID is the lock that the sequencer has while there may be such producers.
+	markID int32 = 9
+	// awakeID is the lock that the sequencer has while there may be new ones.
+	awakeID int32 = 10
 
-	// Connections is how many connections a sequencer needs: one that has the lock
-	// and moves rows, and one that reads them.
+	// Connections is how many connections a sequencer shares out: one that has the
+	// lock and moves rows, and one that reads them. The one that goes to sleep is
+	// taken out of their pool.
 	Connections = 2
 
 	// leastRetry and mostRetry bound the pause after a failure.
@@ -39,6 +53,9 @@ const (
 	// pace is the least time between the beginnings of two looks while transactions
 	// commit one after the other: what commits meanwhile is moved together.
 	pace = 10 * time.Millisecond
+	// linger is how long it stays awake after the latest rows. To fall asleep and be
+	// woken takes about as many statements as the five looks that fit into it.
+	linger = 50 * time.Millisecond
 	// resignTimeout bounds telling the others that this instance stops.
 	resignTimeout = 2 * time.Second
 )
@@ -92,6 +109,11 @@ type Sequencer struct {
 	head     int64
 	// failures are those in a row.
 	failures int
+	// busy is when rows were moved last.
+	busy time.Time
+	// linger is the constant, but in tests.
+	linger time.Duration
+	sleep
 }
 
 // New returns a Sequencer. own are Connections connections that lead directly to
@@ -102,7 +124,7 @@ func New(
 ) *Sequencer {
 	return &Sequencer{
 		pool: pool, own: own, appender: appender, proven: proven, cfg: cfg, metrics: metrics, log: log,
-		woken: make(chan struct{}, 1), seen: nothing,
+		woken: make(chan struct{}, 1), seen: nothing, linger: linger,
 	}
 }
 
@@ -130,19 +152,21 @@ func (s *Sequencer) Run(ctx context.Context) error {
 	defer s.resign(ctx)
 	for {
 		woken := s.woken
-		if s.watching || s.failures > 0 {
+		if s.watching || s.awake || s.failures > 0 {
 			woken = nil // the timer is near
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-woken:
+		case err := <-s.asked:
+			s.settle(err)
 		case <-timer.C:
 		}
 		began := time.Now()
 		s.heard.Store(0)
 		next, err := s.turn(ctx)
-		if s.heard.Load() > 1 {
+		if s.heard.Load() > 1 && !s.awake {
 			hold(ctx, pace-time.Since(began))
 		}
 		if ctx.Err() != nil {
@@ -192,8 +216,7 @@ func (s *Sequencer) turn(ctx context.Context) (next time.Duration, err error) {
 			return s.watch(ctx)
 		}
 	}
-	err = s.drain(ctx)
-	return s.idle(), err
+	return s.work(ctx)
 }
 
 // idle is how long to do nothing unless woken.
@@ -223,6 +246,11 @@ func (s *Sequencer) lead(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.conn, s.watching, s.head, s.seen = conn, false, 0, nothing
+	// Whoever was it before may have left producers behind that announce nothing.
+	if err := s.mark(ctx); err != nil {
+		s.forsake()
+		return false, err
+	}
 	s.metrics.takeovers.Inc()
 	s.metrics.leading.Set(1)
 	s.leading.Store(true)
@@ -234,10 +262,20 @@ func (s *Sequencer) lead(ctx context.Context) (bool, error) {
 
 // drop lets go of a connection that broke, and with it of the lock.
 func (s *Sequencer) drop() {
+	s.leaveBed()
+	s.marked, s.awake = false, false
 	s.conn.Release()
 	s.conn = nil
 	s.metrics.leading.Set(0)
 	s.leading.Store(false)
+}
+
+// forsake ends the session with the lock: what it has is not known.
+func (s *Sequencer) forsake() {
+	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
+	defer cancel()
+	_ = s.conn.Conn().Close(ctx)
+	s.drop()
 }
 
 // resign lets another instance take over at once.
@@ -247,7 +285,7 @@ func (s *Sequencer) resign(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sqlResign, lockClass, lockID); err != nil {
+	if _, err := s.conn.Exec(ctx, sqlResign); err != nil {
 		s.log.Debug("the sequencer could not take its leave; others will notice", zap.Error(err))
 	}
 	_ = s.conn.Conn().Close(ctx) // whatever it said, the lock ends with the session

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -113,8 +112,8 @@ func TestDeathInTheMiddleOfATransaction(t *testing.T) {
 			s.insert("a", fmt.Sprintf("m%d", round*10+i))
 		}
 		r.await("the sequencer has deleted rows and waits for the partition", func() bool {
-			return r.number(`SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory'
-				WHERE a.wait_event_type = 'Lock' AND a.datname = current_database()`) == 1
+			return r.number(`SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = $1::int::oid
+				WHERE a.wait_event_type = 'Lock' AND a.datname = current_database()`, lockID) == 1
 		})
 		r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
 		holder.exec("COMMIT")
@@ -150,8 +149,7 @@ func TestLongLookIsNotFrozen(t *testing.T) {
 	leader, looker := r.session(), r.session()
 	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
 	frozen := func() (is bool) {
-		var head int64
-		require.NoError(t, r.pool.QueryRow(soon(t), sqlWatch, lockClass, lockID, 0.2).Scan(&head, &is))
+		require.NoError(t, r.pool.QueryRow(soon(t), sqlWatch, lockClass, lockID, 0.2, markID).Scan(nil, &is, nil))
 		return is
 	}
 	r.await("it counts as frozen", frozen)
@@ -218,19 +216,6 @@ func TestIdleInstancesAreQuiet(t *testing.T) {
 	r, _, _ := pair(t)
 	r.session().insert("a", "one")
 	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
-	watcher, err := pgx.Connect(soon(t), r.dsn)
-	require.NoError(t, err)
-	defer func() { _ = watcher.Close(context.Background()) }()
-	latest := func() (at time.Time) {
-		require.NoError(t, watcher.QueryRow(soon(t), `SELECT max(a.query_start) FROM pg_stat_activity a
-			WHERE a.datname = current_database() AND a.query LIKE '%belfry.inbox%' AND a.pid <> pg_backend_pid()`).Scan(&at))
-		return at
-	}
-	var before time.Time
-	r.await("nothing was asked for three looks of a watcher", func() bool {
-		before = latest()
-		_, err := watcher.Exec(soon(t), "SELECT pg_sleep($1)", 3*watchEvery.Seconds())
-		require.NoError(t, err)
-		return latest().Equal(before)
-	})
+	r.await("nothing was asked for three looks of a watcher", func() bool { return r.quiet(3 * watchEvery) })
+	require.Zero(t, r.locks(markID, true))
 }

@@ -24,7 +24,8 @@ const (
 // session when it does not: the row that was first is still there a look later, and
 // the session has done nothing but wait for its client. A database that is slow does
 // not look like that. Then, or when the other one has died, the lock is free at the
-// next turn. Nothing is asked while nothing is announced.
+// next turn. Nothing is asked while nothing is announced and nothing may be left
+// unannounced: the mark says so.
 func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 	if !s.watching {
 		s.watching, s.head = true, 0
@@ -33,21 +34,21 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 	ctx, cancel := s.own.Bounded(ctx)
 	defer cancel()
 	var head int64
-	var frozen bool
-	if err := s.own.QueryRow(ctx, sqlWatch, lockClass, lockID, frozenAfter.Seconds()).Scan(&head, &frozen); err != nil {
+	var frozen, marked bool
+	if err := s.own.QueryRow(ctx, sqlWatch, lockClass, lockID, frozenAfter.Seconds(), markID).Scan(&head, &frozen, &marked); err != nil {
 		return 0, fmt.Errorf("watching the sequencer: %w", err)
 	}
 	before := s.head
 	s.head = head
 	switch {
-	case head == 0:
+	case head == 0 && !marked:
 		s.watching = false
 		return s.idle(), nil
 	case !frozen || before == 0 || head > before:
 		return watchEvery, nil
 	}
 	var ended int64
-	if err := s.own.QueryRow(ctx, sqlDepose, lockClass, lockID, frozenAfter.Seconds()).Scan(&ended); err != nil {
+	if err := s.own.QueryRow(ctx, sqlDepose, lockClass, lockID, frozenAfter.Seconds(), sleepID).Scan(&ended); err != nil {
 		return 0, fmt.Errorf("ending the session of a sequencer that does nothing (its role must be ours): %w", err)
 	}
 	s.log.Warn("the sequencer is frozen; its session was ended, and this instance may take over", zap.Int64("sessions", ended))

@@ -1,2 +1,2 @@
 -- Stops being the sequencer and tells the other instances, one of which becomes it.
-SELECT pg_advisory_unlock($1::integer, $2::integer), belfry.wake()
+SELECT pg_advisory_unlock_all(), belfry.wake()

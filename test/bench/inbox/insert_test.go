@@ -33,8 +33,9 @@ var designs = []design{
 }
 
 // insertAll inserts for as long as a load takes and returns how many statements a
-// second were committed.
-func (r *rig) insertAll(d design) (rate float64) {
+// second were committed. With a pace above 0, in statements a second, each is due at
+// its instant, however late those before it are; without, none waits.
+func (r *rig) insertAll(d design, pace float64) (rate float64) {
 	r.t.Helper()
 	conns := make([]*pgx.Conn, connections)
 	for i := range conns {
@@ -49,11 +50,15 @@ func (r *rig) insertAll(d design) (rate float64) {
 	total := 0
 	began := time.Now()
 	var all sync.WaitGroup
-	for _, conn := range conns {
+	for i, conn := range conns {
 		all.Go(func() {
 			n := 0
 			var err error
 			for time.Since(began) < *load && err == nil {
+				if pace > 0 {
+					due := time.Duration(float64(n*connections+i) / pace * float64(time.Second))
+					<-time.After(due - time.Since(began))
+				}
 				_, err = conn.Exec(r.ctx, d.insert)
 				n++
 			}
@@ -149,8 +154,8 @@ func TestManySmallInserts(t *testing.T) {
 	r := newRig(t)
 	heard := r.naive()
 	for _, d := range designs { // warms up, and measures each alone
-		r.insertAll(d)
-		t.Logf("%-28s %6.0f statements/s alone", d.name, r.insertAll(d))
+		r.insertAll(d, 0)
+		t.Logf("%-28s %6.0f statements/s alone", d.name, r.insertAll(d, 0))
 		r.emptied()
 	}
 	var quiet []time.Duration
@@ -159,7 +164,7 @@ func TestManySmallInserts(t *testing.T) {
 	for range *rounds {
 		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
 		for i, d := range designs {
-			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d) / float64(*rounds) })...)
+			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d, 0) / float64(*rounds) })...)
 			left[i] = max(left[i], r.emptied())
 		}
 	}
@@ -172,7 +177,47 @@ func TestManySmallInserts(t *testing.T) {
 			float64(slow)/float64(calm), left[i].Round(time.Millisecond))
 	}
 	require.Greater(t, heard(), 1)
-	require.Equal(t, r.number("SELECT last_value FROM belfry.inbox_id_seq"),
+	r.storedOnce()
+}
+
+// storedOnce: each row of the inbox has become a message.
+func (r *rig) storedOnce() {
+	r.t.Helper()
+	require.Equal(r.t, r.number("SELECT last_value FROM belfry.inbox_id_seq"),
 		r.number("SELECT count(*) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'i'"),
 		"each row is stored once")
+}
+
+// Both designs insert as fast as the naive one can, and no faster: what that does to
+// pushes over HTTP.
+func TestPacedInserts(t *testing.T) {
+	r := newRig(t)
+	heard := r.naive()
+	paced := designs[:2]
+	for _, d := range paced { // warms up
+		r.insertAll(d, 0)
+		r.emptied()
+	}
+	var quiet []time.Duration
+	var rate float64
+	rates, pushes := make([]float64, len(paced)), make([][]time.Duration, len(paced))
+	for range *rounds {
+		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
+		var most float64
+		r.beside(func() { most = r.insertAll(paced[0], 0) })
+		rate += most / float64(*rounds)
+		for i, d := range paced {
+			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d, most) / float64(*rounds) })...)
+			r.emptied()
+		}
+	}
+	calm := quantile(quiet, 99)
+	t.Logf("the naive design makes %.0f statements/s; pushes over HTTP alone: p50 %s, p99 %s (%d pushes)", rate, quantile(quiet, 50), calm, len(quiet))
+	for i, d := range paced {
+		slow := quantile(pushes[i], 99)
+		t.Logf("%-6s at that pace: %6.0f statements/s; pushes over HTTP beside them: p50 %s, p99 %s, %.2f times the quiet one",
+			d.name, rates[i], quantile(pushes[i], 50), slow, float64(slow)/float64(calm))
+	}
+	require.Greater(t, heard(), 1)
+	r.storedOnce()
 }
