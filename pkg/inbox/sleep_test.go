@@ -273,3 +273,20 @@ func TestFrozenAsleep(t *testing.T) {
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
 	r.slept()
 }
+
+// The first look without the mark may have been at a session that was ending.
+func TestTwoCalmLooksEndAWatch(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	die := r.idler(lockID)
+	for range 2 { // begins, and looks
+		r.turned()
+		require.True(t, r.watching)
+	}
+	r.turned()
+	require.False(t, r.watching)
+	die()
+	r.await("it is dead", func() bool { return r.locks(lockID, true) == 0 })
+	r.turned()
+	require.NotNil(t, r.conn)
+}
