@@ -106,9 +106,10 @@
 // notifies again, and what was not announced is for the next one, which
 // lies down as well before it sleeps and so waits for the same producers. There is a
 // next one: MARK came before AWAKE, and the others were told of it, so they
-// watch from then on, and go on while somebody has MARK or rows wait. If there is
-// nobody, whoever starts does the same. A sequencer that dies with MARK given back has left
-// nothing unannounced.
+// watch from then on, until two looks in a row have found neither rows nor MARK and
+// somebody had the lock of the sequencer when the second began: MARK was given back,
+// and not lost by a death. If there is nobody, whoever starts does the same. A
+// sequencer that dies with MARK given back has left nothing unannounced.
 //
 // While a sequencer waits for SLEEP, new producers do not get it: Postgres refuses
 // a conditional lock also because of somebody who waits. So they notify, and the

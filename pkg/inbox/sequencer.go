@@ -103,10 +103,12 @@ type Sequencer struct {
 	// instant from which on it does not count.
 	seen string
 	full time.Time
-	// watching: another instance is the sequencer and should be at work; head is
-	// the first row that waited at the last look, 0 before it.
+	// watching: another instance is the sequencer and should be at work, or has the
+	// mark; head is the first row that waited at the last look, 0 before it.
 	watching bool
 	head     int64
+	// calm: the last look found no row and nobody with the mark.
+	calm bool
 	// failures are those in a row.
 	failures int
 	// busy is when rows were moved last.

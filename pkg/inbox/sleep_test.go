@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -173,36 +174,34 @@ func TestManyNapsLeaveNothingBehind(t *testing.T) {
 		i.linger = 5 * time.Millisecond
 		i.start(t, r.dsn)
 	}
-	const producers, bursts = 8, 40
-	done := make(chan error, producers)
-	for n := range producers {
-		s, random := r.session(), rand.New(rand.NewPCG(7, uint64(n)))
-		go func() {
-			var err error
-			for burst := 0; burst < bursts && err == nil; burst++ {
-				_, err = s.Exec(t.Context(), "SELECT pg_sleep($1)", 0.06*random.Float64())
-				for range 5 {
-					if err == nil {
-						_, err = s.Exec(t.Context(), "INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'noise', '{}')")
-					}
-				}
-			}
-			done <- err
-		}()
+	const producers, bursts, each = 8, 25, 4
+	var sessions [producers]session
+	for n := range sessions {
+		sessions[n] = r.session()
 	}
-	for left := producers; left > 0; {
-		select {
-		case err := <-done:
-			require.NoError(t, err)
-			left--
-		case <-time.After(time.Second):
+	for burst := range bursts {
+		done := make(chan error, producers)
+		for n, s := range sessions {
+			random := rand.New(rand.NewPCG(uint64(burst), uint64(n)))
+			go func() {
+				var err error
+				for i := 0; i < each && err == nil; i++ { // in one transaction, which stays open for a while
+					_, err = s.Exec(t.Context(), fmt.Sprintf("INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'noise', '{}');"+
+						"SELECT pg_sleep(%f)", 0.03*random.Float64()))
+				}
+				done <- err
+			}()
+		}
+		if burst%8 == 4 {
 			r.exec("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid = $1::int::oid AND l.granted"+
 				" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockID)
 		}
+		for range producers {
+			require.NoError(t, <-done)
+		}
+		r.await("all of the burst is found", func() bool { return r.waiting() == 0 })
 	}
-	r.slept()
-	require.Zero(t, r.waiting())
-	require.Len(t, r.stored("noise"), producers*bursts*5)
+	require.Len(t, r.stored("noise"), producers*bursts*each)
 }
 
 // idler plays a sequencer of another process, which has some locks and dies.
@@ -272,4 +271,21 @@ func TestFrozenAsleep(t *testing.T) {
 	r.session().insert("a", "one")
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
 	r.slept()
+}
+
+// The first look without the mark may have been at a session that was ending.
+func TestTwoCalmLooksEndAWatch(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	die := r.idler(lockID)
+	for range 2 { // begins, and looks
+		r.turned()
+		require.True(t, r.watching)
+	}
+	r.turned()
+	require.False(t, r.watching)
+	die()
+	r.await("it is dead", func() bool { return r.locks(lockID, true) == 0 })
+	r.turned()
+	require.NotNil(t, r.conn)
 }

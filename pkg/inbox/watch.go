@@ -28,7 +28,7 @@ const (
 // unannounced: the mark says so.
 func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 	if !s.watching {
-		s.watching, s.head = true, 0
+		s.watching, s.head, s.calm = true, 0, false
 		return watchEvery, nil
 	}
 	ctx, cancel := s.own.Bounded(ctx)
@@ -39,9 +39,14 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 		return 0, fmt.Errorf("watching the sequencer: %w", err)
 	}
 	before := s.head
-	s.head = head
+	calm := s.calm
+	s.head, s.calm = head, head == 0 && !marked
 	switch {
-	case head == 0 && !marked:
+	case s.calm && !calm:
+		// Perhaps the lock was gone because its holder had just died: the next turn
+		// tries to lead before it looks.
+		return watchEvery, nil
+	case s.calm:
 		s.watching = false
 		return s.idle(), nil
 	case !frozen || before == 0 || head > before:
