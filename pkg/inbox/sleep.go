@@ -177,7 +177,7 @@ func (s *Sequencer) withdraw(ctx context.Context) error {
 func (s *Sequencer) leaveBed() {
 	if s.asked != nil {
 		s.cancel()
-		<-s.asked
+		_ = <-s.asked
 		s.asked, s.cancel = nil, nil
 	}
 	if s.bed != nil {

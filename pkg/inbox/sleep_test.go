@@ -185,9 +185,9 @@ func TestManyNapsLeaveNothingBehind(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(burst), uint64(n)))
 			go func() {
 				var err error
-				for i := 0; i < each && err == nil; i++ { // in one transaction, which stays open for a while
+				for i := 1; i <= each && err == nil; i++ { // each is one transaction; the last stays open for a while
 					_, err = s.Exec(t.Context(), fmt.Sprintf("INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'noise', '{}');"+
-						"SELECT pg_sleep(%f)", 0.03*random.Float64()))
+						"SELECT pg_sleep(%f)", 0.06*random.Float64()*float64(i/each)))
 				}
 				done <- err
 			}()
