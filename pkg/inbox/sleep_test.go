@@ -100,7 +100,8 @@ func TestProducersNotifyTheSleeping(t *testing.T) {
 	require.Equal(t, int64(1), r.locks(awakeID, true))
 	require.Zero(t, ear.heard())
 	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
-	for s := r.session(); r.locks(markID, true) > 0; { // one by one they do not keep it awake
+	for s, ctx := r.session(), soon(t); r.locks(markID, true) > 0; { // one by one they do not keep it awake
+		require.NoError(t, ctx.Err())
 		s.insert("b", fmt.Sprint(time.Now().UnixNano()))
 		r.await("it is sequenced", func() bool { return r.waiting() == 0 })
 	}
