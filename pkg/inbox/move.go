@@ -23,7 +23,9 @@ func (s *Sequencer) drain(ctx context.Context) error {
 		snapshot, more, err := s.look(ctx, func(rows []row) error {
 			err := s.move(ctx, rows)
 			moved = moved || err == nil
-			s.busy = time.Now()
+			if len(rows) > 1 {
+				s.busy = time.Now()
+			}
 			return err
 		})
 		switch {

@@ -53,7 +53,7 @@ const (
 	// pace is the least time between the beginnings of two looks while transactions
 	// commit one after the other: what commits meanwhile is moved together.
 	pace = 10 * time.Millisecond
-	// linger is how long it stays awake after the latest rows. To fall asleep and be
+	// linger is how long it stays awake after rows that came together. To fall asleep and be
 	// woken takes about as many statements as the five looks that fit into it.
 	linger = 50 * time.Millisecond
 	// resignTimeout bounds telling the others that this instance stops.
@@ -111,7 +111,8 @@ type Sequencer struct {
 	calm bool
 	// failures are those in a row.
 	failures int
-	// busy is when rows were moved last.
+	// busy is when more than one row was moved last: one alone had better be
+	// announced, and seen at once.
 	busy time.Time
 	// linger is the constant, but in tests.
 	linger time.Duration

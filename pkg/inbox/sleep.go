@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
@@ -177,7 +178,7 @@ func (s *Sequencer) withdraw(ctx context.Context) error {
 func (s *Sequencer) leaveBed() {
 	if s.asked != nil {
 		s.cancel()
-		_ = <-s.asked
+		s.log.Debug("the sequencer leaves its bed", zap.NamedError("answer", <-s.asked))
 		s.asked, s.cancel = nil, nil
 	}
 	if s.bed != nil {
