@@ -86,7 +86,7 @@ func (r *room) quiet(d time.Duration) bool {
 func TestProducersNotifyTheSleeping(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	r.linger = time.Second
+	r.linger = 5 * time.Second
 	r.start(t, r.dsn)
 	r.slept()
 	ear := r.listener()
@@ -118,7 +118,7 @@ func TestProducersNotifyTheSleeping(t *testing.T) {
 func TestSleepWaitsForWhoeverAnnouncedNothing(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	r.linger = 500 * time.Millisecond
+	r.linger = 5 * time.Second
 	r.start(t, r.dsn)
 	r.slept()
 	late, rolled, s, ear := r.session(), r.session(), r.session(), r.listener()
@@ -150,7 +150,7 @@ func TestSleepWaitsForWhoeverAnnouncedNothing(t *testing.T) {
 func TestLoadKeepsItFromSleep(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	r.linger = 500 * time.Millisecond
+	r.linger = 2 * time.Second
 	r.start(t, r.dsn)
 	r.slept()
 	late := r.session()
