@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,12 +61,14 @@ func (w *twins) acks() {
 	status := []string{"completed", "completed", "failed", "retry", "dlq"}[w.random.IntN(5)]
 	// In SQL it is said of what the lease still holds alone.
 	var done int64
-	w.scan(`SELECT coalesce(max(committed) FILTER (WHERE lease_end > 0), 0) FROM belfry.cursor WHERE lease_id = $1`, []any{popped[0].Lease}, &done)
+	var parked []int64
+	w.scan(`SELECT coalesce(max(committed) FILTER (WHERE lease_end > 0), 0), coalesce(max(skip) FILTER (WHERE lease_end > 0), '{}')
+		FROM belfry.cursor WHERE lease_id = $1`, []any{popped[0].Lease}, &done, &parked)
 	var messages []queue.Message
 	var ids []string
 	whole := w.random.IntN(2) == 0
 	for i := range popped {
-		if d.Messages[i].Seq > done && (whole || w.random.IntN(2) == 0) {
+		if seq := d.Messages[i].Seq; seq > done && !slices.Contains(parked, seq) && (whole || w.random.IntN(2) == 0) {
 			messages, ids = append(messages, d.Messages[i]), append(ids, popped[i].ID)
 		}
 	}
