@@ -114,19 +114,18 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		p.close()
 		return nil, err
 	}
+	local := news{p.dispatcher, p.verbs}
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
-		OnMessage: func(m listen.Message) { hear(p.dispatcher, p.verbs, m) },
+		OnMessage: local.hear,
 		OnDoubt: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()
-			p.verbs.Doubt()
-			p.dispatcher.Doubt(reason)
+			local.Doubt(reason)
 			p.sequencer.Doubt()
 		},
 		OnState: func(state listen.State) {
 			// Those who sleep long because we were proven must sleep less now.
-			p.verbs.Doubt()
-			p.dispatcher.Doubt("the listener is " + string(state))
+			local.Doubt("the listener is " + string(state))
 			p.sequencer.Wake()
 		},
 		OnInbox: p.sequencer.Wake,
@@ -137,11 +136,11 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	}
 	peers.listener = p.listener
 	p.verbs.Announce(p.dispatcher)
-	news := operatorNews{p.dispatcher, p.verbs, peers}
-	p.operator.Announce(news)
-	p.sweeper = sweep.New(pool, cfg.Sweep, news, sweep.NewMetrics(reg), log)
+	operator := operatorNews{local, peers}
+	p.operator.Announce(operator)
+	p.sweeper = sweep.New(pool, cfg.Sweep, operator, sweep.NewMetrics(reg), log)
 	letters := deadletter.New(pool, sealer, log)
-	letters.Announce(letterNews{p.dispatcher, p.verbs})
+	letters.Announce(local)
 	observe(reg, pool, p.verbs, peers)
 	reg.MustRegister(newLateness(p.operator.Lateness))
 	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{

@@ -36,61 +36,58 @@ func (o *others) state() httpapi.ListenerState {
 	}
 }
 
-// hear hands the store and the dispatcher what other instances reported, the one
-// that looks first, and the store what consumers in SQL, who are no instance, left
-// behind.
-func hear(d *dispatch.Dispatcher, verbs *store.Store, m listen.Message) {
+// news joins the store to the dispatcher: what the verbs of other rooms change
+// reaches both, the one that looks first.
+type news struct {
+	*dispatch.Dispatcher
+	verbs *store.Store
+}
+
+func (n news) Ready(ready []queue.Ready) {
+	n.verbs.Heard(ready)
+	n.Dispatcher.Ready(ready)
+}
+
+func (n news) Doubt(reason string) {
+	n.verbs.Doubt()
+	n.Dispatcher.Doubt(reason)
+}
+
+func (n news) ForgetLease(lease queue.ID) { n.verbs.ForgetLease(lease) }
+
+// hear takes what other instances reported, and what consumers in SQL, who are no
+// instance, left behind.
+func (n news) hear(m listen.Message) {
 	var ready []queue.Ready
 	for _, e := range m.Entries {
 		switch e.Kind {
 		case listen.KindReady:
 			ready = append(ready, queue.Ready{Group: e.Group, Partition: e.Partition})
 		case listen.KindBorn:
-			d.RemoteBirth()
+			n.RemoteBirth()
 		case listen.KindAll:
-			verbs.Doubt()
-			d.Doubt("another instance asked for it")
+			n.Doubt("another instance asked for it")
 		}
 	}
 	if m.Instance.IsZero() {
-		verbs.HeardLate(ready) // of a session in SQL, whose transaction may have been long
+		n.verbs.HeardLate(ready) // of a session in SQL, whose transaction may have been long
 	} else {
-		verbs.Heard(ready)
+		n.verbs.Heard(ready)
 	}
-	d.Remote(ready)
+	n.Remote(ready)
 	if m.Instance.IsZero() {
-		verbs.Told(ready)
+		n.verbs.Told(ready)
 	}
 }
 
-// letterNews takes what the verbs for single messages announce.
-type letterNews struct {
-	*dispatch.Dispatcher
-	verbs *store.Store
-}
-
-func (n letterNews) Ready(ready []queue.Ready) {
-	n.verbs.Heard(ready)
-	n.Dispatcher.Ready(ready)
-}
-
-func (n letterNews) ForgetLease(lease queue.ID) { n.verbs.ForgetLease(lease) }
-
-// operatorNews takes what the operator's verbs announce to those who wait here
-// and to the other instances.
+// operatorNews tells the other instances, too, when an operator's verb is a reason
+// for doubt.
 type operatorNews struct {
-	*dispatch.Dispatcher
-	verbs *store.Store
+	news
 	peers *others
 }
 
-func (n operatorNews) Ready(ready []queue.Ready) {
-	n.verbs.Heard(ready)
-	n.Dispatcher.Ready(ready)
-}
-
 func (n operatorNews) Doubt(reason string) {
-	n.verbs.Doubt()
-	n.Dispatcher.Doubt(reason)
+	n.news.Doubt(reason)
 	n.peers.Doubt()
 }
