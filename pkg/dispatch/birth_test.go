@@ -90,6 +90,28 @@ func TestBirthDuringTheLookIsNotLost(t *testing.T) {
 	}
 }
 
+// What is born between the answer "it does not exist" and the ticket is armed for
+// before it is looked at: its first message may come right after that look.
+func TestMessageAfterABirthDuringTheLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var b *bench
+		store, exists := unborn()
+		answer := store.resolve
+		store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
+			target, ok, err := answer(req)
+			if exists.CompareAndSwap(false, true) {
+				b.Born("orders", "")
+			}
+			return target, ok, err
+		}
+		b = run(t, store)
+		out := b.wait()
+		b.ready(1, 1, 1)
+		require.Zero(t, delivered(t, out).took)
+	})
+}
+
 // The birth comes before the first message is committed; what was pushed in
 // between is found at once.
 func TestBirthWithAMessageIsFound(t *testing.T) {
@@ -143,6 +165,43 @@ func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
 					wake(b)
 				}
 				delivered(t, out)
+			})
+		})
+	}
+}
+
+// A look of its own may find that what it was armed for has been deleted, and
+// perhaps made anew: then it arms for that.
+func TestDeletionBeforeTheLookIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, anew := range map[string]bool{"deleted": false, "made anew": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var b *bench
+				var deleted, exists atomic.Bool
+				store := &fakeStore{}
+				store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
+					if !deleted.Load() {
+						return queue.Target{Group: 1}, true, nil
+					}
+					return queue.Target{Group: 5}, exists.Load(), nil
+				}
+				store.onPop = func(*queue.PopRequest) error {
+					deleted.Store(true)
+					exists.Store(anew)
+					return nil
+				}
+				b = run(t, store)
+				out := b.wait()
+				pending(t, out)
+				if !anew {
+					exists.Store(true)
+					b.Born("orders", "")
+					pending(t, out)
+				}
+				b.ready(5, 1, 1)
+				require.Zero(t, delivered(t, out).took)
 			})
 		})
 	}

@@ -161,6 +161,7 @@ func (w *worker) learn(looks []look, findings []queue.Finding, grants []grant, l
 func (w *worker) lookAlone(a *ask) {
 	f := w.d.facts.begin(targetKey(a.target))
 	delivery, err := w.d.store.Pop(a.in.ctx, a.in.req)
+	delivery.Gone = delivery.Target != a.target
 	if err == nil && lost(&delivery) {
 		w.d.learn(a.target, f, delivery.HasNext, delivery.NextIn)
 	} else {

@@ -159,7 +159,9 @@ func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deliv
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.takeLocked(req, target), nil
+	delivery := f.takeLocked(req, target)
+	delivery.Target = target
+	return delivery, nil
 }
 
 func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit time.Duration) ([]queue.Finding, error) {

@@ -122,9 +122,10 @@ func (d *Dispatcher) lookOnce(in *intent, target queue.Target) (delivery queue.D
 			d.notifier.Announce(tagKey(in.req), time.Now().Add(delivery.NextIn))
 		}
 		return delivery, false, err
-	case target.Group == 0 && in.looked:
+	case target.Group == 0:
 		// That it does not exist is older than the ticket: it may have been born
-		// in between.
+		// in between. What it is then must be armed for before it is looked at.
+		in.looked = true
 		_, again, err = d.store.Resolve(in.ctx, in.req)
 		return queue.Delivery{}, again, err
 	default:
@@ -170,12 +171,10 @@ func (d *Dispatcher) count(woken wakeSource, delivered bool) {
 // firstLook is a pop of the request's own: one round trip, and right at once
 // when there is a backlog.
 func (d *Dispatcher) firstLook(in *intent, target queue.Target) (queue.Delivery, error) {
-	if target.Group == 0 {
-		return d.look(in.ctx, in.req)
-	}
 	f := d.facts.begin(targetKey(target))
 	delivery, err := d.look(in.ctx, in.req)
-	if err == nil && len(delivery.Messages) == 0 && !delivery.Gone {
+	delivery.Gone = delivery.Target != target
+	if err == nil && lost(&delivery) {
 		d.learn(target, f, delivery.HasNext, delivery.NextIn)
 	}
 	return delivery, err

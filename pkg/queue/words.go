@@ -155,6 +155,9 @@ type Delivery struct {
 	Contested bool
 	// Gone: the consumer group was deleted since it was resolved.
 	Gone bool
+	// Target is what a pop by name looked at: zero when it does not exist, and not
+	// what was resolved before when that was deleted meanwhile.
+	Target Target
 	// Watched are the groups a pop by tags looked at.
 	Watched []int64
 	// DatabaseNow is the database's clock at the claim and ReceivedAt the local

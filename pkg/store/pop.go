@@ -25,7 +25,8 @@ const (
 
 // Pop looks once and returns what it claimed, or a Delivery without messages
 // when nothing was poppable (I8). A queue or partition that does not exist is
-// empty, not an error. req.Wait is not its business.
+// empty, not an error; Delivery.Target says what was looked at. req.Wait is not its
+// business.
 //
 // Errors: CodeUnavailable; a lease that was taken all the same expires.
 func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
@@ -85,6 +86,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 		if err != nil {
 			return empty, fmt.Errorf("claiming from queue %q for group %q: %w", req.Queue, req.Group, err)
 		}
+		claim.delivery.Target = target
 		switch {
 		case len(claim.delivery.Messages) > 0:
 			return claim.delivery, nil
