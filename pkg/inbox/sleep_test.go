@@ -19,17 +19,25 @@ func (r *room) locks(id int32, granted bool) int64 {
 // slept waits until the sequencer is asleep.
 func (r *room) slept() {
 	r.t.Helper()
-	r.await("it sleeps", func() bool { return r.locks(markID, true) == 0 && r.locks(sleepID, true) == 1 })
+	r.await("it sleeps", func() bool { return r.locks(markID, true) == 0 && r.inBed() })
 }
 
-// woke makes many rows until the sequencer is awake.
+// inBed says whether a sequencer has the lock of sleep for itself.
+func (r *room) inBed() bool {
+	r.t.Helper()
+	return r.number(`SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid
+		AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+		AND l.granted AND l.mode = 'ExclusiveLock'`, lockClass, sleepID) > 0
+}
+
+// woke makes many rows until the sequencer is awake and has left its bed.
 func (r *room) woke() {
 	r.t.Helper()
 	var all [4]session
 	for i := range all {
 		all[i] = r.session()
 	}
-	for ctx := soon(r.t); r.locks(awakeID, true) == 0; {
+	for ctx := soon(r.t); r.locks(awakeID, true) == 0 || r.inBed(); {
 		require.NoError(r.t, ctx.Err(), "it does not wake up")
 		done := make(chan error, len(all))
 		for _, s := range all {
