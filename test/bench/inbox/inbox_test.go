@@ -51,6 +51,7 @@ func (r *rig) way(name string, n int, push func(queue, id string)) (begun, commi
 	}
 	cancel()
 	require.NoError(r.t, <-ended)
+	r.waiting(0) // with autoAck, whoever has left takes messages along
 	return begun, committed
 }
 
