@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // filler is what payloads are padded with. It is random, so that no database
@@ -79,11 +81,11 @@ func appendAck(b []byte, d *delivery, group string) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"transactionId":`...)
-		b = strconv.AppendQuote(b, d.Messages[i].TransactionID)
+		b, _ = jsontext.AppendQuote(b, d.Messages[i].TransactionID)
 		b = append(b, `,"partitionId":`...)
-		b = strconv.AppendQuote(b, d.Messages[i].PartitionID)
+		b, _ = jsontext.AppendQuote(b, d.Messages[i].PartitionID)
 		b = append(b, `,"leaseId":`...)
-		b = strconv.AppendQuote(b, d.LeaseID)
+		b, _ = jsontext.AppendQuote(b, d.LeaseID)
 		b = append(b, `,"status":"completed"}`...)
 	}
 	return append(b, `]}`...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -76,17 +77,40 @@ func firstInvalid(b []byte) int {
 	}
 }
 
+// decoders are those that nobody uses: one is made for each object of a batch else.
+var decoders = sync.Pool{New: func() any { return &decoder{} }}
+
+// decoder reads JSON out of memory.
+type decoder struct {
+	jsontext.Decoder
+	from bytes.Buffer
+}
+
+// decode returns a decoder of raw, to be put back into decoders.
+func decode(raw []byte) *decoder {
+	dec := decoders.Get().(*decoder)
+	dec.from = *bytes.NewBuffer(raw) // is read in place
+	dec.Reset(&dec.from, decoding...)
+	return dec
+}
+
+func (dec *decoder) done() {
+	dec.from = bytes.Buffer{}
+	decoders.Put(dec)
+}
+
 // object reads one JSON object and hands each member's raw value to member. It
 // checks the whole body: what is malformed anywhere stores nothing.
 func object(body []byte, member func(name string, value jsontext.Value) error) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(body), decoding...)
+	dec := decode(body)
+	defer dec.done()
 	if dec.PeekKind() != '{' {
 		if _, err := dec.ReadValue(); err != nil {
 			return syntaxError(body, err)
 		}
 		return queue.Invalidf("the body must be a JSON object")
 	}
-	if err := members(dec, member); err != nil {
+	if err := members(&dec.Decoder, member); err != nil {
 		return syntaxError(body, err)
 	}
 	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
@@ -125,7 +149,8 @@ func elements(raw jsontext.Value, element func(value jsontext.Value) error) (ok 
 	if raw.Kind() != '[' {
 		return false, nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(raw), decoding...)
+	dec := decode(raw)
+	defer dec.done()
 	if _, err := dec.ReadToken(); err != nil {
 		return true, err
 	}
@@ -147,13 +172,18 @@ func fields(raw jsontext.Value, member func(name string, value jsontext.Value) e
 	if raw.Kind() != '{' {
 		return false, nil
 	}
-	return true, members(jsontext.NewDecoder(bytes.NewReader(raw), decoding...), member)
+	dec := decode(raw)
+	defer dec.done()
+	return true, members(&dec.Decoder, member)
 }
 
 // text returns a JSON string's value; ok is false when raw is none.
 func text(raw jsontext.Value) (value string, ok bool) {
 	if raw.Kind() != '"' {
 		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
 	}
 	// The only error left is a lone surrogate, which becomes U+FFFD.
 	unquoted, _ := jsontext.AppendUnquote(nil, raw)
