@@ -78,7 +78,7 @@ func firstInvalid(b []byte) int {
 }
 
 // decoders are those that nobody uses: one is made for each object of a batch else.
-var decoders = sync.Pool{New: func() any { return &decoder{} }}
+var decoders sync.Pool
 
 // decoder reads JSON out of memory.
 type decoder struct {
@@ -88,7 +88,10 @@ type decoder struct {
 
 // decode returns a decoder of raw, to be put back into decoders.
 func decode(raw []byte) *decoder {
-	dec := decoders.Get().(*decoder)
+	dec, ok := decoders.Get().(*decoder)
+	if !ok {
+		dec = &decoder{}
+	}
 	dec.from = *bytes.NewBuffer(raw) // is read in place
 	dec.Reset(&dec.from, decoding...)
 	return dec
