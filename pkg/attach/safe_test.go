@@ -115,3 +115,18 @@ func TestDetachDropsNoFunctionOfSomebodyElse(t *testing.T) {
 		p.exec(statement)
 	}
 }
+
+// The policies that keep what others attached ask with no operator of the caller's.
+func TestAProducersSearchPathRemovesNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	other := p.role("other")
+	p.exec(`CREATE TABLE t (id int); CREATE SCHEMA trick AUTHORIZATION ` + other + `; GRANT belfry_producer TO ` + other)
+	p.attach(attach.Request{Table: "t", Queue: "q"})
+	p.as(other, func() {
+		p.exec(`CREATE FUNCTION trick.never(oid, oid) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+			CREATE OPERATOR trick.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = trick.never);
+			SET search_path = trick, pg_catalog; DELETE FROM belfry.attachment; RESET search_path`)
+	})
+	require.Len(t, p.list(), 1)
+}

@@ -32,8 +32,10 @@ CREATE TABLE belfry.attachment_failure (
 CREATE INDEX attachment_failure_latest ON belfry.attachment_failure (target, queue, failed_at);
 
 -- Whoever may attach a table may say so, and nobody else; likewise its failures.
--- What belongs to a table that is gone may be removed by anybody who attaches.
-CREATE FUNCTION belfry.owns_table(p_target oid, p_role name) RETURNS boolean LANGUAGE sql STABLE AS $$
+-- What belongs to a table that is gone may be removed by anybody who attaches. It is
+-- read with a path of its own: with the caller's, an operator of theirs would decide.
+CREATE FUNCTION belfry.owns_table(p_target oid, p_role name) RETURNS boolean LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce((SELECT pg_catalog.pg_has_role(p_role, c.relowner, 'USAGE') FROM pg_catalog.pg_class c WHERE c.oid = p_target), true)
 $$;
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
