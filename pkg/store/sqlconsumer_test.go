@@ -264,8 +264,10 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 	for _, verb := range []string{`belfry.pop('q', 'g')`, leased + `belfry.extend(c.lease_id, 60)`, leased + `belfry.ack(c.lease_id)`} {
 		_, err = conn.Exec(t.Context(), `SELECT FROM `+verb)
 		require.NoError(t, err)
-		heard, err := listener.WaitForNotification(t.Context())
-		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		heard, err := listener.WaitForNotification(ctx)
+		cancel()
+		require.NoError(t, err, verb)
 		require.Equal(t, want, heard.Payload, verb)
 	}
 	for _, mode := range []string{"off", "False", "no", "0"} {
