@@ -47,4 +47,26 @@
 //
 // A transaction that changed an attached table cannot be prepared (PREPARE
 // TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
+//
+// What names a column that is renamed or dropped, in the key, the columns or the
+// condition, is such a message until the table is attached anew; with strict, no
+// statement succeeds until then.
+//
+// # What else changes
+//
+// lastval() after such a statement is that of the inbox, and refuses whoever may not
+// read its sequence. Programs that ask it for the id they inserted (PDO's
+// lastInsertId() without a name does) must name their sequence, or use RETURNING.
+//
+// Unless strict, each statement has a subtransaction of its own. A transaction with
+// more than 64 of them makes snapshots dearer for everybody while it is open: bulk
+// changes are best made in few statements.
+//
+// Attaching takes a lock that waits for whoever is writing to the table, and
+// detaching, or attaching anew, for whoever is reading it; meanwhile those who come
+// later wait behind it. Where transactions are long, set lock_timeout before.
+//
+// The condition is read with the schema of the table in the path, and with the
+// rights of its owner. Whoever may make things in that schema can change what it
+// means.
 package attach

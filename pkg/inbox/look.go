@@ -63,10 +63,20 @@ func (s *Sequencer) look(ctx context.Context, move func([]row) error) (snapshot 
 	return snapshot, found == lookRows, err
 }
 
+// lookFrom returns what looks for rows that snapshot seen did not hold. When it held
+// none, what waits may be more than can be gone through before a statement's time is
+// up, so only what is wanted is read.
+func lookFrom(seen string) string {
+	if seen == nothing {
+		return sqlFirst
+	}
+	return sqlLook
+}
+
 // readAll reads the rows of one look and hands them on in chunks, until hand says
 // that nobody wants more.
 func (s *Sequencer) readAll(ctx context.Context, saw func(snapshot string), hand func([]row) bool) error {
-	rows, err := s.own.Query(ctx, sqlLook, s.seen, int64(lookRows), s.cfg.MaxPayload)
+	rows, err := s.own.Query(ctx, lookFrom(s.seen), s.seen, int64(lookRows), s.cfg.MaxPayload)
 	if err != nil {
 		return fmt.Errorf("looking into the inbox: %w", err)
 	}

@@ -34,8 +34,11 @@ func (s *Sequencer) drain(ctx context.Context) error {
 			s.log.Info("rows of the inbox were taken by another session", zap.Error(err))
 		case err != nil && moved && !s.conn.Conn().IsClosed():
 			// A look at large rows may run out of time; what was moved stays moved.
+			s.seen = nothing
 			s.log.Debug("a look into the inbox broke off", zap.Error(err))
 		case err != nil:
+			// Perhaps there was too much to go through: that of no snapshot is bounded.
+			s.seen = nothing
 			return err
 		case !more:
 			s.seen = snapshot

@@ -177,7 +177,7 @@ func TestDeadRowsCostNothing(t *testing.T) {
 				Read int64 `json:"Shared Read Blocks"`
 			}
 		}
-		require.NoError(t, r.pool.QueryRow(soon(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sqlLook, seen, lookRows, 1000).Scan(&plan))
+		require.NoError(t, r.pool.QueryRow(soon(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+lookFrom(seen), seen, lookRows, 1000).Scan(&plan))
 		return plan[0].Plan.Hit + plan[0].Plan.Read
 	}
 	require.Less(t, buffers(r.seen), int64(60))
@@ -187,6 +187,46 @@ func TestDeadRowsCostNothing(t *testing.T) {
 	writer.exec("COMMIT")
 	r.turned()
 	require.Equal(t, []string{"now", "late"}, r.stored("a"))
+}
+
+// A look at a backlog reads what it hands on and not the backlog, which may be more
+// than can be gone through before a statement's time is up.
+func TestALookAtABacklogIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.turned()
+	require.NotEqual(t, nothing, r.seen)
+	r.exec(`ALTER TABLE belfry.inbox RENAME TO away`)
+	_, err := r.turn(soon(t))
+	require.Error(t, err)
+	require.Equal(t, nothing, r.seen, "the look after one that failed is bounded")
+	r.exec(`ALTER TABLE belfry.away RENAME TO inbox`)
+
+	r.exec(`INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 20000)`)
+	rows := func(query string) (n float64) {
+		var plan []struct {
+			Plan explained
+		}
+		require.NoError(t, r.own.QueryRow(soon(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, nothing, 10, 1000).Scan(&plan))
+		return plan[0].Plan.most()
+	}
+	require.Less(t, rows(lookFrom(r.seen)), 100.0)
+	require.Greater(t, rows(sqlLook), 19000.0)
+}
+
+// explained is a node of a plan.
+type explained struct {
+	Rows  float64 `json:"Actual Rows"`
+	Plans []explained
+}
+
+// most is what the node with the most rows returned.
+func (e explained) most() float64 {
+	n := e.Rows
+	for _, child := range e.Plans {
+		n = max(n, child.most())
+	}
+	return n
 }
 
 // After a failover transaction numbers may be given out again.

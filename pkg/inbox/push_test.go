@@ -48,6 +48,10 @@ func TestPushMany(t *testing.T) {
 	require.Equal(t, []string{"z"}, r.stored("Default"))
 	s.exec(`SELECT belfry.push_many('q', '{}')`)
 	require.Zero(t, r.waiting())
+	s.exec(`SELECT belfry.push_many('q', ARRAY ['1', '2']::json[], partitions => '[0:1]={b,c}', transaction_ids => '{{v},{w}}')`)
+	r.turned()
+	require.Equal(t, []string{"v"}, r.stored("b"), "arrays need not begin at 1")
+	require.Equal(t, []string{"w"}, r.stored("c"))
 }
 
 func TestPushSaysWhatIsWrong(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 var (
 	sqlLook     = sql.Query("inbox_look")
+	sqlFirst    = sql.Query("inbox_first")
 	sqlReject   = sql.Query("inbox_reject")
 	sqlLock     = sql.Query("inbox_lock")
 	sqlUnlock   = sql.Query("inbox_unlock")

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -71,6 +72,9 @@ func (s *Store) flushAcks(ctx context.Context, calls []*ack) ([]error, error) {
 	if err != nil {
 		rollback(ctx, conn)
 	}
+	if postgres.SQLState(err) == lockTimeout {
+		return s.ackBeside(ctx, conn, f, err)
+	}
 	return nil, err
 }
 
@@ -120,6 +124,7 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 
 // queueLook adds to b what locks the cursors and finds the messages.
 func (f *ackFlush) queueLook(b *pgx.Batch) {
+	b.Queue(setPatience, fmt.Sprint(ackPatience.Milliseconds()))
 	if len(f.leases) == 0 {
 		b.Queue(sqlAckLock, f.partitions, f.groups)
 	} else {
@@ -132,6 +137,9 @@ func (f *ackFlush) queueLook(b *pgx.Batch) {
 
 // readLook reads what queueLook added.
 func (f *ackFlush) readLook(results pgx.BatchResults) error {
+	if err := skip(results, "setting the patience"); err != nil {
+		return err
+	}
 	if err := f.readCursors(results); err != nil {
 		return err
 	}

@@ -202,8 +202,9 @@
 // looks again every heldLook: a commit is heard, a rollback is not. A sweep gives
 // such a partition up for this time (sweep_trim.sql). What changes the cursor
 // itself waits until the request's time is up: a seek, a redrive, the deletion of
-// one message, which holds the partition meanwhile, and the ack of a consumer whose
-// lease was over before. So transactions are best kept short, and a group is best
+// one message, which holds the partition meanwhile. The ack of a consumer whose
+// lease was over before waits for ackPatience and is refused (ackBeside), and so is
+// a transaction; other acks wait as long once, and go on. So transactions are best kept short, and a group is best
 // served by one kind of consumer. The first pop of a group registers it, and keeps
 // partitions from being made in that queue until its transaction ends:
 // belfry.subscribe does it before.
@@ -216,6 +217,13 @@
 // behind them. If nobody hears, belfry.pop passes over such cursors for the price
 // of an index entry each. belfry.pop itself leaves nothing asleep either: where it
 // takes nothing it undoes its claim (a savepoint), and with it the lock.
+//
+// A lease that is committed long after it was taken, or is over by then, is one that
+// nobody has looked for: others know no instant before it (floors.go). So pop and
+// extend, too, are told of at the commit (HeardLate).
+//
+// A claim goes by the clock at its beginning and not by statement_timestamp(), which
+// stands still in a procedure or a DO block that pops in a loop.
 //
 // No deadlock: belfry.pop never waits, and belfry.ack waits for one cursor which,
 // its lease being live, nobody holds for long. A transaction that pops, keeps what

@@ -74,7 +74,9 @@ func readFindings(rows pgx.Rows, findings []queue.Finding, seen []found) error {
 		f.Gone = !exists
 		look := &seen[place-1]
 		if look.now.IsZero() {
-			*look = found{now: now, due: now, next: now.Add(inSeconds(lease.Float64))}
+			// Not later than a lease that somebody has taken, but not committed yet:
+			// what is due here may be held by it.
+			*look = found{now: now, due: now, next: now.Add(inSeconds(lease.Float64) - floorMargin)}
 		}
 		if partition.Valid {
 			one := c

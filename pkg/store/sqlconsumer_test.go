@@ -259,20 +259,27 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 	require.NoError(t, err)
 	var want string
 	b.scan(`SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@0' FROM belfry.cursor`, nil, &want)
-	for _, mode := range []string{"off", "on"} {
-		b.push("p", mode)
+	b.push("p", "1")
+	const leased = `(SELECT lease_id FROM belfry.cursor OFFSET 0) AS c, `
+	for _, verb := range []string{`belfry.pop('q', 'g')`, leased + `belfry.extend(c.lease_id, 60)`, leased + `belfry.ack(c.lease_id)`} {
+		_, err = conn.Exec(t.Context(), `SELECT FROM `+verb)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		heard, err := listener.WaitForNotification(ctx)
+		cancel()
+		require.NoError(t, err, verb)
+		require.Equal(t, want, heard.Payload, verb)
+	}
+	for _, mode := range []string{"off", "False", "no", "0"} {
 		_, err = conn.Exec(t.Context(), `SELECT set_config('belfry.notify', $1, false)`, mode)
 		require.NoError(t, err)
-		popped := b.sqlPop(conn, "g", 1, 1)
-		b.sqlAck(conn, popped[0].Lease, nil, "completed")
+		b.push("p", mode)
+		b.sqlAck(conn, b.sqlPop(conn, "g", 9, 1)[0].Lease, nil, "completed")
 	}
-	heard, err := listener.WaitForNotification(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, want, heard.Payload)
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = listener.WaitForNotification(soon)
-	require.Error(t, err, "one of the two was quiet")
+	require.Error(t, err, "these were quiet")
 }
 
 // Looking for something to take leaves no lock on what others hold: they could not
@@ -322,4 +329,38 @@ func TestAPopInSQLSaysWhatIsWrong(t *testing.T) {
 	b.option("encryption_enabled = true")
 	_, err := conn.Exec(t.Context(), `SELECT belfry.pop('q', 'g')`)
 	requireState(t, err, "BF011", "HTTP API")
+}
+
+// In a procedure or a DO block statement_timestamp() is that of its beginning.
+func TestAConsumerThatLoopsInTheDatabaseSeesWhatIsPushedLater(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.exec(`CREATE TABLE effect (transaction_id text); CREATE TABLE stop (n int)`)
+	worker := b.connect()
+	done := make(chan error, 1)
+	go func() {
+		_, err := worker.Exec(t.Context(), `DO $$
+			DECLARE r record;
+			BEGIN
+				WHILE NOT EXISTS (SELECT 1 FROM stop) LOOP
+					FOR r IN SELECT p.lease, p.transaction_id FROM belfry.pop('q', 'g') AS p LOOP
+						INSERT INTO effect VALUES (r.transaction_id);
+						PERFORM belfry.ack(r.lease);
+					END LOOP;
+					COMMIT;
+					PERFORM pg_sleep(0.01);
+				END LOOP;
+			END $$`)
+		done <- err
+	}()
+	for _, id := range numbered("m", 3) {
+		b.push("p", id)
+		await(t, "the worker has "+id, func() (there bool) {
+			b.scan(`SELECT EXISTS (SELECT 1 FROM effect WHERE transaction_id = $1)`, []any{id}, &there)
+			return there
+		})
+	}
+	b.exec(`INSERT INTO stop VALUES (1)`)
+	require.NoError(t, <-done)
 }

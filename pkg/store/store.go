@@ -33,6 +33,7 @@ var (
 	sqlSettleLock       = sql.Query("settle_lock")
 	sqlSettle           = sql.Query("settle")
 	sqlAckLock          = sql.Query("ack_lock")
+	sqlAckHeld          = sql.Query("ack_held")
 	sqlAckFind          = sql.Query("ack_find")
 	sqlTransactionLock  = sql.Query("transaction_lock")
 	sqlAckApply         = sql.Query("ack_apply")

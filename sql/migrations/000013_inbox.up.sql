@@ -218,18 +218,18 @@ BEGIN
             coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
-    SELECT array_agg(coalesce(nullif(transaction_ids[p.nth], ''), belfry.new_id()::text) ORDER BY p.nth),
-           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(partitions[p.nth]) > 255
-                                 OR char_length(transaction_ids[p.nth]) > 255)
+    -- Side by side, whatever their bounds and dimensions.
+    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.new_id()::text) ORDER BY p.nth),
+           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
       INTO v_ids, v_bad
-      FROM unnest(payloads) WITH ORDINALITY AS p(payload, nth);
+      FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);
     IF v_bad IS NOT NULL THEN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
             HINT = 'A payload must not be NULL, a partition has at most 255 bytes, a transaction id at most 255 characters.';
     END IF;
     INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-    SELECT push_many.queue, coalesce(partitions[p.nth], 'Default'), p.payload, v_ids[p.nth], push_many.trace_id, v_at
-      FROM unnest(payloads) WITH ORDINALITY AS p(payload, nth)
+    SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at
+      FROM unnest(payloads, partitions, v_ids) WITH ORDINALITY AS p(payload, lane, id, nth)
      ORDER BY p.nth;
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
 END $$;

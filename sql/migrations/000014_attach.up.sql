@@ -32,8 +32,10 @@ CREATE TABLE belfry.attachment_failure (
 CREATE INDEX attachment_failure_latest ON belfry.attachment_failure (target, queue, failed_at);
 
 -- Whoever may attach a table may say so, and nobody else; likewise its failures.
--- What belongs to a table that is gone may be removed by anybody who attaches.
-CREATE FUNCTION belfry.owns_table(p_target oid, p_role name) RETURNS boolean LANGUAGE sql STABLE AS $$
+-- What belongs to a table that is gone may be removed by anybody who attaches. It is
+-- read with a path of its own: with the caller's, an operator of theirs would decide.
+CREATE FUNCTION belfry.owns_table(p_target oid, p_role name) RETURNS boolean LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce((SELECT pg_catalog.pg_has_role(p_role, c.relowner, 'USAGE') FROM pg_catalog.pg_class c WHERE c.oid = p_target), true)
 $$;
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
@@ -84,12 +86,17 @@ EXCEPTION WHEN OTHERS THEN
     RAISE WARNING 'and that could not be noted: %', SQLERRM;
 END $$;
 
--- The triggers of an attachment, and the functions they run.
+-- The triggers of an attachment, and the functions they run. The name of a trigger
+-- is no proof, since a table's owner names them, and whoever detaches may have more
+-- rights: function_oid is NULL for one that belongs to somebody else. Those of the
+-- owner before ALTER TABLE OWNER TO are left to him.
 CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text)
 RETURNS TABLE (trigger_name name, function_oid regprocedure) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
-    SELECT t.tgname, t.tgfoid::regprocedure
+    SELECT t.tgname, CASE WHEN f.proowner = c.relowner AND f.prosecdef AND f.proname LIKE 'belfry\_%' THEN f.oid::regprocedure END
       FROM pg_trigger t
+      JOIN pg_class c ON c.oid = t.tgrelid
+      JOIN pg_proc f ON f.oid = t.tgfoid
      WHERE t.tgrelid = p_target AND NOT t.tgisinternal
        AND t.tgname LIKE 'belfry\_' || left(md5(p_queue), 12) || '\_%'
      ORDER BY t.tgname
@@ -127,7 +134,10 @@ BEGIN
     END IF;
 END $$;
 
--- The text of the function that runs after each statement with p_event.
+-- The text of the function that runs after each statement with p_event. It works
+-- with the rights of the table's owner, and others may be able to make functions in
+-- the table's schema: what is written here names its schema, and only a condition
+-- is read with the table's.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -138,7 +148,7 @@ DECLARE
     -- No column of the table is called so.
     v_one text := 'belfry_row';
     -- Of a side, and json or jsonb. new.* is the row even where a column is called new.
-    v_row text := 'to_%2$s(%1$s.*)';
+    v_row text := 'pg_catalog.to_%2$s(%1$s.*)';
     v_lane text := quote_literal('Default');
     v_from text;
     v_payload text;
@@ -152,7 +162,7 @@ BEGIN
     IF p_columns IS NOT NULL THEN
         SELECT string_agg(format('%%1$s.%s', replace(quote_ident(c), '%', '%%')), ', ' ORDER BY ord)
           INTO v_columns FROM unnest(p_columns) WITH ORDINALITY AS k(c, ord);
-        v_row := '(SELECT to_%2$s(k.*) FROM (SELECT ' || v_columns || ') AS k)';
+        v_row := '(SELECT pg_catalog.to_%2$s(k.*) FROM (SELECT ' || v_columns || ') AS k)';
     END IF;
     IF cardinality(p_key) > 0 THEN
         SELECT 'belfry.partition_of(' || string_agg(format('%s.%I::text', v_side, c), ', ' ORDER BY ord) || ')'
@@ -160,21 +170,25 @@ BEGIN
     END IF;
     v_payload := format('''op'', %L, ''table'', belfry_attachment.source, ''row'', %s', p_event, format(v_row, v_side, 'json'));
     v_from := CASE p_event
-        -- Both hold the rows in the order in which they were updated.
+        -- Both hold the rows in the order in which they were updated. A plan is kept that
+        -- was made for as few rows as the first statement had. With a full join, which
+        -- OFFSET 0 keeps one, it cannot be n * n steps for n rows.
         WHEN 'update' THEN format($t$
-      FROM (SELECT row_number() OVER () AS nth, %1$s AS one FROM belfry_new AS %1$s) AS n
-      JOIN (SELECT row_number() OVER () AS nth, %1$s AS one FROM belfry_old AS %1$s) AS o ON o.nth = n.nth
-     CROSS JOIN LATERAL (SELECT (n.one).*) AS new
-     CROSS JOIN LATERAL (SELECT (o.one).*) AS old$t$, v_one)
+      FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
+              FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM belfry_new AS %1$s) AS n
+              FULL JOIN (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM belfry_old AS %1$s) AS o ON o.nth = n.nth
+            OFFSET 0) AS pair
+     CROSS JOIN LATERAL (SELECT (pair.new_one).*) AS new
+     CROSS JOIN LATERAL (SELECT (pair.old_one).*) AS old$t$, v_one)
         -- Without the table's name, which may change.
         WHEN 'insert' THEN E'\n      FROM belfry_new AS new\n      LEFT JOIN belfry_new AS old ON false'
         ELSE E'\n      FROM belfry_old AS old\n      LEFT JOIN belfry_old AS new ON false' END;
     IF p_payload = 'changes' AND p_event = 'update' THEN
         v_from := v_from || format($t$
      CROSS JOIN LATERAL (
-            SELECT json_object_agg(b.key, b.value) AS before
-              FROM jsonb_each(%s) AS b
-              JOIN jsonb_each(%s) AS a ON a.key = b.key
+            SELECT pg_catalog.json_object_agg(b.key, b.value) AS before
+              FROM pg_catalog.jsonb_each(%s) AS b
+              JOIN pg_catalog.jsonb_each(%s) AS a ON a.key = b.key
              WHERE a.value IS DISTINCT FROM b.value) AS changed$t$,
             format(v_row, 'old', 'jsonb'), format(v_row, 'new', 'jsonb'));
         v_payload := v_payload || ', ''old'', changed.before';
@@ -187,15 +201,15 @@ BEGIN
 #variable_conflict use_column
 <<belfry_attachment>>
 DECLARE
-    source text := quote_ident(TG_TABLE_SCHEMA) || '.' || quote_ident(TG_TABLE_NAME);
+    source text := pg_catalog.quote_ident(TG_TABLE_SCHEMA::text) || '.' || pg_catalog.quote_ident(TG_TABLE_NAME::text);
 BEGIN
     INSERT INTO belfry.inbox (queue, partition, payload)
-    SELECT %L, %s, json_build_object(%s)%s%s%s;
+    SELECT %L, %s, pg_catalog.json_build_object(%s)%s%s%s;
     RETURN NULL;
 %sEND $t$, p_queue, v_lane, v_payload, v_from,
         CASE WHEN v_where IS NULL THEN '' ELSE E'\n     WHERE ' || array_to_string(v_where, E'\n       AND ') END,
-        CASE WHEN p_event = 'update' THEN E'\n     ORDER BY n.nth' ELSE '' END,
-        CASE WHEN p_strict THEN '' ELSE format($t$EXCEPTION WHEN OTHERS THEN
+        CASE WHEN p_event = 'update' THEN E'\n     ORDER BY pair.nth' ELSE '' END,
+        CASE WHEN p_strict THEN '' ELSE format($t$EXCEPTION WHEN OTHERS OR assert_failure THEN
     BEGIN
         PERFORM belfry.attachment_failed(TG_RELID::regclass, %L, %L, SQLSTATE, SQLERRM);
     EXCEPTION WHEN OTHERS THEN
@@ -206,9 +220,12 @@ $t$, p_queue, p_event) END);
     WHILE position('$' || v_tag || '$' IN v_body) > 0 LOOP
         v_tag := v_tag || '_';
     END LOOP;
-    RETURN format(E'CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n'
-                  'SET search_path = pg_catalog, %I, pg_temp AS $%s$%s$%3$s$',
-        p_name, (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_target), v_tag, v_body);
+    RETURN format(E'CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n'
+                  'SET search_path = pg_catalog, %spg_temp AS $%s$%s$%3$s$',
+        p_name,
+        CASE WHEN p_condition IS NULL THEN '' ELSE
+            (SELECT format('%I, ', n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_target) END,
+        v_tag, v_body);
 END $$;
 
 -- The statements that attach a table, one after the other; belfry.attach runs
@@ -225,6 +242,7 @@ DECLARE
     v_function text;
     v_event text;
     v_sql text := '';
+    v_gone regprocedure[];
     old record;
 BEGIN
     PERFORM belfry.check_attachable(target);
@@ -262,7 +280,7 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            EXECUTE format(E'EXPLAIN SELECT 1 FROM %1$s AS new, %1$s AS old WHERE (%2$s\n)', target, condition);
+            EXECUTE format(E'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE (%2$s\n)', target, condition);
             PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
         EXCEPTION WHEN OTHERS THEN
             RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
@@ -273,10 +291,19 @@ BEGIN
 
     v_base := 'belfry_' || left(md5(queue), 12) || '_';
     FOR old IN SELECT t.trigger_name, t.function_oid FROM belfry.attachment_triggers(target, queue) AS t LOOP
-        v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\nDROP FUNCTION %s;\n', old.trigger_name, target, old.function_oid);
+        v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target)
+            || coalesce('DROP FUNCTION ' || old.function_oid || E';\n', '');
+        v_gone := array_append(v_gone, old.function_oid);
     END LOOP;
     FOREACH v_event IN ARRAY v_events LOOP
-        v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || queue), 12) || '_' || v_event);
+        -- The owner's: what an owner before has left has another name.
+        v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
+        IF to_regprocedure(v_function || '()') IS NOT NULL
+            AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL
+        THEN
+            -- Left by a table that came back to its owner, or somebody else's, with rights of its own.
+            v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
+        END IF;
         v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict) || E';\n'
             || format(E'REVOKE ALL ON FUNCTION %s() FROM PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %I;\n', v_function, v_owner)
             || format(E'CREATE TRIGGER %I AFTER %s ON %s\n    REFERENCING%s FOR EACH STATEMENT EXECUTE FUNCTION %s();\n',
@@ -324,7 +351,9 @@ BEGIN
     LOOP
         FOR t IN SELECT s.trigger_name, s.function_oid FROM belfry.attachment_triggers(target, a.queue) AS s LOOP
             EXECUTE format('DROP TRIGGER %I ON %s', t.trigger_name, target);
-            EXECUTE format('DROP FUNCTION %s', t.function_oid);
+            IF t.function_oid IS NOT NULL THEN
+                EXECUTE format('DROP FUNCTION %s', t.function_oid);
+            END IF;
         END LOOP;
         DELETE FROM belfry.attachment_failure f WHERE f.target = target AND f.queue = a.queue;
         DELETE FROM belfry.attachment k WHERE k.target = target AND k.queue = a.queue;

@@ -10,3 +10,15 @@ DROP FUNCTION belfry.subscribe(text, text, text, timestamptz);
 DROP FUNCTION belfry.check_names(text, text);
 DROP FUNCTION belfry.join_in_transaction(text, text, text, text, timestamptz);
 DROP FUNCTION belfry.tell_ready(bigint, bigint);
+DO $$
+DECLARE
+    v_function regprocedure;
+BEGIN
+    FOREACH v_function IN ARRAY ARRAY[
+        'belfry.claim(bigint, bigint, bigint, bigint, uuid, timestamptz, timestamptz, boolean)',
+        'belfry.redeliver(bigint, bigint, bigint, uuid, interval)']::regprocedure[]
+    LOOP
+        EXECUTE replace(pg_get_functiondef(v_function),
+                        'v_now timestamptz := clock_timestamp();', 'v_now timestamptz := statement_timestamp();');
+    END LOOP;
+END $$;

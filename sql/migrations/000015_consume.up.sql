@@ -10,10 +10,12 @@
 
 -- Tells the service, at the commit, to look at a cursor. The text is that of
 -- pkg/listen; nobody hears it in a session that has belfry.notify off, and then
--- who waits finds out at its dispatch.fallback_interval.
+-- who waits finds out at its dispatch.fallback_interval. What sets ready_at to
+-- something that is not NULL calls it, also where that lies ahead: it may be over
+-- by the commit, or lie below what others have looked at meanwhile (store/floors.go).
 CREATE FUNCTION belfry.tell_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF coalesce(current_setting('belfry.notify', true), '') <> 'off' THEN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) NOT IN ('off', 'false', 'no', '0') THEN
         PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/%s@0', p_group, p_partition));
     END IF;
 END $$;
@@ -43,6 +45,28 @@ BEGIN
         END LOOP;
     END IF;
     RETURN v_group;
+END $$;
+
+-- In a procedure or a DO block statement_timestamp() stands still at its beginning:
+-- a consumer that loops there would never see what is pushed later, and its leases
+-- would count from then. A claim goes by the instant at which it begins.
+DO $$
+DECLARE
+    v_function regprocedure;
+    v_was text;
+    v_is text;
+BEGIN
+    FOREACH v_function IN ARRAY ARRAY[
+        'belfry.claim(bigint, bigint, bigint, bigint, uuid, timestamptz, timestamptz, boolean)',
+        'belfry.redeliver(bigint, bigint, bigint, uuid, interval)']::regprocedure[]
+    LOOP
+        v_was := pg_get_functiondef(v_function);
+        v_is := replace(v_was, 'v_now timestamptz := statement_timestamp();', 'v_now timestamptz := clock_timestamp();');
+        IF v_is = v_was THEN
+            RAISE EXCEPTION '% is not the function it was', v_function;
+        END IF;
+        EXECUTE v_is;
+    END LOOP;
 END $$;
 
 CREATE FUNCTION belfry.check_names(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
@@ -104,6 +128,7 @@ DECLARE
     v_places integer := pop.partitions;
     v_got bigint;
     v_kept boolean;
+    v_now timestamptz := clock_timestamp();
     k record;
     r record;
 BEGIN
@@ -139,14 +164,14 @@ BEGIN
           FROM (SELECT a.partition_id, a.committed, a.redrives
                   FROM (SELECT c.partition_id, c.committed, c.redrives
                           FROM belfry.cursor c
-                         WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at <= statement_timestamp()
+                         WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at <= v_now
                          ORDER BY c.ready_at) AS a
                 UNION ALL
                 -- coalesce keeps this off the index by ready_at.
                 SELECT c.partition_id, c.committed, c.redrives
                   FROM belfry.cursor c
                  WHERE c.partition_id = v_partition AND c.group_id = v_group
-                   AND coalesce(c.ready_at <= statement_timestamp(), false)) AS d
+                   AND coalesce(c.ready_at <= v_now, false)) AS d
          CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p WHERE p.id = d.partition_id OFFSET 0) AS p
          WHERE p.last_seq > d.committed OR d.redrives > 0
     LOOP
@@ -197,6 +222,7 @@ BEGIN
         v_room := v_room - v_got;
         IF v_got > 0 THEN
             v_places := v_places - 1;
+            PERFORM belfry.tell_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
 END $$;
@@ -424,6 +450,8 @@ CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LA
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
     v_until timestamptz;
+    v_group bigint;
+    v_partition bigint;
 BEGIN
     IF seconds IS NULL OR seconds NOT BETWEEN 1 AND 31536000 THEN
         RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value';
@@ -433,10 +461,11 @@ BEGIN
            ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
      WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp()
        AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id)
-    RETURNING c.lease_until INTO v_until;
+    RETURNING c.lease_until, c.group_id, c.partition_id INTO v_until, v_group, v_partition;
     IF v_until IS NULL THEN
         PERFORM belfry.raise_lease_lost(lease);
     END IF;
+    PERFORM belfry.tell_ready(v_group, v_partition);
     RETURN v_until;
 END $$;
 
@@ -453,7 +482,7 @@ BEGIN
         SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
     LOOP
         PERFORM c.group_id FROM belfry.cursor c
-          WHERE c.partition_id = k.partition_id AND c.group_id = k.group_id AND c.ready_at IS NOT NULL
+          WHERE c.partition_id = k.partition_id AND c.group_id = k.group_id AND c.ready_at <= statement_timestamp()
             FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- A newer snapshot than that of the lock.

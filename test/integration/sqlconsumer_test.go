@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -63,4 +64,35 @@ func TestWhatAConsumerInSQLEmptiesGoesToSleep(t *testing.T) {
 	})
 	c.pushIDs("q", "", "n")
 	require.Equal(t, []string{"n"}, c.popIDs("q", ""))
+}
+
+// A lease that is committed long after it was taken ends before the instant up to
+// which others looked meanwhile. They are told of it, and wait for its end.
+func TestWhoWaitsGetsWhatALateLeaseLetsGo(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c := s.client(t)
+	options(c, "q", "leaseTime", 6)
+	c.pushIDs("q", "", "m")
+	take(c, "q") // the group is known
+	c.crash()
+	tx := s.openPop(t, "q")
+	var popped, now time.Time
+	require.NoError(t, tx.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&popped))
+	// Two that wait, so that they look together.
+	waiting := []*begun{c.begin(anyOf("q")), c.begin(anyOf("q"))}
+	c.untilWaiting(2)
+	until(t, "the lease is half over", func() bool {
+		s.scan(t, `SELECT clock_timestamp()`, nil, &now)
+		return now.Sub(popped) > 4*time.Second
+	})
+	require.NoError(t, tx.Commit(t.Context()))
+	got := waiting[0]
+	select {
+	case <-waiting[0].done:
+	case <-waiting[1].done:
+		got = waiting[1]
+	}
+	require.Equal(t, []string{"m"}, got.delivery().ok(http.StatusOK).ids())
 }

@@ -1,0 +1,19 @@
+-- Reads the first $2 rows of the inbox, of all that are there: inbox_look for the
+-- snapshot that held none ($1), with the same parameters and columns. However many rows
+-- wait, it reads no more than these.
+WITH ordered AS MATERIALIZED (
+    SELECT i.id, row_number() OVER (ORDER BY i.id) AS nth
+      FROM belfry.inbox i WHERE $1::text IS NOT NULL ORDER BY i.id LIMIT $2::bigint
+)
+SELECT CASE WHEN coalesce(o.nth, 1) = 1 THEN pg_current_snapshot()::text END AS snapshot,
+       o.id, i.queue, i.partition,
+       CASE WHEN octet_length(i.payload::text) <= $3::bigint THEN i.payload::text END AS payload,
+       octet_length(i.payload::text) AS bytes, coalesce(i.transaction_id, '') AS transaction_id, i.trace_id,
+       CASE WHEN isfinite(i.visible_at) THEN i.visible_at END AS visible_at,
+       coalesce(i.visible_at > clock_timestamp() + interval '366 days', false) AS too_late
+  FROM (SELECT 1) AS always
+  LEFT JOIN ordered o ON true
+  LEFT JOIN LATERAL (
+        SELECT i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at
+          FROM belfry.inbox i WHERE i.id = o.id OFFSET 0) AS i ON true
+ ORDER BY o.nth
