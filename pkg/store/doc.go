@@ -97,7 +97,9 @@
 // contradicts the supposition. If W was never run (the
 // process died between the commit and the wake, or lost its connection) the
 // partition waits for the next push to it or for Heal, which runs at the start
-// and whenever a connection broke, and goes by last_seq > committed.
+// and whenever a connection broke, and goes by last_seq > committed. If only the
+// answer of W was lost, the cursor is awake and nobody heard of it: a broken
+// connection is a reason for doubt, and so is a push that finds itself stored.
 //
 // I4, one lease. Taking one requires ready_at in the past under the row lock,
 // and a live lease keeps it in the future. Ack, extend and release compare the
