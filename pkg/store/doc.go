@@ -164,7 +164,8 @@
 //
 // A COMMIT whose answer is lost is handled by what it was for. A push is sent
 // again with the same message ids, and finds itself stored or not. A lease of
-// unknown outcome is given back by id before the claim is repeated. An ack is not
+// unknown outcome is given back by id before the claim is repeated, and by Run when it
+// is not. An ack is not
 // repeated: its caller hears that the database is away, and may send it again: one
 // that was done already changes nothing. A transaction with pushes is sent again
 // and finds itself by their message ids, also when it is its client that sends it

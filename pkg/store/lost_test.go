@@ -75,3 +75,49 @@ func TestALostConnectionIsAReasonForDoubt(t *testing.T) {
 	require.Zero(t, healed, "its cursor was awake")
 	require.Len(t, direct.pop(request("g", 1)).Messages, 1)
 }
+
+// What a push claimed for somebody who waits is leased to nobody when the answer is
+// lost: it is given back long before the lease would end.
+func TestAHandoffWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+	t.Parallel()
+	direct, network, s := behind(t)
+	direct.register("g")
+	req := request("g", 1)
+	target, _, err := direct.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	s.Announce(&receiver{offered: req, target: target})
+	network.CutCommit.Store(true)
+	_, err = s.Push(t.Context(), []queue.PushItem{item("p", "1")})
+	require.NoError(t, err)
+	require.Empty(t, direct.pop(req).Messages, "it was claimed")
+	runs(t, s)
+	gotBack(t, direct, req)
+}
+
+// The same of the claims of a round.
+func TestAClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+	t.Parallel()
+	direct, network, s := behind(t)
+	direct.push("p", "1")
+	req := request("g", 1)
+	target, _, err := direct.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	network.CutRow.Store(true)
+	_, err = s.Claim(t.Context(), []queue.Assignment{{Request: req, Group: target.Group}})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
+	require.False(t, network.CutRow.Load())
+	require.Empty(t, direct.pop(req).Messages, "it was claimed")
+	runs(t, s)
+	gotBack(t, direct, req)
+}
+
+// gotBack awaits a message that was leased, as if that had never been.
+func gotBack(t *testing.T, b *bench, req *queue.PopRequest) {
+	t.Helper()
+	var got queue.Delivery
+	await(t, "the message", func() bool {
+		got = b.pop(req)
+		return len(got.Messages) > 0
+	})
+	require.Equal(t, 1, got.Messages[0].Attempt, "nobody saw the first delivery")
+}

@@ -28,7 +28,8 @@ const (
 // empty, not an error; Delivery.Target says what was looked at. req.Wait is not its
 // business.
 //
-// Errors: CodeUnavailable; a lease that was taken all the same expires.
+// Errors: CodeUnavailable; a lease that was taken all the same is given back by Run, or
+// expires.
 func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()

@@ -149,7 +149,7 @@ func (s *Store) store(ctx context.Context, f *pushFlush, send sendFunc, taken []
 		ready = handed.read(results, len(f.partitions))
 		return nil
 	})
-	handed.conclude(ctx, f.partitions)
+	handed.conclude(ctx, f.partitions, err)
 	s.announce(ready)
 	if f.again {
 		// The wake of that try was its own as well, and its answer is lost.
