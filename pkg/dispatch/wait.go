@@ -149,8 +149,7 @@ func (d *Dispatcher) lookOnce(in *intent, target queue.Target) (delivery queue.D
 		d.backoffs.reset(target)
 		return delivery, false, nil
 	case delivery.Gone:
-		// Deleted: what was stored before is not new to a group made anew.
-		in.req.Since = time.Now()
+		in.req.Anew = time.Now()
 		d.store.Forget(in.req)
 		return delivery, true, nil
 	}

@@ -94,6 +94,9 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 		case claim.delivery.Gone:
 			// Deleted since it was remembered; perhaps made anew.
 			s.names.forgetGroup(nameOf(req.Queue, req))
+			again := *req
+			again.Anew = time.Now()
+			req = &again
 		case claim.settled:
 			// Something due was not poppable after all; something else may be.
 		case claim.wasDue:
