@@ -55,6 +55,9 @@ func (d *Dispatcher) wait(in *intent) (queue.Delivery, error) {
 		}
 		if again {
 			ticket.Close()
+			if over, err := d.over(in); over {
+				return empty, err
+			}
 			continue
 		}
 		d.count(woken, false)
@@ -230,6 +233,18 @@ func (d *Dispatcher) sleep(in *intent, target queue.Target, ticket *notify.Ticke
 		return "", true, in.ctx.Err()
 	case <-d.stopping:
 		return "", true, nil
+	}
+}
+
+// over says whether the intent must be answered although it has more to look at.
+func (d *Dispatcher) over(in *intent) (bool, error) {
+	select {
+	case <-in.ctx.Done():
+		return true, in.ctx.Err()
+	case <-d.stopping:
+		return true, nil
+	default:
+		return !time.Now().Before(in.deadline), nil
 	}
 }
 

@@ -102,6 +102,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 		case claim.wasDue:
 			// A rival holds what is due. Once it is done there may be more.
 			if held {
+				empty.Target = target
 				empty.DueIn(heldLook)
 				return empty, nil
 			}

@@ -43,6 +43,23 @@ func TestPopNamesWhatItLookedAt(t *testing.T) {
 	require.Len(t, delivery.Messages, 1)
 }
 
+// What a consumer in SQL holds is leased, not deleted: who waits sleeps until it
+// is time to look again.
+func TestPopNamesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	req := request("g", 1)
+	target, _, err := b.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	b.push("p", "m")
+	b.hold(holdCursors)
+	held := b.pop(req)
+	require.Empty(t, held.Messages)
+	require.True(t, held.HasNext)
+	require.Equal(t, target, held.Target)
+}
+
 // A pop that waits finds its group deleted: what was stored before is not new to
 // the group it makes anew. When its queue was deleted, all that the new one holds
 // came after the pop.
