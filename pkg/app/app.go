@@ -101,6 +101,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 			return nil, err
 		}
 		p.close = urgent.Close
+		urgent.ReportTo(pool) // what is claimed there may owe a wake as well
 		p.verbs.Prioritise(urgent.Pool)
 	}
 	p.sender, err = listen.NewSender(cfg.Database.DirectURL(), queue.NewID(), cfg.Listen, log)
@@ -135,7 +136,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		return nil, err
 	}
 	peers.listener = p.listener
-	p.verbs.Announce(p.dispatcher)
+	p.verbs.Announce(storeNews{p.dispatcher, peers})
 	operator := operatorNews{local, peers}
 	p.operator.Announce(operator)
 	p.sweeper = sweep.New(pool, cfg.Sweep, operator, sweep.NewMetrics(reg), log)

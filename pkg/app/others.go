@@ -91,3 +91,14 @@ func (n operatorNews) Doubt(reason string) {
 	n.news.Doubt(reason)
 	n.peers.Doubt()
 }
+
+// storeNews is what the store tells. It lowers its floors by itself.
+type storeNews struct {
+	*dispatch.Dispatcher
+	peers *others
+}
+
+func (n storeNews) Doubt(reason string) {
+	n.Dispatcher.Doubt(reason)
+	n.peers.Doubt()
+}

@@ -51,6 +51,7 @@ type target struct{ queue, group, partition int64 }
 // moves the rest.
 func (c *Catalog) Seek(ctx context.Context, queueName, group string, place Place) (moved int64, err error) {
 	t, err := c.target(ctx, queueName, group, nil)
+	var told int64
 	for above := int64(0); err == nil && t.group != 0; {
 		var ids, places []int64
 		if ids, err = c.page(ctx, "queue_partitions", t.queue, above, int64(page)); err != nil || len(ids) == 0 {
@@ -62,11 +63,12 @@ func (c *Catalog) Seek(ctx context.Context, queueName, group string, place Place
 		if moved == 0 {
 			// Consumers go on with the first page while the others are moved.
 			c.announceSeek(places)
+			told = int64(len(places))
 		}
 		moved += int64(len(places))
 		above = ids[len(ids)-1]
 	}
-	if moved > page || err != nil {
+	if moved > told || err != nil {
 		c.announcer.Doubt("a consumer group was moved")
 	}
 	if err != nil {

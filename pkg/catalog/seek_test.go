@@ -197,6 +197,22 @@ func TestSeekBackOnTenThousandPartitions(t *testing.T) {
 
 // A push that holds its partition while the group is moved to the end is not
 // forgotten: its own wake comes after its commit.
+// Whoever waits for a partition far down the list is told as well, also of a group
+// that has a place in few of them.
+func TestSeekTellsOfEveryPageItMoved(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(r.queueKey(r.configure("orders")), size{partitions: 2500, messages: 1, groups: 1})
+	r.exec(`DELETE FROM belfry.cursor WHERE partition_id NOT IN (
+		SELECT max(s.id) FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 1000 AS page FROM belfry.partition) AS s GROUP BY s.page)`)
+	var heard doubts
+	r.Announce(&heard)
+	moved, err := r.Seek(soon(t), "orders", "g1", catalog.Place{})
+	require.NoError(t, err)
+	require.Equal(t, int64(3), moved)
+	require.Equal(t, 2, heard.count(), "of the first, and of the others when the last one is moved")
+}
+
 func TestPushDuringASeekIsDelivered(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)

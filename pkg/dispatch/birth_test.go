@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -202,6 +203,49 @@ func TestDeletionBeforeTheLookIsNoticed(t *testing.T) {
 				}
 				b.ready(5, 1, 1)
 				require.Zero(t, delivered(t, out).took)
+			})
+		})
+	}
+}
+
+// What it waits for may be deleted and made anew with every look: the time is up
+// all the same, and so it is when the server stops.
+func TestDeletionsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stop bool
+		took time.Duration
+	}{"deadline": {false, 5 * time.Second}, "stop": {true, 2 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &fakeStore{gone: map[int64]bool{}}
+				var latest atomic.Int64
+				store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
+					if latest.Load() > 100 {
+						return queue.Target{}, false, errors.New("it goes on for ever")
+					}
+					return queue.Target{Group: latest.Load() + 1}, true, nil
+				}
+				store.onPop = func(*queue.PopRequest) error {
+					time.Sleep(time.Second)
+					latest.Add(1)
+					return nil
+				}
+				store.onClaim = func(assignments []queue.Assignment) error {
+					store.gone[assignments[0].Group] = true
+					return store.onPop(nil)
+				}
+				b := run(t, store)
+				out := b.begin(t.Context(), request(5*time.Second))
+				if c.stop {
+					time.Sleep(1500 * time.Millisecond)
+					b.Stop()
+				}
+				a := <-out
+				require.NoError(t, a.err)
+				require.Empty(t, a.Messages)
+				require.Equal(t, c.took, a.took)
 			})
 		})
 	}

@@ -103,7 +103,7 @@ func New(store Store, others Others, cfg Config, poll SmartPoll, metrics *Metric
 			Initial: cfg.PollInterval, Max: cfg.MaxPollInterval,
 			Threshold: cfg.BackoffThreshold, Multiplier: cfg.BackoffMultiplier,
 		},
-		notifier: notify.New[key](), facts: newFacts(), backoffs: newBackoffs(), intents: newIntents(),
+		notifier: notify.New[key](), facts: newFacts(cfg.FallbackInterval), backoffs: newBackoffs(), intents: newIntents(),
 		stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {

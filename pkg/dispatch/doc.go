@@ -42,7 +42,8 @@
 //	another instance did any of this      its notification, through Remote
 //	a queue is deleted or configured      Doubt
 //	the listener (re)connected, a         Doubt: all knowledge is dropped, and all
-//	peer fell silent, a heal woke         waiting requests look, one query a round
+//	peer fell silent, a connection to     waiting requests look, one query a round
+//	the database broke
 //	nothing of all this                   the fallback timer
 //
 // A notification is a hint; the table is the truth. The database's clock
@@ -51,8 +52,8 @@
 // # Known empty costs nothing
 //
 // Each look leaves a fact: nothing is due for this target before T. It holds
-// until an announcement for the target, any doubt, or T; and only while the
-// listener is proven, because otherwise other instances' pushes go unheard. A
+// until an announcement for the target, any doubt, T, or dispatch.fallback_interval;
+// and only while the listener is proven, because otherwise other instances' pushes go unheard. A
 // wait=true request for such a target waits without a query, so clients that
 // poll again every few seconds cost nothing. wait=false always looks.
 //

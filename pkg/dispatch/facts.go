@@ -18,17 +18,22 @@ const maxFacts = 100_000
 type fact struct {
 	looking bool
 	until   time.Time
+	// learnt is when the look ended.
+	learnt time.Time
 }
 
 // facts hold what is known to be empty. A look begins a fact before it asks the
 // database and settles it afterwards; whatever is announced in between drops it,
-// so that a fact is never older than the last announcement.
+// so that a fact is never older than the last announcement. Nor is it older than
+// life: a request whose timeout is shorter has no fallback of its own.
 type facts struct {
+	life time.Duration
+
 	mu sync.Mutex
 	m  map[key]*fact
 }
 
-func newFacts() *facts { return &facts{m: map[key]*fact{}} }
+func newFacts(life time.Duration) *facts { return &facts{life: life, m: map[key]*fact{}} }
 
 func (f *facts) begin(k key) *fact {
 	f.mu.Lock()
@@ -45,7 +50,7 @@ func (f *facts) settle(k key, begun *fact, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.m[k] == begun {
-		begun.looking, begun.until = false, until
+		begun.looking, begun.until, begun.learnt = false, until, time.Now()
 	}
 }
 
@@ -57,7 +62,7 @@ func (f *facts) empty(k key, now time.Time) (until time.Time, ok bool) {
 	if known == nil || known.looking {
 		return time.Time{}, false
 	}
-	if !known.until.IsZero() && !now.Before(known.until) {
+	if !known.until.IsZero() && !now.Before(known.until) || now.Sub(known.learnt) >= f.life {
 		delete(f.m, k)
 		return time.Time{}, false
 	}

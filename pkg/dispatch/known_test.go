@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -68,6 +69,28 @@ func TestWhatDropsTheKnowledge(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The last net holds for clients too whose timeout is shorter than it: what nobody
+// announced is found, however often they come and go meanwhile.
+func TestKnowledgeDoesNotOutliveTheFallback(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		b := run(t, store)
+		<-b.begin(t.Context(), request(30*time.Second))
+		store.put(1, 1, 1, 0)
+		limit := time.Now().Add(dispatch.DefaultConfig().FallbackInterval)
+		for {
+			a := <-b.begin(t.Context(), request(30*time.Second))
+			require.NoError(t, a.err)
+			if len(a.Messages) > 0 {
+				break
+			}
+			require.True(t, time.Now().Before(limit), "nobody has looked")
+		}
+		require.Equal(t, calls{pops: 2}, store.calls())
+	})
 }
 
 func TestKnowledgeEndsAtTheDueInstant(t *testing.T) {

@@ -55,6 +55,9 @@ func (d *Dispatcher) wait(in *intent) (queue.Delivery, error) {
 		}
 		if again {
 			ticket.Close()
+			if over, err := d.over(in); over {
+				return empty, err
+			}
 			continue
 		}
 		d.count(woken, false)
@@ -149,8 +152,7 @@ func (d *Dispatcher) lookOnce(in *intent, target queue.Target) (delivery queue.D
 		d.backoffs.reset(target)
 		return delivery, false, nil
 	case delivery.Gone:
-		// Deleted: what was stored before is not new to a group made anew.
-		in.req.Since = time.Now()
+		in.req.Anew = time.Now()
 		d.store.Forget(in.req)
 		return delivery, true, nil
 	}
@@ -231,6 +233,18 @@ func (d *Dispatcher) sleep(in *intent, target queue.Target, ticket *notify.Ticke
 		return "", true, in.ctx.Err()
 	case <-d.stopping:
 		return "", true, nil
+	}
+}
+
+// over says whether the intent must be answered although it has more to look at.
+func (d *Dispatcher) over(in *intent) (bool, error) {
+	select {
+	case <-in.ctx.Done():
+		return true, in.ctx.Err()
+	case <-d.stopping:
+		return true, nil
+	default:
+		return !time.Now().Before(in.deadline), nil
 	}
 }
 

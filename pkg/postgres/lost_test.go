@@ -57,6 +57,23 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 	require.Equal(t, "57P01", postgres.SQLState(err), "%v", err)
 	require.True(t, postgres.Lost(err))
 	told(t, pool)
+	require.True(t, pool.Broke())
+	require.False(t, pool.Broke(), "since then none has")
+}
+
+// A second pool for the same work tells the first one, which is the one that is
+// listened to.
+func TestAPoolReportsToAnother(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	pool, second := open(t, config(dsn)), open(t, config(dsn))
+	second.ReportTo(pool)
+	_, err := second.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
+	require.True(t, postgres.Lost(err))
+	told(t, pool)
+	require.True(t, pool.Broke())
+	silent(t, second)
+	require.False(t, second.Broke())
 }
 
 func TestConnectionsThePoolClosesAreNotLost(t *testing.T) {
@@ -71,6 +88,7 @@ func TestConnectionsThePoolClosesAreNotLost(t *testing.T) {
 	require.NoError(t, pool.Ping(soon(t)))
 	pool.Close()
 	silent(t, pool)
+	require.False(t, pool.Broke())
 }
 
 func TestOneSignalStandsForMany(t *testing.T) {
@@ -84,4 +102,5 @@ func TestOneSignalStandsForMany(t *testing.T) {
 	silent(t, pool)
 	pool.ReportLost()
 	told(t, pool)
+	require.False(t, pool.Broke(), "that is another reason")
 }

@@ -30,7 +30,10 @@ type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
 	lost           chan struct{}
-	opened         time.Time
+	broke          atomic.Bool
+	// reports is the pool that is told instead of this one.
+	reports atomic.Pointer[Pool]
+	opened  time.Time
 	// suspect is the instant before which connections were made that may have
 	// fallen silent, in nanoseconds since opened: a clock that is set back would
 	// make new connections look old.
@@ -65,7 +68,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	// A connection closed by the pool is still open here; one that broke is not.
 	pc.BeforeClose = func(conn *pgx.Conn) {
 		if conn.IsClosed() {
-			p.ReportLost()
+			p.ReportBroken()
 			p.suspect.Store(int64(time.Since(p.opened)))
 			// pgx takes leave of it for up to 15 s when it has fallen silent, and it keeps its
 			// place in the pool meanwhile.
@@ -108,6 +111,23 @@ func (p *Pool) suspects(conn *pgx.Conn) bool {
 // Lost receives after a connection broke: whatever was committed just before
 // may lack what runs after a commit. One signal may stand for many.
 func (p *Pool) Lost() <-chan struct{} { return p.lost }
+
+// ReportTo makes this pool report to another one what is lost with its connections.
+func (p *Pool) ReportTo(other *Pool) { p.reports.Store(other) }
+
+// ReportBroken makes Lost receive, and Broke say so: what the last statements of a
+// connection did may never have been told.
+func (p *Pool) ReportBroken() {
+	if other := p.reports.Load(); other != nil {
+		other.ReportBroken()
+		return
+	}
+	p.broke.Store(true)
+	p.ReportLost()
+}
+
+// Broke says whether a connection broke since it was asked last.
+func (p *Pool) Broke() bool { return p.broke.Swap(false) }
 
 // ReportLost makes Lost receive.
 func (p *Pool) ReportLost() {

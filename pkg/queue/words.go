@@ -77,6 +77,9 @@ type PopRequest struct {
 	// Since is when it began to wait: what is stored after that is new to a group
 	// that is registered later. Zero: it has only just come.
 	Since time.Time
+	// Anew is when its group turned out to be deleted, if it did: then what was stored
+	// before that is not new to a group made anew, unless the queue is new as well.
+	Anew time.Time
 }
 
 // Tags match queues; an empty field matches any.

@@ -21,6 +21,9 @@ type Announcer interface {
 	// Handoffs returns the claims to make with a push to one partition, and their
 	// order; each must be concluded by its Take before Ready is told of the push.
 	Handoffs(queueName, partition string) []queue.Handoff
+	// Doubt: something may have become poppable that nobody can name. Everybody who
+	// waits, here or at another instance, should look.
+	Doubt(reason string)
 }
 
 // silent is the Announcer of a Store nobody listens to.
@@ -28,6 +31,7 @@ type silent struct{}
 
 func (silent) Ready([]queue.Ready) {}
 func (silent) Born(_, _ string)    {}
+func (silent) Doubt(string)        {}
 
 func (silent) Handoffs(_, _ string) []queue.Handoff { return nil }
 
@@ -82,4 +86,10 @@ func (s *Store) announce(ready []queue.Ready) {
 		s.floors.announced(ready)
 		s.announcer.Ready(ready)
 	}
+}
+
+// doubt makes everybody look: what became poppable is not known.
+func (s *Store) doubt(reason string) {
+	s.Doubt()
+	s.announcer.Doubt(reason)
 }

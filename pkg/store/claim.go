@@ -95,9 +95,11 @@ func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queu
 		lanes = []batch.Lane{batch.LaneOf(target.Partition)}
 	}
 	if err := together.Do(ctx, c, lanes, max(1, req.Batch)); err != nil {
+		s.unanswered(err, false, c)
 		return nil, err
 	}
 	if err := s.finishClaims(ctx, []*claim{c}); err != nil {
+		s.unanswered(err, true, c)
 		return nil, err
 	}
 	return c, c.sealed
@@ -115,7 +117,8 @@ func (s *Store) flushClaims(ctx context.Context, claims []*claim) ([]error, erro
 // its own. The deliveries are in the order of the assignments; one without
 // messages lost its partition to somebody else, or its group is gone. One whose
 // messages cannot be opened is given back and called contested: a Pop says why.
-// Errors: CodeUnavailable; leases that were taken all the same expire.
+// Errors: CodeUnavailable; leases that were taken all the same are given back by Run,
+// or expire.
 func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
@@ -125,10 +128,12 @@ func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]qu
 	}
 	b, read := s.claimBatch(claims)
 	err := s.urgentBatch(ctx, b, read)
-	if err == nil {
+	taken := err == nil
+	if taken {
 		err = s.finishClaims(ctx, claims)
 	}
 	if err != nil {
+		s.unanswered(err, taken, claims...)
 		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
 	}
 	deliveries := make([]queue.Delivery, len(claims))

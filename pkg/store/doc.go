@@ -97,7 +97,9 @@
 // contradicts the supposition. If W was never run (the
 // process died between the commit and the wake, or lost its connection) the
 // partition waits for the next push to it or for Heal, which runs at the start
-// and whenever a connection broke, and goes by last_seq > committed.
+// and whenever a connection broke, and goes by last_seq > committed. If only the
+// answer of W was lost, the cursor is awake and nobody heard of it: a broken
+// connection is a reason for doubt, and so is a push that finds itself stored.
 //
 // I4, one lease. Taking one requires ready_at in the past under the row lock,
 // and a live lease keeps it in the future. Ack, extend and release compare the
@@ -162,7 +164,8 @@
 //
 // A COMMIT whose answer is lost is handled by what it was for. A push is sent
 // again with the same message ids, and finds itself stored or not. A lease of
-// unknown outcome is given back by id before the claim is repeated. An ack is not
+// unknown outcome is given back by id before the claim is repeated, and by Run when it
+// is not. An ack is not
 // repeated: its caller hears that the database is away, and may send it again: one
 // that was done already changes nothing. A transaction with pushes is sent again
 // and finds itself by their message ids, also when it is its client that sends it

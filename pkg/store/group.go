@@ -74,8 +74,12 @@ func (s *Store) join(ctx context.Context, req *queue.PopRequest) (group int64, o
 	if !req.Since.IsZero() {
 		waited = time.Since(req.Since).Seconds()
 	}
+	anew := waited
+	if !req.Anew.IsZero() {
+		anew = time.Since(req.Anew).Seconds()
+	}
 	var made int64
-	err = s.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited).Scan(nil, &group, &made)
+	err = s.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, anew).Scan(nil, &group, &made)
 	if postgres.IsNoRows(err) {
 		return 0, false, nil
 	}

@@ -16,8 +16,10 @@ type handoffs struct {
 	s      *Store
 	list   []queue.Handoff
 	claims []*claim
-	// failed: the claims undid the wake.
-	failed bool
+	// answered: what the claims found was read.
+	answered bool
+	// failed is why the claims undid the wake.
+	failed error
 }
 
 // handoffs returns the claims to make with a flush. One to several partitions is
@@ -58,23 +60,30 @@ func (h *handoffs) read(results pgx.BatchResults, partitions int) []queue.Ready 
 	}
 	if err != nil {
 		h.s.log.Warn("a push could not hand its messages over; they are announced instead", zap.Error(err))
-		h.claims, h.failed = nil, true
+		h.failed = err
 		return nil
 	}
+	h.answered = true
 	return ready
 }
 
 // conclude hands over what was claimed, releases what nobody waits for any more,
 // and wakes partitions when that has not happened yet. It must be called once,
-// whatever happened before.
-func (h *handoffs) conclude(ctx context.Context, partitions []int64) {
+// whatever happened before; sent is how the sending ended.
+func (h *handoffs) conclude(ctx context.Context, partitions []int64, sent error) {
 	var err error
-	if len(h.claims) > 0 {
+	if h.answered {
 		err = h.s.finishClaims(ctx, h.claims)
+	}
+	switch {
+	case err != nil:
+		h.s.unanswered(err, true, h.claims...)
+	case !h.answered:
+		h.s.unanswered(errors.Join(sent, h.failed), false, h.claims...)
 	}
 	for i, handoff := range h.list {
 		var d queue.Delivery
-		if i < len(h.claims) && err == nil {
+		if h.answered && err == nil {
 			d = h.claims[i].delivery
 		}
 		if handoff.Take(d) || len(d.Messages) == 0 {
@@ -87,7 +96,7 @@ func (h *handoffs) conclude(ctx context.Context, partitions []int64) {
 	if err != nil {
 		h.s.log.Warn("handing the messages of a push over failed", zap.Error(err))
 	}
-	if h.failed {
+	if h.failed != nil {
 		h.s.wake(ctx, partitions)
 	}
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,11 @@ type receiver struct {
 	// order is what was called.
 	order []string
 	ready []queue.Ready
+	// doubts counts how often everybody was to look.
+	doubts atomic.Int64
 }
+
+func (r *receiver) Doubt(string) { r.doubts.Add(1) }
 
 func (r *receiver) Born(_, _ string) {}
 

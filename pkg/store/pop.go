@@ -28,7 +28,8 @@ const (
 // empty, not an error; Delivery.Target says what was looked at. req.Wait is not its
 // business.
 //
-// Errors: CodeUnavailable; a lease that was taken all the same expires.
+// Errors: CodeUnavailable; a lease that was taken all the same is given back by Run, or
+// expires.
 func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
@@ -93,11 +94,15 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 		case claim.delivery.Gone:
 			// Deleted since it was remembered; perhaps made anew.
 			s.names.forgetGroup(nameOf(req.Queue, req))
+			again := *req
+			again.Anew = time.Now()
+			req = &again
 		case claim.settled:
 			// Something due was not poppable after all; something else may be.
 		case claim.wasDue:
 			// A rival holds what is due. Once it is done there may be more.
 			if held {
+				empty.Target = target
 				empty.DueIn(heldLook)
 				return empty, nil
 			}

@@ -39,6 +39,8 @@ type pushFlush struct {
 	stored []place
 	// repeats are, of items that are not stored, the item that is.
 	repeats map[place]place
+	// again: an earlier try was committed after all.
+	again bool
 }
 
 func newPushFlush(calls []*push) *pushFlush {
@@ -147,8 +149,12 @@ func (s *Store) store(ctx context.Context, f *pushFlush, send sendFunc, taken []
 		ready = handed.read(results, len(f.partitions))
 		return nil
 	})
-	handed.conclude(ctx, f.partitions)
+	handed.conclude(ctx, f.partitions, err)
 	s.announce(ready)
+	if f.again {
+		// The wake of that try was its own as well, and its answer is lost.
+		s.doubt("a push had been stored by a try without an answer")
+	}
 	if committed {
 		return nil // whatever failed after that is not the callers'
 	}
@@ -252,6 +258,7 @@ func (f *pushFlush) readDuplicates(results pgx.BatchResults) error {
 		p := f.stored[at-1]
 		// Our own id is there when an earlier try was committed after all.
 		p.result().MessageID, p.result().Duplicate = stored, p.id() != stored
+		f.again = f.again || p.id() == stored
 		return nil
 	})
 	if err != nil {

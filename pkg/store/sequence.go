@@ -33,8 +33,8 @@ func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, i
 			continue
 		}
 		if postgres.Lost(err) {
-			// It may have been committed and not have come to its wake.
-			s.pool.ReportLost()
+			// It may have been committed and not have come to its wake, or to telling of it.
+			s.pool.ReportBroken()
 		}
 		return nil, postgres.Wrap(fmt.Errorf("sequencing %d rows: %w", len(ids), err))
 	}

@@ -78,6 +78,8 @@ type Store struct {
 	urgent *pgxpool.Pool
 	// told are the cursors that consumers in SQL spoke of.
 	told told
+	// unsure are the leases of claims that were not answered.
+	unsure unsure
 	// heals and healed count the passes of Run and what they woke.
 	heals, healed atomic.Int64
 }

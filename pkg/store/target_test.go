@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,4 +41,41 @@ func TestPopNamesWhatItLookedAt(t *testing.T) {
 	delivery := b.pop(req)
 	require.Equal(t, second, delivery.Target)
 	require.Len(t, delivery.Messages, 1)
+}
+
+// What a consumer in SQL holds is leased, not deleted: who waits sleeps until it
+// is time to look again.
+func TestPopNamesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	req := request("g", 1)
+	target, _, err := b.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	b.push("p", "m")
+	b.hold(holdCursors)
+	held := b.pop(req)
+	require.Empty(t, held.Messages)
+	require.True(t, held.HasNext)
+	require.Equal(t, target, held.Target)
+}
+
+// A pop that waits finds its group deleted: what was stored before is not new to
+// the group it makes anew. When its queue was deleted, all that the new one holds
+// came after the pop.
+func TestWhatIsNewToAGroupMadeAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register()
+	b.exec(`UPDATE belfry.queue SET created_at = created_at - interval '1 day'`)
+	req := request("g", 9)
+	req.Since, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
+	require.Empty(t, b.pop(req).Messages)
+	b.push("p", "before")
+	b.exec(`DELETE FROM belfry.consumer_group`)
+	require.Empty(t, b.pop(req).Messages)
+
+	b.exec(`UPDATE belfry.queue SET deleted_at = clock_timestamp()`)
+	b.push("p", "in the new queue")
+	require.Equal(t, []string{"in the new queue"}, transactionIDs(b.pop(req)))
 }

@@ -43,8 +43,10 @@ func (s *Store) flushTransaction(ctx context.Context, calls []*transaction) ([]e
 	rollback(ctx, conn)
 	conn.Release()
 	if err == nil && t.again {
-		// Whoever committed it may not have come to the wake.
+		// Whoever committed it may not have come to the wake, or not have heard of whom
+		// it woke.
 		s.wake(ctx, f.touched())
+		s.doubt("a transaction had been applied by a try without an answer")
 	}
 	return nil, err
 }

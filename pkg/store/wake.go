@@ -82,6 +82,10 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 
 // Run heals once at the start and again after every lost connection, and settles
 // the cursors it was told of, until ctx ends. A heal that fails is tried again.
+// What was lost with a connection may have been a wake's answer: then the cursors
+// are awake, no heal finds them, and nobody has heard of them. So a heal after a
+// connection broke is followed by a doubt. Leases that claims may have taken whose
+// answer was lost are given back before it.
 func (s *Store) Run(ctx context.Context) error {
 	var settling sync.WaitGroup
 	settling.Go(func() { s.settleTold(ctx) })
@@ -106,6 +110,10 @@ func (s *Store) Run(ctx context.Context) error {
 			continue
 		case healed > 0:
 			s.log.Info("woke partitions that a crash had left asleep", zap.Int("partitions", healed))
+		}
+		s.giveBackUnsure(ctx)
+		if s.pool.Broke() {
+			s.doubt("a connection to the database broke")
 		}
 		select {
 		case <-ctx.Done():

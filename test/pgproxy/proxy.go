@@ -35,6 +35,8 @@ type Proxy struct {
 	Swallow, Stall atomic.Bool
 	// CutCommit makes the answer to the next COMMIT, and its connection, get lost.
 	CutCommit atomic.Bool
+	// CutRow makes the next row of an answer, and its connection, get lost.
+	CutRow atomic.Bool
 	// Lag is how long, in nanoseconds, everything that is passed on is kept back
 	// first; one after the other, so it bounds the rate too.
 	Lag atomic.Int64
@@ -64,8 +66,8 @@ func New(t *testing.T, dsn string) (p *Proxy, through string) {
 // caller must call Close.
 func Open(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, true) }
 
-// OpenPlain is Open for a server that speaks anything: Swallow, Stall and
-// CutCommit do nothing.
+// OpenPlain is Open for a server that speaks anything: Swallow, Stall, CutCommit and
+// CutRow do nothing.
 func OpenPlain(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, false) }
 
 func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
@@ -255,6 +257,9 @@ func (p *Proxy) copyMessages(to *gated, from io.Reader) error {
 			continue
 		}
 		if string(message[5:]) == "COMMIT\x00" && p.CutCommit.CompareAndSwap(true, false) {
+			return net.ErrClosed
+		}
+		if head[0] == 'D' && p.CutRow.CompareAndSwap(true, false) { // DataRow
 			return net.ErrClosed
 		}
 		if string(message[5:]) == "LISTEN\x00" && p.Stall.Load() { // CommandComplete
