@@ -161,6 +161,9 @@ func (r *redriveRequest) member(name string, value jsontext.Value) error {
 		if err == nil && (r.rate < 1 || r.rate > maxRate) {
 			err = queue.Invalidf("rate is %d: it must be between 1 and %d messages per second", r.rate, maxRate)
 		}
+	default: // taken for absent, a misspelled one would redrive more
+		err = queue.Invalidf("%s is no field of a redrive: use queue, consumerGroup, partition, transactionId, from, to, all, rate and dryRun",
+			clip(fmt.Sprintf("%q", name)))
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func TestRedriveIsTold(t *testing.T) {
 	t.Parallel()
 	f := &fakes{}
 	rec := call(f, http.MethodPost, "/api/v1/dlq/redrive",
-		`{"queue":"q","consumerGroup":"g","partition":"p","transactionId":"t","from":"2026-01-01","to":null,"rate":50,"dryRun":true,"other":1}`)
+		`{"queue":"q","consumerGroup":"g","partition":"p","transactionId":"t","from":"2026-01-01","to":null,"rate":50,"dryRun":true}`)
 	require.JSONEq(t, `{"success":true,"queue":"q","consumerGroup":"g","dryRun":true,"matched":10,"redriven":5,"skipped":2,"remaining":3}`,
 		rec.Body.String())
 	require.Equal(t, "q g p t", strings.Join(f.dead.texts, " "))
@@ -104,6 +104,8 @@ func TestRedrivesAreRefused(t *testing.T) {
 		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: exchange them",
 		`{` + named + `,"to":"x"}`: `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
 		`{"queue":5}`:              "queue must be a string, not 5",
+		`{` + named + `,"all":true,"dryrun":true}`: `"dryrun" is no field of a redrive: use queue, consumerGroup, partition, transactionId, ` +
+			`from, to, all, rate and dryRun`,
 	} {
 		f := &fakes{}
 		require.Equal(t, want, requireError(t, call(f, http.MethodPost, "/api/v1/dlq/redrive", body), http.StatusBadRequest), body)

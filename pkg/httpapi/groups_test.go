@@ -161,16 +161,18 @@ func TestSeekReadsBodyAndQuery(t *testing.T) {
 		require.Equal(t, []groupCall{{verb: "seek", group: "g", queue: "q", place: c.want}}, f.groups)
 	}
 	for body, want := range map[string]string{
-		``:                                "Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true",
-		`{}`:                              "Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true",
-		`{"toEnd":false}`:                 "Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true",
-		`{"toEnd":1}`:                     "toEnd must be true or false, not 1",
-		`{"timestamp":17}`:                `timestamp must be a timestamp like "2026-05-16T08:41:27.123Z", not 17`,
-		`{"timestamp":"soon"}`:            `timestamp is "soon": it must be a timestamp like`,
-		`{"toEnd":true,"toBeginning":tr`:  "Invalid JSON",
-		`{"toEnd":true,"timestamp":"20"}`: `timestamp is "20"`,
-		`{"toEnd":true,"timestamp":"2026-05-16"}`: "toEnd, toBeginning and timestamp exclude each other",
-		`{"toEnd":true,"toBeginning":true}`:       "toEnd, toBeginning and timestamp exclude each other",
+		``:                                     "Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true",
+		`{}`:                                   "Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true",
+		`{"toEnd":false}`:                      "Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true",
+		`{"toEnd":1}`:                          "toEnd must be true or false, not 1",
+		`{"timestamp":17}`:                     `timestamp must be a timestamp like "2026-05-16T08:41:27.123Z", not 17`,
+		`{"timestamp":"0000-12-31T23:59:59Z"}`: `timestamp is "0000-12-31T23:59:59Z": it must be a timestamp like`,
+		`{"timestamp":"9999-12-31T23:59:59-01:00"}`: `timestamp is "9999-12-31T23:59:59-01:00": it must be a timestamp like`,
+		`{"timestamp":"soon"}`:                      `timestamp is "soon": it must be a timestamp like`,
+		`{"toEnd":true,"toBeginning":tr`:            "Invalid JSON",
+		`{"toEnd":true,"timestamp":"20"}`:           `timestamp is "20"`,
+		`{"toEnd":true,"timestamp":"2026-05-16"}`:   "toEnd, toBeginning and timestamp exclude each other",
+		`{"toEnd":true,"toBeginning":true}`:         "toEnd, toBeginning and timestamp exclude each other",
 	} {
 		f := &fakes{}
 		require.Contains(t, requireError(t, call(f, "POST", path, body), 400), want, body)

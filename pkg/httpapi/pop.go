@@ -188,7 +188,8 @@ func parseInstant(s string) (time.Time, bool) {
 			if t.IsZero() {
 				t = t.Add(time.Microsecond) // the zero instant stands for none
 			}
-			return t, true
+			year := t.UTC().Year()
+			return t, 1 <= year && year <= 9999
 		}
 	}
 	return time.Time{}, false
