@@ -183,7 +183,7 @@ func (x *index) addPop(op *history.Operation) {
 
 // concerns says whether an operation that may name a partition is about l.
 func (l *lane) concerns(op *history.Operation) bool {
-	return op.Partition == "" || op.Partition == l.partition
+	return op.Partition == "" || op.Partition == called(l.partition)
 }
 
 // sought says whether the cursor may have been sought between two instants.

@@ -83,6 +83,7 @@ func (r *reader) happenings() []event {
 	var events []event
 	for _, a := range r.acks {
 		switch {
+		case r.gen != nil && a.redelivery && a.completes(): // it moves no cursor
 		case a.completes():
 			events = append(events, event{at: a.op.Begin, upto: true, places: []int{a.entry.place}})
 		case a.buries():

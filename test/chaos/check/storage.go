@@ -156,6 +156,10 @@ func delivered(x *index) []Violation {
 		if l.part == nil {
 			continue
 		}
+		if n := len(l.part.Log); n > 0 && len(l.part.Cursors) == 0 && l.part.MaxWait > 0 && !x.options.Undrained {
+			found = append(found, l.at("leftover", nil, fmt.Sprintf(
+				"after the drain %d messages are left that nobody reads, though its queue has messages wait for %s", n, l.part.MaxWait)))
+		}
 		for i := range l.part.Cursors {
 			c := &l.part.Cursors[i]
 			if c.Missing {

@@ -14,7 +14,9 @@ const (
 	// dead-lettered.
 	RetryLimit = 1
 	// mostWait is the longest a consumer asks a pop to wait.
-	mostWait  = 3 * time.Second
+	mostWait = 3 * time.Second
+	// longWait is that of one who waits for a single partition.
+	longWait  = 6 * time.Second
 	mostBatch = 60
 	// overdue is how long past its lease a hanging consumer acknowledges.
 	overdue = 300 * time.Millisecond
@@ -140,15 +142,20 @@ func (c *client) consumeSlowly(ctx, stop context.Context, group string, longest 
 func (c *client) popSomehow(ctx context.Context, group string) delivery {
 	r := popRequest{queue: c.source(), group: group, batch: 1 + c.choose.IntN(mostBatch), partitions: 1}
 	switch {
+	case c.only != "":
+		r.partition = c.only
 	case c.chance(20):
 		if r.partition = c.partition(); c.reads != nil {
-			r.partition = partitionName(c.choose.IntN(asidePartitions))
+			r.partition = partitionName(c.choose.IntN(c.lanes))
 		}
 	case c.chance(30):
 		r.partitions = 1 + c.choose.IntN(c.crew.cfg.Partitions)
 	}
 	if c.chance(80) {
 		r.wait = c.upTo(100*time.Millisecond, mostWait).Round(time.Millisecond)
+	}
+	if c.only != "" {
+		r.wait = c.upTo(mostWait, longWait).Round(time.Millisecond)
 	}
 	r.autoAck = group == AutoAckGroup && c.chance(50)
 	if c.chance(8) { // leaves while it waits, or in the middle of the answer

@@ -70,7 +70,7 @@ func (c *Crew) Queues() []string {
 	for _, a := range asides {
 		names = append(names, a.queue)
 	}
-	return names
+	return append(names, idleQueue)
 }
 
 // common are the queues that most clients use.
@@ -102,9 +102,12 @@ func (c *Crew) Reads() []Read {
 		}
 	}
 	for _, a := range asides {
-		for _, group := range asideGroups {
+		for _, group := range a.groups() {
 			reads = append(reads, Read{a.queue, group})
 		}
+	}
+	for _, group := range idleGroups {
+		reads = append(reads, Read{idleQueue, group})
 	}
 	return reads
 }
@@ -114,7 +117,7 @@ func (c *Crew) Reads() []Read {
 func (c *Crew) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
-	options := map[string]map[string]any{}
+	options := map[string]map[string]any{idleQueue: idleOptions}
 	for _, a := range asides {
 		options[a.queue] = a.options
 	}
