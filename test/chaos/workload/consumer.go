@@ -20,6 +20,9 @@ const (
 	mostBatch = 60
 	// overdue is how long past its lease a hanging consumer acknowledges.
 	overdue = 300 * time.Millisecond
+	// buried is in how many of a hundred deliveries the revived group dead-letters a
+	// message that it may digest when it comes again.
+	buried = 30
 	// idlePause follows an empty pop that did not wait, or one that failed.
 	idlePause = 100 * time.Millisecond
 )
@@ -126,15 +129,32 @@ func (c *client) consumeSlowly(ctx, stop context.Context, group string, longest 
 		case len(d.Messages) == 0 || d.autoAck:
 			continue
 		}
-		choice := c.choose.IntN(total)
-		for _, h := range habits {
-			if choice -= h.weight; choice < 0 {
-				h.do(ctx, c, d)
-				break
-			}
-		}
+		c.digestSomehow(ctx, d, total)
 		c.stale, c.before = d.LeaseID, d
 	}
+}
+
+// digestSomehow does with a delivery what one of the habits says, whose weights add up
+// to total.
+func (c *client) digestSomehow(ctx context.Context, d delivery, total int) {
+	if d.group == revivedGroup && c.chance(buried) {
+		c.bury(ctx, d)
+		return
+	}
+	choice := c.choose.IntN(total)
+	for _, h := range habits {
+		if choice -= h.weight; choice < 0 {
+			h.do(ctx, c, d)
+			return
+		}
+	}
+}
+
+// bury dead-letters one message at once, and completes the others.
+func (c *client) bury(ctx context.Context, d delivery) {
+	verdicts := d.digest("completed")
+	verdicts[c.choose.IntN(len(verdicts))].status = "dlq"
+	c.finish(ctx, d, verdicts)
 }
 
 // popSomehow pops in one of many ways. A wait of 0 in what it returns means that

@@ -30,10 +30,12 @@ const (
 	longestIdle  = 1500 * time.Millisecond
 )
 
-// The pauses of who makes partitions look old.
+// The pauses of who makes partitions look old, and how many of a hundred it does then:
+// some are empty and young for a while.
 const (
 	shortestAge = 50 * time.Millisecond
 	longestAge  = 300 * time.Millisecond
+	aged        = 10
 )
 
 // workIdle runs the clients of the queue whose partitions are removed.
@@ -94,11 +96,11 @@ UPDATE belfry.partition
 // for two days. While Postgres is away nothing is aged.
 func (c *client) age(ctx, stop context.Context, database *pgxpool.Pool) {
 	for pause(stop, c.upTo(shortestAge, longestAge)) {
-		_ = c.ageAll(ctx, database)
+		_ = c.ageSome(ctx, database, aged)
 	}
 }
 
-func (c *client) ageAll(ctx context.Context, database *pgxpool.Pool) error {
+func (c *client) ageSome(ctx context.Context, database *pgxpool.Pool, percent int) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	rows, err := database.Query(ctx, youngPartitions, idleQueue)
@@ -110,6 +112,9 @@ func (c *client) ageAll(ctx context.Context, database *pgxpool.Pool) error {
 		return fmt.Errorf("finding young partitions: %w", err)
 	}
 	for _, id := range ids {
+		if !c.chance(percent) {
+			continue
+		}
 		if _, err := database.Exec(ctx, ageOne, id); err != nil {
 			return fmt.Errorf("aging partition %d: %w", id, err)
 		}

@@ -55,7 +55,7 @@ SELECT q.id, p.name, now() - p.born, now() - p.pushed
                                ('used', interval '3 days', interval '1 hour')) AS p(name, born, pushed)`)
 	require.NoError(t, err)
 	crew, _ := crewOn(t, answerWith(http.StatusOK, ""))
-	require.NoError(t, crew.client("clock").ageAll(t.Context(), pool))
+	require.NoError(t, crew.client("clock").ageSome(t.Context(), pool, 100))
 	rows, err := pool.Query(t.Context(), `
 SELECT q.name || '.' || p.name, extract(epoch FROM now() - coalesce(p.last_push_at, p.created_at))::bigint / 3600
   FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id`)
@@ -72,5 +72,21 @@ SELECT q.name || '.' || p.name, extract(epoch FROM now() - coalesce(p.last_push_
 		"chaos.idle.new": 48, "chaos.idle.old": 48, "chaos.idle.used": 49, "other.new": 0, "other.old": 48, "other.used": 1,
 	}, hours)
 	pool.Close()
-	require.ErrorContains(t, crew.client("clock").ageAll(t.Context(), pool), "finding young partitions")
+	require.ErrorContains(t, crew.client("clock").ageSome(t.Context(), pool, 100), "finding young partitions")
+}
+
+// A dead letter that was no poison is put back and completed.
+func TestTheRevivedGroupBuriesOneOfADelivery(t *testing.T) {
+	t.Parallel()
+	crew, recorder := crewOn(t, answerWith(http.StatusOK, `[{"success":true},{"success":true,"dlq":true},{"success":true}]`))
+	d := delivery{popRequest: popRequest{queue: "q", group: revivedGroup}, LeaseID: "lease"}
+	for _, id := range []string{"a", "b", "c"} {
+		d.Messages = append(d.Messages, message{TransactionID: id, Partition: "p"})
+	}
+	crew.client("one").bury(t.Context(), d)
+	said := map[string]int{}
+	for _, item := range recorder.Operations()[0].Items {
+		said[item.Status]++
+	}
+	require.Equal(t, map[string]int{"completed": 2, "dlq": 1}, said)
 }
