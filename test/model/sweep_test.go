@@ -37,13 +37,13 @@ func (w *world) evict(l *lane) {
 }
 
 // lowest is where the slowest of some groups is.
-func (l *lane) lowest(chosen func(*place) bool) (low int64, any bool) {
+func (l *lane) lowest(chosen func(*place) bool) (low int64, ok bool) {
 	for _, p := range l.places {
-		if chosen(p) && (!any || p.committed < low) {
-			low, any = p.committed, true
+		if chosen(p) && (!ok || p.committed < low) {
+			low, ok = p.committed, true
 		}
 	}
-	return low, any
+	return low, ok
 }
 
 // oldest is the place of the last old message behind a place, but for those of a
