@@ -94,6 +94,17 @@ func (d delivery) digest(status string) []verdict {
 	return verdicts
 }
 
+// final completes every message, and dead-letters poison without another try.
+func (d delivery) final() []verdict {
+	verdicts := d.digest("completed")
+	for i, v := range verdicts {
+		if v.status == "failed" {
+			verdicts[i].status = "dlq"
+		}
+	}
+	return verdicts
+}
+
 // finish acknowledges, and once more when the outcome is unknown.
 func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
 	if len(verdicts) == 0 {

@@ -184,7 +184,8 @@ func (c *Crew) Work(ctx, stop context.Context) {
 const drainWait = time.Second
 
 // Drain reads and completes everything for every group, until left says that
-// nothing is left, or ctx ends. Poison becomes dead letters.
+// nothing is left, or ctx ends. Poison becomes dead letters at once: a group that was
+// sought back may meet a lot of it.
 func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64, error)) error {
 	var all sync.WaitGroup
 	done, finish := context.WithCancel(ctx)
@@ -205,7 +206,7 @@ func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64,
 					})
 					switch {
 					case len(d.Messages) > 0:
-						one.finish(ctx, d, d.digest("completed"))
+						one.finish(ctx, d, d.final())
 					case o.Outcome != history.Done:
 						pause(done, idlePause)
 					}

@@ -89,4 +89,8 @@ func TestTheRevivedGroupBuriesOneOfADelivery(t *testing.T) {
 		said[item.Status]++
 	}
 	require.Equal(t, map[string]int{"completed": 2, "dlq": 1}, said)
+	d.Messages[1].Data.Poison = true
+	for i, v := range d.final() {
+		require.Equal(t, []string{"completed", "dlq", "completed"}[i], v.status)
+	}
 }
