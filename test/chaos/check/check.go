@@ -103,6 +103,14 @@ func (x *index) began(id int64) time.Duration {
 	return forever
 }
 
+// excuses says whether a fault that breaks connections of servers, or Postgres, met an
+// operation: one that excuses no wait breaks neither.
+func (o *Options) excuses(op *history.Operation) bool {
+	return slices.ContainsFunc(o.Windows, func(w Window) bool {
+		return w.Allowance > 0 && w.Begin <= op.End && w.End >= op.Begin
+	})
+}
+
 // allowed is how long a wait from one instant to another may be.
 func (o *Options) allowed(from, to time.Duration) time.Duration {
 	bound := o.Bound

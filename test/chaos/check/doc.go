@@ -76,7 +76,9 @@
 // opened, and dead letters are not purged. What queues lose is pushed once. Groups
 // that are sought or deleted do not consume at once, and dead letters of those that
 // are deleted are not put back. A pop of unknown outcome that was autoAck may have consumed one
-// run of messages in each partition of its queue; an ack without a lease id counts
+// run of messages in each partition of its queue, and so may one that was answered
+// while a fault broke connections of servers: they claim again when the answer to a
+// claim is lost. An ack without a lease id counts
 // as any other. A redrive puts back all
 // dead letters of its group in its queue, or in its partition; they come in
 // deliveries of their own, whose acks are for single messages.

@@ -100,7 +100,7 @@ func (r *reader) happenings() []event {
 		}
 		events = append(events, e)
 	}
-	for _, op := range r.wild() {
+	for _, op := range slices.Concat(r.wild(), r.repeated()) {
 		events = append(events, event{at: op.Begin, wild: true})
 	}
 	for place, at := range r.expired() {

@@ -119,6 +119,9 @@ type group struct {
 	groupName
 	// Pops of unknown outcome: wild ones were autoAck, the others may hold a lease.
 	wild, unknown []*history.Operation
+	// repeated are autoAck pops that were answered while something was broken: the
+	// server may have claimed twice, and what the first claim took is gone.
+	repeated []*history.Operation
 	// empty are the waiting pops that came back without a message.
 	empty []*history.Operation
 	seeks []*history.Operation

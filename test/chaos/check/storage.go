@@ -204,7 +204,7 @@ func (r *reader) delivered(options *Options) []Violation {
 	ended := r.gen != nil && !r.gen.last
 	left := 0
 	// An autoAck pop whose answer was lost took one run of messages at most.
-	excuses, excused := len(r.wild()), false
+	excuses, excused := len(r.wild())+len(r.repeated()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
