@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
@@ -57,8 +58,9 @@ func (l *lane) swept() bool {
 }
 
 // forgone: the reader need not be given the message. One that is too old but kept,
-// because it is a dead letter of somebody, is passed over too.
-func (r *reader) forgone(e *entry) bool {
+// because it is a dead letter of somebody, is passed over too, and in a queue where it
+// waited too long also one that a lease of somebody else held by then.
+func (r *reader) forgone(e *entry, options *Options) bool {
 	if e.deleted != nil {
 		return e.deleted.How == Asked || r.lane.lost() > 0
 	}
@@ -66,11 +68,19 @@ func (r *reader) forgone(e *entry) bool {
 		return false
 	}
 	for _, other := range r.lane.readers {
-		if other.cursor != nil && other.dead()[e.seq] {
+		if other.cursor != nil && other.dead()[e.seq] || other != r && other.heldAt(e, r.lane.passable(e), options) {
 			return true
 		}
 	}
 	return false
+}
+
+// heldAt says whether a lease that covers the message may have been alive at an
+// instant or later, in a queue that deletes what waits for it too long.
+func (r *reader) heldAt(e *entry, at time.Duration, options *Options) bool {
+	return r.lane.part.MaxWait > 0 && slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
+		return slices.Contains(d.entries, e) && d.op.End+options.LeaseDuration >= at
+	})
 }
 
 // deletions: what is missing from a log was deleted by somebody who may, what was

@@ -57,7 +57,8 @@
 // may be passed over from the beginning of the first request to delete it, and in a
 // queue with retentionSeconds from that age on; completedRetentionSeconds excuses
 // nothing; maxWaitTimeSeconds is as retentionSeconds, but takes only what some group
-// has not passed. What a queue lost when it was deleted is left out of the history of the
+// has not passed, and what a lease of one group holds by then the others pass over
+// too. What a queue lost when it was deleted is left out of the history of the
 // one that has its name now.
 //
 // A partition that was removed is judged as one of its own: its messages say which of

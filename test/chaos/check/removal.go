@@ -2,12 +2,15 @@ package check
 
 import "fmt"
 
+// removed: the partition is not there any more.
+func (l *lane) removed() bool { return l.part != nil && l.part.Removed != nil }
+
 // removals: a partition is removed when it is empty and nothing was pushed to it for
 // long enough. What happened to its messages the other rules say.
 func removals(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
-		if l.part == nil || l.part.Removed == nil {
+		if !l.removed() {
 			continue
 		}
 		if n := l.part.Removed.Messages; n > 0 {

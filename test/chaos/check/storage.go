@@ -210,7 +210,7 @@ func (r *reader) delivered(options *Options) []Violation {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.place] || dead[e.seq] || sought || r.forgone(e) {
+		if got[e.place] || dead[e.seq] || sought || r.forgone(e, options) {
 			excused = false
 			continue
 		}

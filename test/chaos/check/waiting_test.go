@@ -64,6 +64,20 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { wait(r) },
 		},
 		{
+			"but not what a lease held no longer", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			func(r *run) {
+				wait(r)
+				r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
+				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
+				r.at(9, 3100*time.Millisecond, 3200*time.Millisecond)
+				r.at(10, 3300*time.Millisecond, 3400*time.Millisecond)
+				r.options.LeaseDuration = time.Second
+			},
+			func(r *run) { r.options.LeaseDuration = 2 * time.Second },
+		},
+		{
 			"as something else", "swept", "1 messages were deleted for waiting too long, but 0 are counted", 0,
 			func(r *run) {
 				wait(r)
