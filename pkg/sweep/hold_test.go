@@ -82,10 +82,11 @@ func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	for _, name := range []string{"a", "b"} {
+	for n, name := range []string{"a", "b"} {
 		r.exec(`INSERT INTO belfry.partition (queue_id, name, created_at)
 			SELECT id, $1, now() - interval '31 days' FROM belfry.queue WHERE name = 'q'`, name)
 		r.await(name+" is removed", func() bool { return len(r.partitionNames()) == 1 })
+		r.await("that look is over", func() bool { return r.metric("belfry_sweep_runs_total") > int64(n) })
 	}
 	cancel()
 	require.NoError(t, <-done)
