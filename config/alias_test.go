@@ -43,7 +43,7 @@ func TestAliases(t *testing.T) {
 	want.Log.Level = "warn"
 	want.Sweep = sweep.Config{
 		RetentionInterval: 2 * time.Second, RetentionBatchSize: 66, EvictionInterval: 3 * time.Second, EvictionBatchSize: 77,
-		PartitionCleanupDays: 9,
+		PartitionCleanupDays: 9, PartitionCleanupInterval: time.Hour,
 	}
 	require.Equal(t, want, cfg)
 }

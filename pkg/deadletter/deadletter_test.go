@@ -93,6 +93,38 @@ func TestRedriveIsBounded(t *testing.T) {
 	require.Zero(t, done.Taken, "whoever has left is not worked for")
 }
 
+// A transaction that dead-letters something may begin before a redrive and commit
+// after it has counted.
+func TestARedrivePutsBackNoMoreThanItMatched(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(3)
+	r.Bound(1, time.Minute)
+	for _, statement := range []string{
+		`DELETE FROM belfry.dead_letter WHERE id = (SELECT max(id) FROM belfry.dead_letter)`,
+		`CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, failed_at)
+			SELECT c.partition_id, 1, c.group_id, 3, OLD.failed_at + interval '1 microsecond'
+			  FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'p3';
+			RETURN NULL; END $$`,
+		`CREATE TRIGGER late AFTER DELETE ON belfry.dead_letter FOR EACH ROW
+			WHEN (OLD.partition_id = 1) EXECUTE FUNCTION late()`,
+	} {
+		_, err := r.pool.Exec(t.Context(), strings.ReplaceAll(statement, "= 1)", "= "+r.first()+")"))
+		require.NoError(t, err)
+	}
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Done{Matched: 3, Taken: 3}, done)
+}
+
+// first is the key of the first partition.
+func (r *room) first() (key string) {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.QueryRow(r.t.Context(), `SELECT min(p.id)::text FROM belfry.partition p`).Scan(&key))
+	return key
+}
+
 // A purge that waited, holding others, could be in a deadlock with the deletion of
 // a message that is dead for several groups.
 func TestPurgeWaitsForNobody(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 
 // Done tells what Redrive or Purge did.
 type Done struct {
-	// Matched is how many dead letters the filter chose at the beginning.
+	// Matched is how many dead letters the filter chose at the beginning, with those
+	// that had failed by then but were committed while it went on.
 	Matched int64
 	// Taken of them were put back, or purged.
 	Taken int64
@@ -84,7 +85,7 @@ func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, t
 		seen += n
 		done.Taken += taken
 		done.Skipped = seen - done.Taken
-		done.Remaining = max(0, matched-seen)
+		done.Matched, done.Remaining = max(matched, seen), max(0, matched-seen)
 		if n < size && err == nil {
 			done.Remaining = 0
 		}

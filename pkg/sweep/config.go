@@ -30,6 +30,8 @@ type Config struct {
 	// PartitionCleanupDays is after how many days without a push an empty
 	// partition is removed; 0: never.
 	PartitionCleanupDays int `mapstructure:"partition_cleanup_days"`
+	// PartitionCleanupInterval is the pause between two looks for such partitions.
+	PartitionCleanupInterval time.Duration `mapstructure:"partition_cleanup_interval"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
@@ -37,6 +39,7 @@ func DefaultConfig() Config {
 	return Config{
 		RetentionInterval: 5 * time.Minute, RetentionBatchSize: 1000,
 		EvictionInterval: time.Minute, EvictionBatchSize: 1000, PartitionCleanupDays: 30,
+		PartitionCleanupInterval: time.Hour,
 	}
 }
 
@@ -46,7 +49,10 @@ func (c Config) Validate() error {
 	for _, d := range []struct {
 		key   string
 		value time.Duration
-	}{{"retention_interval", c.RetentionInterval}, {"eviction_interval", c.EvictionInterval}} {
+	}{
+		{"retention_interval", c.RetentionInterval}, {"eviction_interval", c.EvictionInterval},
+		{"partition_cleanup_interval", c.PartitionCleanupInterval},
+	} {
 		if d.value < leastInterval {
 			errs = append(errs, fmt.Errorf("sweep.%s is %s: it must be at least %s", d.key, d.value, leastInterval))
 		}

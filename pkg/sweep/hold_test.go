@@ -74,6 +74,24 @@ func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 	r.exact()
 }
 
+// Idle partitions are looked for as often as it is set.
+func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, func(c *Config) { c.PartitionCleanupInterval = leastInterval })
+	r.push("q", 1) // so that there is the queue
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	for n, name := range []string{"a", "b"} {
+		r.exec(`INSERT INTO belfry.partition (queue_id, name, created_at)
+			SELECT id, $1, now() - interval '31 days' FROM belfry.queue WHERE name = 'q'`, name)
+		r.await(name+" is removed", func() bool { return len(r.partitionNames()) == 1 })
+		r.await("that look is over", func() bool { return r.metric("belfry_sweep_runs_total") > int64(n) })
+	}
+	cancel()
+	require.NoError(t, <-done)
+}
+
 // One partition that cannot be swept does not keep the others from it.
 func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 	t.Parallel()

@@ -110,3 +110,11 @@ func TestPushesRaceWithTheRemoval(t *testing.T) {
 	}
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor c WHERE NOT EXISTS (SELECT 1 FROM belfry.partition p WHERE p.id = c.partition_id)"))
 }
+
+func TestTheIntervalOfLooksForIdlePartitionsIsChecked(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	require.NoError(t, cfg.Validate())
+	cfg.PartitionCleanupInterval = leastInterval - 1
+	require.ErrorContains(t, cfg.Validate(), "sweep.partition_cleanup_interval is 99.999999ms: it must be at least 100ms")
+}

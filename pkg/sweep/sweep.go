@@ -19,13 +19,8 @@ const (
 	jobPartitions = "partitions"
 )
 
-const (
-	// page is how many partitions one look covers.
-	page = 1000
-	// partitionsInterval is the pause between two looks for idle partitions. They
-	// go through all partitions there are, for something counted in days.
-	partitionsInterval = time.Hour
-)
+// page is how many partitions one look covers.
+const page = 1000
 
 // Announcer is told, after a commit, what those who wait must hear of. It must
 // not block.
@@ -75,7 +70,7 @@ func (s *Sweeper) eviction() job {
 }
 
 func (s *Sweeper) partitions() job {
-	return job{name: jobPartitions, every: partitionsInterval, run: s.removeIdle}
+	return job{name: jobPartitions, every: s.cfg.PartitionCleanupInterval, run: s.removeIdle}
 }
 
 // Run sweeps at once and then in intervals, until ctx ends; it returns nil. A

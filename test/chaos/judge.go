@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/chaos/workload"
+	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
 const (
@@ -52,18 +55,11 @@ func (e *brokenError) Error() string {
 // it has been found to work again, waits may be longer by what is promised for
 // such a fault, and by no more than just that time.
 func judge(ctx context.Context, e evidence) error {
-	state, err := check.ReadState(ctx, e.database, e.queues)
+	state, err := readState(ctx, e)
 	if err != nil {
 		return err
 	}
-	state.Samples = e.samples
-	if err := check.ReadDeletions(ctx, e.database, e.queues, &state); err != nil {
-		return err
-	}
-	if state.Tenures, state.Moves, err = check.ReadTenures(ctx, e.database, e.queues, e.began); err != nil {
-		return err
-	}
-	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease}
+	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease, IdleAfter: world.IdleAfter}
 	for _, w := range e.windows {
 		options.Windows = append(options.Windows, check.Window{Begin: w.begin, End: w.recovered, Allowance: w.allowance()})
 	}
@@ -73,7 +69,26 @@ func judge(ctx context.Context, e evidence) error {
 	return nil
 }
 
-// remaining counts what is left, over all groups.
+// readState reads what the tables hold, as of one instant: sweeps go on.
+func readState(ctx context.Context, e evidence) (state check.State, err error) {
+	tx, err := e.database.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return check.State{}, fmt.Errorf("reading the tables: %w", err)
+	}
+	defer func() { err = errors.Join(err, tx.Rollback(ctx)) }()
+	if state, err = check.ReadState(ctx, tx, e.queues); err != nil {
+		return check.State{}, err
+	}
+	state.Samples = e.samples
+	if err := check.ReadDeletions(ctx, tx, e.queues, &state); err != nil {
+		return check.State{}, err
+	}
+	state.Tenures, state.Moves, err = check.ReadTenures(ctx, tx, e.queues, e.began)
+	return state, err
+}
+
+// remaining counts what is left, over all groups, and what nobody reads in queues
+// that do not let it wait.
 func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Read) (left int64, err error) {
 	queues, groups := make([]string, len(reads)), make([]string, len(reads))
 	for i, read := range reads {
@@ -81,6 +96,11 @@ func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Rea
 	}
 	err = database.QueryRow(ctx, `
 		SELECT coalesce(sum(p.last_seq - coalesce(c.committed, 0) + coalesce(c.redrives, 0)), 0)::bigint + (SELECT count(*) FROM belfry.inbox)
+		       + (SELECT count(*) FROM belfry.queue q
+		            JOIN belfry.partition p ON p.queue_id = q.id
+		            JOIN belfry.message m ON m.partition_id = p.id
+		           WHERE q.deleted_at IS NULL AND q.max_wait_time_seconds > 0
+		             AND NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.queue_id = q.id))
 		  FROM unnest($1::text[], $2::text[]) AS wanted(queue, name)
 		  JOIN belfry.queue q ON q.name = wanted.queue AND q.deleted_at IS NULL
 		  JOIN belfry.partition p ON p.queue_id = q.id

@@ -25,6 +25,15 @@ SELECT q.name, 'expired', count(*), count(*)
   JOIN belfry.queue q ON q.id = p.queue_id AND q.deleted_at IS NULL
  WHERE l.error LIKE 'expired after %' GROUP BY 1
 UNION ALL
+SELECT q.name, 'partitions removed', count(*), count(*) FILTER (WHERE r.last_seq = 0)
+  FROM chaos.removal r
+  JOIN belfry.queue q ON q.id = r.queue_id GROUP BY 1
+UNION ALL
+SELECT 'put back for ' || g.name, 'delivered', count(*), count(DISTINCT (r.partition_id, r.seq))
+  FROM chaos.redelivery r
+  JOIN chaos.group_name g ON g.id = r.group_id
+ WHERE g.name = ANY ($1) GROUP BY 1
+UNION ALL
 SELECT 'cursors of ' || g.name, l.how, count(*), count(*) FILTER (WHERE l.new_place < l.old_place)
   FROM chaos.lease_change l
   JOIN chaos.group_name g ON g.id = l.group_id

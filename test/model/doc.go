@@ -6,7 +6,8 @@
 //
 // The queue has two partitions, two consumer groups and two instances that serve
 // it; its operator configures it, seeks, puts dead letters back, and deletes
-// messages, groups and the queue. Time does not pass by waiting: the end of a lease,
+// messages, groups and the queue; sweeps delete what waited too long, and partitions that
+// are empty. Time does not pass by waiting: the end of a lease,
 // of a rest, and the birth of a message are moved into the past, in the database.
 // The verbs come one at a time; what happens when they race is tested in pkg/store
 // and test/integration.

@@ -18,6 +18,9 @@ type options struct {
 	// expires: an old message is delivered no more (expireAfterSeconds), and, with
 	// buries, dead-lettered.
 	expires, buries bool
+	// waits: an old message that some group has not read is deleted by the next sweep
+	// (maxWaitTimeSeconds).
+	waits bool
 	// deliveries is maxDeliveries.
 	deliveries int32
 }
@@ -128,10 +131,11 @@ func (m *machine) configure(r *rapid.T) {
 		retryLimit: int64(rapid.IntRange(0, highestLimit).Draw(r, "retryLimit")),
 		backoff:    rapid.Bool().Draw(r, "retryDelay"),
 		expires:    rapid.Bool().Draw(r, "expireAfterSeconds"), buries: rapid.Bool().Draw(r, "deadLetterExpired"),
+		waits:      rapid.Bool().Draw(r, "maxWaitTimeSeconds"),
 		deliveries: int32(rapid.IntRange(0, 3).Draw(r, "maxDeliveries")), //nolint:gosec // small
 	}
 	set := catalog.Settings{Queue: m.queue, Options: queue.DefaultDefaults().Options()}
-	set.Options.RetryLimit = o.retryLimit
+	set.Options.RetryLimit, set.Options.MaxWaitTimeSeconds = o.retryLimit, expireSeconds*int64(b2i(o.waits))
 	set.Extensions.RetryBackoff = restMillis * int64(b2i(o.backoff))
 	set.Extensions.ExpireAfterSeconds = expireSeconds * int64(b2i(o.expires))
 	set.Extensions.DeadLetterExpired, set.Extensions.MaxDeliveries = o.buries, int64(o.deliveries)

@@ -23,7 +23,7 @@ func (w *world) seek(l *lane, p *place, to goal) {
 	upto := l.last()
 	switch {
 	case to.beginning:
-		upto = 0
+		upto = l.trimmed
 	case !to.end:
 		upto = l.before(to.step)
 	}

@@ -26,9 +26,11 @@ type world struct {
 type lane struct {
 	name string
 	// id is on the wire; the first push tells it.
-	id     queue.ID
-	log    []message
-	places map[string]*place
+	id  queue.ID
+	log []message
+	// trimmed: up to there the log was empty at the last sweep.
+	trimmed int64
+	places  map[string]*place
 }
 
 // message is a stored message; its seq is its place in the log, from 1.
@@ -171,7 +173,7 @@ func (w *world) join(l *lane, group string, start int) {
 	if l.places[group] != nil {
 		return
 	}
-	p := &place{letters: map[int64]letter{}, redrives: map[int64]redrive{}}
+	p := &place{committed: l.trimmed, letters: map[int64]letter{}, redrives: map[int64]redrive{}}
 	if start > 0 {
 		p.committed = l.before(start)
 	}

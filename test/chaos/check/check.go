@@ -17,6 +17,9 @@ type Options struct {
 	// LeaseDuration is the longest that a lease lives after it was given or
 	// extended. The rule stuck needs it.
 	LeaseDuration time.Duration
+	// IdleAfter is how long nothing must have been pushed to a partition before it is
+	// removed.
+	IdleAfter time.Duration
 	// Windows are the faults during the run.
 	Windows []Window
 	// Undrained: the run ended with messages left on purpose, so the rule
@@ -65,7 +68,7 @@ const maxOfRule = 20
 // rules are all rules. Each returns its violations in any order.
 var rules = []func(*index) []Violation{
 	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, tenures, cursors, counts, stuck,
-	deletions, expiries, sweeps, erasures, seeks, fences, rejoined,
+	deletions, expiries, sweeps, erasures, removals, seeks, fences, rejoined, returned,
 }
 
 // Run judges a history, whose operations may be in any order, and the state the
@@ -98,6 +101,14 @@ func (x *index) began(id int64) time.Duration {
 		return o.Begin
 	}
 	return forever
+}
+
+// excuses says whether a fault that breaks connections of servers, or Postgres, met an
+// operation: one that excuses no wait breaks neither.
+func (o *Options) excuses(op *history.Operation) bool {
+	return slices.ContainsFunc(o.Windows, func(w Window) bool {
+		return w.Allowance > 0 && w.Begin <= op.End && w.End >= op.Begin
+	})
 }
 
 // allowed is how long a wait from one instant to another may be.

@@ -16,18 +16,22 @@ func cursors(x *index) []Violation {
 		for _, c := range p.Cursors {
 			if !c.Missing {
 				samples = append(samples[:len(samples):len(samples)], Sample{
-					At: forever, Queue: p.Queue, Partition: p.Name, Group: c.Group, Committed: c.Committed, LastSeq: p.LastSeq,
+					At: forever, Queue: p.Queue, Partition: called(p.Name), ID: p.ID, Group: c.Group, Committed: c.Committed, LastSeq: p.LastSeq,
 				})
 			}
 		}
 	}
 	found := x.fell()
-	last := map[readerName]Sample{}
+	type place struct {
+		readerName
+		id int64
+	}
+	last := map[place]Sample{}
 	for _, s := range samples {
 		if x.called[groupName{s.Queue, ""}] != nil && len(x.called[groupName{s.Queue, ""}].resets) > 0 {
 			continue // of a queue of this name that was deleted, perhaps
 		}
-		name := readerName{s.Queue, s.Partition, s.Group}
+		name := place{readerName{s.Queue, s.Partition, s.Group}, s.ID}
 		before, ok := last[name]
 		last[name] = s
 		if !ok {

@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// Cut returns the operations that concern the partition of a violation, with
-// their items in it alone. Operations without items stay when they may concern
+// Cut returns the operations that concern the partition of a violation, and those
+// that had its name, with their items in it alone. Operations without items stay when they may concern
 // it: pops of its queue that are of unknown outcome or came back empty, seeks,
 // and extends of leases that were given there. If the violation names a group,
 // only pushes and what that group did stay. If it names a transaction, all of that stays. A violation between partitions, or
@@ -33,7 +33,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 			continue
 		case !shared(o.Kind) && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
 			continue
-		case v.Partition != "" && o.Partition != "" && o.Partition != v.Partition:
+		case v.Partition != "" && o.Partition != "" && o.Partition != called(v.Partition):
 			continue
 		}
 		items := slices.DeleteFunc(slices.Clone(o.Items), func(item history.Item) bool { return !v.in(item) })
@@ -49,11 +49,11 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 // CutState is the part of a state that goes with what Cut returns.
 func CutState(state State, v Violation) State {
 	there := func(queue, partition, group string) bool {
-		return v.about(queue) && (v.Partition == "" || partition == v.Partition) && (v.Group == "" || group == v.Group)
+		return v.about(queue) && (v.Partition == "" || called(partition) == called(v.Partition)) && (v.Group == "" || group == v.Group)
 	}
 	var cut State
 	for _, p := range state.Partitions {
-		if !v.about(p.Queue) || v.Partition != "" && p.Name != v.Partition {
+		if !v.about(p.Queue) || v.Partition != "" && called(p.Name) != called(v.Partition) {
 			continue
 		}
 		p.Cursors = slices.DeleteFunc(slices.Clone(p.Cursors), func(c Cursor) bool { return v.Group != "" && c.Group != v.Group })
@@ -65,13 +65,18 @@ func CutState(state State, v Violation) State {
 		}
 	}
 	for _, e := range state.Erased {
-		if v.about(e.Queue) && (v.Partition == "" || e.Partition == v.Partition) {
+		if v.about(e.Queue) && (v.Partition == "" || e.Partition == called(v.Partition)) {
 			cut.Erased = append(cut.Erased, e)
 		}
 	}
 	for _, s := range state.Sweeps {
 		if v.about(s.Queue) {
 			cut.Sweeps = append(cut.Sweeps, s)
+		}
+	}
+	for _, one := range state.Redelivered {
+		if there(one.Queue, one.Partition, one.Group) {
+			cut.Redelivered = append(cut.Redelivered, one)
 		}
 	}
 	for _, s := range state.Samples {
@@ -97,5 +102,5 @@ func (v Violation) about(queue string) bool { return v.Queue == "" || v.Queue ==
 
 // in says whether an item is in the partition of the violation.
 func (v Violation) in(item history.Item) bool {
-	return v.Partition == "" || item.Partition == v.Partition
+	return v.Partition == "" || item.Partition == called(v.Partition)
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
@@ -16,12 +17,24 @@ func (l *lane) passable(e *entry) time.Duration {
 		for _, op := range e.deletes {
 			at = min(at, op.Begin)
 		}
-	case l.part != nil && l.part.Retention > 0 && e.after == forever:
+	case l.lost() > 0 && e.after == forever:
 		at = 0
-	case l.part != nil && l.part.Retention > 0:
-		at = e.after + l.part.Retention
+	case l.lost() > 0:
+		at = e.after + l.lost()
 	}
 	return at
+}
+
+// lost is the age at which a message may be deleted that a group has not passed; 0:
+// it may not.
+func (l *lane) lost() time.Duration {
+	switch {
+	case l.part == nil:
+		return 0
+	case l.part.Retention > 0:
+		return l.part.Retention
+	}
+	return l.part.MaxWait
 }
 
 // expired are, by place, when messages may have expired for the reader first.
@@ -41,24 +54,33 @@ func (r *reader) expired() map[int]time.Duration {
 
 // swept: sweeps may move cursors in the lane.
 func (l *lane) swept() bool {
-	return l.part != nil && l.part.Retention+l.part.ExpireAfter > 0
+	return l.part != nil && l.lost()+l.part.ExpireAfter > 0
 }
 
 // forgone: the reader need not be given the message. One that is too old but kept,
-// because it is a dead letter of somebody, is passed over too.
-func (r *reader) forgone(e *entry) bool {
+// because it is a dead letter of somebody, is passed over too, and in a queue where it
+// waited too long also one that a lease of somebody else held by then.
+func (r *reader) forgone(e *entry, options *Options) bool {
 	if e.deleted != nil {
-		return e.deleted.How == Asked || r.lane.part.Retention > 0
+		return e.deleted.How == Asked || r.lane.lost() > 0
 	}
-	if r.lane.part.Retention == 0 {
+	if r.lane.lost() == 0 {
 		return false
 	}
 	for _, other := range r.lane.readers {
-		if other.cursor != nil && other.dead()[e.seq] {
+		if other.cursor != nil && other.dead()[e.seq] || other != r && other.heldAt(e, r.lane.passable(e), options) {
 			return true
 		}
 	}
 	return false
+}
+
+// heldAt says whether a lease that covers the message may have been alive at an
+// instant or later, in a queue that deletes what waits for it too long.
+func (r *reader) heldAt(e *entry, at time.Duration, options *Options) bool {
+	return r.lane.part.MaxWait > 0 && slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
+		return slices.Contains(d.entries, e) && d.op.End+options.LeaseDuration >= at
+	})
 }
 
 // deletions: what is missing from a log was deleted by somebody who may, what was
@@ -91,7 +113,7 @@ func deletions(x *index) []Violation {
 // accepted says whether a deletion was told that the message was there.
 func accepted(op *history.Operation, l *lane, e *entry) bool {
 	for _, item := range op.Items {
-		if item.Partition == l.partition && item.TransactionID == e.transaction && item.Accepted {
+		if item.Partition == called(l.partition) && item.TransactionID == e.transaction && item.Accepted {
 			return true
 		}
 	}
@@ -104,7 +126,7 @@ func (l *lane) undeserved(e *entry) string {
 	if d == nil {
 		return ""
 	}
-	old, done := l.part.Retention, l.part.CompletedRetention
+	old, done, wait := l.part.Retention, l.part.CompletedRetention, l.part.MaxWait
 	switch d.How {
 	case Asked:
 		if len(e.deletes) == 0 {
@@ -115,12 +137,15 @@ func (l *lane) undeserved(e *entry) string {
 		case d.Held:
 			return "was deleted by a sweep while a lease held it"
 		case old > 0 && d.Age >= old:
+		case wait > 0 && d.Age >= wait && !d.Unread:
+			return "was deleted by a sweep as waiting too long, but every group had passed it"
+		case wait > 0 && d.Age >= wait:
 		case done > 0 && d.Age >= done && d.Unread:
 			return "was deleted by a sweep as completed, but some group had not passed it"
 		case done > 0 && d.Age >= done:
 		default:
-			return fmt.Sprintf("was deleted by a sweep at the age of %s, but its queue keeps messages for %s, and completed ones for %s (0s: for ever)",
-				d.Age, old, done)
+			return fmt.Sprintf("was deleted by a sweep at the age of %s, but its queue keeps messages for %s, completed ones for %s, waiting ones for %s (0s: for ever)",
+				d.Age, old, done, wait)
 		}
 	default:
 		return "was deleted with its queue, which is there"
@@ -178,6 +203,9 @@ func sweeps(x *index) []Violation {
 			if e.deleted != nil && e.deleted.How == Swept {
 				s := of(l.queue)
 				s.Retention++
+				if l.part.MaxWait > 0 {
+					s.Evicted++
+				}
 				if e.deleted.Unread {
 					s.Unread++
 				}
@@ -203,6 +231,7 @@ func sweeps(x *index) []Violation {
 		}{
 			{"deleted by sweeps", is.Retention, says.Retention + says.Completed + says.Evicted},
 			{"deleted unread", is.Unread, says.Unread},
+			{"deleted for waiting too long", is.Evicted, says.Evicted},
 			{"expired unread", is.Expired, says.Expired},
 		} {
 			if n.is != n.says {

@@ -118,6 +118,7 @@ func (r *reader) overs(x *index) []over {
 	var overs []over
 	for _, a := range r.acks {
 		switch {
+		case r.gen != nil && a.redelivery: // it says nothing of the log
 		case a.unsure() && !a.completes():
 		case a.unsure():
 			// It was applied if the other part of its transaction was.
@@ -158,6 +159,9 @@ func (r *reader) again(x *index) []Violation {
 	var highest, transacted over
 	alone := map[int]over{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
+		if r.gen != nil && d.redelivery {
+			continue // see returned
+		}
 		for len(overs) > 0 && overs[0].at < d.after {
 			o := overs[0]
 			switch {
@@ -183,7 +187,7 @@ func (r *reader) again(x *index) []Violation {
 			if o.upto {
 				from = 0 // it may have been dead when it was passed
 			}
-			if !ok || r.sought(o.at, d.op.End) || r.comesBack(e, from, d.op.End) {
+			if !ok || r.sought(o.at, d.op.End) || r.gen == nil && r.comesBack(e, from, d.op.End) {
 				continue
 			}
 			found = append(found, r.at("again", d.op, fmt.Sprintf(

@@ -33,6 +33,7 @@
 //	            completed by all if that is the reason, and under no lease that was alive; and it comes no more
 //	expired     what expired had waited long enough
 //	swept       what sweeps count, read and unread, is what they did
+//	removed     a partition that was removed held nothing, and nothing had been pushed to it for long enough
 //	erased      a queue that is deleted takes all its messages along, and only those; and they come no more
 //
 // # Seeks, and groups that are deleted
@@ -55,16 +56,30 @@
 // partition is what is there together with that, and must have no holes. A message
 // may be passed over from the beginning of the first request to delete it, and in a
 // queue with retentionSeconds from that age on; completedRetentionSeconds excuses
-// nothing. What a queue lost when it was deleted is left out of the history of the
+// nothing; maxWaitTimeSeconds is as retentionSeconds, but takes only what some group
+// has not passed, and what a lease of one group holds by then the others pass over
+// too. What a queue lost when it was deleted is left out of the history of the
 // one that has its name now.
+//
+// A partition that was removed is judged as one of its own: its messages say which of
+// those of one name an operation was about. Who waited by the name waited for each.
+//
+// # What is put back
+//
+// A group that is not sought is given a message that was put back when all of a
+// delivery may be that. With one that is, the log may deliver the same, so the triggers
+// say which it was. What is put back is no matter of a generation: it comes in
+// whichever there is, and nothing of it says that the log was passed.
 //
 // # What it relies on
 //
 // Queues have neither delay nor window (messages may have delays), payloads can be
 // opened, and dead letters are not purged. What queues lose is pushed once. Groups
-// that are sought or deleted do not consume at once, and their dead letters are not
-// put back. A pop of unknown outcome that was autoAck may have consumed one
-// run of messages in each partition of its queue; an ack without a lease id counts
+// that are sought or deleted do not consume at once, and dead letters of those that
+// are deleted are not put back. A pop of unknown outcome that was autoAck may have consumed one
+// run of messages in each partition of its queue, and so may one that was answered
+// while a fault broke connections of servers: they claim again when the answer to a
+// claim is lost. An ack without a lease id counts
 // as any other. A redrive puts back all
 // dead letters of its group in its queue, or in its partition; they come in
 // deliveries of their own, whose acks are for single messages.

@@ -147,6 +147,9 @@ func (x *index) add(op *history.Operation) {
 
 func (x *index) addPop(op *history.Operation) {
 	g := x.group(op.Queue, op.Group)
+	if op.Outcome == history.Done && op.AutoAck && x.options.excuses(op) {
+		g.repeated = append(g.repeated, op)
+	}
 	switch {
 	case op.Outcome == history.Unknown && op.AutoAck:
 		g.wild = append(g.wild, op)
@@ -183,7 +186,7 @@ func (x *index) addPop(op *history.Operation) {
 
 // concerns says whether an operation that may name a partition is about l.
 func (l *lane) concerns(op *history.Operation) bool {
-	return op.Partition == "" || op.Partition == l.partition
+	return op.Partition == "" || op.Partition == called(l.partition)
 }
 
 // sought says whether the cursor may have been sought between two instants.
@@ -201,12 +204,17 @@ func (r *reader) redriven(from, to time.Duration) bool {
 }
 
 // wild are the autoAck pops of unknown outcome that may have consumed from here.
-func (r *reader) wild() []*history.Operation {
-	var wild []*history.Operation
-	for _, op := range r.group.wild {
-		if r.lane.concerns(op) {
-			wild = append(wild, op)
+func (r *reader) wild() []*history.Operation { return r.lane.concerned(r.group.wild) }
+
+// repeated are those that may have consumed more from here than they brought.
+func (r *reader) repeated() []*history.Operation { return r.lane.concerned(r.group.repeated) }
+
+func (l *lane) concerned(ops []*history.Operation) []*history.Operation {
+	var some []*history.Operation
+	for _, op := range ops {
+		if l.concerns(op) {
+			some = append(some, op)
 		}
 	}
-	return wild
+	return some
 }

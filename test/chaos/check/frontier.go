@@ -83,6 +83,7 @@ func (r *reader) happenings() []event {
 	var events []event
 	for _, a := range r.acks {
 		switch {
+		case r.gen != nil && a.redelivery && a.completes(): // it moves no cursor
 		case a.completes():
 			events = append(events, event{at: a.op.Begin, upto: true, places: []int{a.entry.place}})
 		case a.buries():
@@ -99,7 +100,7 @@ func (r *reader) happenings() []event {
 		}
 		events = append(events, e)
 	}
-	for _, op := range r.wild() {
+	for _, op := range slices.Concat(r.wild(), r.repeated()) {
 		events = append(events, event{at: op.Begin, wild: true})
 	}
 	for place, at := range r.expired() {

@@ -41,6 +41,8 @@ type index struct {
 	watched bool
 	// erased are the messages that went with their queues.
 	erased map[Erased]bool
+	// former are the partitions, removed since, of the messages that were in them.
+	former map[Erased]string
 }
 
 // lane is what is known of a partition.
@@ -66,6 +68,8 @@ type lane struct {
 	// that each lease belongs to.
 	lives map[string][]*reader
 	given map[string]*reader
+	// put are the seqs that each lease delivered because they were put back.
+	put map[string]map[int64]bool
 }
 
 // itemsOf are the items of an operation that concern one lane.
@@ -115,6 +119,9 @@ type group struct {
 	groupName
 	// Pops of unknown outcome: wild ones were autoAck, the others may hold a lease.
 	wild, unknown []*history.Operation
+	// repeated are autoAck pops that were answered while something was broken: the
+	// server may have claimed twice, and what the first claim took is gone.
+	repeated []*history.Operation
 	// empty are the waiting pops that came back without a message.
 	empty []*history.Operation
 	seeks []*history.Operation
@@ -175,12 +182,19 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		named: map[laneName]*lane{}, called: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
 		prolongs: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
-		watched: len(state.Moves) > 0, erased: make(map[Erased]bool, len(state.Erased)),
+		watched: len(state.Moves) > 0, erased: make(map[Erased]bool, len(state.Erased)), former: map[Erased]string{},
 	}
 	for i := range state.Partitions {
 		x.addPartition(&state.Partitions[i])
 	}
 	x.addGenerations()
+	for _, one := range state.Redelivered {
+		put := map[int64]bool{}
+		for _, seq := range one.Seqs {
+			put[seq] = true
+		}
+		x.lane(one.Queue, one.Partition).put[one.LeaseID] = put
+	}
 	for _, e := range state.Erased {
 		x.erased[e] = true
 	}
@@ -218,6 +232,9 @@ func (x *index) addPartition(p *Partition) {
 	l.rows = slices.Clone(p.Log)
 	gone := map[int64]*Deletion{}
 	for i := range p.Deleted {
+		if p.Removed != nil {
+			x.former[Erased{p.Queue, called(p.Name), p.Deleted[i].TransactionID}] = p.Name
+		}
 		l.rows = append(l.rows, p.Deleted[i].Message)
 		gone[p.Deleted[i].Seq] = &p.Deleted[i]
 	}
@@ -242,7 +259,7 @@ func (x *index) lane(queue, partition string) *lane {
 	name := laneName{queue, partition}
 	l := x.named[name]
 	if l == nil {
-		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}, given: map[string]*reader{}}
+		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}, given: map[string]*reader{}, put: map[string]map[int64]bool{}}
 		x.named[name] = l
 		x.lanes = append(x.lanes, l)
 	}
@@ -291,6 +308,15 @@ func (x *index) readers(f func(*reader)) {
 	}
 }
 
+// laneOf is where an item belongs: to the partition that is there, unless the message
+// was in one that had its name before.
+func (x *index) laneOf(queue string, item *history.Item) *lane {
+	if name, ok := x.former[Erased{queue, item.Partition, item.TransactionID}]; ok {
+		return x.lane(queue, name)
+	}
+	return x.lane(queue, item.Partition)
+}
+
 // byLane sorts the items of an operation into the lanes they belong to.
 func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 	var touched []*lane
@@ -302,7 +328,7 @@ func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 		if op.Kind != history.Push && x.erased[Erased{op.Queue, op.Items[i].Partition, op.Items[i].TransactionID}] {
 			continue // it is no part of what is there
 		}
-		l := x.lane(op.Queue, op.Items[i].Partition)
+		l := x.laneOf(op.Queue, &op.Items[i])
 		if items[l] == nil {
 			touched = append(touched, l)
 		}

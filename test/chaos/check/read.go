@@ -15,7 +15,7 @@ type Querier interface {
 
 // Cursors of all groups, and where a group that reads the whole queue has none.
 const sqlCursors = `
-SELECT q.name, p.name, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL, coalesce(g.mode = 'all', false),
+SELECT q.name, p.name, p.id, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL, coalesce(g.mode = 'all', false),
        coalesce(c.committed, 0), coalesce(c.consumed, 0),
        coalesce((SELECT array_agg(d.seq ORDER BY d.seq) FROM belfry.dead_letter d
                   WHERE d.partition_id = p.id AND d.group_id = g.id), '{}'),
@@ -23,7 +23,8 @@ SELECT q.name, p.name, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL,
                   WHERE r.partition_id = p.id AND r.group_id = g.id), '{}'),
        CASE WHEN q.retention_enabled THEN q.retention_seconds ELSE 0 END,
        CASE WHEN q.retention_enabled THEN q.completed_retention_seconds ELSE 0 END,
-       CASE WHEN q.dead_letter_expired THEN q.expire_after_seconds ELSE 0 END
+       CASE WHEN q.dead_letter_expired THEN q.expire_after_seconds ELSE 0 END,
+       q.max_wait_time_seconds
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id
@@ -41,7 +42,7 @@ SELECT q.name, p.name, m.seq, m.id::text, m.transaction_id, m.created_at
  ORDER BY q.name, p.name, m.seq`
 
 const sqlSample = `
-SELECT q.name, p.name, g.name, c.committed, p.last_seq
+SELECT q.name, p.name, p.id, g.name, c.committed, p.last_seq
   FROM belfry.cursor c
   JOIN belfry.partition p ON p.id = c.partition_id
   JOIN belfry.queue q ON q.id = p.queue_id
@@ -59,20 +60,20 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 		return State{}, fmt.Errorf("reading cursors: %w", err)
 	}
 	var name laneName
-	var last int64
+	var id, last int64
 	var c Cursor
-	var keep [3]int64
+	var keep [4]int64
 	_, err = pgx.ForEachRow(rows, []any{
-		&name.queue, &name.partition, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
-		&keep[0], &keep[1], &keep[2],
+		&name.queue, &name.partition, &id, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
+		&keep[0], &keep[1], &keep[2], &keep[3],
 	}, func() error {
 		at, ok := places[name]
 		if !ok {
 			at = len(state.Partitions)
 			places[name] = at
 			state.Partitions = append(state.Partitions, Partition{
-				Queue: name.queue, Name: name.partition, LastSeq: last, Retention: seconds(keep[0]),
-				CompletedRetention: seconds(keep[1]), ExpireAfter: seconds(keep[2]),
+				Queue: name.queue, Name: name.partition, ID: id, LastSeq: last, Retention: seconds(keep[0]),
+				CompletedRetention: seconds(keep[1]), ExpireAfter: seconds(keep[2]), MaxWait: seconds(keep[3]),
 			})
 		}
 		if c.Group != "" {
@@ -113,7 +114,7 @@ func ReadSamples(ctx context.Context, db Querier, queues []string, now func() ti
 	}
 	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Sample, error) {
 		var s Sample
-		err := row.Scan(&s.Queue, &s.Partition, &s.Group, &s.Committed, &s.LastSeq)
+		err := row.Scan(&s.Queue, &s.Partition, &s.ID, &s.Group, &s.Committed, &s.LastSeq)
 		return s, err
 	})
 	if err != nil {

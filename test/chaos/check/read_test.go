@@ -53,6 +53,8 @@ func TestReadStateReadsTheTables(t *testing.T) {
 	state, err := check.ReadState(t.Context(), pool, []string{"q", "unknown"})
 	require.NoError(t, err)
 	for i := range state.Partitions {
+		require.Positive(t, state.Partitions[i].ID)
+		state.Partitions[i].ID = 0
 		for j := range state.Partitions[i].Log {
 			require.WithinDuration(t, time.Now(), state.Partitions[i].Log[j].CreatedAt, time.Minute)
 			state.Partitions[i].Log[j].CreatedAt = time.Time{}
@@ -79,6 +81,10 @@ func TestReadStateReadsTheTables(t *testing.T) {
 	clock := 7 * time.Second
 	samples, err := check.ReadSamples(t.Context(), pool, []string{"q"}, func() time.Duration { return clock })
 	require.NoError(t, err)
+	for i := range samples {
+		require.Positive(t, samples[i].ID)
+		samples[i].ID = 0
+	}
 	require.ElementsMatch(t, []check.Sample{
 		{At: clock, Queue: "q", Partition: "p", Group: "g", Committed: 1, LastSeq: 2},
 		{At: clock, Queue: "q", Partition: "p", Group: "late", Committed: 1, LastSeq: 2},

@@ -9,9 +9,11 @@ import (
 )
 
 const sqlDeletions = `
-SELECT d.queue, d.partition, d.seq, d.id::text, d.transaction_id, d.how, extract(epoch FROM d.age)::float8, d.unread, d.held
+SELECT d.queue, d.partition || coalesce('#' || r.partition_id, ''), d.seq, d.id::text, d.transaction_id, d.how,
+       extract(epoch FROM d.age)::float8, d.unread, d.held
   FROM chaos.deletion d
   JOIN belfry.queue q ON q.id = d.queue_id AND q.deleted_at IS NULL
+  LEFT JOIN chaos.removal r ON r.partition_id = d.partition_id
  WHERE d.queue = ANY ($1)
  ORDER BY d.queue, d.partition, d.seq`
 
@@ -49,9 +51,16 @@ SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.ev
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY q.name`
 
-// ReadDeletions adds to a state that ReadState read what was deleted since Watch,
-// what expired, and what sweeps count of it.
+// ReadDeletions adds to a state that ReadState read what was deleted and which
+// partitions were removed since Watch, what expired, what sweeps count of it, and what
+// was delivered because it was put back.
 func ReadDeletions(ctx context.Context, db Querier, queues []string, state *State) error {
+	if err := readRemovals(ctx, db, queues, state); err != nil {
+		return err
+	}
+	if err := readRedelivered(ctx, db, queues, state); err != nil {
+		return err
+	}
 	places := map[laneName]*Partition{}
 	for i := range state.Partitions {
 		p := &state.Partitions[i]

@@ -18,6 +18,10 @@ func (r *reader) findRedeliveries() {
 	for _, d := range r.deliveries {
 		d.redelivery = true
 		for _, e := range d.entries {
+			if r.gen != nil {
+				d.redelivery = d.redelivery && r.put(d, e)
+				continue
+			}
 			d.redelivery = d.redelivery && r.comesBack(e, 0, d.op.End)
 		}
 		if d.redelivery && d.op.LeaseID != "" {
@@ -47,9 +51,11 @@ func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
 func (r *reader) burials(e *entry) []*ack {
 	if r.buried == nil {
 		r.buried = map[*entry][]*ack{}
-		for _, a := range r.acks {
-			if a.buries() {
-				r.buried[a.entry] = append(r.buried[a.entry], a)
+		for _, one := range r.same() {
+			for _, a := range one.acks {
+				if a.buries() {
+					r.buried[a.entry] = append(r.buried[a.entry], a)
+				}
 			}
 		}
 	}
@@ -74,6 +80,14 @@ func (r *reader) mixed(d *delivery) []Violation {
 	}
 	var log, back *entry
 	for _, e := range d.entries {
+		if r.gen != nil {
+			if r.put(d, e) {
+				back = e
+			} else if e.place > 0 {
+				log = e
+			}
+			continue
+		}
 		switch burials := r.burials(e); {
 		case e.place == 0:
 		case len(burials) == 0:
@@ -98,11 +112,9 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 	for _, seq := range r.cursor.Redriven {
 		waiting[seq] = true
 	}
-	acks := r.acks
-	for _, other := range r.lane.lives[r.group.group] {
-		if other != r && other.gen.living {
-			acks = slices.Concat(acks, other.acks) // what was dead before a seek still is
-		}
+	var acks []*ack
+	for _, one := range r.same() { // what was dead before a seek still is
+		acks = append(acks, one.acks...)
 	}
 	for _, a := range acks {
 		if a.unsure() || !a.buries() {
@@ -130,6 +142,9 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 // cameAfter says whether a message may have been delivered after a redrive that
 // followed an ack.
 func (r *reader) cameAfter(a *ack) bool {
+	if r.gen != nil {
+		return r.returnedAfter(a)
+	}
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
 			if e == a.entry && d.op.End > r.since(a) && r.redriven(r.since(a), d.op.End) {
@@ -189,9 +204,12 @@ func (r *reader) waitsAgain(e *entry) []span {
 	}
 	died := burials[0].op.End
 	var next *delivery
-	for _, d := range r.deliveries {
-		if d.op.End > died && (next == nil || d.op.End < next.op.End) && slices.Contains(d.entries, e) {
-			next = d
+	for _, one := range r.same() {
+		for _, d := range one.deliveries {
+			came := slices.Contains(d.entries, e) && (r.gen == nil || r.put(d, e))
+			if came && d.op.End > died && (next == nil || d.op.End < next.op.End) {
+				next = d
+			}
 		}
 	}
 	for _, op := range r.group.redrives {
@@ -201,7 +219,14 @@ func (r *reader) waitsAgain(e *entry) []span {
 		if next == nil || next.op.End <= op.Begin || next.after <= op.End {
 			return nil
 		}
-		return []span{{op.End, next.after, op}}
+		s := span{op.End, next.after, op}
+		if r.gen != nil { // it goes on waiting in the next one
+			s.from, s.to = max(s.from, r.begun()), min(s.to, r.gen.ended)
+		}
+		if s.from >= s.to {
+			return nil
+		}
+		return []span{s}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func seeks(x *index) []Violation {
 			for _, l := range x.lanes {
 				name := readerName{g.queue, l.partition, g.group}
 				at, ok := joined[name]
-				if l.queue != g.queue || !l.concerns(op) || !ok || at+clockSlack > op.Begin {
+				if l.queue != g.queue || !l.concerns(op) || l.removed() || !ok || at+clockSlack > op.Begin {
 					continue
 				}
 				if !l.moved(op, sought[name]) {

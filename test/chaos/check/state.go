@@ -1,6 +1,10 @@
 package check
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // State is what the tables hold when the run is over, and what was seen of them
 // during it.
@@ -17,13 +21,21 @@ type State struct {
 	Moves []Move
 	// Erased are the messages of queues that were deleted, by the name of the queue.
 	Erased []Erased
+	// Redelivered are the messages that leases delivered because they were put back.
+	// Only groups that are sought need it.
+	Redelivered []Redelivered
 	// Sweeps are what sweeps count, one for each queue that they did something to.
 	Sweeps []Sweep
 }
 
 // Partition is a partition and its log.
 type Partition struct {
+	// Name is that of one that is there; Former makes that of one that is not.
 	Queue, Name string
+	// ID tells those of one name apart; 0: there was only one.
+	ID int64
+	// Removed: it is not there any more.
+	Removed *Removal
 	// LastSeq is the position of the last message ever stored.
 	LastSeq int64
 	// Log is in the order of Seq.
@@ -31,10 +43,28 @@ type Partition struct {
 	// Deleted are the messages that were in it.
 	Deleted []Deletion
 	// What its queue wants gone: messages that are so old, those that every group
-	// has passed, and those that expire unread and are dead letters then. 0: none.
-	Retention, CompletedRetention, ExpireAfter time.Duration
+	// has passed, those that expire unread and are dead letters then, and those that
+	// some group, or everybody, left unread for so long. 0: none. MaxWait comes alone.
+	Retention, CompletedRetention, ExpireAfter, MaxWait time.Duration
 	// Cursors has one for each consumer group that reads the partition.
 	Cursors []Cursor
+}
+
+// Removal is how an empty partition was removed.
+type Removal struct {
+	// Idle is how long nothing had been pushed to it, by its row.
+	Idle time.Duration
+	// Messages is how many it held.
+	Messages int64
+}
+
+// Former is the name of a partition that was removed.
+func Former(name string, id int64) string { return fmt.Sprintf("%s#%d", name, id) }
+
+// called is the name that clients knew a partition by.
+func called(partition string) string {
+	name, _, _ := strings.Cut(partition, "#")
+	return name
 }
 
 // Message is a row of a log.
@@ -68,6 +98,12 @@ const (
 
 // Erased is a message of a queue that was deleted.
 type Erased struct{ Queue, Partition, TransactionID string }
+
+// Redelivered are messages of a lease in one partition.
+type Redelivered struct {
+	Queue, Partition, Group, LeaseID string
+	Seqs                             []int64
+}
 
 // Sweep is what sweeps count of one queue.
 type Sweep struct {
@@ -108,7 +144,9 @@ type Sample struct {
 	// At is when the reading had been taken, on the clock of the history.
 	At                      time.Duration
 	Queue, Partition, Group string
-	Committed, LastSeq      int64
+	// ID is that of the partition.
+	ID                 int64
+	Committed, LastSeq int64
 }
 
 // Tenure is the life of one lease: from when it was given until it was released

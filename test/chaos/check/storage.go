@@ -156,6 +156,10 @@ func delivered(x *index) []Violation {
 		if l.part == nil {
 			continue
 		}
+		if n := len(l.part.Log); n > 0 && len(l.part.Cursors) == 0 && l.part.MaxWait > 0 && !x.options.Undrained {
+			found = append(found, l.at("leftover", nil, fmt.Sprintf(
+				"after the drain %d messages are left that nobody reads, though its queue has messages wait for %s", n, l.part.MaxWait)))
+		}
 		for i := range l.part.Cursors {
 			c := &l.part.Cursors[i]
 			if c.Missing {
@@ -200,13 +204,13 @@ func (r *reader) delivered(options *Options) []Violation {
 	ended := r.gen != nil && !r.gen.last
 	left := 0
 	// An autoAck pop whose answer was lost took one run of messages at most.
-	excuses, excused := len(r.wild()), false
+	excuses, excused := len(r.wild())+len(r.repeated()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.place] || dead[e.seq] || sought || r.forgone(e) {
+		if got[e.place] || dead[e.seq] || sought || r.forgone(e, options) {
 			excused = false
 			continue
 		}

@@ -12,7 +12,9 @@ const sqlLeaseChanges = `
 SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coalesce(l.old_until, l.at), coalesce(l.new_lease::text, ''),
        coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_place, 0), coalesce(l.new_place, 0), coalesce(l.skip, '{}')
   FROM chaos.lease_change l
-  JOIN belfry.partition p ON p.id = l.partition_id
+  JOIN (SELECT p.id, p.queue_id, p.name FROM belfry.partition p
+        UNION ALL
+        SELECT r.partition_id, r.queue_id, r.partition || '#' || r.partition_id FROM chaos.removal r) AS p ON p.id = l.partition_id
   JOIN belfry.queue q ON q.id = p.queue_id
   JOIN chaos.group_name g ON g.id = l.group_id
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)

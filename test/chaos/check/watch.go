@@ -77,6 +77,7 @@ CREATE TRIGGER note_group AFTER INSERT ON belfry.consumer_group FOR EACH ROW EXE
 -- Every message that was deleted, by whom, and who wanted it still.
 CREATE TABLE chaos.deletion (
     queue_id       bigint NOT NULL,
+    partition_id   bigint NOT NULL,
     queue          text NOT NULL,
     partition      text NOT NULL,
     seq            bigint NOT NULL,
@@ -92,8 +93,8 @@ CREATE TABLE chaos.deletion (
 );
 CREATE FUNCTION chaos.note_deletion() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos.deletion (queue_id, queue, partition, seq, id, transaction_id, how, age, unread, held)
-    SELECT q.id, q.name, p.name, OLD.seq, OLD.id, OLD.transaction_id,
+    INSERT INTO chaos.deletion (queue_id, partition_id, queue, partition, seq, id, transaction_id, how, age, unread, held)
+    SELECT q.id, p.id, q.name, p.name, OLD.seq, OLD.id, OLD.transaction_id,
            CASE WHEN current_query() LIKE '%belfry.delete_message(%' THEN 'asked'
                 WHEN current_query() LIKE '%belfry.trim(%' THEN 'swept' ELSE 'purged' END,
            clock_timestamp() - OLD.created_at,
@@ -108,12 +109,65 @@ BEGIN
 END $$;
 CREATE TRIGGER note_deletion AFTER DELETE ON belfry.message FOR EACH ROW EXECUTE FUNCTION chaos.note_deletion();`
 
+// What is put back is known by the lease that delivers it. Of an empty partition that
+// is removed what it was like stays.
+const sqlWatchMore = `
+CREATE TABLE chaos.redelivery (
+    partition_id bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    lease_id     uuid NOT NULL,
+    seq          bigint NOT NULL
+);
+CREATE FUNCTION chaos.note_redelivery() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.redelivery (partition_id, group_id, lease_id, seq)
+    VALUES (NEW.partition_id, NEW.group_id, NEW.lease_id, NEW.seq);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_redelivery AFTER UPDATE ON belfry.redrive FOR EACH ROW
+    WHEN (NEW.lease_id IS NOT NULL AND OLD.lease_id IS DISTINCT FROM NEW.lease_id)
+    EXECUTE FUNCTION chaos.note_redelivery();
+
+CREATE TABLE chaos.removal (
+    partition_id bigint PRIMARY KEY,
+    queue_id     bigint NOT NULL,
+    partition    text NOT NULL,
+    last_seq     bigint NOT NULL,
+    -- For how long nothing had been pushed to it, and how many messages it held.
+    idle         interval NOT NULL,
+    messages     bigint NOT NULL
+);
+CREATE FUNCTION chaos.note_removal() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.removal (partition_id, queue_id, partition, last_seq, idle, messages)
+    VALUES (OLD.id, OLD.queue_id, OLD.name, OLD.last_seq, clock_timestamp() - coalesce(OLD.last_push_at, OLD.created_at),
+            (SELECT count(*) FROM belfry.message m WHERE m.partition_id = OLD.id));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_removal AFTER DELETE ON belfry.partition FOR EACH ROW
+    WHEN (current_query() LIKE '%belfry.remove_idle(%') EXECUTE FUNCTION chaos.note_removal();
+
+CREATE TABLE chaos.removed_cursor (
+    partition_id bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    committed    bigint NOT NULL,
+    consumed     bigint NOT NULL
+);
+CREATE FUNCTION chaos.note_removed_cursor() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO chaos.removed_cursor (partition_id, group_id, committed, consumed)
+    VALUES (OLD.partition_id, OLD.group_id, OLD.committed, OLD.consumed);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_removed_cursor AFTER DELETE ON belfry.cursor FOR EACH ROW
+    WHEN (current_query() LIKE '%belfry.remove_idle(%') EXECUTE FUNCTION chaos.note_removed_cursor();`
+
 // Watch makes the database write down every change of a lease, every cursor that is
-// made or moved back, and every message that is deleted, for ReadTenures and
-// ReadMoves, and for ReadState. It adds a schema named chaos and triggers, so it costs a row
+// made or moved back, what is delivered because it was put back, every message that is
+// deleted and every idle partition that is removed, for ReadTenures and ReadDeletions. It adds a schema named chaos and triggers, so it costs a row
 // for each of these. It is called once, before the run.
 func Watch(ctx context.Context, db Execer) error {
-	if _, err := db.Exec(ctx, sqlWatch); err != nil {
+	if _, err := db.Exec(ctx, sqlWatch+sqlWatchMore); err != nil {
 		return fmt.Errorf("watching leases: %w", err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,4 +100,45 @@ func TestWatchSeesWhatMovesCursorsAndWhoDeletes(t *testing.T) {
 	require.Empty(t, p.Log)
 	require.Contains(t, state.Sweeps, check.Sweep{Queue: "q", Retention: 1, Unread: 1})
 	require.Contains(t, state.Erased, check.Erased{Queue: "other", Partition: "p", TransactionID: "t1"})
+}
+
+func TestWatchSeesWhatIsPutBackAndWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	require.NoError(t, check.Watch(t.Context(), pool))
+	const place = ` FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
+		WHERE p.name = 'p2' AND q.name = 'q' AND q.deleted_at IS NULL`
+	const lease = "00000000-0000-0000-0000-00000000000a"
+	for _, statement := range []string{
+		fillTables,
+		`UPDATE belfry.queue SET max_wait_time_seconds = 7`,
+		`INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts)
+		 SELECT c.partition_id, c.group_id, s.seq, 0, 0 FROM belfry.cursor c
+		   JOIN belfry.consumer_group g ON g.id = c.group_id AND g.name = 'g'
+		   JOIN belfry.partition p ON p.id = c.partition_id AND p.name = 'p' JOIN belfry.queue q ON q.id = p.queue_id AND q.deleted_at IS NULL,
+		   generate_series(1, 3) AS s(seq)`,
+		`UPDATE belfry.redrive SET lease_id = '` + lease + `' WHERE seq < 3`,
+		`UPDATE belfry.redrive SET attempts = 1`,
+		`UPDATE belfry.partition SET created_at = created_at - interval '3 days'`,
+		`SELECT belfry.remove_idle(p.id, interval '1 day')` + place,
+		`DELETE FROM belfry.partition WHERE name = 'p3'`,
+	} {
+		_, err := pool.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
+	state, err := check.ReadState(t.Context(), pool, []string{"q"})
+	require.NoError(t, err)
+	require.NoError(t, check.ReadDeletions(t.Context(), pool, []string{"q"}, &state))
+	require.Equal(t, []check.Redelivered{{Queue: "q", Partition: "p", Group: "g", LeaseID: lease, Seqs: []int64{1, 2}}}, state.Redelivered)
+	require.Len(t, state.Partitions, 2)
+	require.Equal(t, 7*time.Second, state.Partitions[0].MaxWait)
+	gone := state.Partitions[1]
+	require.Equal(t, check.Former("p2", gone.ID), gone.Name)
+	require.InDelta(t, 72, gone.Removed.Idle.Hours(), 1)
+	require.Zero(t, gone.Removed.Messages)
+	require.Equal(t, []check.Cursor{{Group: "g", FromStart: true, Committed: 1, Consumed: 1}}, gone.Cursors)
+	_, moves, err := check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
+	require.NoError(t, err)
+	require.Len(t, moves, 3)
+	require.True(t, slices.ContainsFunc(moves, func(m check.Move) bool { return m.Partition == gone.Name }), "%v", moves)
 }

@@ -22,10 +22,16 @@ const (
 	doneQueue     = "chaos.done"     // messages are deleted when all have completed them for a while
 	expiredQueue  = "chaos.expired"  // messages that wait too long are dead letters
 	goneQueue     = "chaos.gone"     // is deleted now and then, and made anew by a push
+	waitedQueue   = "chaos.waited"   // messages that wait too long for some group are deleted
+	unreadQueue   = "chaos.unread"   // the same, and nobody reads it
 )
 
-// asidePartitions is how many partitions they have.
-const asidePartitions = 2
+// asidePartitions is how many partitions they have, idlePartitions those of the queue
+// whose partitions are removed.
+const (
+	asidePartitions = 2
+	idlePartitions  = 6
+)
 
 // aside is a queue that loses messages.
 type aside struct {
@@ -33,6 +39,8 @@ type aside struct {
 	options map[string]any
 	// rest is how long its consumers pause at most.
 	rest time.Duration
+	// unread: it has no consumers.
+	unread bool
 }
 
 // keptFor is how long messages are kept, in seconds: longer than a request may
@@ -40,24 +48,36 @@ type aside struct {
 const keptFor = 3
 
 var asides = []aside{
-	{deletedQueue, nil, 300 * time.Millisecond},
-	{retainedQueue, map[string]any{"retentionEnabled": true, "retentionSeconds": keptFor}, 2 * time.Second},
-	{doneQueue, map[string]any{"retentionEnabled": true, "completedRetentionSeconds": keptFor}, time.Second},
-	{expiredQueue, map[string]any{"expireAfterSeconds": keptFor, "deadLetterExpired": true}, 2 * time.Second},
-	{goneQueue, nil, 0},
+	{queue: deletedQueue, rest: 300 * time.Millisecond},
+	{queue: retainedQueue, options: map[string]any{"retentionEnabled": true, "retentionSeconds": keptFor}, rest: 2 * time.Second},
+	{queue: doneQueue, options: map[string]any{"retentionEnabled": true, "completedRetentionSeconds": keptFor}, rest: time.Second},
+	{queue: expiredQueue, options: map[string]any{"expireAfterSeconds": keptFor, "deadLetterExpired": true}, rest: 2 * time.Second},
+	{queue: goneQueue},
+	{queue: waitedQueue, options: map[string]any{"maxWaitTimeSeconds": keptFor}, rest: 2 * time.Second},
+	{queue: unreadQueue, options: map[string]any{"maxWaitTimeSeconds": keptFor}, unread: true},
 }
 
 // asideGroups read the queues aside.
 var asideGroups = []string{"billing", "audit"}
 
+// groups read it.
+func (a aside) groups() []string {
+	if a.unread {
+		return nil
+	}
+	return asideGroups
+}
+
 // Groups that read the common queues and are moved: the one is sought to other
-// places, the other deleted, and joined anew by its next pop.
+// places, another deleted, and joined anew by its next pop, and of the third the dead
+// letters are put back as well, before and after it is sought.
 const (
-	soughtGroup = "sought"
-	brokenGroup = "broken"
+	soughtGroup  = "sought"
+	brokenGroup  = "broken"
+	revivedGroup = "revived"
 )
 
-var movedGroups = []string{soughtGroup, brokenGroup}
+var movedGroups = []string{soughtGroup, brokenGroup, revivedGroup}
 
 // MovedGroups are the groups that are sought or deleted.
 func MovedGroups() []string { return slices.Clone(movedGroups) }
@@ -110,16 +130,18 @@ func (c *Crew) workAside(ctx, stop context.Context, all *sync.WaitGroup) {
 	for _, a := range asides {
 		producer := c.client(a.queue)
 		all.Go(func() { producer.feed(ctx, stop, a.queue) })
-		for _, group := range asideGroups {
+		for _, group := range a.groups() {
 			one := c.client(fmt.Sprintf("%s of %s", group, a.queue))
-			one.reads = []string{a.queue}
+			one.reads, one.lanes = []string{a.queue}, asidePartitions
 			all.Go(func() { one.consumeSlowly(ctx, stop, group, a.rest) })
 		}
 	}
-	seeker, remover, closer := c.client("seeker"), c.client("remover"), c.client("closer")
-	all.Go(func() { seeker.seekAround(ctx, stop) })
+	seeker, reviver, remover, closer := c.client("seeker"), c.client("reviver"), c.client("remover"), c.client("closer")
+	all.Go(func() { seeker.seekAround(ctx, stop, soughtGroup) })
+	all.Go(func() { reviver.seekAround(ctx, stop, revivedGroup) })
 	all.Go(func() { remover.removeGroups(ctx, stop) })
 	all.Go(func() { closer.removeQueue(ctx, stop) })
+	c.workIdle(ctx, stop, all)
 }
 
 // feed pushes to one queue, every message once, and if it is that of deletions takes
@@ -178,29 +200,39 @@ func (c *client) deleteMessage(ctx context.Context, where string, m known) {
 	c.recorder.End(o)
 }
 
-// seekAround moves the sought group in one queue or partition at a time.
-func (c *client) seekAround(ctx, stop context.Context) {
+// seekAround moves a group in one queue or partition at a time. Of the revived one it
+// puts dead letters back there, mostly after the seek, now and then instead of it.
+func (c *client) seekAround(ctx, stop context.Context, group string) {
 	defer c.http.CloseIdleConnections()
 	for pause(stop, c.upTo(shortestSeek, longestSeek)) {
 		partition := ""
 		if c.chance(50) {
 			partition = c.partition()
 		}
-		switch n := c.choose.IntN(100); {
-		case n < 20:
-			c.seek(ctx, c.queue(), partition, history.ToEnd)
-		case n < 40:
-			c.seek(ctx, c.queue(), partition, history.ToBeginning)
-		default:
-			back := time.Now().Add(-c.upTo(0, farthest)).UTC().Truncate(time.Millisecond)
-			c.seek(ctx, c.queue(), partition, back.Format(time.RFC3339Nano))
+		where, revived := c.queue(), group == revivedGroup
+		if !revived || c.chance(80) {
+			c.seek(ctx, group, where, partition, c.place())
+		}
+		if revived && c.chance(80) {
+			c.redrive(ctx, where, group, partition)
 		}
 	}
 }
 
-// seek moves the sought group and records it.
-func (c *client) seek(ctx context.Context, where, partition, place string) {
-	target := "/api/v1/consumer-groups/" + soughtGroup + "/queues/" + where
+// place is where a seek may go.
+func (c *client) place() string {
+	switch n := c.choose.IntN(100); {
+	case n < 20:
+		return history.ToEnd
+	case n < 40:
+		return history.ToBeginning
+	}
+	return time.Now().Add(-c.upTo(0, farthest)).UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
+}
+
+// seek moves a group and records it.
+func (c *client) seek(ctx context.Context, group, where, partition, place string) {
+	target := "/api/v1/consumer-groups/" + group + "/queues/" + where
 	if partition != "" {
 		target += "/partitions/" + partition
 	}
@@ -212,7 +244,7 @@ func (c *client) seek(ctx context.Context, where, partition, place string) {
 		body = map[string]any{"toBeginning": true}
 	}
 	o := c.recorder.Begin(history.Operation{
-		Client: c.name, Kind: history.Seek, Queue: where, Partition: partition, Group: soughtGroup, Place: place,
+		Client: c.name, Kind: history.Seek, Queue: where, Partition: partition, Group: group, Place: place,
 	})
 	got := c.send(ctx, http.MethodPost, target+"/seek", encode(body), 0)
 	var told struct {

@@ -38,9 +38,9 @@ func TestOperatorsAskForWhatTheyRecord(t *testing.T) {
 	crew, recorder := crewOn(t, a.serve(http.StatusOK, `{"success":true}`))
 	one := crew.client("one")
 	one.deleteMessage(t.Context(), "q", known{"p", "id", "a"})
-	one.seek(t.Context(), "q", "", history.ToEnd)
-	one.seek(t.Context(), "q", "p", history.ToBeginning)
-	one.seek(t.Context(), "q", "", "2026-01-02T03:04:05.678Z")
+	one.seek(t.Context(), soughtGroup, "q", "", history.ToEnd)
+	one.seek(t.Context(), soughtGroup, "q", "p", history.ToBeginning)
+	one.seek(t.Context(), soughtGroup, "q", "", "2026-01-02T03:04:05.678Z")
 	require.Equal(t, []string{
 		"DELETE /api/v1/messages/id/a ",
 		`POST /api/v1/consumer-groups/sought/queues/q/seek {"toEnd":true}`,

@@ -38,8 +38,11 @@ type client struct {
 	// stale is the lease of the delivery before, and before that delivery.
 	stale  string
 	before delivery
-	// reads are the queues it pops from; nil: the common ones.
+	// reads are the queues it pops from; nil: the common ones. They have so many
+	// lanes, and it reads only one of them if that is named.
 	reads []string
+	lanes int
+	only  string
 	// transacted counts its transactions.
 	transacted int
 }

@@ -14,10 +14,15 @@ const (
 	// dead-lettered.
 	RetryLimit = 1
 	// mostWait is the longest a consumer asks a pop to wait.
-	mostWait  = 3 * time.Second
+	mostWait = 3 * time.Second
+	// longWait is that of one who waits for a single partition.
+	longWait  = 6 * time.Second
 	mostBatch = 60
 	// overdue is how long past its lease a hanging consumer acknowledges.
 	overdue = 300 * time.Millisecond
+	// buried is in how many of a hundred deliveries the revived group dead-letters a
+	// message that it may digest when it comes again.
+	buried = 30
 	// idlePause follows an empty pop that did not wait, or one that failed.
 	idlePause = 100 * time.Millisecond
 )
@@ -89,6 +94,17 @@ func (d delivery) digest(status string) []verdict {
 	return verdicts
 }
 
+// final completes every message, and dead-letters poison without another try.
+func (d delivery) final() []verdict {
+	verdicts := d.digest("completed")
+	for i, v := range verdicts {
+		if v.status == "failed" {
+			verdicts[i].status = "dlq"
+		}
+	}
+	return verdicts
+}
+
 // finish acknowledges, and once more when the outcome is unknown.
 func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
 	if len(verdicts) == 0 {
@@ -124,15 +140,32 @@ func (c *client) consumeSlowly(ctx, stop context.Context, group string, longest 
 		case len(d.Messages) == 0 || d.autoAck:
 			continue
 		}
-		choice := c.choose.IntN(total)
-		for _, h := range habits {
-			if choice -= h.weight; choice < 0 {
-				h.do(ctx, c, d)
-				break
-			}
-		}
+		c.digestSomehow(ctx, d, total)
 		c.stale, c.before = d.LeaseID, d
 	}
+}
+
+// digestSomehow does with a delivery what one of the habits says, whose weights add up
+// to total.
+func (c *client) digestSomehow(ctx context.Context, d delivery, total int) {
+	if d.group == revivedGroup && c.chance(buried) {
+		c.bury(ctx, d)
+		return
+	}
+	choice := c.choose.IntN(total)
+	for _, h := range habits {
+		if choice -= h.weight; choice < 0 {
+			h.do(ctx, c, d)
+			return
+		}
+	}
+}
+
+// bury dead-letters one message at once, and completes the others.
+func (c *client) bury(ctx context.Context, d delivery) {
+	verdicts := d.digest("completed")
+	verdicts[c.choose.IntN(len(verdicts))].status = "dlq"
+	c.finish(ctx, d, verdicts)
 }
 
 // popSomehow pops in one of many ways. A wait of 0 in what it returns means that
@@ -140,15 +173,20 @@ func (c *client) consumeSlowly(ctx, stop context.Context, group string, longest 
 func (c *client) popSomehow(ctx context.Context, group string) delivery {
 	r := popRequest{queue: c.source(), group: group, batch: 1 + c.choose.IntN(mostBatch), partitions: 1}
 	switch {
+	case c.only != "":
+		r.partition = c.only
 	case c.chance(20):
 		if r.partition = c.partition(); c.reads != nil {
-			r.partition = partitionName(c.choose.IntN(asidePartitions))
+			r.partition = partitionName(c.choose.IntN(c.lanes))
 		}
 	case c.chance(30):
 		r.partitions = 1 + c.choose.IntN(c.crew.cfg.Partitions)
 	}
 	if c.chance(80) {
 		r.wait = c.upTo(100*time.Millisecond, mostWait).Round(time.Millisecond)
+	}
+	if c.only != "" {
+		r.wait = c.upTo(mostWait, longWait).Round(time.Millisecond)
 	}
 	r.autoAck = group == AutoAckGroup && c.chance(50)
 	if c.chance(8) { // leaves while it waits, or in the middle of the answer

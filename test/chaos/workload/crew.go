@@ -70,7 +70,7 @@ func (c *Crew) Queues() []string {
 	for _, a := range asides {
 		names = append(names, a.queue)
 	}
-	return names
+	return append(names, idleQueue)
 }
 
 // common are the queues that most clients use.
@@ -102,9 +102,12 @@ func (c *Crew) Reads() []Read {
 		}
 	}
 	for _, a := range asides {
-		for _, group := range asideGroups {
+		for _, group := range a.groups() {
 			reads = append(reads, Read{a.queue, group})
 		}
+	}
+	for _, group := range idleGroups {
+		reads = append(reads, Read{idleQueue, group})
 	}
 	return reads
 }
@@ -114,7 +117,7 @@ func (c *Crew) Reads() []Read {
 func (c *Crew) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
-	options := map[string]map[string]any{}
+	options := map[string]map[string]any{idleQueue: idleOptions}
 	for _, a := range asides {
 		options[a.queue] = a.options
 	}
@@ -181,7 +184,8 @@ func (c *Crew) Work(ctx, stop context.Context) {
 const drainWait = time.Second
 
 // Drain reads and completes everything for every group, until left says that
-// nothing is left, or ctx ends. Poison becomes dead letters.
+// nothing is left, or ctx ends. Poison becomes dead letters at once: a group that was
+// sought back may meet a lot of it.
 func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64, error)) error {
 	var all sync.WaitGroup
 	done, finish := context.WithCancel(ctx)
@@ -202,7 +206,7 @@ func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64,
 					})
 					switch {
 					case len(d.Messages) > 0:
-						one.finish(ctx, d, d.digest("completed"))
+						one.finish(ctx, d, d.final())
 					case o.Outcome != history.Done:
 						pause(done, idlePause)
 					}

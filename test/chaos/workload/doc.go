@@ -9,8 +9,8 @@
 // fail, vanish, hang past their leases and acknowledge twice or with leases that are
 // gone. Some hand on what they got in transactions, which they repeat as they were,
 // and an operator puts dead letters back. Others move and delete consumer groups
-// that are there for it, delete messages, and delete queues; queues with retention
-// lose messages by themselves. That happens aside, so that nothing is excused
+// that are there for it, put their dead letters back meanwhile, delete messages, and delete queues; queues with retention
+// lose messages by themselves, and in one partitions are removed. That happens aside, so that nothing is excused
 // elsewhere.
 // Somebody sends bodies that are malformed all the time. None of it may make the
 // server answer in a way that no client expects: such answers are complaints.

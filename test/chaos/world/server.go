@@ -43,10 +43,15 @@ const (
 	peerTimeout    = 5 * time.Second
 	poolSize       = 8
 	sweepInterval  = 500 * time.Millisecond
+	cleanupDays    = 1
 	// Queues that a push makes are like those that the workload configures.
 	leaseTime  = 2 * time.Second
 	retryLimit = 1
 )
+
+// IdleAfter is how long nothing must have been pushed to an empty partition before
+// the servers remove it.
+const IdleAfter = cleanupDays * 24 * time.Hour
 
 // Child runs a server and returns true if this process was started to be one. It
 // ends at SIGTERM, and when the process that started it is gone. The result is
@@ -85,7 +90,8 @@ func serve(dsn, listenDSN string) error {
 	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
-	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval = sweepInterval, sweepInterval
+	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupInterval = sweepInterval, sweepInterval, sweepInterval
+	cfg.Sweep.PartitionCleanupDays = cleanupDays
 	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
 	cfg.HTTP.Addr = "127.0.0.1:0"
 	if err := cfg.Validate(); err != nil {

@@ -1,0 +1,127 @@
+package check
+
+import (
+	"fmt"
+	"time"
+)
+
+// What is put back for a group that is sought comes whatever its cursor does: a seek
+// neither takes it away nor brings it. The cursor may deliver the same message from
+// the log as well, so the two are told apart by the lease (Redelivered).
+
+// same are the readers of one consumer group in the lane: all generations of a cursor
+// that was sought.
+func (r *reader) same() []*reader {
+	if r.gen == nil {
+		return []*reader{r}
+	}
+	var all []*reader
+	for _, other := range r.lane.lives[r.group.group] {
+		if other.gen.Incarnation == r.gen.Incarnation {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// put says whether a delivery brought a message because it was put back.
+func (r *reader) put(d *delivery, e *entry) bool {
+	return e.place > 0 && r.lane.put[d.op.LeaseID][e.seq]
+}
+
+// returnedAfter says whether a message was delivered, as put back, after the ack that
+// dead-lettered it. It may have waited already, put back before.
+func (r *reader) returnedAfter(a *ack) bool {
+	since := r.since(a)
+	for _, one := range r.same() {
+		for _, d := range one.deliveries {
+			if d.op.End <= since || !d.redelivery {
+				continue
+			}
+			for _, e := range d.entries {
+				if e == a.entry {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// ending is how a message that was put back was settled: under a lease, by an ack
+// that was answered at by. It was not before since.
+type ending struct {
+	since, by time.Duration
+	op        int64
+}
+
+// endings are, by message and lease, how what was put back was settled for certain.
+func (r *reader) endings() map[*entry]map[string]ending {
+	ends := map[*entry]map[string]ending{}
+	for _, a := range r.acks {
+		if !a.redelivery || !a.completes() && !a.buries() {
+			continue
+		}
+		of := ends[a.entry]
+		if of == nil {
+			of = map[string]ending{}
+			ends[a.entry] = of
+		}
+		one, ok := of[a.op.LeaseID]
+		if !ok {
+			one = ending{since: a.op.Begin, by: forever}
+		}
+		one.since = min(one.since, a.op.Begin)
+		if !a.unsure() && a.op.End < one.by {
+			one.by, one.op = a.op.End, a.op.ID
+		}
+		of[a.op.LeaseID] = one
+	}
+	return ends
+}
+
+// returned: what comes as put back was put back, and after it was settled somebody
+// put it back once more.
+func returned(x *index) []Violation {
+	var found []Violation
+	x.readers(func(r *reader) {
+		if r.gen == nil {
+			return
+		}
+		var ends []map[*entry]map[string]ending
+		for _, one := range r.same() {
+			ends = append(ends, one.endings())
+		}
+		for _, d := range r.deliveries {
+			for _, e := range d.entries {
+				if why := r.unwanted(d, e, ends); why != "" {
+					found = append(found, r.at("again", d.op, fmt.Sprintf("%q at %d was delivered as put back, but %s", e.transaction, e.seq, why)))
+				}
+			}
+		}
+	})
+	return found
+}
+
+// unwanted says why a message should not have come as put back; empty: it should, or
+// came from the log.
+func (r *reader) unwanted(d *delivery, e *entry, ends []map[*entry]map[string]ending) string {
+	if !r.put(d, e) {
+		return ""
+	}
+	dead := false
+	for _, a := range r.burials(e) {
+		dead = dead || a.op.Begin < d.op.End && r.redriven(a.op.Begin, d.op.End)
+	}
+	if !dead {
+		return "nobody had dead-lettered it and put it back"
+	}
+	for _, of := range ends {
+		for _, one := range of[e] {
+			if one.by < d.after && !r.redriven(one.since, d.op.End) {
+				return fmt.Sprintf("operation %d settled it, answered %s before this pop claimed anything, and nobody put it back since", one.op, d.after-one.by)
+			}
+		}
+	}
+	return ""
+}
