@@ -11,14 +11,13 @@ DROP FUNCTION belfry.check_names(text, text);
 DROP FUNCTION belfry.join_in_transaction(text, text, text, text, timestamptz);
 DROP FUNCTION belfry.tell_ready(bigint, bigint);
 DO $$
-DECLARE
-    v_function regprocedure;
 BEGIN
-    FOREACH v_function IN ARRAY ARRAY[
-        'belfry.claim(bigint, bigint, bigint, bigint, uuid, timestamptz, timestamptz, boolean)',
-        'belfry.redeliver(bigint, bigint, bigint, uuid, interval)']::regprocedure[]
-    LOOP
-        EXECUTE replace(pg_get_functiondef(v_function),
-                        'v_now timestamptz := clock_timestamp();', 'v_now timestamptz := statement_timestamp();');
-    END LOOP;
+    EXECUTE replace(replace(pg_get_functiondef('belfry.redeliver(bigint, bigint, bigint, uuid, interval, timestamptz)'::regprocedure),
+                            'p_lease_time interval, p_now timestamp with time zone)', 'p_lease_time interval)'),
+                    'v_now timestamptz := p_now;', 'v_now timestamptz := statement_timestamp();');
+    EXECUTE replace(replace(pg_get_functiondef(
+                                'belfry.claim(bigint, bigint, bigint, bigint, uuid, timestamptz, timestamptz, boolean)'::regprocedure),
+                            'f.lease_time, v_now) AS r;', 'f.lease_time) AS r;'),
+                    'v_now timestamptz := clock_timestamp();', 'v_now timestamptz := statement_timestamp();');
 END $$;
+DROP FUNCTION belfry.redeliver(bigint, bigint, bigint, uuid, interval, timestamptz);

@@ -49,25 +49,27 @@ END $$;
 
 -- In a procedure or a DO block statement_timestamp() stands still at its beginning:
 -- a consumer that loops there would never see what is pushed later, and its leases
--- would count from then. A claim goes by the instant at which it begins.
-DO $$
+-- would count from then. A claim goes by the instant at which it begins, and so do
+-- the redeliveries in it.
+CREATE FUNCTION pg_temp.rewrite(p_function regprocedure, VARIADIC p_pairs text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    v_function regprocedure;
-    v_was text;
-    v_is text;
+    v_text text := pg_get_functiondef(p_function);
 BEGIN
-    FOREACH v_function IN ARRAY ARRAY[
-        'belfry.claim(bigint, bigint, bigint, bigint, uuid, timestamptz, timestamptz, boolean)',
-        'belfry.redeliver(bigint, bigint, bigint, uuid, interval)']::regprocedure[]
-    LOOP
-        v_was := pg_get_functiondef(v_function);
-        v_is := replace(v_was, 'v_now timestamptz := statement_timestamp();', 'v_now timestamptz := clock_timestamp();');
-        IF v_is = v_was THEN
-            RAISE EXCEPTION '% is not the function it was', v_function;
+    FOR i IN 1 .. cardinality(p_pairs) BY 2 LOOP
+        IF strpos(v_text, p_pairs[i]) = 0 THEN
+            RAISE EXCEPTION '% is not the function it was: it has no %', p_function, p_pairs[i];
         END IF;
-        EXECUTE v_is;
+        v_text := replace(v_text, p_pairs[i], p_pairs[i + 1]);
     END LOOP;
+    EXECUTE v_text;
 END $$;
+SELECT pg_temp.rewrite('belfry.redeliver(bigint, bigint, bigint, uuid, interval)',
+                       'p_lease_time interval)', 'p_lease_time interval, p_now timestamp with time zone)',
+                       'v_now timestamptz := statement_timestamp();', 'v_now timestamptz := p_now;'),
+       pg_temp.rewrite('belfry.claim(bigint, bigint, bigint, bigint, uuid, timestamptz, timestamptz, boolean)',
+                       'f.lease_time) AS r;', 'f.lease_time, v_now) AS r;',
+                       'v_now timestamptz := statement_timestamp();', 'v_now timestamptz := clock_timestamp();');
+DROP FUNCTION belfry.redeliver(bigint, bigint, bigint, uuid, interval);
 
 CREATE FUNCTION belfry.check_names(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
