@@ -67,7 +67,7 @@
 // own; Postgres sends one per transaction. The listener hears it after the rows are
 // visible. Commits that notify go one at a time through the whole cluster, so the
 // trigger leaves it out while the sequencer is awake, which is when two or more
-// have come within a look: then it looks every 10 ms, until for 50 ms no look has
+// have come within a look: then it looks every 25 ms, until for 0.1 s no look has
 // found more than one row. A commit on its own is announced, and seen at once.
 //
 // A session that sets belfry.notify = off never notifies and takes no lock; its rows

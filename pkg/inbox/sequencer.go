@@ -53,10 +53,10 @@ const (
 	mostRetry  = 500 * time.Millisecond
 	// pace is the least time between the beginnings of two looks while transactions
 	// commit one after the other: what commits meanwhile is moved together.
-	pace = 10 * time.Millisecond
+	pace = 25 * time.Millisecond
 	// linger is how long it stays awake after rows that came together. To fall asleep and be
 	// woken takes about as many statements as the five looks that fit into it.
-	linger = 50 * time.Millisecond
+	linger = 100 * time.Millisecond
 	// resignTimeout bounds telling the others that this instance stops.
 	resignTimeout = 2 * time.Second
 )
