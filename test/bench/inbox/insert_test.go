@@ -197,7 +197,7 @@ func (r *rig) storedOnce() {
 func TestPacedInserts(t *testing.T) {
 	r := newRig(t)
 	heard := r.naive()
-	paced := append(designs[:2:2], plain)
+	paced := []design{designs[0], designs[1], plain}
 	for _, d := range paced { // warms up
 		r.insertAll(d, 0)
 		r.emptied()
