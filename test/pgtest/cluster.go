@@ -25,7 +25,7 @@ func settings() map[string]string {
 		"fsync":                    "off",
 		"full_page_writes":         "off",
 		"synchronous_commit":       "on",
-		"max_connections":          "300",
+		"max_connections":          "1000", // a server takes up to 30, and many run at once
 		"shared_preload_libraries": "",
 	}
 }
