@@ -3,16 +3,20 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// apply writes the changes and commits; the wake follows in the same round trip.
+// apply writes the changes and commits. A cursor that is left asleep needs a wake
+// after that: those that are likely to be get it in the same round trip.
 func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) error {
 	w := f.writes()
 	b := &pgx.Batch{}
@@ -23,9 +27,10 @@ func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) erro
 	}
 	var committed bool
 	var ready []queue.Ready
+	var asleep []int64
 	err := s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		var err error
-		if ready, err = w.read(results); err != nil {
+		if ready, asleep, err = w.read(results); err != nil {
 			return err
 		}
 		if err := skip(results, "committing"); err != nil {
@@ -37,6 +42,10 @@ func (f *ackFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Conn) erro
 		}
 		return nil
 	})
+	asleep = slices.DeleteFunc(asleep, func(partition int64) bool { return slices.Contains(w.wake, partition) })
+	if committed && len(asleep) > 0 {
+		ready = append(ready, s.wakeOn(ctx, conn, asleep)...)
+	}
 	if committed {
 		s.announce(ready)
 		return nil // whatever failed after that is not the callers'
@@ -62,7 +71,7 @@ type ackWrites struct {
 	release                             []bool
 	skips                               []string
 	rests                               []float64
-	// wake are the partitions of every cursor that changes.
+	// wake are the partitions of the cursors that are likely to be left asleep.
 	wake         []int64
 	redeliveries redeliveryWrites
 
@@ -82,23 +91,46 @@ func (w *ackWrites) queue(b *pgx.Batch) {
 	}
 }
 
-// read reads what queue added, and returns what its commit makes ready.
-func (w *ackWrites) read(results pgx.BatchResults) (ready []queue.Ready, err error) {
+// read reads what queue added, and returns what its commit makes ready, and the
+// partitions of the cursors it leaves asleep; of those with redriven messages
+// nothing is said.
+func (w *ackWrites) read(results pgx.BatchResults) (ready []queue.Ready, asleep []int64, err error) {
 	if len(w.partitions) > 0 {
-		if ready, err = readyResult(results, "moving cursors"); err != nil {
-			return nil, err
+		if ready, asleep, err = readMoved(results); err != nil {
+			return nil, nil, fmt.Errorf("moving cursors: %w", err)
 		}
 	}
 	redelivered, err := w.redeliveries.read(results)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(w.deadPartitions) > 0 {
 		if err := skip(results, "dead-lettering"); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return append(ready, redelivered...), nil
+	return append(ready, redelivered...), asleep, nil
+}
+
+// readMoved reads the result of ack_apply.sql.
+func readMoved(results pgx.BatchResults) (ready []queue.Ready, asleep []int64, err error) {
+	rows, err := results.Query()
+	if err != nil {
+		return nil, nil, err
+	}
+	var group, partition int64
+	var seconds pgtype.Float8
+	var sleeps bool
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &sleeps}, func() error {
+		switch {
+		case sleeps:
+			asleep = append(asleep, partition)
+		case seconds.Valid:
+			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: inSeconds(seconds.Float64)})
+		}
+		return nil
+	})
+	return ready, asleep, err
 }
 
 func (f *ackFlush) writes() *ackWrites {
@@ -113,7 +145,7 @@ func (f *ackFlush) writes() *ackWrites {
 			w.rests = append(w.rests, c.change.rest.Seconds())
 		}
 		w.redeliveries.add(c)
-		if c.change.changed || c.redelivered.changed {
+		if drained := c.change.changed && c.change.release && c.change.committed >= c.lastSeq; drained || c.redelivered.changed {
 			w.wake = append(w.wake, c.partition)
 		}
 		for _, d := range c.dead {

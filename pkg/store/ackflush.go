@@ -42,7 +42,9 @@ type cursorName struct {
 // ackCursor is a cursor the flush touches.
 type ackCursor struct {
 	partition, group int64
-	state            cursorState
+	// lastSeq is how far the partition's messages went when it was locked.
+	lastSeq int64
+	state   cursorState
 	change           ackChange
 	dead             []deadLetter
 	// redriven are the redriven messages that are acknowledged, by seq.
@@ -161,7 +163,7 @@ func (f *ackFlush) readCursors(results pgx.BatchResults) error {
 	var redriven pgtype.Bool
 	_, err = pgx.ForEachRow(rows, []any{
 		&c.partition, &c.group, &name, &c.state.committed, &c.state.skip, &c.state.failures, &c.state.attempts,
-		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven,
+		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven, &c.lastSeq,
 	}, func() error {
 		one := c
 		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()

@@ -224,7 +224,7 @@ func (f *transactionFlush) apply(ctx context.Context, s *Store, conn *pgxpool.Co
 	var ready []queue.Ready
 	err := s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
 		var err error
-		if ready, err = w.read(results); err != nil {
+		if ready, _, err = w.read(results); err != nil {
 			return err
 		}
 		if err := skip(results, "committing a transaction"); err != nil {

@@ -28,8 +28,18 @@ func (s *Store) wake(ctx context.Context, partitions []int64) {
 	if len(partitions) == 0 {
 		return
 	}
+	s.announce(s.wakeOn(ctx, s.pool, partitions))
+}
+
+// querier is a pool or a connection.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// wakeOn is wake on a connection, without the announcement.
+func (s *Store) wakeOn(ctx context.Context, conn querier, partitions []int64) []queue.Ready {
 	started := time.Now()
-	rows, err := s.pool.Query(ctx, sqlWake, partitions)
+	rows, err := conn.Query(ctx, sqlWake, partitions)
 	var ready []queue.Ready
 	if err == nil {
 		ready, _, err = readReady(rows)
@@ -38,7 +48,7 @@ func (s *Store) wake(ctx context.Context, partitions []int64) {
 		s.wakeFailed(len(partitions), err)
 	}
 	s.floors.took(time.Since(started))
-	s.announce(ready)
+	return ready
 }
 
 // readWake reads the wake that is next in results. The commit before it stands,

@@ -5,7 +5,7 @@
 -- since an array of arrays must be rectangular; $9 seconds until what failed may
 -- be delivered again (0: at once). Where the group has not started yet (start_at),
 -- nothing of the log is ready. Returns when those whose lease ended are ready (NULL:
--- not).
+-- not), and which are left asleep: they need a wake after the commit.
 UPDATE belfry.cursor c
    SET committed = greatest(c.committed, d.committed),
        failures = d.failures,
@@ -46,4 +46,5 @@ UPDATE belfry.cursor c
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.ctid = k.ctid
 RETURNING c.group_id, c.partition_id,
-          CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in
+          CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in,
+          c.ready_at IS NULL AS asleep

@@ -2,10 +2,11 @@
 -- acks name, as ack_lock does, and those under the leases that it requires, unless
 -- the queue is deleted. $1
 -- partition ids, $2 group names (distinct pairs), $3 lease ids. Returns the
--- columns of ack_lock.
+-- columns of ack_lock; last_seq is not looked at.
 SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') AS skip, c.failures, c.attempts,
        c.lease_id, c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp() AS lease_live,
-       coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven
+       coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven,
+       0::bigint AS last_seq
   FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
           FROM unnest($1::bigint[], $2::text[]) AS w(partition_id, group_name)
          CROSS JOIN LATERAL (
