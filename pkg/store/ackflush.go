@@ -45,8 +45,8 @@ type ackCursor struct {
 	// lastSeq is how far the partition's messages went when it was locked.
 	lastSeq int64
 	state   cursorState
-	change           ackChange
-	dead             []deadLetter
+	change  ackChange
+	dead    []deadLetter
 	// redriven are the redriven messages that are acknowledged, by seq.
 	redriven map[int64]*redriven
 	// redelivered is what becomes of the cursor by them.
