@@ -140,10 +140,19 @@ func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID st
 	return key, nil
 }
 
+const (
+	// lockTimeout is the SQLSTATE of a wait for a lock that was too long.
+	lockTimeout = "55P03"
+	// deletePatience is how long a deletion holds a partition while it waits for the
+	// cursors, and deletePause how long it then leaves it to others.
+	deletePatience, deletePause = 100 * time.Millisecond, 200 * time.Millisecond
+)
+
 // Delete removes a message from its log, with its dead letters and its traces.
 // Groups that have not read it go on behind it; a lease that holds it hears
-// "Message not found". existed is false when there was none. Errors:
-// CodeUnavailable.
+// "Message not found". existed is false when there was none. It waits for a
+// transaction of a consumer in SQL until the time of the request is up; pushes to
+// the partition go on meanwhile. Errors: CodeUnavailable.
 func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
@@ -154,9 +163,27 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 	if err != nil {
 		return false, err
 	}
-	rows, err := l.pool.Query(ctx, sql.Query("message_delete"), key, transactionID)
+	for {
+		existed, err = l.delete(ctx, key, transactionID)
+		if err == nil {
+			return existed, nil
+		}
+		if postgres.SQLState(err) != lockTimeout {
+			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: %w", transactionID, partition, err))
+		}
+		select {
+		case <-time.After(deletePause):
+		case <-ctx.Done():
+			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: somebody holds it: %w", transactionID, partition, err))
+		}
+	}
+}
+
+// delete is one try of Delete.
+func (l *Letters) delete(ctx context.Context, key int64, transactionID string) (existed bool, err error) {
+	rows, err := l.pool.Query(ctx, sql.Query("message_delete"), key, transactionID, deletePatience.Milliseconds())
 	if err != nil {
-		return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: %w", transactionID, partition, err))
+		return false, err
 	}
 	var group pgtype.Int8
 	var lease pgtype.UUID
@@ -174,7 +201,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 		return nil
 	})
 	if err != nil {
-		return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: %w", transactionID, partition, err))
+		return false, err
 	}
 	for _, one := range leases {
 		l.announcer.ForgetLease(one)

@@ -205,7 +205,7 @@
 // looks again every heldLook: a commit is heard, a rollback is not. A sweep gives
 // such a partition up for this time (sweep_trim.sql). What changes the cursor
 // itself waits until the request's time is up: a seek, a redrive, the deletion of
-// one message, which holds the partition meanwhile. The ack of a consumer whose
+// one message, which lets go of the partition in between. The ack of a consumer whose
 // lease was over before waits for ackPatience and is refused (ackBeside), and so is
 // a transaction; other acks wait as long once, and go on. So transactions are best kept short, and a group is best
 // served by one kind of consumer. The first pop of a group registers it, and keeps
