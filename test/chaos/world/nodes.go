@@ -25,6 +25,9 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		"synchronous_commit": "on", "max_connections": strconv.Itoa(maxConnections), "shared_preload_libraries": "",
 		// A standby whose primary has died can be promoted that much later.
 		"wal_retrieve_retry_interval": "100ms",
+		// A client that connects while Postgres stops, and says nothing because its network
+		// is frozen, keeps it from stopping for that long: nobody ends such a session.
+		"authentication_timeout": "5s",
 	}
 	// The folder is its account's way to its own.
 	home := filepath.Join(w.dir, "cluster")
