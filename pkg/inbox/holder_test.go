@@ -25,6 +25,12 @@ func (r *room) stranger() (s session, pid int64) {
 	return s, int64(s.PgConn().PID())
 }
 
+// user is the role that everybody here connects as.
+func (r *room) user() string {
+	r.t.Helper()
+	return r.texts("SELECT session_user::text")[0]
+}
+
 // turns looks n times.
 func (r *room) turns(n int) {
 	r.t.Helper()
@@ -55,11 +61,12 @@ func TestABusyStrangerWithTheLockIsNamed(t *testing.T) {
 	r.turns(2)
 	said := logs.FilterMessageSnippet("nothing of the inbox is moved").All()
 	require.Len(t, said, 1, "once a minute")
-	require.Contains(t, said[0].ContextMap()["holder"], fmt.Sprintf(`session %d of user "postgres", application "stranger"`, pid))
-	require.Equal(t, fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid), said[0].ContextMap()["hint"])
+	require.Equal(t, fmt.Sprintf(`session %d of user %q, application "stranger"`, pid, r.user()), said[0].ContextMap()["holder"])
+	hint := fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid)
+	require.Equal(t, hint, said[0].ContextMap()["hint"])
 	require.EqualValues(t, 1, r.waiting())
 
-	r.exec(said[0].ContextMap()["hint"].(string))
+	r.exec(hint)
 	require.Error(t, <-ended)
 	r.await("the instance takes over", func() bool {
 		r.turned()
@@ -108,7 +115,7 @@ func TestAStrangerWithTheMarkIsNamed(t *testing.T) {
 	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, markID)
 	_, err := r.turn(soon(t))
 	require.ErrorIs(t, err, errMarked)
-	require.ErrorContains(t, err, fmt.Sprintf(`session %d of user "postgres", application "stranger"`, pid))
+	require.ErrorContains(t, err, fmt.Sprintf(`session %d of user %q, application "stranger"`, pid, r.user()))
 	h, err := r.Holder(soon(t))
 	require.NoError(t, err)
 	require.Equal(t, pid, h.PID, "the status names it while nobody leads")
@@ -124,7 +131,8 @@ func TestTheHolderOfTheLockIsKnown(t *testing.T) {
 	require.Nil(t, h)
 	s := r.session()
 	for _, statement := range []string{
-		// In the other kind of name it is another lock.
+		// With another first number, or in the other kind of name, it is another lock.
+		fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass+1, lockID),
 		fmt.Sprintf("SELECT pg_advisory_lock(%d)", int64(lockClass)<<32|int64(lockID)), "SELECT pg_advisory_lock(7)",
 	} {
 		s.exec(statement)
@@ -135,7 +143,12 @@ func TestTheHolderOfTheLockIsKnown(t *testing.T) {
 	r.turned()
 	h, err = r.Holder(soon(t))
 	require.NoError(t, err)
-	require.Equal(t, &Holder{PID: r.leader(), User: "postgres", Application: "inbox-test"}, h)
+	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "inbox-test"}, h)
+	// A role that may see nothing of what others do sees what they are called.
+	var seen Holder
+	s.exec("SET ROLE belfry_consumer")
+	require.NoError(t, s.QueryRow(soon(t), sqlHolder, lockClass, []int32{lockID}).Scan(&seen.PID, &seen.User, &seen.Application))
+	require.Equal(t, *h, seen)
 	require.Equal(t, "nobody any more", (*Holder)(nil).String())
 	require.Contains(t, (&Holder{}).String(), "pg_prepared_xacts")
 }
