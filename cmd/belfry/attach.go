@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -126,7 +127,8 @@ func newDetachCmd() *cobra.Command {
 		Use:   "detach TABLE",
 		Short: "Take the triggers of \"belfry attach\" away",
 		Long: `Take the triggers of "belfry attach" away, those of --queue or all of them.
-Messages that were written already are delivered.`,
+Messages that were written already are delivered. Without --queue, triggers that no
+list shows any more, since what was noted of them is gone, are found as well.`,
 		Example: `  belfry detach public.orders --queue orders`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -151,8 +153,10 @@ func newAttachmentsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "attachments",
 		Short: "List the tables whose changes become messages",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runAttachments(cmd) },
+		Long: `List the tables whose changes become messages: those that belong to the role that
+connects, and for an admin (belfry_admin, the owner of the schema) all of them.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runAttachments(cmd) },
 	}
 }
 
@@ -195,7 +199,11 @@ func stateOf(a *attach.Attachment) string {
 		words = append(words, fmt.Sprintf("%d of %d triggers missing or off", missing, len(a.Events)))
 	}
 	if a.Failures > 0 {
-		words = append(words, fmt.Sprintf("%d failures, the last at %s: %s", a.Failures, a.LastFailedAt.UTC().Format(time.RFC3339), a.LastFailure))
+		count := strconv.FormatInt(a.Failures, 10)
+		if a.Failures >= attach.MaxFailures {
+			count += " or more" // older ones are not kept
+		}
+		words = append(words, fmt.Sprintf("%s failures, the last at %s: %s", count, a.LastFailedAt.UTC().Format(time.RFC3339), a.LastFailure))
 	}
 	if len(words) == 0 {
 		return "ok"

@@ -58,9 +58,14 @@ func TestAttachmentsPrint(t *testing.T) {
 			Table: "public.u", Queue: "q", Events: []string{"insert"}, Payload: "changes", Columns: []string{"c"}, Condition: "new.c > 1",
 			Strict: true, Failures: 2, LastFailedAt: time.Unix(0, 0), LastFailure: "it broke",
 		},
+		{
+			Table: "public.v", Queue: "q", Events: []string{"insert"}, Payload: "row", Triggers: 1,
+			Failures: attach.MaxFailures, LastFailedAt: time.Unix(1, 0), LastFailure: "again",
+		},
 	}))
 	require.Equal(t, `TABLE     QUEUE  ON             KEY  PAYLOAD    WHEN       STATE
 public.t  q      insert,delete  a,b  row                   ok
 public.u  q      insert              changes,c  new.c > 1  strict; 1 of 1 triggers missing or off; 2 failures, the last at 1970-01-01T00:00:00Z: it broke
+public.v  q      insert              row                   100 or more failures, the last at 1970-01-01T00:00:01Z: again
 `, b.String())
 }

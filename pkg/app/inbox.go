@@ -80,5 +80,11 @@ func (c *inboxCounts) Collect(samples chan<- prometheus.Metric) {
 // inboxState is what the status of the dispatcher tells of the inbox.
 func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 	found, err := p.sequencer.Counts(ctx)
-	return httpapi.InboxState(found), err
+	if err != nil {
+		return httpapi.InboxState{}, err
+	}
+	holder, err := p.sequencer.Holder(ctx)
+	return httpapi.InboxState{
+		Waiting: found.Waiting, Rejected: found.Rejected, Oldest: found.Oldest, Leading: found.Leading, Holder: (*httpapi.InboxHolder)(holder),
+	}, err
 }

@@ -27,6 +27,9 @@ const (
 	PayloadChanges = "changes"
 )
 
+// MaxFailures is how many failures of an attachment are kept, the latest.
+const MaxFailures = 100
+
 // Request says what to attach.
 type Request struct {
 	// Table is written as in SQL: schema.table, with double quotes around names that
@@ -77,7 +80,8 @@ type Attachment struct {
 	// Triggers are those that exist and are enabled; one is missing where they are
 	// fewer than Events.
 	Triggers int64
-	// Failures are statements whose messages were dropped, as far as noted.
+	// Failures are statements whose messages were dropped, as far as noted and kept: up
+	// to MaxFailures.
 	Failures     int64
 	LastFailedAt time.Time
 	LastFailure  string
@@ -113,8 +117,8 @@ func (d *Desk) SQL(ctx context.Context, r *Request) (text string, err error) {
 	return "BEGIN;\n" + text + "COMMIT;\n", explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
 }
 
-// Detach takes the triggers for a queue away, or with an empty name all of them.
-// It returns the queues the table fed.
+// Detach takes the triggers for a queue away, or with an empty name all of them,
+// also where nothing is noted of them. It returns the queues the table fed.
 func (d *Desk) Detach(ctx context.Context, table, queueName string) ([]string, error) {
 	var only *string
 	if queueName != "" {
@@ -128,7 +132,8 @@ func (d *Desk) Detach(ctx context.Context, table, queueName string) ([]string, e
 	return queues, explain("detaching table "+table, err)
 }
 
-// List returns all attachments, by table and queue.
+// List returns the attachments of tables of this role, and for an admin all of them,
+// by table and queue.
 func (d *Desk) List(ctx context.Context) ([]Attachment, error) {
 	rows, err := d.conn.Query(ctx, sqlAttachments)
 	if err != nil {

@@ -18,6 +18,11 @@
 // the row after the statement, for a delete the one that is gone. The payload
 // "changes" adds "old" to an update: the values before of those columns that
 // changed; an update that changes nothing then sends nothing. Columns narrow both.
+// What a row was before is known by its place among the rows of the statement. A row
+// that a BEFORE INSERT trigger swallows (it returns NULL) on its way to another partition has
+// no place among the new ones, and no message. Then no row of that statement
+// is said to be what another one was: "old" is null, and a condition that an old row
+// would decide is taken to hold. So it is for tables attached since migration 000019.
 //
 // Its partition is the text of the key's columns, joined by slashes, so changes of
 // one key stay in order; without a key everything is in the partition Default, in
@@ -42,8 +47,9 @@
 // A message that cannot be written never fails the statement, unless the
 // attachment is strict: the statement's messages are dropped together, with a
 // warning to the session and the server's log, and a row in
-// belfry.attachment_failure, about one a second, which List counts. Only that a
-// statement is cancelled, or its time is up, ends it as before.
+// belfry.attachment_failure, about one a second, which List counts. The latest 100 of
+// each attachment are kept. Only that a statement is cancelled, or its time is up, ends
+// it as before.
 //
 // A transaction that changed an attached table cannot be prepared (PREPARE
 // TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
@@ -51,6 +57,16 @@
 // What names a column that is renamed or dropped, in the key, the columns or the
 // condition, is such a message until the table is attached anew; with strict, no
 // statement succeeds until then.
+//
+// # Who sees it
+//
+// What is attached, its condition and its errors are shown (List, belfry.attachments)
+// to the owner of the table and the members of that role, and to an admin: whoever may
+// change belfry.attachment, as belfry_admin, role_grants('admin', …) and the owner of the
+// schema may. What is noted of a table that is gone is shown to an admin alone, until
+// anybody attaches or detaches another one. Nothing may be noted of triggers that are
+// there (a dump without the schema of Belfry was restored): Detach finds them, by their
+// names and by what their functions are.
 //
 // # What else changes
 //

@@ -27,13 +27,29 @@ type InboxState struct {
 	Oldest time.Duration
 	// Leading: this instance sequences them.
 	Leading bool
+	// Holder is the session with the lock for it; nil: nobody has it.
+	Holder *InboxHolder
+}
+
+// InboxHolder is a session that moves those messages, or keeps others from it.
+type InboxHolder struct {
+	// PID is 0 for a prepared transaction.
+	PID               int64
+	User, Application string
+}
+
+type holderJSON struct {
+	PID         int64  `json:"pid"`
+	User        string `json:"user"`
+	Application string `json:"application"`
 }
 
 type inboxJSON struct {
-	Waiting       int64   `json:"waiting"`
-	OldestSeconds float64 `json:"oldestSeconds"`
-	Rejected      int64   `json:"rejected"`
-	Sequencer     bool    `json:"sequencer"`
+	Waiting       int64       `json:"waiting"`
+	OldestSeconds float64     `json:"oldestSeconds"`
+	Rejected      int64       `json:"rejected"`
+	Sequencer     bool        `json:"sequencer"`
+	Holder        *holderJSON `json:"holder,omitempty"`
 }
 
 type listenerJSON struct {
@@ -117,5 +133,7 @@ func (s *Server) inbox(ctx context.Context) *inboxJSON {
 	if err != nil {
 		return nil
 	}
-	return &inboxJSON{Waiting: i.Waiting, OldestSeconds: i.Oldest.Seconds(), Rejected: i.Rejected, Sequencer: i.Leading}
+	return &inboxJSON{
+		Waiting: i.Waiting, OldestSeconds: i.Oldest.Seconds(), Rejected: i.Rejected, Sequencer: i.Leading, Holder: (*holderJSON)(i.Holder),
+	}
 }

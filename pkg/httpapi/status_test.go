@@ -15,7 +15,7 @@ func TestStatusTellsWhoWaitsForWhat(t *testing.T) {
 	t.Parallel()
 	f := &fakes{
 		listener: ListenerState{State: "degraded", Proof: 2 * time.Second, Reconnects: 3, Peers: 4},
-		inbox:    &InboxState{Waiting: 5, Rejected: 6, Oldest: 1500 * time.Millisecond, Leading: true},
+		inbox:    &InboxState{Waiting: 5, Rejected: 6, Oldest: 1500 * time.Millisecond, Leading: true, Holder: &InboxHolder{PID: 7, User: "u", Application: "a"}},
 		status: dispatch.Status{
 			Waiting: 6,
 			Groups: []dispatch.WaitingGroup{
@@ -31,7 +31,7 @@ func TestStatusTellsWhoWaitsForWhat(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.JSONEq(t, `{
 		"listener": {"state": "degraded", "secondsSinceProof": 2, "reconnects": 3, "peers": 4},
-		"inbox": {"waiting": 5, "oldestSeconds": 1.5, "rejected": 6, "sequencer": true},
+		"inbox": {"waiting": 5, "oldestSeconds": 1.5, "rejected": 6, "sequencer": true, "holder": {"pid": 7, "user": "u", "application": "a"}},
 		"waiting": 6,
 		"groups": [
 			{"queue": "orders", "partition": "eu", "consumerGroup": "g", "waiting": 5, "oldestSeconds": 3, "nextTimeoutSeconds": 7},

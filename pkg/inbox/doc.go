@@ -128,4 +128,16 @@
 // frozen: the first row is still the same and the session has been waiting for its
 // client for a second. Then they end that session. A slow database does not look
 // frozen. One that stops says so.
+//
+// Anybody who may connect may have these locks. A stranger with the first one, or with MARK,
+// keeps every instance from being the sequencer: rows lie in the inbox, nothing is lost.
+// When it is idle and Belfry may see that and end it (it has the same role, say), it is
+// ended as a frozen one is. Otherwise, when the first row has been lying for five seconds,
+// a warning names the session and what ends it, once a minute; who has MARK is named in
+// the failure of whoever tries to lead. inbox.holder in the status of the dispatcher names
+// it too, belfry_inbox_sequencer is 1 nowhere, and belfry_inbox_oldest_seconds grows. A
+// stranger with SLEEP costs the sleep, as a producer does whose transaction stays open.
+// One with AWAKE makes producers leave out notifications that nobody awake stands in
+// for: while some sequencer sleeps or lies down they notify all the same, but when
+// none is there, the next one comes with dispatch.fallback_interval.
 package inbox

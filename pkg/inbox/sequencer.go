@@ -27,6 +27,7 @@ var (
 	sqlWithdraw = sql.Query("inbox_withdraw")
 	sqlWatch    = sql.Query("inbox_watch")
 	sqlDepose   = sql.Query("inbox_depose")
+	sqlHolder   = sql.Query("inbox_holder")
 	sqlCounts   = sql.Query("inbox_counts")
 )
 
@@ -108,6 +109,8 @@ type Sequencer struct {
 	// mark; head is the first row that waited at the last look, 0 before it.
 	watching bool
 	head     int64
+	// since is when head was seen first, told when it was told who has the lock.
+	since, told time.Time
 	// calm: the last look found no row and nobody with the mark.
 	calm bool
 	// failures are those in a row.
@@ -115,8 +118,8 @@ type Sequencer struct {
 	// busy is when more than one row was moved last: one alone had better be
 	// announced, and seen at once.
 	busy time.Time
-	// linger is the constant, but in tests.
-	linger time.Duration
+	// linger and stalled are the constants, but in tests.
+	linger, stalled time.Duration
 	sleep
 }
 
@@ -128,7 +131,7 @@ func New(
 ) *Sequencer {
 	return &Sequencer{
 		pool: pool, own: own, appender: appender, proven: proven, cfg: cfg, metrics: metrics, log: log,
-		woken: make(chan struct{}, 1), seen: nothing, linger: linger,
+		woken: make(chan struct{}, 1), seen: nothing, linger: linger, stalled: stalledAfter,
 	}
 }
 

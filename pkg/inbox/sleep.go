@@ -72,10 +72,14 @@ func (s *Sequencer) mark(ctx context.Context) error {
 	if err := s.conn.QueryRow(ctx, sqlMark, lockClass, markID).Scan(&s.marked, nil); err != nil {
 		return fmt.Errorf("marking that the sequencer wakes up: %w", err)
 	}
-	if !s.marked {
-		return errMarked
+	if s.marked {
+		return nil
 	}
-	return nil
+	who, err := holder(ctx, s.own, markID)
+	if err != nil {
+		return errors.Join(errMarked, err)
+	}
+	return fmt.Errorf("%w, or somebody else has lock (%d, %d): %s", errMarked, lockClass, markID, who)
 }
 
 // rise wakes up: from here on producers may leave out their notification. When

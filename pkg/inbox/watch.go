@@ -50,12 +50,17 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 		s.watching = false
 		return s.idle(), nil
 	case !frozen || before == 0 || head > before:
-		return watchEvery, nil
+		return watchEvery, s.tell(ctx, before)
+	}
+	who, err := holder(ctx, s.own, lockID)
+	if err != nil {
+		return 0, fmt.Errorf("asking who the sequencer is: %w", err)
 	}
 	var ended int64
 	if err := s.own.QueryRow(ctx, sqlDepose, lockClass, lockID, frozenAfter.Seconds(), sleepID).Scan(&ended); err != nil {
-		return 0, fmt.Errorf("ending the session of a sequencer that does nothing (its role must be ours): %w", err)
+		return 0, fmt.Errorf("ending a sequencer that does nothing, %s (its role must be ours): %w", who, err)
 	}
-	s.log.Warn("the sequencer is frozen; its session was ended, and this instance may take over", zap.Int64("sessions", ended))
+	s.log.Warn("the sequencer is frozen; its session was ended, and this instance may take over",
+		zap.Stringer("holder", who), zap.Int64("sessions", ended))
 	return deposed, nil
 }
