@@ -145,7 +145,8 @@ func (f *ackFlush) writes() *ackWrites {
 			w.rests = append(w.rests, c.change.rest.Seconds())
 		}
 		w.redeliveries.add(c)
-		if drained := c.change.changed && c.change.release && c.change.committed >= c.lastSeq; drained || c.redelivered.changed {
+		released := c.change.changed && c.change.release
+		if c.redelivered.changed || released && (c.redrives || c.change.committed >= c.lastSeq) {
 			w.wake = append(w.wake, c.partition)
 		}
 		for _, d := range c.dead {

@@ -42,11 +42,13 @@ type cursorName struct {
 // ackCursor is a cursor the flush touches.
 type ackCursor struct {
 	partition, group int64
-	// lastSeq is how far the partition's messages went when it was locked.
-	lastSeq int64
-	state   cursorState
-	change  ackChange
-	dead    []deadLetter
+	// lastSeq is how far the partition's messages went when it was locked, and redrives
+	// whether there were redriven ones as well.
+	lastSeq  int64
+	redrives bool
+	state    cursorState
+	change   ackChange
+	dead     []deadLetter
 	// redriven are the redriven messages that are acknowledged, by seq.
 	redriven map[int64]*redriven
 	// redelivered is what becomes of the cursor by them.
@@ -167,7 +169,8 @@ func (f *ackFlush) readCursors(results pgx.BatchResults) error {
 	}, func() error {
 		one := c
 		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()
-		f.redriven = f.redriven || redriven.Bool
+		one.redrives = redriven.Bool
+		f.redriven = f.redriven || one.redrives
 		if lease.Valid {
 			one.state.leaseID = queue.ID(lease.Bytes).String()
 		}
