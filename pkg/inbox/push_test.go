@@ -103,3 +103,22 @@ func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
 	}
 	require.Equal(t, []string{"", "", "end"}, heard, "one for the transaction, one for belfry.wake")
 }
+
+// Who has it off, however that is written, does not notify and takes no lock.
+func TestNotifyOffTakesNoLock(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s, ear := r.session(), r.listener()
+	for value, loud := range map[string]int{
+		"off": 0, "OFF": 0, "False": 0, "no": 0, "0": 0, "on": 1, "": 1, "1": 1,
+	} {
+		s.exec("BEGIN")
+		s.exec("SELECT set_config('belfry.notify', $1, true)", value)
+		s.insert("a", value)
+		require.Equal(t, int64(loud), r.locks(sleepID, true), value)
+		s.exec("COMMIT")
+		require.Equal(t, loud, ear.heard(), value)
+	}
+	require.Zero(t, r.number("SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgqual IS NOT NULL"),
+		"a condition of a trigger is planned by every statement")
+}

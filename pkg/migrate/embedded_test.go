@@ -30,6 +30,9 @@ func shape(t *testing.T, conn *pgx.Conn) []string {
 		UNION ALL
 		SELECT i.indexdef FROM pg_indexes i WHERE i.schemaname = 'belfry'
 		UNION ALL
+		SELECT pg_get_triggerdef(g.oid) || ' ' || g.tgenabled::text FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid
+		 WHERE c.relnamespace = 'belfry'::regnamespace AND NOT g.tgisinternal
+		UNION ALL
 		SELECT k.conrelid::regclass || ' ' || pg_get_constraintdef(k.oid) FROM pg_constraint k WHERE k.connamespace = 'belfry'::regnamespace
 		UNION ALL
 		SELECT c.relname || ' ' || coalesce(c.reloptions::text, '') FROM pg_class c
