@@ -26,7 +26,8 @@ type claim struct {
 	// partitionOf is, by message, the id of its partition.
 	partitionOf []int64
 	// tried are the partitions that were due without a message in sight, attempts
-	// those that were claimed, asleep those left with ready_at NULL.
+	// those that were claimed, asleep those left with ready_at NULL, or
+	// at the end of a rest of redriven messages alone.
 	tried, asleep []int64
 	attempts      map[int64]int
 	// expired and givenUp count messages that were set aside.
@@ -205,7 +206,7 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				c.redelivered[key] = string(row.payload)
 			}
 			c.givenUp += row.seq.Int64
-			if !row.readyAt.Valid {
+			if !row.readyAt.Valid || row.wasDue.Bool && (row.kind == "moved" || c.req.AutoAck) {
 				c.asleep = append(c.asleep, key)
 			}
 			c.due(row.readyAt)
