@@ -43,7 +43,12 @@ CREATE FUNCTION belfry.rest(p_backoff_ms bigint, p_failures integer) RETURNS int
            * (0.8 + 0.4 * random()) * interval '1 millisecond'
 $$;
 
--- What follows is written into the newest form of each function.
+-- Messages that stayed for a lease or a dead letter of another group, and that a
+-- group was moved past unread, once for each group.
+ALTER TABLE belfry.queue_sweep ADD COLUMN skipped bigint NOT NULL DEFAULT 0;
+
+-- What follows is written into the newest form of each function; one whose result
+-- changes is dropped first.
 CREATE OR REPLACE FUNCTION pg_temp.rewrite(p_function regprocedure, VARIADIC p_pairs text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_text text := pg_get_functiondef(p_function);
@@ -54,6 +59,9 @@ BEGIN
         END IF;
         v_text := replace(v_text, p_pairs[i], p_pairs[i + 1]);
     END LOOP;
+    IF strpos(p_pairs[1], 'RETURNS') = 1 THEN
+        EXECUTE format('DROP FUNCTION %s', p_function);
+    END IF;
     EXECUTE v_text;
 END $$;
 
@@ -265,4 +273,38 @@ SELECT pg_temp.rewrite('belfry.pop(text, text, integer, text, integer)',
 $r$,
     $r$                 WHERE c.partition_id = k.partition_id AND c.group_id = v_group
                    AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
+$r$);
+
+-- It counts what stays and a group is moved past unread, before it moves them.
+SELECT pg_temp.rewrite('belfry.trim(bigint, bigint, boolean, bigint, bigint)',
+    $r$RETURNS TABLE(retention bigint,$r$,
+    $r$RETURNS TABLE(skipped bigint, retention bigint,$r$,
+    $r$expired := 0; unread := 0;
+$r$,
+    $r$expired := 0; unread := 0; skipped := 0;
+$r$,
+    $r$        IF rule.name <> 'completed' THEN
+            FOR moved IN$r$,
+    $r$        IF rule.name <> 'completed' THEN
+            IF rule.name <> 'expired' AND v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
+                SELECT skipped + count(*) INTO skipped
+                  FROM belfry.cursor c
+                  JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
+                 WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+            END IF;
+            FOR moved IN$r$,
+    $r$    IF v_gone > 0 OR expired > 0 THEN
+$r$,
+    $r$    IF v_gone > 0 OR expired > 0 OR skipped > 0 THEN
+$r$,
+    $r$(queue_id, retention, completed, evicted, unread, expired)
+        VALUES (p_queue, retention, completed, evicted, unread, expired)
+$r$,
+    $r$(queue_id, retention, completed, evicted, unread, expired, skipped)
+        VALUES (p_queue, retention, completed, evicted, unread, expired, skipped)
+$r$,
+    $r$               expired = t.expired + excluded.expired;
+$r$,
+    $r$               expired = t.expired + excluded.expired, skipped = t.skipped + excluded.skipped;
 $r$);
