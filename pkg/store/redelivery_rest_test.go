@@ -173,3 +173,22 @@ func TestARestDoesNotBeginTheLogOfALaterGroup(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 9)).Messages)
 	b.requireRest(10 * time.Minute)
 }
+
+// A rest may end before the log goes on: then it is what is due next.
+func TestARestThatEndsBeforeTheLogGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	b.push("p", "1", "in an hour")
+	b.exec(`UPDATE belfry.message SET visible_at = clock_timestamp() + interval '1 hour' WHERE transaction_id = 'in an hour'`)
+	b.exec(`UPDATE belfry.partition SET visible_until = clock_timestamp() + interval '1 hour'`)
+	req := request("g", 1)
+	req.AutoAck = true
+	require.Equal(t, []string{"1"}, transactionIDs(b.pop(req)))
+	b.requireRest(10 * time.Minute)
+	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp()`)
+	require.Empty(t, b.pop(req).Messages)
+	b.requireRest(10 * time.Minute)
+	b.redriveRestOver()
+	require.Equal(t, []string{"a"}, transactionIDs(b.pop(req)))
+}

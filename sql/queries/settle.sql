@@ -1,9 +1,8 @@
 -- With the cursor locked by settle_lock.sql and a newer snapshot: when nothing
--- but holes and dead letters is left in the log, the cursor moves to its end, and
--- waits for redriven messages that rest. $1: partition id, $2: group id.
+-- but holes and dead letters is left in the log, the cursor moves to its end. A wake
+-- follows, which finds the end of a rest of redriven messages. $1: partition id, $2: group id.
 UPDATE belfry.cursor c
-   SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, 
-       ready_at = CASE WHEN c.redrives > 0 THEN belfry.redrives_at($1::bigint, $2::bigint) END,
+   SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM belfry.partition p
  WHERE c.partition_id = $1::bigint AND c.group_id = $2::bigint AND p.id = $1::bigint
