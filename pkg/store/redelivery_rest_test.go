@@ -196,3 +196,23 @@ func TestARestThatEndsBeforeTheLogGoesOn(t *testing.T) {
 	b.redriveRestOver()
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
 }
+
+// A push that commits just before a claim leaves a cursor to its rest is found by
+// the wake behind that claim (I3).
+func TestAPushBesideAClaimThatLeavesARestIsFound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	b.exec(`CREATE FUNCTION belfry.push_beside() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+		    UPDATE belfry.partition p SET last_seq = 2, last_push_at = clock_timestamp() WHERE p.last_seq = 1;
+		    IF FOUND THEN
+		        INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		        VALUES ((SELECT p.id FROM belfry.partition p), 2, clock_timestamp(), gen_random_uuid(), 'beside', '{}');
+		    END IF;
+		    RETURN NULL;
+		END $$`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp()`)
+	b.exec(`CREATE TRIGGER push_beside AFTER UPDATE ON belfry.cursor EXECUTE FUNCTION belfry.push_beside()`)
+	require.Equal(t, []string{"beside"}, transactionIDs(b.pop(request("g", 1))))
+}
