@@ -7,7 +7,8 @@
 // seq order, in a delivery of its own (pkg/store tells how). Each is acknowledged
 // for itself. Its failures and attempts go on from where they stood; at the
 // queue's retryLimit one more failure makes it a dead letter again, with the newer
-// error. Redriving twice is redriving once.
+// error. One that failed before that rests by retryDelay, and what was redriven
+// behind it waits; the log does not. Redriving twice is redriving once.
 //
 // Redrive and Purge work in pages of a transaction each and for a bounded time,
 // then say how many remain; what fails again meanwhile is not taken twice.

@@ -284,3 +284,26 @@ func TestGroupThatIsGoneIsResolvedAnew(t *testing.T) {
 		})
 	}
 }
+
+// A pop by tags that looks again says so: a group it finds missing then was deleted
+// since, and what was stored before is not new to it.
+func TestPopByTagsSaysWhatIsAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var anew []time.Time
+		store := &fakeStore{}
+		store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+			anew = append(anew, req.Anew)
+			return queue.Delivery{Watched: []int64{1}}, nil
+		}
+		b := run(t, store)
+		out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
+		pending(t, out)
+		time.Sleep(time.Minute / 2)
+		b.Doubt("a consumer group was deleted")
+		pending(t, out)
+		require.Greater(t, len(anew), 2)
+		require.Zero(t, anew[0], "the first look registers it")
+		require.Equal(t, time.Now(), anew[len(anew)-1])
+	})
+}

@@ -115,6 +115,11 @@ func (d *Dispatcher) arm(in *intent) (queue.Target, []key, error) {
 func (d *Dispatcher) lookOnce(in *intent, target queue.Target) (delivery queue.Delivery, again bool, err error) {
 	switch {
 	case in.req.Tags != nil:
+		if in.looked {
+			// A group it has not joined by now was deleted since, or its queue made.
+			in.req.Anew = time.Now()
+		}
+		in.looked = true
 		delivery, err = d.look(in.ctx, in.req)
 		if err == nil && len(delivery.Messages) == 0 && !sameGroups(in.watched, delivery.Watched) {
 			// Armed for too little: arm for all of them and look once more.

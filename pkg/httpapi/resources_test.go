@@ -71,10 +71,10 @@ func oneDetail() stats.QueueDetail {
 	return stats.QueueDetail{Queue: q, More: true, Page: []stats.Partition{
 		{ID: idTwo, Name: "a", CreatedAt: atNoon, Counts: q.Counts, Oldest: atNoon, Newest: atNoon, Consumed: 7, ActiveAt: atNoon, Expired: 8},
 		{ID: idThree, Name: "ü/", CreatedAt: atNoon},
-	}, Swept: stats.Swept{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5}}
+	}, Swept: stats.Swept{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5, Skipped: 6}}
 }
 
-const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "expired": 5}`
+const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "expired": 5, "skipped": 6}`
 
 const noCounts = `{"total": 0, "pending": 0, "processing": 0, "completed": 0, "failed": 0, "deadLetter": 0}`
 

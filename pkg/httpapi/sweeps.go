@@ -13,6 +13,7 @@ type sweptJSON struct {
 	Evicted   int64 `json:"evicted"`
 	Unread    int64 `json:"unread"`
 	Expired   int64 `json:"expired"`
+	Skipped   int64 `json:"skipped"`
 }
 
 type sweepJSON struct {

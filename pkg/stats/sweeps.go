@@ -19,12 +19,15 @@ type Swept struct {
 	// Expired counts, once for each group, messages that a sweep found expired. What
 	// a pop found first is in Partition.Expired.
 	Expired int64
+	// Skipped counts, once for each group, messages that stayed for a lease or a dead
+	// letter of another group, and that a sweep moved a group past unread.
+	Skipped int64
 }
 
 // swept reads what sweeps did to a queue: nothing at first.
 func (r *Reader) swept(ctx context.Context, key int64) (Swept, error) {
 	found, err := collect(ctx, r, "stats_swept", func(row pgx.CollectableRow) (s Swept, err error) {
-		err = row.Scan(&s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired)
+		err = row.Scan(&s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired, &s.Skipped)
 		return s, err
 	}, key)
 	if err != nil || len(found) == 0 {

@@ -26,7 +26,8 @@ type claim struct {
 	// partitionOf is, by message, the id of its partition.
 	partitionOf []int64
 	// tried are the partitions that were due without a message in sight, attempts
-	// those that were claimed, asleep those left with ready_at NULL.
+	// those that were claimed, asleep those left with ready_at NULL, or
+	// at the end of a rest of redriven messages alone.
 	tried, asleep []int64
 	attempts      map[int64]int
 	// expired and givenUp count messages that were set aside.
@@ -34,6 +35,9 @@ type claim struct {
 	// redelivered are the partitions whose messages were redriven; with autoAck,
 	// each with what takes that back.
 	redelivered map[int64]string
+	// heads are, with autoAck, the failures and deliveries of what came first in a
+	// partition of the log, for the same purpose; a partition without any has none.
+	heads map[int64]string
 	// sealed is why a payload could not be opened: its own failure, and of none
 	// that share its round.
 	sealed error
@@ -59,6 +63,7 @@ func newClaim(req *queue.PopRequest, target queue.Target) *claim {
 func (c *claim) reset() {
 	*c = claim{
 		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]string{},
+		heads:    map[int64]string{},
 		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group},
 	}
 	if !c.req.AutoAck {
@@ -201,11 +206,14 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 			} else {
 				c.attempts[key] = int(row.attempts.Int32)
 			}
-			if row.kind == "redelivered" {
+			switch row.kind {
+			case "redelivered":
 				c.redelivered[key] = string(row.payload)
+			case "leased":
+				c.heads[key] = string(row.payload)
 			}
 			c.givenUp += row.seq.Int64
-			if !row.readyAt.Valid {
+			if !row.readyAt.Valid || row.wasDue.Bool && (row.kind == "moved" || c.req.AutoAck) {
 				c.asleep = append(c.asleep, key)
 			}
 			c.due(row.readyAt)
@@ -267,7 +275,8 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 	for _, c := range claims {
 		if c.sealed != nil {
 			// Nobody gets these messages until the key is right.
-			c.sealed = fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)
+			s.metrics.unopened.Inc()
+			c.sealed = sealedError{fmt.Errorf("opening the payloads of queue %q: %w", c.req.Queue, c.sealed)}
 			if err := s.giveBack(ctx, c); err != nil {
 				s.log.Warn("messages that could not be opened were not given back", zap.String("queue", c.req.Queue), zap.Error(err))
 			}

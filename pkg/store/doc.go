@@ -23,6 +23,12 @@
 // delivery of their own under the one lease of the cursor. Each is acknowledged
 // for itself and moves no cursor. Cursors without redrives pay nothing for it.
 //
+// One that failed rests by the queue's retryDelay, as a message of the log does
+// (redrive.retry_at). What was redriven comes in seq order among itself, so those
+// behind it wait for it, and those before it do not; the log, in whose order it has
+// no place, goes on meanwhile. With redrives ready_at is the earlier of two
+// instants, that of the first of them and that of the log.
+//
 // So expiry needs no sweeper, and one index (group_id, ready_at) answers "what
 // can this group pop" and "when is the next thing due" however many partitions
 // there are. The rule is written once, in the SQL function belfry.ready_at. Of its
@@ -80,7 +86,9 @@
 // I3, nothing is stranded: a cursor without a lease whose partition has messages
 // beyond it does not keep ready_at NULL. Proof. Call a transaction a sleeper if
 // it leaves ready_at of the cursor NULL (an ack or an autoAck pop that saw
-// nothing left, a settle, a new cursor, a seek, the deletion of a message). A sweep
+// nothing left, a settle, a new cursor, a seek, the deletion of a message); or, for
+// all that follows the same, at the end of a rest of redriven messages with nothing
+// left in the log, which belfry.owes_wake tells by the row. A sweep
 // is none: it holds the partition, so no push commits beside it. Every push and every sleeper is
 // followed, after its commit, by a wake of the partition. Suppose that all have
 // finished and the cursor is stranded: ready_at is NULL and committed is below
@@ -107,7 +115,7 @@
 //
 // I5 and I6, order and cursors that only move forward: decideAck, and
 // greatest() in ack_apply.sql. A dead letter has lost its place in the order; what
-// is redriven comes in seq order among itself (redelivery.go).
+// is redriven comes in seq order among itself, resting or not (redelivery.go).
 //
 // I7, dedup. The look for a stored transaction id runs in a statement of its own
 // after the partition is locked, so its snapshot holds all that was ever stored
@@ -214,7 +222,7 @@
 //
 // I3 needs a wake after each commit that leaves a cursor asleep, and no wake can
 // follow a stranger's commit. So these transactions are never sleepers: where
-// nothing is left they leave ready_at at now. That is a look too many and nothing
+// nothing is left of the log they leave ready_at at now. That is a look too many and nothing
 // worse; whoever looks is a claim over HTTP, or settlePage, which the service runs
 // when it hears the NOTIFY of the commit (Told), and both are sleepers with a wake
 // behind them. If nobody hears, belfry.pop passes over such cursors for the price

@@ -39,6 +39,7 @@ func (s *Store) giveBack(ctx context.Context, c *claim) error {
 		return s.Release(ctx, d.LeaseID)
 	}
 	var partitions, first, last, n, redelivered []int64
+	var heads []string
 	var settled []string
 	for i, m := range d.Messages {
 		if what, ok := c.redelivered[by[i]]; ok {
@@ -50,12 +51,13 @@ func (s *Store) giveBack(ctx context.Context, c *claim) error {
 		if i == 0 || by[i] != by[i-1] {
 			partitions, first = append(partitions, by[i]), append(first, m.Seq)
 			last, n = append(last, m.Seq), append(n, 0)
+			heads = append(heads, c.heads[by[i]])
 		}
 		last[len(last)-1] = m.Seq
 		n[len(n)-1]++
 	}
 	defer s.floors.forget(group)
-	if err := s.takeBack(ctx, sqlUnconsume, group, partitions, first, last, n); err != nil {
+	if err := s.takeBack(ctx, sqlUnconsume, group, partitions, first, last, n, heads); err != nil {
 		return fmt.Errorf("taking back what group %d consumed in %d partitions: %w", group, len(partitions), err)
 	}
 	if len(redelivered) == 0 {

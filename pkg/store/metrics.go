@@ -18,6 +18,8 @@ type Metrics struct {
 	failures        *prometheus.CounterVec
 	// expired and givenUp count messages that claims set aside.
 	expired, givenUp prometheus.Counter
+	// unopened counts deliveries given back because a payload could not be opened.
+	unopened prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg.
@@ -49,6 +51,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		failures: counter("belfry_batch_failures_total", "Batches whose callers got an error."),
 		expired:  one("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
 		givenUp:  one("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		unopened: one("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
 	}
 }
 

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -19,6 +21,8 @@ const (
 	// heldLook is when to look again then: that it commits is heard, that it rolls
 	// back is not.
 	heldLook = time.Second
+	// passedEvery is how often it is logged that pops by tags pass over a queue.
+	passedEvery = time.Minute
 	// lockTimeout is the SQLSTATE of a wait for a lock that was too long.
 	lockTimeout = "55P03"
 )
@@ -44,13 +48,16 @@ func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 }
 
 // popTagged pops from the matching queue with something due that has the highest
-// priority; of several, from the one that has been due the longest.
+// priority; of several, from the one that has been due the longest. A queue whose
+// payloads cannot be opened is passed over; its error is the answer where no other
+// has anything.
 func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	matches, err := s.joined(ctx, req)
 	if err != nil {
 		return queue.Delivery{}, err
 	}
 	empty := queue.Delivery{Group: req.Group, Watched: make([]int64, 0, len(matches))}
+	var sealed error
 	for _, m := range matches {
 		if !m.joined {
 			continue // born a moment ago, and announced: who waits looks again
@@ -65,14 +72,37 @@ func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Del
 		one := *req
 		one.Queue, one.Tags = m.queue, nil
 		delivery, err := s.pop(ctx, &one)
-		if err != nil || len(delivery.Messages) > 0 {
+		switch {
+		case errors.As(err, new(sealedError)):
+			if sealed == nil {
+				sealed = err
+			}
+			continue
+		case err != nil:
 			return delivery, err
+		case len(delivery.Messages) > 0:
+			s.passedOver(sealed)
+			return delivery, nil
 		}
 		if delivery.HasNext {
 			empty.DueIn(delivery.NextIn)
 		}
 	}
-	return empty, nil
+	return empty, sealed
+}
+
+// sealedError says that the payloads of a queue cannot be opened here.
+type sealedError struct{ error }
+
+func (e sealedError) Unwrap() error { return e.error }
+
+// passedOver logs now and then that pops pass over a queue; how often they do, a
+// metric tells.
+func (s *Store) passedOver(sealed error) {
+	now, last := time.Now(), s.passed.Load()
+	if sealed != nil && now.Sub(time.Unix(last, 0)) >= passedEvery && s.passed.CompareAndSwap(last, now.Unix()) {
+		s.log.Warn("pops by tags pass over a queue", zap.Error(sealed))
+	}
 }
 
 func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {

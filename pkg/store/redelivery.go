@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,6 +21,8 @@ type redriven struct {
 	leased bool
 	// settled: it was completed or dead-lettered in this flush; failed: it failed.
 	settled, failed bool
+	// rest is how long it rests, 0: not.
+	rest time.Duration
 }
 
 // redeliveryChange is what becomes of a cursor by its redriven messages.
@@ -81,7 +84,8 @@ func (c *ackCursor) behind(message *redriven) bool {
 // decide judges one acknowledgment of a redriven message. Each stands for itself:
 // nothing says that what lies before it in the log was done, and the cursor does
 // not move. A failed one with retries left, or retry, ends the lease, and all
-// that is not settled is delivered again; without them it is dead-lettered again.
+// that is not settled is delivered again, what failed and those behind it after its
+// rest; without them it is dead-lettered again.
 func (r *redeliveryChange) decide(state cursorState, message *redriven, entry ackEntry) ackVerdict {
 	if entry.lease != "" && (!state.leaseLive || entry.lease != state.leaseID) {
 		return ackVerdict{err: errLease}
@@ -103,6 +107,7 @@ func (r *redeliveryChange) decide(state cursorState, message *redriven, entry ac
 		r.changed, r.release = true, true
 		if failed {
 			message.failures, message.failed = message.failures+1, true
+			message.rest = state.rest(message.failures)
 		}
 	}
 	return verdict
@@ -158,6 +163,7 @@ func (f *ackFlush) findRedriven(ctx context.Context, conn *pgxpool.Conn) error {
 type redeliveryWrites struct {
 	partitions, groups, seqs []int64
 	failures                 []int32
+	rests                    []float64
 
 	cursorPartitions, cursorGroups, held []int64
 	settled                              []int32
@@ -178,6 +184,7 @@ func (w *redeliveryWrites) add(c *ackCursor) {
 		}
 		w.partitions, w.groups = append(w.partitions, c.partition), append(w.groups, c.group)
 		w.seqs, w.failures = append(w.seqs, message.seq), append(w.failures, failures)
+		w.rests = append(w.rests, message.rest.Seconds())
 	}
 	w.cursorPartitions, w.cursorGroups = append(w.cursorPartitions, c.partition), append(w.cursorGroups, c.group)
 	w.settled, w.held = append(w.settled, c.redelivered.settled), append(w.held, c.redelivered.held)
@@ -186,7 +193,7 @@ func (w *redeliveryWrites) add(c *ackCursor) {
 
 func (w *redeliveryWrites) queue(b *pgx.Batch) {
 	if len(w.cursorPartitions) > 0 {
-		b.Queue(sqlRedriveSettle, w.partitions, w.groups, w.seqs, w.failures)
+		b.Queue(sqlRedriveSettle, w.partitions, w.groups, w.seqs, w.failures, w.rests)
 		b.Queue(sqlRedriveApply, w.cursorPartitions, w.cursorGroups, w.settled, w.held, w.release)
 	}
 }

@@ -82,6 +82,8 @@ type Store struct {
 	unsure unsure
 	// heals and healed count the passes of Run and what they woke.
 	heals, healed atomic.Int64
+	// passed is when it was logged that pops by tags pass over a queue, in seconds.
+	passed atomic.Int64
 }
 
 // Config is what a Store needs to know.

@@ -33,3 +33,32 @@ func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrNoKey)
 	require.Equal(t, []string{"a", "c", "d"}, transactionIDs(b.pop(request("g", 4))))
 }
+
+// What comes first has the failures and deliveries again that are behind it, so its
+// retryLimit holds; one without any has none.
+func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	keyless := b.Store
+	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
+	b.register("g")
+	b.option("encryption_enabled = true")
+	b.push("p", "a", "b")
+	b.push("other", "c")
+	for range 2 {
+		d := b.pop(request("g", 1))
+		require.Equal(t, []string{"a"}, transactionIDs(d))
+		b.ack(d, queue.AckFailed, d.Messages...)
+		b.exec(`UPDATE belfry.cursor SET ready_at = '2020-01-01' WHERE failures > 0`)
+	}
+	req := request("g", 3)
+	req.AutoAck, req.Partitions = true, 2
+	before := b.place("g")
+	_, err = keyless.Pop(t.Context(), req)
+	require.ErrorIs(t, err, seal.ErrNoKey)
+	require.Equal(t, before, b.place("g"))
+	require.Contains(t, before, "failures 2 attempts 2")
+	require.EqualValues(t, 1, b.counted("belfry_pops_unopened_total"))
+}

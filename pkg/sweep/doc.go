@@ -6,7 +6,7 @@
 //
 // It promises that no message is deleted while a live lease of any group covers
 // it, that cursors behind a deleted message move forward with it, that what was
-// deleted unread is counted, and that no request waits long for it: a step is
+// deleted or passed unread is counted, and that no request waits long for it: a step is
 // one transaction over one partition and at most a batch of messages, and after
 // some 20 ms of them the sweep rests seven times as long.
 //

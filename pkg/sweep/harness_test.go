@@ -246,12 +246,12 @@ func (r *room) stored(partition string) []int64 {
 }
 
 // counts are the counters of queue "q".
-type counts struct{ retention, completed, evicted, unread, expired int64 }
+type counts struct{ retention, completed, evicted, unread, expired, skipped int64 }
 
 func (r *room) counts() (n counts) {
 	r.t.Helper()
-	err := r.pool.QueryRow(soon(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired FROM belfry.queue_sweep s`).
-		Scan(&n.retention, &n.completed, &n.evicted, &n.unread, &n.expired)
+	err := r.pool.QueryRow(soon(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
+		Scan(&n.retention, &n.completed, &n.evicted, &n.unread, &n.expired, &n.skipped)
 	if postgres.IsNoRows(err) {
 		return counts{}
 	}

@@ -35,11 +35,13 @@ func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
 			r.sweep(rule.job(r.Sweeper))
 			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"))
 			require.Equal(t, int64(2), r.depth("p", "other"), "the free group has passed them")
+			require.Equal(t, int64(3), r.counts().skipped, "and that is counted")
 			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "9 and 10 wait, the lease holds three")
 			require.Equal(t, []string{"9", "10"}, names(r.pop("other", 10)))
 			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "one group waits for them still")
 			r.sweep(rule.job(r.Sweeper))
 			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"), "and again")
+			require.Equal(t, int64(3), r.counts().skipped, "once")
 
 			r.ack(d, queue.AckCompleted, d.Messages...)
 			require.Equal(t, []string{"9", "10"}, names(r.pop("leased", 10)))

@@ -5,9 +5,9 @@ import "github.com/prometheus/client_golang/prometheus"
 // Metrics are what this room measures. They tell what this instance did; the
 // table belfry.queue_sweep tells what was done to a queue.
 type Metrics struct {
-	deleted, runs, seconds, failures *prometheus.CounterVec
-	unread, expired, removed         prometheus.Counter
-	last, backlog                    *prometheus.GaugeVec
+	deleted, runs, seconds, failures  *prometheus.CounterVec
+	unread, expired, removed, skipped prometheus.Counter
+	last, backlog                     *prometheus.GaugeVec
 }
 
 // NewMetrics registers the metrics with reg.
@@ -31,6 +31,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		deleted:  counters("belfry_sweep_deleted_total", "Messages deleted, by the rule that deleted them.", "reason"),
 		unread:   counter("belfry_sweep_deleted_unread_total", "Messages deleted that some consumer group had not consumed."),
 		expired:  counter("belfry_sweep_expired_total", "Messages that expired unread, once for each consumer group."),
+		skipped:  counter("belfry_sweep_skipped_unread_total", "Messages kept for another group that a consumer group was moved past unread, once each."),
 		removed:  counter("belfry_sweep_partitions_removed_total", "Empty partitions removed."),
 		runs:     counters("belfry_sweep_runs_total", "Runs of this instance that found their job free and came to an end.", "job"),
 		failures: counters("belfry_sweep_failures_total", "Runs that failed, and partitions that a run had to leave out.", "job"),

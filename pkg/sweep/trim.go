@@ -217,6 +217,7 @@ func (s *Sweeper) tell(t trimmed) {
 	}
 	s.metrics.unread.Add(float64(t.unread))
 	s.metrics.expired.Add(float64(t.expired))
+	s.metrics.skipped.Add(float64(t.skipped))
 	if len(t.ready) > 0 {
 		s.announcer.Ready(t.ready)
 	}
@@ -227,9 +228,11 @@ type trimmed struct {
 	// deleted are the messages by rule: retention, completed, evicted.
 	deleted         [3]int64
 	expired, unread int64
-	more            bool
-	seen            pgtype.Int8
-	ready           []queue.Ready
+	// skipped were not deleted, and groups were moved past them.
+	skipped int64
+	more    bool
+	seen    pgtype.Int8
+	ready   []queue.Ready
 }
 
 // readTrimmed reads the results of one step: BEGIN, the step, COMMIT. A partition
@@ -240,7 +243,7 @@ func readTrimmed(results pgx.BatchResults, partition int64) (t trimmed, err erro
 	}
 	var groups []int64
 	var readyIn []pgtype.Float8
-	err = results.QueryRow().Scan(&t.deleted[0], &t.deleted[1], &t.deleted[2], &t.expired, &t.unread, &t.more, &t.seen, &groups, &readyIn)
+	err = results.QueryRow().Scan(&t.deleted[0], &t.deleted[1], &t.deleted[2], &t.expired, &t.unread, &t.skipped, &t.more, &t.seen, &groups, &readyIn)
 	if err != nil && !postgres.IsNoRows(err) {
 		return t, fmt.Errorf("trimming partition %d: %w", partition, err)
 	}

@@ -24,7 +24,7 @@ UPDATE belfry.cursor c
                                  p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused,
                                  CASE
                                      WHEN d.wait > 0 THEN statement_timestamp() + make_interval(secs => d.wait)
-                                     WHEN d.committed <= c.committed THEN c.retry_at END, c.redrives)
+                                     WHEN d.committed <= c.committed THEN c.retry_at END, c.redrives, c.group_id)
             ELSE c.ready_at END
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::integer[], $6::boolean[], $7::bigint[], $8::text[],
               $9::float8[])

@@ -9,11 +9,20 @@ WITH held AS MATERIALIZED (
        AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp()) AND c.start_at IS NULL
      ORDER BY c.partition_id, c.group_id
        FOR NO KEY UPDATE
+), over AS (
+    UPDATE belfry.redrive r
+       SET retry_at = NULL
+      FROM held h
+     WHERE r.partition_id = ANY ($1::bigint[]) AND r.partition_id = h.partition_id AND r.group_id = h.group_id
+       AND r.retry_at IS NOT NULL
+       AND (SELECT q.retry_backoff_ms FROM belfry.queue q
+             WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = h.partition_id)) = 0
 )
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer, q.paused OR g.paused,
-                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END, c.redrives),
+                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END, c.redrives,
+                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.group_id END),
        retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h

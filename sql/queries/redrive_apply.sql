@@ -11,7 +11,7 @@ UPDATE belfry.cursor c
        ready_at = CASE WHEN d.release
             THEN belfry.ready_at(d.partition_id, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                  p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, c.retry_at,
-                                 c.redrives - d.settled)
+                                 c.redrives - d.settled, c.group_id)
             ELSE c.ready_at END
   FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::bigint[], $5::boolean[])
        AS d(partition_id, group_id, settled, held, release)

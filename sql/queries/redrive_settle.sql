@@ -1,11 +1,14 @@
 -- Writes what an ack says of redriven messages. By message: $1 partition ids,
--- $2 group ids, $3 seqs, $4 failures, or -1 for one that is settled.
+-- $2 group ids, $3 seqs, $4 failures, or -1 for one that is settled; $5 seconds for
+-- which what failed rests (0: not).
 WITH said AS MATERIALIZED (
-    SELECT s.partition_id, s.group_id, s.seq, s.failures
-      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[]) AS s(partition_id, group_id, seq, failures)
+    SELECT s.partition_id, s.group_id, s.seq, s.failures, s.wait
+      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::float8[])
+           AS s(partition_id, group_id, seq, failures, wait)
 ), failed AS (
     UPDATE belfry.redrive r
-       SET failures = s.failures
+       SET failures = s.failures,
+           retry_at = CASE WHEN s.wait > 0 THEN statement_timestamp() + make_interval(secs => s.wait) END
       FROM said s
      WHERE s.failures >= 0 AND r.partition_id = ANY ($1::bigint[]) AND r.partition_id = s.partition_id AND r.group_id = s.group_id AND r.seq = s.seq
 )

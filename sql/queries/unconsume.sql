@@ -1,10 +1,12 @@
 -- Takes back what an autoAck pop of group $1 consumed but could not deliver. By
 -- array: $2 partition ids, $3 the first and $4 the last seq consumed, $5 how
--- many. A cursor that has moved on since stays where it is. What was dead-lettered
--- among them is skipped again. Returns when the cursors are ready: at once.
+-- many, $6 the failures and deliveries of the first before, as claim told them (''
+-- for none). A cursor that has moved on since stays where it is. What was
+-- dead-lettered among them is skipped again. Returns when the cursors are ready: at once.
 WITH held AS MATERIALIZED (
-    SELECT c.partition_id, k.first_seq, k.n
-      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) AS k(partition_id, first_seq, last_seq, n)
+    SELECT c.partition_id, k.first_seq, k.n, nullif(k.head, '')::json AS head
+      FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
+           AS k(partition_id, first_seq, last_seq, n, head)
       JOIN belfry.cursor c ON c.partition_id = k.partition_id AND c.group_id = $1::bigint
      WHERE c.partition_id = ANY ($2::bigint[]) AND c.committed = k.last_seq AND c.lease_id IS NULL
      ORDER BY c.partition_id
@@ -12,6 +14,7 @@ WITH held AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET committed = h.first_seq - 1, consumed = c.consumed - h.n, ready_at = statement_timestamp(),
+       failures = coalesce((h.head ->> 'failures')::integer, 0), attempts = coalesce((h.head ->> 'attempts')::integer, 0),
        skip = (SELECT array_agg(s.seq ORDER BY s.seq)
                  FROM (SELECT k.seq FROM unnest(c.skip) AS k(seq)
                        UNION

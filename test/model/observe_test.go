@@ -118,8 +118,8 @@ func (n names) redriveText(name string, seq int64, one redrive) string {
 	if !one.lease.IsZero() {
 		lease = n.lease(one.lease)
 	}
-	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, %d deliveries, latest with %s",
-		name, seq, one.failures, one.attempts, one.deliveries, lease)
+	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, %d deliveries, rests %t, latest with %s",
+		name, seq, one.failures, one.attempts, one.deliveries, one.rests, lease)
 }
 
 func (n names) messageText(lane string, seq int64, id queue.ID) string {
@@ -139,7 +139,7 @@ func (n names) state(w *world) []string {
 				ready = "later"
 			case p.due > 0:
 				ready = "due"
-			case p.rests:
+			case p.rests && p.committed < l.last() || p.restsFirst():
 				ready = "resting"
 			}
 			cursors = append(cursors, n.cursorText(name, p, len(p.redrives), ready))
@@ -174,7 +174,9 @@ SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts,
        c.expired, coalesce(c.alone_until, 0), coalesce(c.retry_at > clock_timestamp(), false),
        CASE WHEN c.ready_at IS NULL THEN 'asleep' WHEN c.ready_at <= clock_timestamp() THEN 'due'
             WHEN c.ready_at = c.lease_until THEN 'later'
-            WHEN c.ready_at = c.retry_at THEN 'resting' ELSE 'at the wrong time' END
+            WHEN c.ready_at = c.retry_at OR c.ready_at = (
+                SELECT r.retry_at FROM belfry.redrive r WHERE r.partition_id = c.partition_id AND r.group_id = c.group_id
+                 ORDER BY r.seq LIMIT 1) THEN 'resting' ELSE 'at the wrong time' END
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.cursor c ON c.partition_id = p.id
@@ -190,7 +192,7 @@ SELECT p.name || ' for ' || g.name, d.seq, d.attempts, d.error
  WHERE q.name = $1 AND q.deleted_at IS NULL
  ORDER BY p.name COLLATE "C", g.name COLLATE "C", d.seq`
 	readRedrives = `
-SELECT p.name || ' for ' || g.name, r.seq, r.failures, r.attempts, r.deliveries, r.lease_id
+SELECT p.name || ' for ' || g.name, r.seq, r.failures, r.attempts, r.deliveries, coalesce(r.retry_at > clock_timestamp(), false), r.lease_id
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.redrive r ON r.partition_id = p.id
@@ -251,7 +253,7 @@ func (m *machine) observe(r *rapid.T) []string {
 		var seq int64
 		var one redrive
 		var lease pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.attempts, &one.deliveries, &lease}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.attempts, &one.deliveries, &one.rests, &lease}, func() error {
 			one.lease = lease.Bytes
 			out = append(out, m.names.redriveText(name, seq, one))
 			return nil

@@ -118,7 +118,7 @@ func (w *world) configure(o options) {
 	for _, l := range w.lanes {
 		for _, p := range l.places {
 			if !p.live {
-				p.rests = false
+				p.rested()
 				w.rearm(l, p)
 			}
 		}
@@ -150,6 +150,15 @@ func (m *machine) configure(r *rapid.T) {
 	r.Logf("configure %+v", o)
 }
 
+// rested ends every rest of a place.
+func (p *place) rested() {
+	p.rests = false
+	for seq, one := range p.redrives {
+		one.rests = false
+		p.redrives[seq] = one
+	}
+}
+
 // pass lets time pass: some messages become old, or a rest is over.
 func (m *machine) pass(r *rapid.T) {
 	m.step()
@@ -158,16 +167,23 @@ func (m *machine) pass(r *rapid.T) {
 		return
 	}
 	group := rapid.SampledFrom(groups).Draw(r, "group")
-	if p := l.places[group]; p != nil && p.rests {
+	if p := l.places[group]; p != nil && (p.rests || p.restsFirst()) {
 		_, err := m.pool.Exec(m.t.Context(), `
+			WITH rest AS (
+			    UPDATE belfry.redrive r SET retry_at = statement_timestamp()
+			      FROM belfry.partition p, belfry.consumer_group g
+			     WHERE p.uid = $1 AND g.queue_id = p.queue_id AND g.name = $2 AND r.partition_id = p.id AND r.group_id = g.id
+			       AND r.retry_at IS NOT NULL
+			)
 			UPDATE belfry.cursor c
-			   SET ready_at = CASE WHEN c.ready_at = c.retry_at THEN statement_timestamp() ELSE c.ready_at END,
-			       retry_at = statement_timestamp()
+			   SET ready_at = CASE WHEN c.lease_id IS NULL AND c.ready_at > statement_timestamp() THEN statement_timestamp()
+			                       ELSE c.ready_at END,
+			       retry_at = CASE WHEN c.retry_at IS NOT NULL THEN statement_timestamp() END
 			  FROM belfry.partition p, belfry.consumer_group g
 			 WHERE p.uid = $1 AND g.queue_id = p.queue_id AND g.name = $2 AND c.partition_id = p.id AND c.group_id = g.id`,
 			[16]byte(l.id), group)
 		require.NoError(r, err)
-		p.rests = false
+		p.rested()
 		m.world.wake(l, p)
 		r.Logf("the rest of %s in %s is over", group, l.name)
 		return

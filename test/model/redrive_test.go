@@ -20,18 +20,43 @@ type redrive struct {
 	deliveries int32
 	// lease is that of the latest delivery, live or not.
 	lease queue.ID
+	// rests: it failed, and is not delivered before time has passed.
+	rests bool
+}
+
+// first is the first message that was put back; it decides when they are due.
+func (p *place) first() (one redrive, ok bool) {
+	if len(p.redrives) == 0 {
+		return one, false
+	}
+	return p.redrives[slices.Min(slices.Collect(maps.Keys(p.redrives)))], true
+}
+
+// redelivers: what was put back is due. restsFirst: it rests.
+func (p *place) redelivers() bool {
+	one, ok := p.first()
+	return ok && !one.rests
+}
+
+func (p *place) restsFirst() bool {
+	one, ok := p.first()
+	return ok && one.rests
 }
 
 func (p *place) underRedelivery() bool { return p.live && p.leaseEnd < 0 }
 
 // redeliver delivers what was put back, before the log and in its order; a lease
 // counts the messages it holds. One that was delivered too often since is a dead
-// letter again, and one that has a single delivery left comes alone.
+// letter again, and one that has a single delivery left comes alone. Those behind
+// one that rests wait for it.
 func (w *world) redeliver(l *lane, p *place, autoAck bool, lease queue.ID, room int) []string {
 	seqs := slices.Sorted(maps.Keys(p.redrives))
 	var messages []string
 	for _, seq := range seqs[:min(len(seqs), room)] {
 		one := p.redrives[seq]
+		if one.rests {
+			break
+		}
 		if w.deliveries > 0 && one.deliveries >= w.deliveries {
 			p.giveUp(seq)
 			continue
@@ -132,6 +157,7 @@ func (w *world) judgeOne(p *place, s saying, leased bool, v *verdict, d *redeliv
 		d.changed, d.ends = true, true
 		if failed {
 			one.failures++
+			one.rests = w.backoff
 			p.redrives[s.seq] = one
 		}
 	}

@@ -98,7 +98,7 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 	var due []*lane
 	for _, name := range lanes {
 		p := w.lanes[name].places[req.Group]
-		d.later = d.later || p.live || p.rests && p.due == 0
+		d.later = d.later || p.live || (p.rests || p.restsFirst()) && p.due == 0
 		if p.due > 0 {
 			due = append(due, w.lanes[name])
 		}
@@ -111,13 +111,13 @@ func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, las
 		p := l.places[req.Group]
 		room := req.Batch - len(d.messages)
 		most := room
-		if room > 0 && len(p.redrives) == 0 && p.committed < l.last() && !p.rests && w.setAside(l, p) && !req.AutoAck {
+		if room > 0 && !p.redelivers() && p.committed < l.last() && !p.rests && w.setAside(l, p) && !req.AutoAck {
 			most = 1
 		}
 		rest := l.undone(p)
 		switch {
 		case room == 0:
-		case len(p.redrives) > 0:
+		case p.redelivers():
 			messages := w.redeliver(l, p, req.AutoAck, lease, room)
 			d.claimed += b2i(len(messages) > 0)
 			d.messages = append(d.messages, messages...)

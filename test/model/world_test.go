@@ -162,7 +162,7 @@ func (w *world) rearm(l *lane, p *place) {
 
 // wake makes a cursor due that has something left and no lease.
 func (w *world) wake(l *lane, p *place) {
-	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || len(p.redrives) > 0) {
+	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || p.redelivers()) {
 		p.due = w.step
 	}
 }

@@ -1,0 +1,218 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// rested dead-letters messages, puts them back for group g, and lets the named one
+// fail, so that it rests for ten minutes.
+func (b *bench) rested(fails int, ids ...string) {
+	b.t.Helper()
+	b.register("g")
+	b.option("retry_backoff_ms = 600000")
+	b.push("p", ids...)
+	b.bury(ids...)
+	require.Equal(b.t, len(ids), b.redrive())
+	d := b.pop(request("g", 9))
+	require.Equal(b.t, ids, transactionIDs(d))
+	require.True(b.t, b.ack(d, queue.AckFailed, d.Messages[fails])[0].LeaseReleased)
+}
+
+// redriveRestOver lets the time of a rest pass.
+func (b *bench) redriveRestOver() {
+	b.t.Helper()
+	b.exec(`UPDATE belfry.redrive SET retry_at = statement_timestamp() WHERE retry_at IS NOT NULL`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp() WHERE lease_id IS NULL`)
+}
+
+func TestARedrivenMessageThatFailedRests(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	for _, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
+		b.requireRest(want)
+		empty := b.pop(request("g", 9))
+		require.Empty(t, empty.Messages)
+		require.True(t, empty.HasNext, "who waits learns when")
+		require.Greater(t, empty.NextIn, want*8/10-time.Minute)
+		b.redriveRestOver()
+		d := b.pop(request("g", 9))
+		require.Equal(t, []string{"a"}, transactionIDs(d))
+		b.ack(d, queue.AckFailed, d.Messages...)
+	}
+	b.requireRedrives(0)
+	require.Len(t, b.letters(), 1, "out of retries: no rest, a dead letter")
+}
+
+// What was redriven comes in order among itself: those behind the one that rests
+// wait for it, those before it do not.
+func TestRedrivenMessagesBehindOneThatRestsWait(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(1, "a", "b", "c")
+	d := b.pop(request("g", 9))
+	require.Equal(t, []string{"a"}, transactionIDs(d))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	b.requireRest(10 * time.Minute)
+	b.redriveRestOver()
+	require.Equal(t, []string{"b", "c"}, transactionIDs(b.pop(request("g", 9))))
+}
+
+// The log has its own order: it goes on meanwhile, whatever it was when the rest
+// began, and every way of leaving it finds the end of the rest.
+func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	heard := &receiver{}
+	b.Announce(heard)
+	b.rested(0, "a")
+	heard.ready = nil
+	b.push("p", "1", "2", "3")
+	require.NotEmpty(t, heard.ready, "who waits hears of it")
+	d := b.pop(request("g", 1))
+	require.Equal(t, []string{"1"}, transactionIDs(d))
+	require.NoError(t, b.Release(t.Context(), d.LeaseID))
+	d = b.pop(request("g", 1))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+
+	req := request("g", 2)
+	req.AutoAck = true
+	require.Equal(t, []string{"2", "3"}, transactionIDs(b.pop(req)))
+	b.requireRest(10 * time.Minute)
+
+	for name, run := range map[string]func(){
+		"deleted messages": func() {
+			b.push("p", "4")
+			b.exec(`DELETE FROM belfry.message WHERE transaction_id = '4'`)
+			require.Empty(t, b.pop(req).Messages)
+		},
+		"a due instant too early": func() {
+			b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp()`)
+			require.Empty(t, b.pop(req).Messages)
+		},
+		"a seek": func() {
+			b.exec(`SELECT belfry.seek_cursors(ARRAY (SELECT id FROM belfry.partition), (SELECT group_id FROM belfry.cursor), 'infinity')`)
+		},
+		"a message deleted by itself": func() {
+			b.push("p", "5")
+			b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '5')`)
+		},
+		"an option": func() { b.exec(sql.Query("rearm"), []int64{b.onlyPartition()}) },
+	} {
+		run()
+		b.requireRest(10 * time.Minute)
+		b.push("p", name)
+		d := b.pop(request("g", 9))
+		require.Equal(t, []string{name}, transactionIDs(d), "after "+name)
+		b.ack(d, queue.AckCompleted, d.Messages...)
+	}
+	b.option("retry_backoff_ms = 0")
+	b.exec(sql.Query("rearm"), []int64{b.onlyPartition()})
+	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 9))), "no rest where there is no delay any more")
+}
+
+func (b *bench) onlyPartition() (id int64) {
+	b.t.Helper()
+	b.scan(`SELECT id FROM belfry.partition`, nil, &id)
+	return id
+}
+
+// Whoever finds the log anew after a crash finds it behind a rest as well.
+func TestARestartFindsTheLogBehindARest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	b.push("p", "1")
+	b.exec(`UPDATE belfry.cursor SET ready_at = (SELECT retry_at FROM belfry.redrive)`)
+	_, err := b.Heal(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 9))))
+}
+
+// A consumer in SQL gives the same rests, and nothing is stranded behind one.
+func TestARedrivenMessageThatFailedInSQLRests(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.option("retry_backoff_ms = 600000")
+	b.push("p", "a")
+	b.bury("a")
+	b.redrive()
+	conn := b.connect()
+	popped := b.sqlPop(conn, "g", 9, 1)
+	require.Equal(t, []string{"a"}, sqlIDs(popped))
+	_, err := sqlAck(t.Context(), conn, popped[0].Lease, nil, "failed")
+	require.NoError(t, err)
+	require.Empty(t, b.sqlPop(conn, "g", 9, 1))
+	require.Empty(t, b.pop(request("g", 9)).Messages)
+	b.requireRest(10 * time.Minute)
+	b.push("p", "1")
+	popped = b.sqlPop(conn, "g", 9, 1)
+	require.Equal(t, []string{"1"}, sqlIDs(popped))
+	_, err = sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
+	require.NoError(t, err)
+	require.Empty(t, b.pop(request("g", 9)).Messages)
+	b.requireRest(10 * time.Minute)
+	b.redriveRestOver()
+	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 9, 1)))
+}
+
+// A group that starts later gets nothing earlier while a redriven message rests.
+func TestARestDoesNotBeginTheLogOfALaterGroup(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	b.push("p", "1")
+	b.exec(`UPDATE belfry.cursor SET start_at = clock_timestamp() + interval '1 hour', ready_at = statement_timestamp()`)
+	require.Empty(t, b.pop(request("g", 9)).Messages)
+	b.requireRest(10 * time.Minute)
+}
+
+// A rest may end before the log goes on: then it is what is due next.
+func TestARestThatEndsBeforeTheLogGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	b.push("p", "1", "in an hour")
+	b.exec(`UPDATE belfry.message SET visible_at = clock_timestamp() + interval '1 hour' WHERE transaction_id = 'in an hour'`)
+	b.exec(`UPDATE belfry.partition SET visible_until = clock_timestamp() + interval '1 hour'`)
+	// What a claim leaves is right before the wake that follows it.
+	const claim = `SELECT count(*) FILTER (WHERE k.kind = 'message')
+		FROM belfry.cursor c CROSS JOIN LATERAL belfry.claim(c.group_id, NULL, 1, 1, NULL) AS k`
+	var taken int
+	b.scan(claim, nil, &taken)
+	require.Equal(t, 1, taken)
+	b.requireRest(10 * time.Minute)
+	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp()`)
+	b.scan(claim, nil, &taken)
+	require.Zero(t, taken)
+	b.requireRest(10 * time.Minute)
+	b.redriveRestOver()
+	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+// A push that commits just before a claim leaves a cursor to its rest is found by
+// the wake behind that claim (I3).
+func TestAPushBesideAClaimThatLeavesARestIsFound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.rested(0, "a")
+	b.exec(`CREATE FUNCTION belfry.push_beside() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+		    UPDATE belfry.partition p SET last_seq = 2, last_push_at = clock_timestamp() WHERE p.last_seq = 1;
+		    IF FOUND THEN
+		        INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		        VALUES ((SELECT p.id FROM belfry.partition p), 2, clock_timestamp(), gen_random_uuid(), 'beside', '{}');
+		    END IF;
+		    RETURN NULL;
+		END $$`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp()`)
+	b.exec(`CREATE TRIGGER push_beside AFTER UPDATE ON belfry.cursor EXECUTE FUNCTION belfry.push_beside()`)
+	require.Equal(t, []string{"beside"}, transactionIDs(b.pop(request("g", 1))))
+}

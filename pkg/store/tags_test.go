@@ -1,0 +1,84 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+)
+
+// tagged asks for whatever matches namespace "ns".
+func tagged(batch int) *queue.PopRequest {
+	return &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g", Batch: batch, Partitions: 1}
+}
+
+// A queue that cannot be opened is passed over: those beside it are served, and
+// when they have nothing the answer says why.
+func TestTagsPassOverWhatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	for name, autoAck := range map[string]bool{"leased": false, "autoAck": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+			require.NoError(t, err)
+			withKey := newStore(t, b.pool, prometheus.NewRegistry(), sealer)
+			pushTo := func(name, id string) {
+				t.Helper()
+				_, err := withKey.Push(t.Context(), []queue.PushItem{{Queue: name, Partition: id, TransactionID: id, Payload: []byte(`{}`)}})
+				require.NoError(t, err)
+			}
+			b.exec(`INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit, encryption_enabled, priority)
+				VALUES ('ns.first', 'ns', 'first', 300, 3, true, 9)`)
+			pushTo("ns.first", "sealed")
+			pushTo("ns.second", "plain")
+
+			req := tagged(9)
+			req.AutoAck = autoAck
+			d := b.pop(req)
+			require.Equal(t, []string{"plain"}, transactionIDs(d))
+			require.Equal(t, "ns.second", d.Queue)
+			require.EqualValues(t, 1, b.counted("belfry_pops_unopened_total"))
+			_, err = b.Pop(t.Context(), req)
+			require.ErrorIs(t, err, seal.ErrNoKey, "nothing else is there")
+			pushTo("ns.second", "later")
+			require.Equal(t, []string{"later"}, transactionIDs(b.pop(req)))
+
+			whole, err := withKey.Pop(t.Context(), req)
+			require.NoError(t, err)
+			require.Equal(t, []string{"sealed"}, transactionIDs(whole), "it was given back")
+		})
+	}
+}
+
+// Where a group was deleted while a pop by tags waits, what came before is not new
+// to the group made anew, as with a pop of one queue.
+func TestWhatIsNewToAGroupOfTagsMadeAnew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	push := func(name, id string) {
+		t.Helper()
+		_, err := b.Push(t.Context(), []queue.PushItem{{Queue: name, Partition: "p", TransactionID: id, Payload: []byte(`{}`)}})
+		require.NoError(t, err)
+	}
+	push("ns.q", "long before")
+	b.exec(`UPDATE belfry.queue SET created_at = created_at - interval '1 day'`)
+	b.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 day'`)
+	b.exec(`UPDATE belfry.partition SET last_push_at = last_push_at - interval '1 day'`)
+	req := tagged(9)
+	req.Since, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
+	require.Empty(t, b.pop(req).Messages)
+	push("ns.q", "before")
+	b.exec(`DELETE FROM belfry.consumer_group`)
+	req.Anew = time.Now()
+	push("ns.born", "in a new queue")
+	require.Equal(t, []string{"in a new queue"}, transactionIDs(b.pop(req)))
+	require.Empty(t, b.pop(req).Messages)
+	push("ns.q", "after")
+	require.Equal(t, []string{"after"}, transactionIDs(b.pop(req)))
+}
