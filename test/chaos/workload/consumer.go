@@ -13,6 +13,8 @@ const (
 	// RetryLimit is how often a batch may fail before its messages are
 	// dead-lettered.
 	RetryLimit = 1
+	// restFor is how long what failed rests in the first of the common queues.
+	restFor = 200 * time.Millisecond
 	// mostWait is the longest a consumer asks a pop to wait.
 	mostWait = 3 * time.Second
 	// longWait is that of one who waits for a single partition.

@@ -117,7 +117,8 @@ func (c *Crew) Reads() []Read {
 func (c *Crew) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
-	options := map[string]map[string]any{idleQueue: idleOptions}
+	// In one of the common queues what failed rests, for less than anybody may wait.
+	options := map[string]map[string]any{idleQueue: idleOptions, queueName(0): {"retryDelay": int(restFor.Milliseconds())}}
 	for _, a := range asides {
 		options[a.queue] = a.options
 	}
