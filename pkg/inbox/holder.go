@@ -39,6 +39,14 @@ func (h *Holder) String() string {
 	}
 }
 
+// end is what takes the lock from it.
+func (h *Holder) end() string {
+	if h.PID == 0 {
+		return "ROLLBACK PREPARED or COMMIT PREPARED"
+	}
+	return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)
+}
+
 // Holder returns the session that is, or keeps others from being, the sequencer;
 // nil: nobody. Errors: CodeUnavailable. ctx ends it.
 func (s *Sequencer) Holder(ctx context.Context) (*Holder, error) {
@@ -76,6 +84,6 @@ func (s *Sequencer) tell(ctx context.Context, before int64) error {
 	}
 	s.told = time.Now()
 	s.log.Warn("nothing of the inbox is moved by the session that has the lock for it; if it is none of Belfry's, end it",
-		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.since)), zap.String("hint", fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)))
+		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.since)), zap.String("hint", h.end()))
 	return nil
 }

@@ -151,4 +151,5 @@ func TestTheHolderOfTheLockIsKnown(t *testing.T) {
 	require.Equal(t, *h, seen)
 	require.Equal(t, "nobody any more", (*Holder)(nil).String())
 	require.Contains(t, (&Holder{}).String(), "pg_prepared_xacts")
+	require.Contains(t, (&Holder{}).end(), "ROLLBACK PREPARED", "it has no session to end")
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -161,6 +162,51 @@ func TestARedrivenMessageThatFailedInSQLRests(t *testing.T) {
 	b.requireRest(10 * time.Minute)
 	b.redriveRestOver()
 	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 9, 1)))
+}
+
+// The service finds the rest of what a consumer in SQL let fail, so that no pop in SQL
+// looks before it is over.
+func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.redriven("0", "a")
+	b.option("retry_backoff_ms = 600000")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	conn := b.connect()
+	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "retry")
+	var group int64
+	b.scan(`SELECT group_id FROM belfry.cursor`, nil, &group)
+	var settled int
+	b.scan(sql.Query("settle_told"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
+	require.Zero(t, settled, "one that does not rest stays due")
+
+	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "failed")
+	b.Told([]queue.Ready{{Group: group, Partition: b.onlyPartition()}})
+	require.Eventually(t, func() (rests bool) {
+		b.scan(`SELECT coalesce(c.ready_at = r.retry_at, false) FROM belfry.cursor c, belfry.redrive r`, nil, &rests)
+		return rests
+	}, time.Minute, 5*time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+	b.requireRest(10 * time.Minute)
+}
+
+// A redriven message that was delivered too often is given up by a pop in SQL, too,
+// and is not in the way of the log.
+func TestAPopInSQLGivesUpARedrivenMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.redriven("1", "a")
+	b.push("p", "1")
+	conn := b.connect()
+	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)))
+	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp(), lease_until = statement_timestamp()`)
+	require.Empty(t, b.sqlPop(conn, "g", 1, 1))
+	b.requireRedrives(0)
+	require.Len(t, b.letters(), 1)
+	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)))
 }
 
 // A group that starts later gets nothing earlier while a redriven message rests.

@@ -49,10 +49,22 @@ $r$,
 $r$);
 
 SELECT pg_temp.rewrite('belfry.pop(text, text, integer, text, integer)',
+    $r$                WHEN 'moved' THEN
+                    v_kept := v_kept OR r.seq IS NOT NULL;
+                WHEN 'message' THEN
+$r$,
+    $r$                WHEN 'message' THEN
+$r$,
     $r$                 WHERE c.partition_id = k.partition_id AND c.group_id = v_group
                    AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
 $r$,
     $r$                 WHERE c.partition_id = k.partition_id AND c.group_id = v_group AND c.ready_at IS NULL;
+$r$);
+
+SELECT pg_temp.rewrite('belfry.settle_told(bigint[], bigint[])',
+    $r$AND CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+$r$,
+    $r$AND c.redrives IS NULL
 $r$);
 
 SELECT pg_temp.rewrite('belfry.ack_redelivery(bigint, bigint, uuid[], text, text)',

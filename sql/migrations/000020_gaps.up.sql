@@ -267,8 +267,25 @@ $r$,
     $r$(c.redrives - v_settled)::integer, p_group) END, clock_timestamp())
 $r$);
 
--- As above.
+-- A redriven message that rests is nothing to look for either; the wake behind it
+-- finds the end of the rest.
+SELECT pg_temp.rewrite('belfry.settle_told(bigint[], bigint[])',
+    $r$AND c.redrives IS NULL
+$r$,
+    $r$AND CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+$r$);
+
+-- As above, and it keeps that redriven messages were given up (maxDeliveries), as it
+-- keeps that those of the log were.
 SELECT pg_temp.rewrite('belfry.pop(text, text, integer, text, integer)',
+    $r$                    v_kept := true;
+                WHEN 'message' THEN
+$r$,
+    $r$                    v_kept := true;
+                WHEN 'moved' THEN
+                    v_kept := v_kept OR r.seq IS NOT NULL;
+                WHEN 'message' THEN
+$r$,
     $r$                 WHERE c.partition_id = k.partition_id AND c.group_id = v_group AND c.ready_at IS NULL;
 $r$,
     $r$                 WHERE c.partition_id = k.partition_id AND c.group_id = v_group
