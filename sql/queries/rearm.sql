@@ -1,7 +1,8 @@
 -- Computes ready_at anew for the cursors of partitions $1 that are not leased,
 -- after an option it depends on changed. A wake must follow; those that wait for
 -- their group's start are left to it. A delay after a failure holds on, unless
--- its queue has none any more.
+-- its queue has none any more; one of a redriven message beside a live lease is left
+-- alone, as the cursor is.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed, c.retry_at
       FROM belfry.cursor c
