@@ -31,9 +31,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
-// zeroTime means now in a notification.
-var zeroTime time.Time
-
 // warmConnections stay open while nothing happens, so that the first request
 // after a pause does not wait for one.
 const warmConnections = 2

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
@@ -18,9 +20,12 @@ type others struct {
 func (o *others) Ready(ready []queue.Ready) {
 	entries := make([]listen.Entry, len(ready))
 	for i, r := range ready {
-		// Only that something is ready there, not when: whoever hears it looks,
-		// and the look says when, by the database's clock.
-		entries[i] = listen.Ready(r.Group, r.Partition, zeroTime)
+		// Since when, not in how long: whoever hears it looks, and the look says when,
+		// by the database's clock.
+		entries[i] = listen.Ready(r.Group, r.Partition, time.Time{})
+		if r.In <= 0 {
+			entries[i].At = r.At
+		}
 	}
 	o.sender.Send(entries...)
 }
@@ -58,22 +63,23 @@ func (n news) ForgetLease(lease queue.ID) { n.verbs.ForgetLease(lease) }
 // hear takes what other instances reported, and what consumers in SQL, who are no
 // instance, left behind.
 func (n news) hear(m listen.Message) {
-	var ready []queue.Ready
+	var ready, late []queue.Ready
 	for _, e := range m.Entries {
 		switch e.Kind {
 		case listen.KindReady:
-			ready = append(ready, queue.Ready{Group: e.Group, Partition: e.Partition})
+			one := queue.Ready{Group: e.Group, Partition: e.Partition, At: e.At}
+			ready = append(ready, one)
+			if m.Instance.IsZero() && e.At.IsZero() {
+				late = append(late, one) // of a session in SQL, whose transaction may have been long
+			}
 		case listen.KindBorn:
 			n.RemoteBirth()
 		case listen.KindAll:
 			n.Doubt("another instance asked for it")
 		}
 	}
-	if m.Instance.IsZero() {
-		n.verbs.HeardLate(ready) // of a session in SQL, whose transaction may have been long
-	} else {
-		n.verbs.Heard(ready)
-	}
+	n.verbs.Heard(ready)
+	n.verbs.HeardLate(late)
 	n.Remote(ready)
 	if m.Instance.IsZero() {
 		n.verbs.Told(ready)

@@ -219,9 +219,12 @@ func (l *Letters) wake(ctx context.Context, partition int64) {
 	if err == nil {
 		var group int64
 		var seconds pgtype.Float8
-		_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds}, func() error {
+		var at pgtype.Timestamptz
+		_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &at}, func() error {
 			if seconds.Valid {
-				ready = append(ready, readyIn(group, partition, seconds.Float64))
+				one := readyIn(group, partition, seconds.Float64)
+				one.At = at.Time
+				ready = append(ready, one)
 			}
 			return nil
 		})

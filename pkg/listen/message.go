@@ -35,8 +35,8 @@ type Entry struct {
 	// Group and Partition are set with KindReady. Partition 0 stands for any
 	// partition of the group's queue.
 	Group, Partition int64
-	// At is when it becomes poppable, by the clock of the database, to the
-	// microsecond. Zero is now.
+	// At is since when it is poppable, or when it will be, by the clock of the
+	// database, to the microsecond. Zero is not known: look now.
 	At time.Time
 }
 
@@ -93,7 +93,7 @@ var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 //	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...
 //
 // with the parts that apply, in this order. at is in microseconds since 1970 by
-// the clock of the database, rounded up so that nobody looks too early; 0 is now.
+// the clock of the database, rounded up so that nobody looks too early; 0: not known.
 // Entries must be of a known kind with Group above 0 and Partition not negative;
 // others are left out.
 func Encode(m Message) []string {

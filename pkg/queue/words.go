@@ -197,6 +197,8 @@ type Ready struct {
 	Group, Partition int64
 	// In is how long it takes; 0 or less: now.
 	In time.Duration
+	// At is the same instant by the clock of the database; zero: not known.
+	At time.Time
 }
 
 // Probe asks a preflight about a target.

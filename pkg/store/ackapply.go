@@ -120,13 +120,14 @@ func readMoved(results pgx.BatchResults) (ready []queue.Ready, asleep []int64, e
 	}
 	var group, partition int64
 	var seconds pgtype.Float8
+	var at pgtype.Timestamptz
 	var sleeps bool
-	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &sleeps}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &at, &sleeps}, func() error {
 		switch {
 		case sleeps:
 			asleep = append(asleep, partition)
 		case seconds.Valid:
-			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: inSeconds(seconds.Float64)})
+			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: inSeconds(seconds.Float64), At: at.Time})
 		}
 		return nil
 	})

@@ -35,13 +35,15 @@ func (silent) Doubt(string)        {}
 
 func (silent) Handoffs(_, _ string) []queue.Handoff { return nil }
 
-// readReady reads rows of (group, partition, seconds until ready or NULL).
+// readReady reads rows of (group, partition, seconds until ready or NULL, that
+// instant).
 func readReady(rows pgx.Rows) (ready []queue.Ready, asleep []int64, err error) {
 	var group, partition int64
 	var seconds pgtype.Float8
-	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds}, func() error {
+	var at pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &at}, func() error {
 		if seconds.Valid {
-			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: inSeconds(seconds.Float64)})
+			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: inSeconds(seconds.Float64), At: at.Time})
 		} else {
 			asleep = append(asleep, partition)
 		}
@@ -67,7 +69,7 @@ func readyResult(results pgx.BatchResults, what string) ([]queue.Ready, error) {
 }
 
 // Heard tells the store what others made ready: other instances, other rooms.
-func (s *Store) Heard(ready []queue.Ready) { s.floors.heard(ready) }
+func (s *Store) Heard(ready []queue.Ready) { s.floors.ready(ready...) }
 
 // HeardLate is Heard of what was committed any time after the statement that made
 // it ready.
@@ -83,7 +85,7 @@ func (s *Store) Doubt() { s.floors.forget(0) }
 
 func (s *Store) announce(ready []queue.Ready) {
 	if len(ready) > 0 {
-		s.floors.announced(ready)
+		s.floors.ready(ready...)
 		s.announcer.Ready(ready)
 	}
 }

@@ -43,10 +43,14 @@ type claim struct {
 	sealed error
 
 	// view is where it looked, and found what it found out of the floors; its now is
-	// zero when it did not look. later is the first instant it set.
-	view  view
-	found found
-	later time.Time
+	// zero when it did not look. leaseEnd is the end of its leases, left what it left
+	// ready.
+	view     view
+	found    found
+	leaseEnd time.Time
+	left     []queue.Ready
+	// back is what the lease of an earlier try held, when that was given back.
+	back []queue.Ready
 
 	// before is the lease of a try whose outcome is unknown; it is given back
 	// first.
@@ -152,11 +156,12 @@ func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]qu
 // What an earlier try may have leased is given back first: nobody else would,
 // before the lease ends.
 func (s *Store) claimBatch(claims []*claim) (*pgx.Batch, func(pgx.BatchResults) error) {
-	b, released := &pgx.Batch{}, 0
+	b := &pgx.Batch{}
+	var again []*claim
 	for _, c := range claims {
 		if !c.before.IsZero() {
 			b.Queue(sqlLeaseRelease, c.before)
-			released++
+			again = append(again, c)
 			c.reset()
 		}
 	}
@@ -165,8 +170,9 @@ func (s *Store) claimBatch(claims []*claim) (*pgx.Batch, func(pgx.BatchResults) 
 		s.queueClaim(b, c)
 	}
 	return b, func(results pgx.BatchResults) error {
-		for range released {
-			if err := skip(results, "giving back what an earlier try may have leased"); err != nil {
+		for _, c := range again {
+			var err error
+			if c.back, err = readyResult(results, "giving back what an earlier try may have leased"); err != nil {
 				return err
 			}
 		}
@@ -217,7 +223,14 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 				c.asleep = append(c.asleep, key)
 			}
 			c.due(row.readyAt)
-			c.sets(row.readyAt)
+			switch {
+			case !row.readyAt.Valid:
+			case row.kind == "moved" || c.req.AutoAck:
+				at := row.readyAt.Time
+				c.left = append(c.left, queue.Ready{Group: c.target.Group, Partition: key, In: at.Sub(c.delivery.DatabaseNow), At: at})
+			default:
+				c.leaseEnd = row.readyAt.Time
+			}
 		case "floor":
 			c.found = found{now: c.delivery.DatabaseNow, due: row.readyAt.Time, next: row.createdAt.Time}
 		case "aside":
@@ -249,13 +262,6 @@ func (c *claim) due(at pgtype.Timestamptz) {
 	}
 }
 
-// sets notes an instant at which something becomes due by this claim.
-func (c *claim) sets(at pgtype.Timestamptz) {
-	if at.Valid && (c.later.IsZero() || at.Time.Before(c.later)) {
-		c.later = at.Time
-	}
-}
-
 // finishClaims does what follows the commit of claims: it gives back what
 // cannot be delivered, wakes, settles and names the partitions.
 func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
@@ -267,9 +273,11 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		if !c.found.now.IsZero() {
 			s.floors.learn(c.target.Group, c.view, c.found)
 		}
-		if !c.later.IsZero() {
-			s.floors.leased(c.target.Group, c.later)
+		if !c.leaseEnd.IsZero() {
+			s.floors.leased(c.target.Group, c.leaseEnd)
 		}
+		s.floors.ready(c.left...)
+		s.announce(c.back)
 	}
 	s.wake(ctx, asleep)
 	for _, c := range claims {

@@ -146,11 +146,12 @@
 // message. What runs often must cost the same all the same. Rows are found by
 // their newest version (migration 000011 tells how), and looks for what is due
 // begin at a floor, below which nothing is due any more (floors.go). A floor is a
-// belief of this process: it is lowered by what is announced, by statements that
-// took long, and dropped with every doubt and every ten seconds. So I8 has one
-// limit: what another instance commits more than heardMargin after the statement
-// that made it ready is found at the next look without floors, ten seconds later
-// at most. Pops by tags, and what runs seldom, know no floor.
+// belief of this process: it is lowered by whatever this instance or another one
+// announces as ready, to the instant at which it became so, and dropped with every
+// doubt and once a minute. So I8 has one limit: what another instance made ready
+// by a statement that committed more than floorMargin after it began is found when
+// its bell rings; when it died before that, when its silence is a reason for doubt, or at
+// the next look without floors. Pops by tags, and what runs seldom, know no floor.
 //
 // # Transactions
 //

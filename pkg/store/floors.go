@@ -15,21 +15,24 @@ import (
 // two floors: nothing is due before the one, and nothing becomes due between now
 // and the other. Looks begin there and move them.
 //
-// A floor is a matter of cost, and must not hide anything. ready_at is the clock of
-// the statement that sets it, so what comes below a floor was committed later than
-// floorMargin after that; this store notices when something of its own took so long,
-// and lowers the floors. What others did is announced, and lowers them by
-// heardMargin. Whatever escapes both (another instance that needed longer, or died
-// before it announced anything) is found by the look without floors that each group
-// makes every floorless, and after each doubt.
+// A floor is a matter of cost, and must not hide anything. What a look did not see,
+// and yet lies below the floor it leaves, was committed later than the look, and more
+// than floorMargin after the statement that made it ready, whose instant ready_at is.
+// So whatever this store or another instance makes ready is told with that instant,
+// and lowers the floor to it; without one, by heardMargin. What is not told (its
+// instance died before that, or the bell is on its way) is found by the look without
+// floors that each group makes every floorless, and after each doubt.
 const (
-	floorMargin = 100 * time.Millisecond
+	floorMargin = 20 * time.Millisecond
 	heardMargin = 2 * time.Second
-	floorless   = 10 * time.Second
+	floorless   = time.Minute
 	// claimsPerLook is how many claims use a floor before one moves it: each leaves
 	// a few entries that the next ones walk.
-	claimsPerLook = 64
+	claimsPerLook = 8
 	maxFloors     = 100_000
+	// ahead is how far beyond our idea of the database's clock an instant lies that is
+	// not there yet.
+	ahead = time.Second
 )
 
 // floors hold the floors of the groups that were looked at.
@@ -44,14 +47,15 @@ type floor struct {
 	due, next time.Time
 	// databaseNow was the database's clock at the instant at.
 	databaseNow, at time.Time
+	// began is the local clock at the beginning of the look that moved it last.
+	began time.Time
 	// floorless is when the next look goes without.
 	floorless time.Time
 	claims    int
-	// lowered and loweredNext are when somebody else did something that concerns due
-	// or next, by the local clock.
-	lowered, loweredNext time.Time
-	// behind is how far before its commit that may have been.
-	behind time.Duration
+	// lowered is what was made due, by the database's clock, and loweredNext when
+	// something was done that concerns next, by the local one.
+	lowered     lowerings
+	loweredNext time.Time
 }
 
 // view is where a look begins.
@@ -89,107 +93,95 @@ func (f *floors) begin(group int64) view {
 	if v.look {
 		g.claims = 0
 	}
-	v.due = pgtype.Timestamptz{Time: g.due, Valid: !g.due.IsZero()}
-	v.next = pgtype.Timestamptz{Time: g.next, Valid: !g.next.IsZero()}
+	v.due, v.next = g.start(now), timestamp(g.next)
 	return v
+}
+
+// start returns where looks for what is due begin.
+func (g *floor) start(now time.Time) pgtype.Timestamptz {
+	if g.due.IsZero() || now.Sub(g.began) > keepLowerings {
+		return pgtype.Timestamptz{}
+	}
+	to, ok := g.lowered.since(g.began)
+	if !ok {
+		return timestamp(g.due)
+	}
+	return timestamp(earlier(g.due, to))
+}
+
+func timestamp(at time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: at, Valid: !at.IsZero()}
 }
 
 // found is what a look found, by the database's clock: nothing is due before due,
 // nothing between now and next (zero: it did not look).
 type found struct{ now, due, next time.Time }
 
-// learn moves the floors of group to what the look that began at v found.
+// learn moves the floors of group to what the look that began at v found. Of one that
+// began before another that was learnt from, only what it saw without a floor counts.
 func (f *floors) learn(group int64, v view, look found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g := f.m[group]
-	if g == nil || g != v.of {
+	switch {
+	case g == nil || g != v.of:
+		return
+	case v.began.Before(g.began):
+		if !v.due.Valid {
+			g.due = earlier(g.due, look.due)
+		}
 		return
 	}
-	g.due = look.due.Add(-floorMargin)
-	if g.lowered.After(v.began) {
-		g.lower(look.now.Add(-g.behind))
-	} else {
-		g.behind = 0
-	}
+	g.due = earlier(look.due, look.now.Add(-floorMargin))
 	if !look.next.IsZero() {
 		g.next = look.next
 	}
 	if g.loweredNext.After(v.began) {
 		g.next = time.Time{}
 	}
-	g.databaseNow, g.at = look.now, time.Now()
+	g.databaseNow, g.at, g.began = look.now, time.Now(), v.began
+	g.lowered.forget(v.began)
 }
 
-// clock returns the database's clock, or a little less. It is only right once
-// something was learnt.
-func (g *floor) clock(now time.Time) time.Time { return g.databaseNow.Add(now.Sub(g.at)) }
-
-// heard lowers the floor to what was committed just now, by a statement that began
-// so long before.
-func (g *floor) heard(now time.Time, before time.Duration) {
-	g.lowered, g.behind = now, max(g.behind, before)
-	g.lower(g.clock(now).Add(-before))
-}
-
-func (g *floor) lower(to time.Time) {
-	if to.Before(g.due) {
-		g.due = to
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
 	}
+	return b
 }
 
-func (g *floor) lowerNext(to time.Time) {
-	if to.Before(g.next) {
-		g.next = to
-	}
-}
+// clock returns the database's clock at a local instant, or a little less. It is only
+// right once something was learnt.
+func (g *floor) clock(at time.Time) time.Time { return g.databaseNow.Add(at.Sub(g.at)) }
 
-// announced lowers floors to what this store made ready in a while.
-func (f *floors) announced(ready []queue.Ready) {
+// ready lowers floors to what this store or others made ready, now or in a while.
+func (f *floors) ready(ready ...queue.Ready) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	for _, r := range ready {
-		if g := f.m[r.Group]; g != nil && r.In > 0 {
-			g.loweredNext = now
-			g.lowerNext(g.clock(now).Add(r.In - floorMargin))
+		g := f.m[r.Group]
+		switch {
+		case g == nil:
+		case r.At.IsZero():
+			g.lowered.add(now, g.clock(now).Add(-heardMargin))
+			g.next, g.loweredNext = time.Time{}, now
+		default:
+			g.lowered.add(now, r.At)
+			if r.In > 0 || r.At.After(g.clock(now).Add(ahead)) {
+				g.next, g.loweredNext = earlier(g.next, r.At), now
+			}
 		}
 	}
 }
 
-// leased lowers floors to the end of a lease that this store took.
+// leased lowers floors to the end of a lease that this store took. No look that is
+// on its way overlooks one: what is next is no later than a lease taken now.
 func (f *floors) leased(group int64, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if g := f.m[group]; g != nil {
-		g.lowerNext(until)
-	}
-}
-
-// heard lowers floors to what others may have made ready, now or in a while.
-func (f *floors) heard(ready []queue.Ready) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	for _, r := range ready {
-		if g := f.m[r.Group]; g != nil {
-			g.heard(now, heardMargin)
-			g.next, g.loweredNext = time.Time{}, now
-		}
-	}
-}
-
-// took lowers all floors when something of this store took so long that what it
-// made ready may lie below them.
-func (f *floors) took(d time.Duration) {
-	if d < floorMargin/2 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	for _, g := range f.m {
-		g.heard(now, d+floorMargin)
+		g.next = earlier(g.next, until)
 	}
 }
 
@@ -201,7 +193,7 @@ func (f *floors) lowest(group int64) pgtype.Timestamptz {
 	if g == nil {
 		return pgtype.Timestamptz{}
 	}
-	return pgtype.Timestamptz{Time: g.due, Valid: !g.due.IsZero()}
+	return g.start(time.Now())
 }
 
 // forget makes the next look at group, or at each (0), one without floors.

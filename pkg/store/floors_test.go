@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -61,21 +62,24 @@ func TestFloorsBeginWhereTheLastLookEnded(t *testing.T) {
 // did not see it.
 func TestFloorsAreLowered(t *testing.T) {
 	t.Parallel()
-	ready := func(in time.Duration) []queue.Ready { return []queue.Ready{{Group: group, Partition: 1, In: in}} }
+	at := func(in time.Duration) queue.Ready {
+		return queue.Ready{Group: group, Partition: 1, In: in, At: time.Now().Add(in)}
+	}
 	for name, c := range map[string]struct {
 		lower func(f *floors)
 		// due and next are what the floors are then, after now.
 		due, next time.Duration
 		unknown   bool
 	}{
-		"others made something ready":      {func(f *floors) { f.heard(ready(0)) }, -heardMargin, 0, true},
-		"a slow commit":                    {func(f *floors) { f.took(3 * time.Second) }, -3*time.Second - floorMargin, time.Hour, false},
-		"a commit within the margin":       {func(f *floors) { f.took(floorMargin / 4) }, -floorMargin, time.Hour, false},
+		"something at an instant not told": {func(f *floors) { f.ready(queue.Ready{Group: group, Partition: 1}) }, -heardMargin, 0, true},
+		"something some time ago":          {func(f *floors) { f.ready(at(-time.Second)) }, -time.Second, time.Hour, false},
+		"something within the margin":      {func(f *floors) { f.ready(at(-floorMargin / 4)) }, -floorMargin, time.Hour, false},
+		"something in a while":             {func(f *floors) { f.ready(at(time.Minute)) }, -floorMargin, time.Minute, false},
+		"something far away":               {func(f *floors) { f.ready(at(2 * time.Hour)) }, -floorMargin, time.Hour, false},
+		"something ahead, of a session":    {func(f *floors) { f.ready(queue.Ready{Group: group, At: time.Now().Add(time.Minute)}) }, -floorMargin, time.Minute, false},
+		"something now, of a session":      {func(f *floors) { f.ready(queue.Ready{Group: group, At: time.Now().Add(ahead / 2)}) }, -floorMargin, time.Hour, false},
+		"something of another group":       {func(f *floors) { f.ready(queue.Ready{Group: group + 1}) }, -floorMargin, time.Hour, false},
 		"a lease":                          {func(f *floors) { f.leased(group, time.Now().Add(time.Minute)) }, -floorMargin, time.Minute, false},
-		"another group":                    {func(f *floors) { f.heard([]queue.Ready{{Group: group + 1}}) }, -floorMargin, time.Hour, false},
-		"something here in a while":        {func(f *floors) { f.announced(ready(time.Minute)) }, -floorMargin, time.Minute - floorMargin, false},
-		"something here now":               {func(f *floors) { f.announced(ready(0)) }, -floorMargin, time.Hour, false},
-		"something far away":               {func(f *floors) { f.announced(ready(2 * time.Hour)) }, -floorMargin, time.Hour, false},
 		"a lease that ends after the next": {func(f *floors) { f.leased(group, time.Now().Add(2*time.Hour)) }, -floorMargin, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,20 +106,95 @@ func TestFloorsAreLowered(t *testing.T) {
 		v := f.begin(group)
 		now := time.Now()
 		time.Sleep(time.Millisecond)
-		f.heard(ready(0))
+		f.ready(queue.Ready{Group: group, Partition: 1})
 		f.learn(group, v, found{now: now, due: now, next: now.Add(time.Hour)})
 		after := f.begin(group)
-		require.Equal(t, now.Add(-heardMargin), after.due.Time)
+		require.Equal(t, now.Add(time.Millisecond-heardMargin), after.due.Time)
 		require.False(t, after.next.Valid)
 
 		looked(f)
 		v = f.begin(group)
 		now = time.Now()
 		time.Sleep(time.Millisecond)
-		f.took(3 * time.Second)
+		f.ready(at(-3 * time.Second))
 		f.learn(group, v, found{now: now, due: now})
-		require.Equal(t, now.Add(-3*time.Second-floorMargin), f.begin(group).due.Time)
+		require.Equal(t, now.Add(time.Millisecond-3*time.Second), f.begin(group).due.Time)
+
+		time.Sleep(time.Second)
+		v = f.begin(group)
+		now = time.Now()
+		time.Sleep(time.Millisecond)
+		f.ready(at(-time.Second))
+		f.learn(group, v, found{now: now, due: now})
+		require.Equal(t, now.Add(time.Millisecond-time.Second), f.begin(group).due.Time,
+			"what came before that look counts no more, however much follows")
 		time.Sleep(time.Second)
 		require.Equal(t, looked(f).Add(-floorMargin), f.begin(group).due.Time, "and then it is as before")
+	})
+}
+
+func TestFloorsOfABacklogBeginAtTheOldest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFloors()
+		looked(f)
+		now := time.Now()
+		f.learn(group, f.begin(group), found{now: now, due: now.Add(-time.Minute)})
+		require.Equal(t, now.Add(-time.Minute), f.begin(group).due.Time, "no margin below what is seen")
+		f.learn(group, f.begin(group), found{now: now, due: now.Add(-floorMargin / 2)})
+		require.Equal(t, now.Add(-floorMargin), f.begin(group).due.Time)
+	})
+}
+
+// Looks overlap: the one that ends last need not be the one that began last.
+func TestFloorsOfALookThatWasOvertaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFloors()
+		whole := f.begin(group)
+		looked(f)
+		partial := f.begin(group)
+		time.Sleep(time.Second)
+		now := looked(f)
+		f.learn(group, partial, found{now: now, due: now.Add(-time.Hour)})
+		require.Equal(t, now.Add(-floorMargin), f.begin(group).due.Time)
+		f.learn(group, whole, found{now: now, due: now.Add(-time.Hour)})
+		require.Equal(t, now.Add(-time.Hour), f.begin(group).due.Time, "what was hidden from the others is seen")
+	})
+}
+
+func TestLoweringsAreTheLowestSince(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		start := time.Now()
+		var l lowerings
+		var all []lowering
+		seconds := rapid.IntRange(0, int(2*keepLowerings/time.Second))
+		now := start
+		for range rapid.IntRange(1, 3*maxLowerings).Draw(t, "n") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * time.Millisecond)
+			one := lowering{now, now.Add(-time.Duration(seconds.Draw(t, "behind")) * time.Second)}
+			l.add(one.noticed, one.to)
+			all = append(all, one)
+		}
+		require.LessOrEqual(t, len(l), maxLowerings)
+		since := now.Add(-time.Duration(rapid.IntRange(0, int(keepLowerings/time.Millisecond)).Draw(t, "since")) * time.Millisecond)
+		lowest := time.Time{}
+		for _, one := range all {
+			if !one.noticed.Before(since) && (lowest.IsZero() || one.to.Before(lowest)) {
+				lowest = one.to
+			}
+		}
+		to, ok := l.since(since)
+		if lowest.IsZero() {
+			require.False(t, ok)
+			return
+		}
+		require.True(t, ok)
+		if len(l) < maxLowerings {
+			require.Equal(t, lowest, to)
+		} else {
+			require.False(t, to.After(lowest), "what became one goes as deep at least")
+		}
 	})
 }

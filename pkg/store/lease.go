@@ -90,7 +90,6 @@ func (s *Store) ForgetLease(lease queue.ID) { s.delivered.forget(lease) }
 func (s *Store) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
-	started := time.Now()
 	rows, err := s.pool.Query(ctx, sqlLeaseRelease, [16]byte(lease))
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
@@ -99,7 +98,6 @@ func (s *Store) Release(ctx context.Context, lease queue.ID) error {
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
-	s.floors.took(time.Since(started))
 	s.announce(ready)
 	s.wake(ctx, asleep)
 	return nil

@@ -257,17 +257,28 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 	listener, conn := b.connect(), b.connect()
 	_, err := listener.Exec(t.Context(), `LISTEN belfry`)
 	require.NoError(t, err)
-	var want string
-	b.scan(`SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@0' FROM belfry.cursor`, nil, &want)
+	const told = `SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@' || `
 	b.push("p", "1")
+	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.tell_ready(c.group_id, c.partition_id)`
 	const leased = `(SELECT lease_id FROM belfry.cursor OFFSET 0) AS c, `
-	for _, verb := range []string{`belfry.pop('q', 'g')`, leased + `belfry.extend(c.lease_id, 60)`, leased + `belfry.ack(c.lease_id)`} {
+	for _, verb := range []string{
+		`belfry.pop('q', 'g')`, leased + `belfry.extend(c.lease_id, 60)`, leased + `belfry.ack(c.lease_id)`, soon,
+	} {
+		if verb == soon {
+			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '9 seconds'`)
+		}
 		_, err = conn.Exec(t.Context(), `SELECT FROM `+verb)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		heard, err := listener.WaitForNotification(ctx)
 		cancel()
 		require.NoError(t, err, verb)
+		var want string
+		if verb == soon {
+			b.scan(told+`0 FROM belfry.cursor`, nil, &want) // may be over by a commit
+		} else {
+			b.scan(told+`(extract(epoch FROM ready_at) * 1000000)::bigint FROM belfry.cursor`, nil, &want)
+		}
 		require.Equal(t, want, heard.Payload, verb)
 	}
 	for _, mode := range []string{"off", "False", "no", "0"} {
@@ -276,9 +287,9 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 		b.push("p", mode)
 		b.sqlAck(conn, b.sqlPop(conn, "g", 9, 1)[0].Lease, nil, "completed")
 	}
-	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = listener.WaitForNotification(soon)
+	_, err = listener.WaitForNotification(short)
 	require.Error(t, err, "these were quiet")
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -147,7 +146,6 @@ func (s *Store) batch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResu
 
 // runBatch is batch on conn.
 func (s *Store) runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read func(pgx.BatchResults) error) error {
-	started := time.Now()
 	results := conn.SendBatch(ctx, b)
 	err := read(results)
 	if closing := results.Close(); err == nil {
@@ -156,7 +154,6 @@ func (s *Store) runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, 
 	if err != nil {
 		rollback(ctx, conn)
 	}
-	s.floors.took(time.Since(started))
 	return err
 }
 

@@ -38,7 +38,6 @@ type querier interface {
 
 // wakeOn is wake on a connection, without the announcement.
 func (s *Store) wakeOn(ctx context.Context, conn querier, partitions []int64) []queue.Ready {
-	started := time.Now()
 	rows, err := conn.Query(ctx, sqlWake, partitions)
 	var ready []queue.Ready
 	if err == nil {
@@ -47,7 +46,6 @@ func (s *Store) wakeOn(ctx context.Context, conn querier, partitions []int64) []
 	if err != nil {
 		s.wakeFailed(len(partitions), err)
 	}
-	s.floors.took(time.Since(started))
 	return ready
 }
 

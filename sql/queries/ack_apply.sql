@@ -47,4 +47,4 @@ UPDATE belfry.cursor c
  WHERE c.ctid = k.ctid
 RETURNING c.group_id, c.partition_id,
           CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in,
-          c.ready_at IS NULL AS asleep
+          c.ready_at, c.ready_at IS NULL AS asleep

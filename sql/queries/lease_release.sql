@@ -29,4 +29,4 @@ UPDATE belfry.cursor c
          SELECT q.delayed_processing, q.window_buffer, q.paused
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id AND c.lease_id = $1::uuid
-RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in
+RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in, c.ready_at

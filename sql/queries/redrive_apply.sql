@@ -24,4 +24,4 @@ UPDATE belfry.cursor c
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = d.partition_id AND c.group_id = d.group_id
 RETURNING c.group_id, c.partition_id,
-          CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in
+          CASE WHEN d.release THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in, c.ready_at

@@ -24,4 +24,4 @@ UPDATE belfry.cursor c
   FROM (SELECT b.partition_id, count(*) AS n FROM back b GROUP BY b.partition_id) AS n
  WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = n.partition_id AND c.group_id = $1::bigint
 RETURNING c.group_id, c.partition_id,
-          CASE WHEN c.lease_id IS NULL THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in
+          CASE WHEN c.lease_id IS NULL THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END AS ready_in, c.ready_at

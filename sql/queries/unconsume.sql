@@ -22,4 +22,4 @@ UPDATE belfry.cursor c
                         WHERE d.partition_id = c.partition_id AND d.group_id = c.group_id AND d.seq > h.first_seq) AS s)
   FROM held h
  WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = $1::bigint
-RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in
+RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in, c.ready_at

@@ -5,4 +5,5 @@
 -- order everybody waits in. $1: partition ids. Returns what became ready. It does
 -- not wait for the disk: a crash that forgets it breaks every connection, and that
 -- heals.
-SELECT w.group_id, w.partition_id, w.ready_in FROM belfry.wake_partitions($1::bigint[]) AS w
+SELECT w.group_id, w.partition_id, w.ready_in, statement_timestamp() + make_interval(secs => w.ready_in) AS ready_at
+  FROM belfry.wake_partitions($1::bigint[]) AS w
