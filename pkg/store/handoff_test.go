@@ -99,7 +99,8 @@ func TestHandoffThatFails(t *testing.T) {
 	require.False(t, b.push("p", "1")[0].Duplicate)
 	require.Len(t, r.taken, 1)
 	require.Empty(t, r.taken[0].Messages)
-	require.Equal(t, []queue.Ready{{Group: r.target.Group, Partition: r.ready[0].Partition}}, r.ready)
+	require.Len(t, r.ready, 1)
+	require.Equal(t, r.target.Group, r.ready[0].Group)
 	require.Zero(t, b.stranded())
 	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 1))))
 }

@@ -32,7 +32,8 @@ func (l *lowerings) add(noticed, to time.Time) {
 		kept[1].to = kept[0].to
 		kept = kept[1:]
 	}
-	*l = append(kept, lowering{noticed, to})
+	kept = append(kept, lowering{noticed, to})
+	*l = kept
 }
 
 // forget drops those that were noticed before an instant.

@@ -281,6 +281,7 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 		}
 		require.Equal(t, want, heard.Payload, verb)
 	}
+	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 	for _, mode := range []string{"off", "False", "no", "0"} {
 		_, err = conn.Exec(t.Context(), `SELECT set_config('belfry.notify', $1, false)`, mode)
 		require.NoError(t, err)
