@@ -76,7 +76,7 @@ func (s *Store) flushAcks(ctx context.Context, calls []*ack) ([]error, error) {
 	if err != nil {
 		rollback(ctx, conn)
 	}
-	if postgres.SQLState(err) == lockTimeout {
+	if postgres.SQLState(err) == postgres.LockTimeout {
 		return s.ackBeside(ctx, conn, f, err)
 	}
 	return nil, err
