@@ -47,6 +47,8 @@ type Manager[T any] struct {
 	flush   FlushFunc[T]
 	judge   func(error) Verdict
 	observe Observer
+	// alike: a batch holds operations of the same lanes only.
+	alike bool
 
 	mu sync.Mutex
 	// waiting are the operations that have not left yet, oldest first, and size
@@ -91,6 +93,10 @@ func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, obser
 	}
 	return &Manager[T]{cfg: cfg, flush: flush, judge: judge, observe: observe, empty: make(chan struct{})}
 }
+
+// Alike makes a batch hold only operations that name the same lanes, in the same
+// order. Call it before the first Do.
+func (m *Manager[T]) Alike() { m.alike = true }
 
 // Do has value committed together with others and returns its own outcome. size
 // is its share of a batch, at least 1; lanes may repeat, and must not be changed

@@ -18,7 +18,8 @@
 // Batches in flight at the same time never share a lane: they would only wait
 // for each other's row locks. An operation whose lanes are taken waits, and so
 // does whatever came after it on the same lanes, so that a wide operation is not
-// overtaken for ever.
+// overtaken for ever. A manager made Alike takes no others into a batch than those
+// that name the very same lanes.
 //
 // # Strangers in one batch
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -50,7 +51,8 @@ func (m *Manager[T]) takeLocked() (taken[T], bool) {
 			kept = append(kept, m.waiting[i:]...)
 			break
 		}
-		if wanted.hasAny(o.lanes) {
+		stranger := m.alike && len(batch.ops) > 0 && !slices.Equal(o.lanes, batch.ops[0].lanes)
+		if stranger || wanted.hasAny(o.lanes) {
 			wanted.add(o.lanes)
 			kept = append(kept, o)
 			continue

@@ -97,6 +97,29 @@ func TestLanes(t *testing.T) {
 	})
 }
 
+// A manager made Alike keeps operations of other lanes out of a batch, and in order.
+func TestAlike(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 2 })
+		w.Alike()
+		one, two, both := []batch.Lane{1}, []batch.Lane{2}, []batch.Lane{1, 2}
+		w.begin(t.Context(), "1a", one, 1)
+		w.begin(t.Context(), "1b", one, 1)
+		w.begin(t.Context(), "2a", two, 1)
+		require.Equal(t, []string{"1a", "2a"}, w.inFlight())
+		w.begin(t.Context(), "2b", two, 1)
+		w.begin(t.Context(), "1c", one, 1)
+		w.begin(t.Context(), "1+2", both, 1)
+		w.begin(t.Context(), "1d", one, 1)
+		w.land(nil, nil)
+		require.Equal(t, []string{"2a", "1b 1c"}, w.inFlight(), "1+2 came before 1d")
+		w.land(nil, nil)
+		require.Equal(t, []string{"1b 1c", "2b"}, w.inFlight())
+		w.landAll()
+		require.Equal(t, []string{"1a", "2a", "1b 1c", "2b", "1+2", "1d"}, w.tried())
+	})
+}
+
 // A batch leaves beside others when it is worth it, up to the bound; a smaller
 // one waits and grows.
 func TestBatchesBesideEachOther(t *testing.T) {

@@ -140,13 +140,9 @@ func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID st
 	return key, nil
 }
 
-const (
-	// lockTimeout is the SQLSTATE of a wait for a lock that was too long.
-	lockTimeout = "55P03"
-	// deletePatience is how long a deletion holds a partition while it waits for the
-	// cursors, and deletePause how long it then leaves it to others.
-	deletePatience, deletePause = 100 * time.Millisecond, 200 * time.Millisecond
-)
+// deletePatience is how long a deletion holds a partition while it waits for the
+// cursors, and deletePause how long it then leaves it to others.
+const deletePatience, deletePause = 100 * time.Millisecond, 200 * time.Millisecond
 
 // Delete removes a message from its log, with its dead letters and its traces.
 // Groups that have not read it go on behind it; a lease that holds it hears
@@ -168,7 +164,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 		if err == nil {
 			return existed, nil
 		}
-		if postgres.SQLState(err) != lockTimeout {
+		if postgres.SQLState(err) != postgres.LockTimeout {
 			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: %w", transactionID, partition, err))
 		}
 		select {

@@ -26,6 +26,10 @@ const PartitionGone = "BF001"
 // which somebody else has had one.
 const InboxTaken = "BF002"
 
+// LockTimeout is the SQLSTATE of a wait for a lock that was longer than the
+// transaction's lock_timeout.
+const LockTimeout = "55P03"
+
 // SQLState returns the SQLSTATE in err's chain, or "".
 func SQLState(err error) string {
 	var pg *pgconn.PgError
@@ -66,7 +70,7 @@ func wrapState(err error, state string) error {
 		errors.As(err, &pg)
 		return &queue.Error{Code: queue.CodeInvalid, Message: "the database refused a value: " + pg.Message, Err: err}
 	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
-		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == "55P03", state == "25006":
+		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == LockTimeout, state == "25006":
 		return unavailable(err)
 	default:
 		return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}

@@ -13,8 +13,9 @@ import (
 // of others, and returns their results in the same order, after its COMMIT. One
 // that cannot be applied says why in its result and does not touch the others.
 //
-// Errors: CodeUnavailable; then the acks may or may not have been applied, and
-// sending them again is safe. CodeOverloaded: none was applied.
+// A call that touches a cursor which a consumer in SQL holds waits for it by itself,
+// for ackPatience. Errors: CodeUnavailable; then the acks may or may not have been
+// applied, and sending them again is safe. CodeOverloaded: none was applied.
 func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
@@ -32,7 +33,11 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 	for at, i := range a.found {
 		lanes[at] = batch.LaneOf(a.partition[i].Key)
 	}
-	if err := s.acks.Do(ctx, a, lanes, len(items)); err != nil {
+	err := s.acks.Do(ctx, a, lanes, len(items))
+	if held := heldIn(err); held != nil {
+		err = s.outwait(ctx, &heldCall{ack: a, until: held.since.Add(ackPatience)}, held)
+	}
+	if err != nil {
 		return nil, wrapBatched(fmt.Errorf("acknowledging %d messages: %w", len(items), err))
 	}
 	return a.results, nil

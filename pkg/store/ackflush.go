@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +34,10 @@ type ackFlush struct {
 	groups       []string
 	// leases are those whose cursors are to be locked as well.
 	leases []queue.ID
+	// patience is how long it waits for one lock.
+	patience time.Duration
+	// begun: its transaction is open already.
+	begun bool
 }
 
 type cursorName struct {
@@ -62,8 +68,32 @@ type deadLetter struct {
 	reason   string
 }
 
-// flushAcks applies the acknowledgments of calls in one transaction.
+// flushAcks applies the acknowledgments of calls in one transaction, but for those
+// that touch a cursor which somebody holds: their error is a heldError, and they
+// have to wait by themselves.
 func (s *Store) flushAcks(ctx context.Context, calls []*ack) ([]error, error) {
+	held, free := s.heldCursors.among(calls)
+	if len(free) > 0 {
+		found, err := s.applyTogether(ctx, free)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(held, found)
+	}
+	if len(held) == 0 {
+		return nil, nil
+	}
+	each := make([]error, len(calls))
+	for i, a := range calls {
+		if h := held[a]; h != nil {
+			each[i] = h
+		}
+	}
+	return each, nil
+}
+
+// applyTogether is flushAcks for calls of which none is known to be held.
+func (s *Store) applyTogether(ctx context.Context, calls []*ack) (map[*ack]*heldError, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
@@ -71,15 +101,17 @@ func (s *Store) flushAcks(ctx context.Context, calls []*ack) ([]error, error) {
 		return nil, err
 	}
 	defer conn.Release()
+	began := time.Now()
 	f := newAckFlush(calls)
+	f.patience = lockPatience
 	err = f.run(ctx, s, conn)
 	if err != nil {
 		rollback(ctx, conn)
 	}
-	if postgres.SQLState(err) == lockTimeout {
-		return s.ackBeside(ctx, conn, f, err)
+	if postgres.SQLState(err) != postgres.LockTimeout {
+		return nil, err
 	}
-	return nil, err
+	return s.applyFree(ctx, conn, f, freely{patience: ackPatience, since: began, waited: err})
 }
 
 func newAckFlush(calls []*ack) *ackFlush {
@@ -100,17 +132,24 @@ func newAckFlush(calls []*ack) *ackFlush {
 	return f
 }
 
+// names are the cursors it touches.
+func (f *ackFlush) names() []cursorName { return slices.Collect(maps.Keys(f.places)) }
+
 func (a *ack) cursorOf(item int) cursorName {
 	return cursorName{a.partition[item].Key, a.items[item].Group}
 }
 
 func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
-	b.Queue("BEGIN")
+	if !f.begun {
+		b.Queue("BEGIN")
+	}
 	f.queueLook(b)
 	err := s.runBatch(ctx, conn, b, func(results pgx.BatchResults) error {
-		if err := skip(results, "beginning"); err != nil {
-			return err
+		if !f.begun {
+			if err := skip(results, "beginning"); err != nil {
+				return err
+			}
 		}
 		return f.readLook(results)
 	})
@@ -128,7 +167,7 @@ func (f *ackFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error 
 
 // queueLook adds to b what locks the cursors and finds the messages.
 func (f *ackFlush) queueLook(b *pgx.Batch) {
-	b.Queue(setPatience, fmt.Sprint(ackPatience.Milliseconds()))
+	queuePatience(b, f.patience)
 	if len(f.leases) == 0 {
 		b.Queue(sqlAckLock, f.partitions, f.groups)
 	} else {

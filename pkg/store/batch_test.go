@@ -3,9 +3,11 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
@@ -55,15 +57,40 @@ func (b *bench) beginPush(items ...queue.PushItem) <-chan pushed {
 	return out
 }
 
+// occupy takes all connections until release, so that flushes wait for one and what
+// comes after them meets in one batch.
+func (b *bench) occupy() (release func()) {
+	b.t.Helper()
+	conns := make([]*pgxpool.Conn, b.pool.Config().MaxConns)
+	for i := range conns {
+		var err error
+		conns[i], err = b.pool.Acquire(b.t.Context())
+		require.NoError(b.t, err)
+	}
+	release = sync.OnceFunc(func() {
+		for _, conn := range conns {
+			conn.Release()
+		}
+	})
+	b.t.Cleanup(release)
+	return release
+}
+
 // awaitQueued returns once at least so many messages wait for a flush.
 func (b *bench) awaitQueued(op string, n int) {
 	b.t.Helper()
-	await(b.t, fmt.Sprintf("%d waiting messages", n), func() bool {
+	b.awaitGauge("belfry_batch_queue_depth", op, n)
+}
+
+// awaitGauge returns once a gauge of an operation has at least this value.
+func (b *bench) awaitGauge(name, op string, n int) {
+	b.t.Helper()
+	await(b.t, fmt.Sprintf("%s of %s: %d", name, op, n), func() bool {
 		families, err := b.reg.Gather()
 		require.NoError(b.t, err)
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
-				if family.GetName() == "belfry_batch_queue_depth" && m.GetLabel()[0].GetValue() == op {
+				if family.GetName() == name && m.GetLabel()[0].GetValue() == op {
 					return int(m.GetGauge().GetValue()) >= n
 				}
 			}
@@ -241,24 +268,12 @@ func TestAcksTogether(t *testing.T) {
 	ids := numbered("m", 10)
 	b.push("p", ids...)
 	d := b.pop(request("g", 10))
-	release := b.hold(holdCursors)
-	type outcome struct {
-		result queue.AckResult
-		err    error
-	}
-	outcomes := make([]chan outcome, len(ids))
+	release := b.occupy()
+	outcomes := make([]<-chan acked, len(ids))
 	for i := range ids {
-		outcomes[i] = make(chan outcome, 1)
-		go func() {
-			results, err := b.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages[i]))
-			o := outcome{err: err}
-			if err == nil {
-				o.result = results[0]
-			}
-			outcomes[i] <- o
-		}()
+		outcomes[i] = b.beginAck(acks(d, queue.AckCompleted, d.Messages[i]))
 		if i == 0 {
-			awaitLockWait(t, b)
+			b.awaitGauge("belfry_batch_flushes_in_flight", "ack", 1)
 		} else {
 			b.awaitQueued("ack", i)
 		}
@@ -267,9 +282,8 @@ func TestAcksTogether(t *testing.T) {
 	released := 0
 	for i := range ids {
 		o := <-outcomes[i]
-		require.NoError(t, o.err)
-		require.True(t, o.result.Success, o.result.Error)
-		if o.result.LeaseReleased {
+		b.requireAcked(o)
+		if o.results[0].LeaseReleased {
 			released++
 		}
 	}

@@ -56,5 +56,6 @@ func wrapBatched(err error) error {
 
 // Close answers what has been accepted and refuses the rest, until ctx ends.
 func (s *Store) Close(ctx context.Context) error {
-	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.leases.Close(ctx), s.takes.Close(ctx), s.transactions.Close(ctx))
+	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.leases.Close(ctx), s.takes.Close(ctx), s.transactions.Close(ctx),
+		s.held.Close(ctx))
 }

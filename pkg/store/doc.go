@@ -44,6 +44,8 @@
 //	ack          cursor rows, in (partition, group) order
 //	wake         cursor rows, in (partition, group) order
 //	pop          cursor rows, as they come, with SKIP LOCKED: it never waits
+//	ack of what somebody holds: one cursor row, and when it has that, those that
+//	             are free, with SKIP LOCKED
 //	claim_wait, settle, release, extend, seek, redrive, rearm: cursor rows in that same order
 //	belfry.pop   cursor rows, as they come, with SKIP LOCKED, and keeps those of
 //	             which it took something until the consumer's transaction ends
@@ -59,8 +61,8 @@
 //
 // No transaction holds a cursor lock while it waits for a partition lock.
 // Everyone who waits for partition locks waits in one order, everyone who waits
-// for cursor locks waits in one order, and the only one that takes them in another
-// order never waits. So there is no cycle, and no deadlock. Transact is bound by
+// for cursor locks waits in one order, and whoever takes them in another order does
+// not wait for one while it holds one. So there is no cycle, and no deadlock. Transact is bound by
 // it: whatever the order of its operations, it locks all partitions it pushes to,
 // then all cursors it acknowledges with. The rows it inserts make nobody wait who
 // does not wait for one of those locks already: a message is inserted under its
@@ -215,11 +217,24 @@
 // such a partition up for this time (sweep_trim.sql). What changes the cursor
 // itself waits until the request's time is up: a seek, a redrive, the deletion of
 // one message, which lets go of the partition in between. The ack of a consumer whose
-// lease was over before waits for ackPatience and is refused (ackBeside), and so is
-// a transaction; other acks wait as long once, and go on. So transactions are best kept short, and a group is best
+// lease was over before waits for ackPatience and is refused, and so is a transaction
+// (below). So transactions are best kept short, and a group is best
 // served by one kind of consumer. The first pop of a group registers it, and keeps
 // partitions from being made in that queue until its transaction ends:
 // belfry.subscribe does it before.
+//
+// An ack that meets such a cursor must not take strangers along (I10). The flush it
+// is in waits for lockPatience, once; then those of its calls that touch nothing
+// held are applied (applyFree), and the others wait by themselves, in a manager of
+// their own (newHeld) whose flushes hold only calls of the very same cursors. It has
+// few connections, which they use in turns. A call of several partitions waits for
+// one cursor with nothing in hand and then takes what is free: so it keeps its other
+// cursors from strangers only for as long as it is applied. (Waiting in order for
+// all of them would be free of deadlocks as well, but then the acks of strangers to
+// the other partitions would lose lockPatience each, and wait behind it.) Whoever
+// touches a cursor that was found held goes there without waiting in a flush
+// (heldCursors). A transaction holds partitions as well: it gives way after
+// lockPatience, waits for the cursor in the same way, and begins anew.
 //
 // I3 needs a wake after each commit that leaves a cursor asleep, and no wake can
 // follow a stranger's commit. So these transactions are never sleepers: where

@@ -9,7 +9,8 @@ import (
 )
 
 // Metrics are what group commit measures, by operation: push, ack, claim, take (a
-// pop with autoAck) and transaction, and what claims set aside.
+// pop with autoAck), transaction and held (an ack or a transaction that waits for a
+// cursor by itself), and what claims set aside.
 type Metrics struct {
 	reg             prometheus.Registerer
 	calls, size     *prometheus.HistogramVec
@@ -84,7 +85,7 @@ func (o *observer) Failed(v batch.Verdict) { o.failed[v].Inc() }
 func (m *Metrics) observe(s *Store) {
 	for op, status := range map[string]func() batch.Status{
 		"push": s.pushes.Status, "ack": s.acks.Status, "claim": s.leases.Status, "take": s.takes.Status,
-		"transaction": s.transactions.Status,
+		"transaction": s.transactions.Status, "held": s.held.Status,
 	} {
 		gauge := func(name, help string, value func(batch.Status) int) {
 			m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -23,8 +23,6 @@ const (
 	heldLook = time.Second
 	// passedEvery is how often it is logged that pops by tags pass over a queue.
 	passedEvery = time.Minute
-	// lockTimeout is the SQLSTATE of a wait for a lock that was too long.
-	lockTimeout = "55P03"
 )
 
 // Pop looks once and returns what it claimed, or a Delivery without messages
@@ -138,7 +136,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 			}
 			_, err := s.pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), s.floors.lowest(target.Group),
 				rivalPatience.Milliseconds())
-			if held = postgres.SQLState(err) == lockTimeout; err != nil && !held {
+			if held = postgres.SQLState(err) == postgres.LockTimeout; err != nil && !held {
 				return empty, fmt.Errorf("waiting for a rival pop of queue %q: %w", req.Queue, err)
 			}
 		default:

@@ -72,6 +72,9 @@ type Store struct {
 	takes  *batch.Manager[*claim]
 	// transactions commit one by one; see newTransactions.
 	transactions *batch.Manager[*transaction]
+	// held are acks and transactions that wait by themselves; see newHeld.
+	held        *batch.Manager[*heldCall]
+	heldCursors heldCursors
 	// urgent are connections for waiting pops that were woken; nil: those of
 	// everybody.
 	urgent *pgxpool.Pool
@@ -99,12 +102,14 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	s := &Store{
 		pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
 		names: newNames(), delivered: newDelivered(), rooms: newRooms(), floors: newFloors(), told: newTold(),
+		heldCursors: newHeldCursors(),
 	}
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
 	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))
 	s.takes = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("take"))
 	s.transactions = s.newTransactions(cfg.Batch, metrics)
+	s.held = s.newHeld(cfg.Batch, metrics)
 	metrics.observe(s)
 	return s
 }

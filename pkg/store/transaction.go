@@ -35,6 +35,8 @@ const (
 // ones are ignored; without any there is no such condition. All of it is checked
 // under the locks that the commit releases.
 //
+// Where a consumer in SQL holds a cursor of it, it waits for that as Ack does.
+//
 // Errors: those of Push, CodeQueueFull among them. After CodeUnavailable the transaction may have been
 // applied. The same operations sent again, to any instance, are not applied
 // twice: message ids hold a hash of the whole transaction, so a push that finds
@@ -56,15 +58,25 @@ func (s *Store) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tran
 	if t.push.items, err = s.dated(ctx, t.push.items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
-	// A partition that was deleted since it was remembered is looked up again.
-	for attempt := 0; ; attempt++ {
+	var wait *heldCall
+	for attempt := 0; ; {
 		err := s.transact(ctx, t)
 		if err == nil {
 			return t.result(), nil
 		}
+		if held := heldIn(err); held != nil {
+			if wait == nil {
+				wait = &heldCall{until: held.since.Add(ackPatience)}
+			}
+			if err = s.outwait(ctx, wait, held); err == nil {
+				continue
+			}
+		}
+		// A partition that was deleted since it was remembered is looked up again.
 		if attempt == 3 || postgres.SQLState(err) != postgres.PartitionGone {
 			return queue.TransactionResult{}, wrapBatched(err)
 		}
+		attempt++
 		s.names.forget(t.push.lanes)
 	}
 }
@@ -84,7 +96,7 @@ func (s *Store) transact(ctx context.Context, t *transaction) error {
 	}
 	n := len(t.operations)
 	err = s.transactions.Do(ctx, t, lanes, max(1, n))
-	settle(postgres.SQLState(err) == "" && !t.refused())
+	settle(postgres.SQLState(err) == "" && heldIn(err) == nil && !t.refused())
 	if err != nil {
 		return fmt.Errorf("applying a transaction of %d operations: %w", n, err)
 	}

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -134,32 +133,22 @@ func TestTransactionFromManyAtOnce(t *testing.T) {
 	}
 }
 
-// A transaction that waits for a cursor holds its partitions already: whoever
-// pushes there waits with it, and an ack of the cursor's holder goes through.
+// A transaction that waits for a partition holds no cursor yet: an ack goes through.
 func TestTransactionsLockPartitionsFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.push("p", "1", "2")
+	b.push("held", "1", "2")
 	d := b.pop(request("g", 2))
-	release := b.hold(holdCursors)
-	done := make(chan error, 1)
-	go func() {
-		result, err := b.Transact(t.Context(), transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("p", "3")))
-		if err == nil && !result.Applied {
-			err = fmt.Errorf("refused: %s", result.Error)
-		}
-		done <- err
-	}()
+	release := b.hold(holdPartition)
+	done := b.beginTransact(transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("held", "3")))
 	awaitLockWait(t, b)
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	var free int
-	require.NoError(t, tx.QueryRow(t.Context(), `SELECT count(*) FROM (
-		SELECT 1 FROM belfry.partition WHERE name = 'p' FOR UPDATE SKIP LOCKED) AS free`).Scan(&free))
-	require.Zero(t, free)
+	b.scan(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`, nil, &free)
+	require.Equal(t, 1, free)
 	release()
-	require.NoError(t, <-done)
+	got := <-done
+	require.NoError(t, got.err)
+	require.True(t, got.result.Applied, got.result.Error)
 }
 
 // Transactions that move messages in a circle of partitions, in any order, race

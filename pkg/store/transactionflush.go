@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -26,22 +28,39 @@ type transactionFlush struct {
 // When the outcome of an earlier try is unknown it is found out, if it pushed
 // anything: what is stored under our own message ids was stored by us, and so was
 // everything else.
+//
+// It is alone in its database transaction, and yet in the way of strangers while it
+// waits for a cursor that somebody holds: of those who push to the partitions it has
+// locked, and of the transactions that wait for it to leave. So it gives way after
+// lockPatience as well, with a heldError; Transact lets it wait for the cursor with
+// nothing in hand, and sends it again.
 func (s *Store) flushTransaction(ctx context.Context, calls []*transaction) ([]error, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	t := calls[0]
+	if held, _ := s.heldCursors.among([]*ack{t.ack}); len(held) > 0 {
+		return []error{held[t.ack]}, nil
+	}
 	// A message of this transaction may have another place than in an earlier try.
 	a := *t.ack
 	a.seqs = slices.Clone(t.ack.seqs)
 	f := &transactionFlush{t: t, push: newPushFlush([]*push{t.push}), acks: newAckFlush([]*ack{&a}), stored: map[int64]queue.ID{}}
-	f.acks.leases = t.required
+	f.acks.leases, f.acks.patience = t.required, lockPatience
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	err = f.run(ctx, s, conn)
 	rollback(ctx, conn)
+	var held *heldError
+	if postgres.SQLState(err) == postgres.LockTimeout {
+		held, err = s.whoHolds(ctx, conn, f.acks, &heldError{since: began, waited: err})
+	}
 	conn.Release()
+	if held != nil {
+		return []error{held}, nil
+	}
 	if err == nil && t.again {
 		// Whoever committed it may not have come to the wake, or not have heard of whom
 		// it woke.
@@ -49,6 +68,19 @@ func (s *Store) flushTransaction(ctx context.Context, calls []*transaction) ([]e
 		s.doubt("a transaction had been applied by a try without an answer")
 	}
 	return nil, err
+}
+
+// whoHolds completes held by a cursor that somebody holds.
+func (s *Store) whoHolds(ctx context.Context, conn *pgxpool.Conn, f *ackFlush, held *heldError) (*heldError, error) {
+	names, err := readHeld(conn.Query(ctx, sqlAckHeld, used(f.partitions), used(f.groups), rawIDs(f.leases)))
+	if err != nil {
+		return nil, err
+	}
+	s.heldCursors.learn(nil, names)
+	if len(names) > 0 {
+		held.cursor = names[0]
+	}
+	return held, nil
 }
 
 func (f *transactionFlush) run(ctx context.Context, s *Store, conn *pgxpool.Conn) error {
