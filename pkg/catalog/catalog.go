@@ -119,22 +119,6 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 	}
 }
 
-// rearm computes ready_at of every cursor of a queue anew.
-func (c *Catalog) rearm(ctx context.Context, id int64) error {
-	for above := int64(0); ; {
-		ids, err := c.page(ctx, "queue_partitions", id, above, int64(page))
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		for _, step := range []string{"rearm", "wake"} {
-			if _, err := c.exec(ctx, step, ids); err != nil {
-				return err
-			}
-		}
-		above = ids[len(ids)-1]
-	}
-}
-
 // Delete takes the queue away. When it returns, the name is free and nothing
 // can be pushed to, popped from or acknowledged in what was there; partitions are
 // closed and rows purged by Run. Errors: CodeUnavailable; what was begun goes on

@@ -19,7 +19,8 @@
 // dead letters stay listed until they are purged or redriven.
 //
 // Locks are taken in the order of pkg/store: partitions by id, then cursors by
-// (partition, group).
+// (partition, group). A changed option waits for one cursor at a time, and holds no
+// other meanwhile.
 //
 // Importable from floor 3 upwards.
 package catalog

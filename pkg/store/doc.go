@@ -46,7 +46,8 @@
 //	pop          cursor rows, as they come, with SKIP LOCKED: it never waits
 //	ack of what somebody holds: one cursor row, and when it has that, those that
 //	             are free, with SKIP LOCKED
-//	claim_wait, settle, release, extend, seek, redrive, rearm: cursor rows in that same order
+//	claim_wait, settle, release, extend, seek, redrive: cursor rows in that same order
+//	rearm        cursor rows, with SKIP LOCKED, then those that were held, one at a time
 //	belfry.pop   cursor rows, as they come, with SKIP LOCKED, and keeps those of
 //	             which it took something until the consumer's transaction ends
 //	belfry.ack, belfry.extend: one cursor row
@@ -61,9 +62,9 @@
 //
 // No transaction holds a cursor lock while it waits for a partition lock.
 // Everyone who waits for partition locks waits in one order, everyone who waits
-// for cursor locks waits in one order, and whoever takes them in another order does
-// not wait for one while it holds one. So there is no cycle, and no deadlock. Transact is bound by
-// it: whatever the order of its operations, it locks all partitions it pushes to,
+// for cursor locks waits in one order, and whoever takes them in another order never
+// waits while holding one. So there is no cycle, and no deadlock. Transact is bound by it:
+// whatever the order of its operations, it locks all partitions it pushes to,
 // then all cursors it acknowledges with. The rows it inserts make nobody wait who
 // does not wait for one of those locks already: a message is inserted under its
 // partition's lock, a dead letter under its cursor's.
@@ -88,7 +89,7 @@
 // I3, nothing is stranded: a cursor without a lease whose partition has messages
 // beyond it does not keep ready_at NULL. Proof. Call a transaction a sleeper if
 // it leaves ready_at of the cursor NULL (an ack or an autoAck pop that saw
-// nothing left, a settle, a new cursor, a seek, the deletion of a message); or, for
+// nothing left, a settle, a new cursor, a seek, a rearm, the deletion of a message); or, for
 // all that follows the same, at the end of a rest of redriven messages with nothing
 // left in the log, which belfry.owes_wake tells by the row. A sweep
 // is none: it holds the partition, so no push commits beside it. Every push and every sleeper is
@@ -102,8 +103,9 @@
 // it, waiting if it must, and reads its newest version. Had that changed since
 // the snapshot, then either to non-NULL, and a later sleeper would have had to
 // put it back, or by a later sleeper: both contradict that S is the last. So W
-// writes ready_at, or, where the group has not started yet (start_at), moves the
-// cursor over everything up to last_seq, behind which nothing is left. This
+// writes ready_at (or finds, at the end of a rest, that it says what W would write),
+// or, where the group has not started yet (start_at), moves the cursor over
+// everything up to last_seq, behind which nothing is left. This
 // contradicts the supposition. If W was never run (the
 // process died between the commit and the wake, or lost its connection) the
 // partition waits for the next push to it or for Heal, which runs at the start
@@ -215,10 +217,11 @@
 // as leased: empty is right (I8), because what is held is not poppable for it. It
 // looks again every heldLook: a commit is heard, a rollback is not. A sweep gives
 // such a partition up for this time (sweep_trim.sql). What changes the cursor
-// itself waits until the request's time is up: a seek, a redrive, the deletion of
-// one message, which lets go of the partition in between. The ack of a consumer whose
-// lease was over before waits for ackPatience and is refused, and so is a transaction
-// (below). So transactions are best kept short, and a group is best
+// itself waits until the request's time is up: a seek, a redrive, an option
+// that moves what is ready, the deletion of one message, which lets go of the partition
+// in between. The ack of a consumer whose lease was over before waits for ackPatience
+// and is refused, and so is a transaction (below). So transactions are best kept
+// short, and a group is best
 // served by one kind of consumer. The first pop of a group registers it, and keeps
 // partitions from being made in that queue until its transaction ends:
 // belfry.subscribe does it before.
@@ -247,7 +250,7 @@
 //
 // A lease that is committed long after it was taken, or is over by then, is one that
 // nobody has looked for: others know no instant before it (floors.go). So pop and
-// extend, too, are told of at the commit (HeardLate).
+// extend, too, are told of at the commit, with the instant (belfry.tell_ready).
 //
 // A claim goes by the clock at its beginning and not by statement_timestamp(), which
 // stands still in a procedure or a DO block that pops in a loop.

@@ -181,7 +181,7 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 		"ack_apply", "redrive_find", "redrive_settle", "redrive_apply", "redrive_restore", "dead_letter_insert",
 		"lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
 		"preflight", "match_queues", "queue_depth", "transaction_lock",
-		"group_partitions", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
+		"group_partitions", "rearm_lock", "rearm_wait", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
 		"sweep_find", "sweep_idle_find",
 		"queue_partitions", "groups_named", "group_cursors_count", "group_cursors_purge", "group_dead_letters_purge", "group_redrives_purge", "seek_target", "message_at",
 		"stats_group_lag", "stats_group_partitions", "stats_lagging",

@@ -104,7 +104,7 @@ func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
 			b.push("p", "5")
 			b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '5')`)
 		},
-		"an option": func() { b.exec(sql.Query("rearm"), []int64{b.onlyPartition()}) },
+		"an option": b.rearm,
 	} {
 		run()
 		b.requireRest(10 * time.Minute)
@@ -114,7 +114,7 @@ func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
 		b.ack(d, queue.AckCompleted, d.Messages...)
 	}
 	b.option("retry_backoff_ms = 0")
-	b.exec(sql.Query("rearm"), []int64{b.onlyPartition()})
+	b.rearm()
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 9))), "no rest where there is no delay any more")
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/sql"
 )
 
 // remove deletes a message of the only partition by itself.
@@ -63,7 +62,7 @@ func TestARestIsForgottenWithItsOption(t *testing.T) {
 	d := b.pop(request("g", 1))
 	b.ack(d, queue.AckFailed, d.Messages...)
 	b.option("retry_backoff_ms = 0")
-	b.exec(sql.Query("rearm"), []int64{d.Messages[0].Partition.Key})
+	b.rearm()
 	for range 2 {
 		d = b.pop(request("g", 1))
 		require.Len(t, d.Messages, 1)

@@ -66,14 +66,21 @@ func (s *Store) wakeFailed(partitions int, err error) {
 
 // Heal wakes every partition that owes a wake: one whose cursor says that
 // nothing is left although something is. Only a crash between a commit and its
-// wake leaves such a cursor. It goes page by page and never waits long.
+// wake leaves such a cursor. It goes page by page and never waits long, and returns
+// how many partitions it woke: those where a wake changed something. One that is
+// paused, or waits for the right instant already, is looked at as well.
 func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 	for above := int64(0); ; {
 		var partitions []int64
 		pageCtx, cancel := s.pool.Bounded(ctx)
 		err := s.pool.QueryRow(pageCtx, sqlHeal, above, int64(healPage)).Scan(&above, &partitions)
-		if err == nil {
-			s.wake(pageCtx, partitions)
+		woken := map[int64]struct{}{}
+		if err == nil && len(partitions) > 0 {
+			ready := s.wakeOn(pageCtx, s.pool, partitions)
+			s.announce(ready)
+			for _, r := range ready {
+				woken[r.Partition] = struct{}{}
+			}
 		}
 		cancel()
 		switch {
@@ -84,7 +91,7 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 		case ctx.Err() != nil:
 			return healed, ctx.Err()
 		}
-		healed += len(partitions)
+		healed += len(woken)
 	}
 }
 

@@ -1,15 +1,18 @@
--- Computes ready_at anew for the cursors of partitions $1 that are not leased,
--- after an option it depends on changed. A wake must follow; those that wait for
--- their group's start are left to it. A delay after a failure holds on, unless
--- its queue has none any more; one of a redriven message beside a live lease is left
--- alone, as the cursor is.
+-- Computes ready_at anew for the cursors at partitions $1 and groups $2 (pairs) that
+-- are not leased, after an option it depends on changed. They were locked in a
+-- statement before, so this one sees all that their holders committed. A wake
+-- must follow; those that wait for their group's start are left to it. A delay
+-- after a failure holds on, unless its queue has none any more; one of a redriven
+-- message beside a live lease is left alone, as the cursor is.
 WITH held AS MATERIALIZED (
-    SELECT c.partition_id, c.group_id, c.committed, c.retry_at
-      FROM belfry.cursor c
-     WHERE c.partition_id = ANY ($1::bigint[])
-       AND (c.lease_until IS NULL OR c.lease_until <= statement_timestamp()) AND c.start_at IS NULL
-     ORDER BY c.partition_id, c.group_id
-       FOR NO KEY UPDATE
+    SELECT k.ctid, d.partition_id, d.group_id
+      FROM unnest($1::bigint[], $2::bigint[]) AS d(partition_id, group_id)
+     CROSS JOIN LATERAL (
+            SELECT c.ctid, c.lease_until, c.start_at FROM belfry.cursor c
+             WHERE c.partition_id = d.partition_id AND c.group_id >= d.group_id AND c.group_id <= d.group_id
+             ORDER BY c.group_id DESC
+             LIMIT 1) AS k
+     WHERE (k.lease_until IS NULL OR k.lease_until <= statement_timestamp()) AND k.start_at IS NULL
 ), over AS (
     UPDATE belfry.redrive r
        SET retry_at = NULL
@@ -20,11 +23,11 @@ WITH held AS MATERIALIZED (
              WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = h.partition_id)) = 0
 )
 UPDATE belfry.cursor c
-   SET ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
+   SET ready_at = belfry.ready_at(h.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer, q.paused OR g.paused,
-                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END, c.redrives,
+                                  CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END, c.redrives,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN h.group_id END),
-       retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN h.retry_at END,
+       retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM held h
   CROSS JOIN LATERAL (
@@ -34,4 +37,4 @@ UPDATE belfry.cursor c
   CROSS JOIN LATERAL (
          SELECT q.delayed_processing, q.window_buffer, q.paused, q.retry_backoff_ms
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
- WHERE c.partition_id = ANY ($1::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = h.group_id
+ WHERE c.ctid = h.ctid

@@ -241,6 +241,36 @@ func (m *machine) crashLoop(r *rapid.T) {
 	}
 }
 
+// failAgain lets one message fail that was put back, so that it rests where the
+// queue has a retryDelay. Where none is due, one is buried and put back, if need be
+// after a push and a pop.
+func (m *machine) failAgain(r *rapid.T) {
+	if len(m.homes((*place).redelivers)) == 0 {
+		if len(m.homes(func(p *place) bool { return len(p.letters) > 0 })) == 0 {
+			m.push(r)
+			m.claimFor(r, &queue.PopRequest{Partitions: 1, Group: rapid.SampledFrom(groups).Draw(r, "group")})
+			m.bury(r)
+		}
+		m.redrive(r)
+	}
+	due := m.homes((*place).redelivers)
+	if len(due) == 0 {
+		return // its message may be gone
+	}
+	at := rapid.SampledFrom(due).Draw(r, "redriven")
+	l := m.world.lanes[at.lane]
+	if l.places[at.group].live {
+		m.step()
+		m.expireIn(r, l, at.group)
+	}
+	m.claimFor(r, &queue.PopRequest{Partition: &l.name, Partitions: 1, Group: at.group})
+	if !m.world.lanes[at.lane].places[at.group].underRedelivery() {
+		return // it was given up instead (maxDeliveries)
+	}
+	d := m.deliveries[len(m.deliveries)-1]
+	m.ack(r, []queue.AckItem{ackOf(d, rapid.SampledFrom(d.Messages).Draw(r, "fails"), queue.AckFailed)})
+}
+
 // redrive puts the dead letters of a message, or those of a group, back.
 func (m *machine) redrive(r *rapid.T) {
 	dead := m.homes(func(p *place) bool { return len(p.letters) > 0 })

@@ -1,0 +1,73 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requireHeal requires that a heal wakes so many partitions, and says whom it
+// announces and whether it wrote the only cursor.
+func (b *bench) requireHeal(want int, heard *receiver) (announced int, wrote bool) {
+	b.t.Helper()
+	var before, after string
+	const version = `SELECT xmin::text FROM belfry.cursor ORDER BY group_id LIMIT 1`
+	b.scan(version, nil, &before)
+	heard.ready = nil
+	healed, err := b.Heal(b.t.Context())
+	require.NoError(b.t, err)
+	require.Equal(b.t, want, healed, "partitions that the heal woke")
+	b.scan(version, nil, &after)
+	return len(heard.ready), before != after
+}
+
+// A cursor that waits for the end of a rest, or for the head of the log, is looked
+// at by every heal; it is counted, written and announced when that changes it.
+func TestAHealCountsWhatItWakes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	heard := &receiver{}
+	b.Announce(heard)
+	quiet := func(why string) {
+		t.Helper()
+		announced, wrote := b.requireHeal(0, heard)
+		require.Zero(t, announced, why)
+		require.False(t, wrote, why)
+	}
+	loud := func(why string) {
+		t.Helper()
+		announced, wrote := b.requireHeal(1, heard)
+		require.Equal(t, 1, announced, why)
+		require.True(t, wrote, why)
+	}
+	b.rested(0, "a")
+	b.option("delayed_processing = 3600")
+	b.push("p", "1")
+	quiet("the rest ends before the delay does")
+	b.option("delayed_processing = 60")
+	loud("nobody woke it when the delay changed")
+	quiet("the delay ends before the rest does")
+	b.option("paused = true")
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	quiet("it is paused")
+	b.option("paused = false")
+	loud("it was asleep")
+	quiet("it is awake")
+	b.option("delayed_processing = 0")
+	loud("the log goes on")
+	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 9))))
+	quiet("it is leased")
+}
+
+func TestAHealCountsPartitions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	heard := &receiver{}
+	b.Announce(heard)
+	b.register("g", "h")
+	b.push("p", "1")
+	b.push("p2", "1")
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	announced, _ := b.requireHeal(2, heard)
+	require.Equal(t, 4, announced, "two groups in each")
+}
