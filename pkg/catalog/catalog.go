@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,11 @@ type Catalog struct {
 	// many.
 	purge     chan struct{}
 	announcer Announcer
+
+	mu sync.Mutex
+	// unarmed are the queues whose options were changed by a Configure that failed
+	// after that: the next one of the same options goes on.
+	unarmed map[int64]bool
 }
 
 // Announcer is told, after a commit, what those who wait must hear of. It must
@@ -47,7 +53,7 @@ func (silent) Doubt(string)     {}
 
 // New returns a Catalog on pool.
 func New(pool *postgres.Pool, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1), announcer: silent{}}
+	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1), announcer: silent{}, unarmed: map[int64]bool{}}
 }
 
 // Announce makes the catalog tell a. Call it before the first verb.
@@ -71,7 +77,9 @@ type Configured struct {
 }
 
 // Configure creates the queue if need be, with its partition "Default", and
-// replaces its tags and all its options. Errors: CodeInvalid, CodeUnavailable.
+// replaces its tags and all its options. Errors: CodeInvalid; CodeUnavailable: the
+// options may have been replaced, and messages may not have heard of it yet. Send it
+// again, to this instance.
 func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, error) {
 	out, err := c.configure(ctx, set)
 	if err != nil {
@@ -110,10 +118,11 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 		} else if born {
 			c.announcer.Born(set.Queue, queue.DefaultPartition)
 		}
-		if !rearm {
+		if !rearm && !c.isUnarmed(id) {
 			return out, nil
 		}
 		err = c.rearm(ctx, id)
+		c.setUnarmed(id, err != nil)
 		c.announcer.Doubt("a delay or a window was changed")
 		return out, err
 	}

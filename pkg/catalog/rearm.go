@@ -41,6 +41,22 @@ func (c *Catalog) rearm(ctx context.Context, id int64) error {
 	return nil
 }
 
+func (c *Catalog) isUnarmed(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unarmed[id]
+}
+
+func (c *Catalog) setUnarmed(id int64, unarmed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if unarmed {
+		c.unarmed[id] = true
+	} else {
+		delete(c.unarmed, id)
+	}
+}
+
 // rearmPage is rearm of those cursors of some partitions that nobody holds, and
 // returns the others.
 func (c *Catalog) rearmPage(ctx context.Context, partitions []int64) (held []cursor, err error) {

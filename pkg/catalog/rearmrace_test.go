@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -110,5 +111,34 @@ func TestAChangeOfOptionsThatWaitsHoldsNothing(t *testing.T) {
 	_, err = other.Exec(soon(t), "COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
+	require.Equal(t, readiness{within: 3}, r.readiness(key))
+}
+
+// Who is told to send a change of options again gets all of it then.
+func TestAChangeOfOptionsThatFailedGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	key := r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 3, messages: 1, groups: 1})
+	other := connect(t, r.dsn)
+	_, err := other.Exec(soon(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		WHERE p.name = 'p2' FOR UPDATE OF c`)
+	require.NoError(t, err)
+	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+	set.Options.DelayedProcessing = 3000
+	ctx, cancel := context.WithCancel(soon(t))
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Configure(ctx, set)
+		done <- err
+	}()
+	r.await("the change waits for the cursor", r.somebodyWaits)
+	cancel()
+	require.Error(t, <-done)
+	_, err = other.Exec(soon(t), "COMMIT")
+	require.NoError(t, err)
+	require.Equal(t, readiness{now: 1, within: 2}, r.readiness(key))
+	_, err = r.Configure(soon(t), set)
+	require.NoError(t, err)
 	require.Equal(t, readiness{within: 3}, r.readiness(key))
 }

@@ -3,7 +3,7 @@
 // design (a table whose trigger notifies for each row) and do to HTTP producers,
 // how fast a large COPY is sequenced, and whether a transaction that stays open
 // holds anything up. Its tests run small in CI, where they prove that all arrives,
-// in order. Nobody imports it.
+// in order. The server and those who insert are processes of their own. Nobody imports it.
 //
 //	go test ./test/bench/inbox -v -p 1 -parallel 1 -samples 300 -rows 100000 -load 2s -rounds 4 -open 60s
 package inbox

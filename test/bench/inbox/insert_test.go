@@ -3,11 +3,10 @@ package inbox
 import (
 	"context"
 	"net/http"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,53 +33,6 @@ var designs = []design{
 
 // plain is what any other table costs: nobody is told, and nothing is sequenced.
 var plain = design{"plain", "", `INSERT INTO plain (queue, payload) VALUES ('p', '{"hello": "world"}')`}
-
-// insertAll inserts for as long as a load takes and returns how many statements a
-// second were committed. With a pace above 0, in statements a second, each is due at
-// its instant, however late those before it are; without, none waits.
-func (r *rig) insertAll(d design, pace float64) (rate float64) {
-	r.t.Helper()
-	conns := make([]*pgx.Conn, connections)
-	for i := range conns {
-		conns[i] = r.connect()
-		if d.setting != "" {
-			_, err := conns[i].Exec(r.ctx, d.setting)
-			require.NoError(r.t, err)
-		}
-	}
-	var mu sync.Mutex
-	var failure error
-	total := 0
-	began := time.Now()
-	var all sync.WaitGroup
-	for i, conn := range conns {
-		all.Go(func() {
-			n := 0
-			var err error
-			for time.Since(began) < *load && err == nil {
-				if pace > 0 {
-					due := time.Duration(float64(n*connections+i) / pace * float64(time.Second))
-					<-time.After(due - time.Since(began))
-				}
-				_, err = conn.Exec(r.ctx, d.insert)
-				n++
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			total += n
-			if err != nil {
-				failure = err
-			}
-		})
-	}
-	all.Wait()
-	took := time.Since(began)
-	require.NoError(r.t, failure)
-	for _, conn := range conns {
-		require.NoError(r.t, conn.Close(r.ctx))
-	}
-	return float64(total) / took.Seconds()
-}
 
 // pushing pushes over HTTP at a steady pace until ctx ends.
 func (r *rig) pushing(ctx context.Context) (took []time.Duration, err error) {
@@ -157,9 +109,10 @@ func (r *rig) emptied() time.Duration {
 func TestManySmallInserts(t *testing.T) {
 	r := newRig(t)
 	heard := r.naive()
+	designs := append(slices.Clone(designs), plain)
 	for _, d := range designs { // warms up, and measures each alone
-		r.insertAll(d, 0)
-		t.Logf("%-28s %6.0f statements/s alone", d.name, r.insertAll(d, 0))
+		r.insertAll(d)
+		t.Logf("%-28s %6.0f statements/s alone", d.name, r.insertAll(d))
 		r.emptied()
 	}
 	var quiet []time.Duration
@@ -168,7 +121,9 @@ func TestManySmallInserts(t *testing.T) {
 	for range *rounds {
 		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
 		for i, d := range designs {
-			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d, 0) / float64(*rounds) })...)
+			l := r.inserters(d, 0)
+			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += l.run() / float64(*rounds) })...)
+			l.end()
 			left[i] = max(left[i], r.emptied())
 		}
 	}
@@ -199,7 +154,7 @@ func TestPacedInserts(t *testing.T) {
 	heard := r.naive()
 	paced := []design{designs[0], designs[1], plain}
 	for _, d := range paced { // warms up
-		r.insertAll(d, 0)
+		r.insertAll(d)
 		r.emptied()
 	}
 	var quiet []time.Duration
@@ -208,10 +163,14 @@ func TestPacedInserts(t *testing.T) {
 	for range *rounds {
 		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
 		var most float64
-		r.beside(func() { most = r.insertAll(paced[0], 0) })
+		first := r.inserters(paced[0], 0)
+		r.beside(func() { most = first.run() })
+		first.end()
 		rate += most / float64(*rounds)
 		for i, d := range paced {
-			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += r.insertAll(d, most) / float64(*rounds) })...)
+			l := r.inserters(d, most)
+			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += l.run() / float64(*rounds) })...)
+			l.end()
 			r.emptied()
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -30,7 +27,12 @@ var (
 	open    = flag.Duration("open", time.Second, "how long a transaction is left open")
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if code, ok := child(); ok {
+		os.Exit(code)
+	}
+	pgtest.Main(m)
+}
 
 // patience bounds the whole of one test.
 const patience = 5 * time.Minute
@@ -49,28 +51,14 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Database.URL = pgtest.Database(t)
-	cfg.Database.RequestTimeout = time.Minute
-	cfg.HTTP.Addr = "127.0.0.1:0"
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	addr, done := make(chan net.Addr, 1), make(chan error, 1)
-	go func() { done <- app.Run(ctx, cfg, zap.NewNop(), func(a net.Addr) { addr <- a }) }()
-	r := &rig{t: t, dsn: cfg.Database.URL, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
-	t.Cleanup(func() {
-		r.http.CloseIdleConnections()
-		cancel()
-		require.NoError(t, <-done)
-	})
+	dsn := pgtest.Database(t)
+	r := &rig{
+		t: t, dsn: dsn, base: startServer(t, dsn), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}},
+	}
+	t.Cleanup(r.http.CloseIdleConnections)
 	var finish context.CancelFunc
 	r.ctx, finish = context.WithTimeout(t.Context(), patience)
 	t.Cleanup(finish)
-	select {
-	case a := <-addr:
-		r.base = "http://" + a.String()
-	case <-time.After(time.Minute):
-		require.FailNow(t, "the server did not start")
-	}
 	r.conn = r.connect()
 	return r
 }
