@@ -146,7 +146,7 @@ func TestAnInterruptKeepsWhatWasMeasured(t *testing.T) {
 func TestRunsAndMedian(t *testing.T) {
 	t.Parallel()
 	s := brief(serveFake(t, &fake{}), "push", "idle")
-	s.Repeat, s.Keep, s.Duration = 3, true, 50*time.Millisecond
+	s.Repeat, s.Keep, s.Duration = 3, true, 200*time.Millisecond
 	var terminal bytes.Buffer
 	s.Progress = &terminal
 	report, err := Run(t.Context(), s)

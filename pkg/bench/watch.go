@@ -21,6 +21,9 @@ type Locks struct {
 	// Samples of who waits for a heavyweight lock, and the longest wait seen.
 	Samples   int     `json:"samples"`
 	LongestMS float64 `json:"longestMs"`
+	// Longest is what waited longest, and for what: the type of the lock and the
+	// beginning of the statement.
+	Longest string `json:"longest,omitempty"`
 	// Long counts the samples with a wait of more than longWait.
 	Long      int   `json:"long"`
 	Deadlocks int64 `json:"deadlocks"`
@@ -82,13 +85,20 @@ func (l *Locks) sample(ctx context.Context, conn *pgx.Conn, stopped <-chan struc
 		case <-tick.C:
 		}
 		var seconds float64
-		row := conn.QueryRow(ctx, `SELECT coalesce(max(extract(epoch FROM clock_timestamp() - l.waitstart)), 0)::float8
-			FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.datname = current_database()`)
-		if err := row.Scan(&seconds); err != nil {
+		var what string
+		row := conn.QueryRow(ctx, `SELECT extract(epoch FROM clock_timestamp() - l.waitstart)::float8,
+				l.locktype || ' in ' || left(regexp_replace(a.query, '\s+', ' ', 'g'), 60)
+			FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+			WHERE NOT l.granted AND l.waitstart IS NOT NULL AND a.datname = current_database()
+			ORDER BY l.waitstart
+			LIMIT 1`)
+		if err := row.Scan(&seconds, &what); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("looking for waits: %w", err)
 		}
 		l.Samples++
-		l.LongestMS = max(l.LongestMS, seconds*1000)
+		if seconds*1000 > l.LongestMS {
+			l.LongestMS, l.Longest = seconds*1000, what
+		}
 		if seconds > longWait.Seconds() {
 			l.Long++
 		}
@@ -106,6 +116,10 @@ func deadlocks(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
 }
 
 func (l *Locks) String() string {
-	return fmt.Sprintf("locks: %d deadlocks, %d of %d samples saw a wait of more than %d ms, the longest %.0f ms",
+	text := fmt.Sprintf("locks: %d deadlocks, %d of %d samples saw a wait of more than %d ms, the longest %.0f ms",
 		l.Deadlocks, l.Long, l.Samples, longWait.Milliseconds(), l.LongestMS)
+	if l.Longest != "" {
+		text += fmt.Sprintf(" (%s)", l.Longest)
+	}
+	return text
 }
