@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
@@ -87,17 +88,25 @@ func TestAChangeOfOptionsMissesNothingThatIsCommittedBesideIt(t *testing.T) {
 	}
 }
 
+// held returns a room whose queue has three partitions with a message each, and a
+// session that holds the cursor of the second one.
+func held(t *testing.T) (r *room, key int64, holder *pgx.Conn) {
+	t.Helper()
+	r = newRoom(t)
+	key = r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 3, messages: 1, groups: 1})
+	holder = connect(t, r.dsn)
+	_, err := holder.Exec(soon(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		WHERE p.name = 'p2' FOR UPDATE OF c`)
+	require.NoError(t, err)
+	return r, key, holder
+}
+
 // A change of options waits for who is at a cursor, and nobody waits for it
 // meanwhile: the others are moved before.
 func TestAChangeOfOptionsThatWaitsHoldsNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	key := r.queueKey(r.configure("orders"))
-	r.fill(key, size{partitions: 3, messages: 1, groups: 1})
-	other := connect(t, r.dsn)
-	_, err := other.Exec(soon(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
-		WHERE p.name = 'p2' FOR UPDATE OF c`)
-	require.NoError(t, err)
+	r, key, other := held(t)
 	done := make(chan error, 1)
 	go func() {
 		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
@@ -108,7 +117,7 @@ func TestAChangeOfOptionsThatWaitsHoldsNothing(t *testing.T) {
 	r.await("the change waits for the cursor", r.somebodyWaits)
 	require.Equal(t, readiness{now: 1, within: 2}, r.readiness(key))
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM (SELECT FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`))
-	_, err = other.Exec(soon(t), "COMMIT")
+	_, err := other.Exec(soon(t), "COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 	require.Equal(t, readiness{within: 3}, r.readiness(key))
@@ -117,13 +126,7 @@ func TestAChangeOfOptionsThatWaitsHoldsNothing(t *testing.T) {
 // Who is told to send a change of options again gets all of it then.
 func TestAChangeOfOptionsThatFailedGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	key := r.queueKey(r.configure("orders"))
-	r.fill(key, size{partitions: 3, messages: 1, groups: 1})
-	other := connect(t, r.dsn)
-	_, err := other.Exec(soon(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
-		WHERE p.name = 'p2' FOR UPDATE OF c`)
-	require.NoError(t, err)
+	r, key, other := held(t)
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.DelayedProcessing = 3000
 	ctx, cancel := context.WithCancel(soon(t))
@@ -135,7 +138,7 @@ func TestAChangeOfOptionsThatFailedGoesOn(t *testing.T) {
 	r.await("the change waits for the cursor", r.somebodyWaits)
 	cancel()
 	require.Error(t, <-done)
-	_, err = other.Exec(soon(t), "COMMIT")
+	_, err := other.Exec(soon(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, readiness{now: 1, within: 2}, r.readiness(key))
 	_, err = r.Configure(soon(t), set)

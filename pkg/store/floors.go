@@ -52,8 +52,8 @@ type floor struct {
 	// floorless is when the next look goes without.
 	floorless time.Time
 	claims    int
-	// lowered is what was made due, by the database's clock, and loweredNext when
-	// something was done that concerns next, by the local one.
+	// lowered is what was made due since began, by the database's clock, and
+	// loweredNext when something was done that concerns next, by the local one.
 	lowered     lowerings
 	loweredNext time.Time
 }
@@ -102,11 +102,7 @@ func (g *floor) start(now time.Time) pgtype.Timestamptz {
 	if g.due.IsZero() || now.Sub(g.began) > keepLowerings {
 		return pgtype.Timestamptz{}
 	}
-	to, ok := g.lowered.since(g.began)
-	if !ok {
-		return timestamp(g.due)
-	}
-	return timestamp(earlier(g.due, to))
+	return timestamp(g.lowered.below(g.due))
 }
 
 func timestamp(at time.Time) pgtype.Timestamptz {

@@ -146,6 +146,18 @@ func TestFloorsOfABacklogBeginAtTheOldest(t *testing.T) {
 	})
 }
 
+// What lowers a floor is not kept for ever, so a floor is not either.
+func TestFloorsThatNoLookHasMoved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFloors()
+		looked(f)
+		time.Sleep(keepLowerings + time.Second)
+		f.begin(group) // fails, and moves nothing
+		require.False(t, f.begin(group).due.Valid)
+	})
+}
+
 // Looks overlap: the one that ends last need not be the one that began last.
 func TestFloorsOfALookThatWasOvertaken(t *testing.T) {
 	t.Parallel()
@@ -166,35 +178,38 @@ func TestFloorsOfALookThatWasOvertaken(t *testing.T) {
 func TestLoweringsAreTheLowestSince(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		start := time.Now()
 		var l lowerings
 		var all []lowering
-		seconds := rapid.IntRange(0, int(2*keepLowerings/time.Second))
-		now := start
-		for range rapid.IntRange(1, 3*maxLowerings).Draw(t, "n") {
+		behind := rapid.IntRange(0, int(2*keepLowerings/time.Second))
+		now := time.Now()
+		for range rapid.IntRange(1, maxLowerings).Draw(t, "n") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * time.Millisecond)
-			one := lowering{now, now.Add(-time.Duration(seconds.Draw(t, "behind")) * time.Second)}
+			one := lowering{now, now.Add(-time.Duration(behind.Draw(t, "behind")) * time.Second)}
 			l.add(one.noticed, one.to)
 			all = append(all, one)
 		}
-		require.LessOrEqual(t, len(l), maxLowerings)
 		since := now.Add(-time.Duration(rapid.IntRange(0, int(keepLowerings/time.Millisecond)).Draw(t, "since")) * time.Millisecond)
-		lowest := time.Time{}
+		lowest := now
 		for _, one := range all {
-			if !one.noticed.Before(since) && (lowest.IsZero() || one.to.Before(lowest)) {
-				lowest = one.to
+			if !one.noticed.Before(since) {
+				lowest = earlier(lowest, one.to)
 			}
 		}
-		to, ok := l.since(since)
-		if lowest.IsZero() {
-			require.False(t, ok)
-			return
-		}
-		require.True(t, ok)
-		if len(l) < maxLowerings {
-			require.Equal(t, lowest, to)
-		} else {
-			require.False(t, to.After(lowest), "what became one goes as deep at least")
-		}
+		l.forget(since)
+		require.Equal(t, lowest, l.below(now))
 	})
+}
+
+func TestMoreLoweringsThanAreKeptGoAsDeep(t *testing.T) {
+	t.Parallel()
+	var l lowerings
+	now := time.Now()
+	for i := range 2 * maxLowerings {
+		at := now.Add(time.Duration(i) * time.Millisecond)
+		l.add(at, at)
+	}
+	require.Len(t, l, maxLowerings)
+	require.Equal(t, now, l.below(now.Add(time.Hour)))
+	l.forget(now.Add(2 * maxLowerings * time.Millisecond))
+	require.Empty(t, l)
 }

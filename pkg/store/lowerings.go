@@ -1,9 +1,6 @@
 package store
 
-import (
-	"sort"
-	"time"
-)
+import "time"
 
 const (
 	// keepLowerings is how long a lowering is kept: a floor that no look has moved
@@ -17,7 +14,7 @@ type lowering struct{ noticed, to time.Time }
 
 // lowerings are those that may still count, in the order in which they were noticed.
 // A later one that goes deeper stands for those before it, so they go up in to as well:
-// the first one after an instant is the lowest since.
+// the first one is the lowest.
 type lowerings []lowering
 
 // add takes note of one. Beyond maxLowerings the oldest two become one, as if the
@@ -37,17 +34,16 @@ func (l *lowerings) add(noticed, to time.Time) {
 }
 
 // forget drops those that were noticed before an instant.
-func (l *lowerings) forget(before time.Time) { *l = (*l)[l.from(before):] }
-
-// since returns the lowest of those that were noticed from an instant on.
-func (l lowerings) since(at time.Time) (to time.Time, ok bool) {
-	if first := l.from(at); first < len(l) {
-		return l[first].to, true
+func (l *lowerings) forget(before time.Time) {
+	for len(*l) > 0 && (*l)[0].noticed.Before(before) {
+		*l = (*l)[1:]
 	}
-	return time.Time{}, false
 }
 
-// from returns the place of the first one that was noticed at an instant or later.
-func (l lowerings) from(at time.Time) int {
-	return sort.Search(len(l), func(i int) bool { return !l[i].noticed.Before(at) })
+// below returns the lower of an instant and the lowest of them.
+func (l lowerings) below(at time.Time) time.Time {
+	if len(l) == 0 {
+		return at
+	}
+	return earlier(at, l[0].to)
 }
