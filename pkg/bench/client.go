@@ -15,8 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // requestTimeout bounds a request, beyond the time it was asked to wait.
@@ -212,14 +210,17 @@ func kindOf(err error) string {
 	return "connection"
 }
 
-// pop sends a pop; the address says which.
-func (c *client) pop(ctx context.Context, at *url.URL, into *bytes.Buffer) (*delivery, error) {
-	got, err := c.do(ctx, http.MethodGet, at, nil, into)
-	d := &delivery{sent: got.sent, at: got.at}
-	if err != nil || got.status == http.StatusNoContent || into.Len() == 0 {
+// pop sends a pop; the address says which. The delivery is good until the next
+// answer comes into the same place.
+func (c *client) pop(ctx context.Context, at *url.URL, into *inbound) (*delivery, error) {
+	d := &into.delivery
+	*d = delivery{LeaseID: missing, Messages: d.Messages[:0]}
+	got, err := c.do(ctx, http.MethodGet, at, nil, &into.body)
+	d.sent, d.at = got.sent, got.at
+	if err != nil || got.status == http.StatusNoContent || into.body.Len() == 0 {
 		return d, err
 	}
-	if err := json.Unmarshal(into.Bytes(), d); err != nil {
+	if err := into.decode(); err != nil {
 		return d, &failure{kind: "unreadable", err: fmt.Errorf("decoding the answer of a pop: %w", err)}
 	}
 	return d, nil

@@ -153,8 +153,9 @@ type consumer struct {
 	// own is the last number by lane, with autoAck.
 	own map[int]int
 
-	body []byte
-	into bytes.Buffer
+	popped inbound
+	body   []byte
+	into   bytes.Buffer
 }
 
 func (t *trial) consumer(group, batch, partitions int, autoAck bool) *consumer {
@@ -173,7 +174,7 @@ func (c *consumer) pop(ctx context.Context, at *url.URL) (*delivery, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTime+requestTimeout)
 	defer cancel()
 	c.t.meter.requests.Add(1)
-	d, err := c.t.client.pop(ctx, at, &c.into)
+	d, err := c.t.client.pop(ctx, at, &c.popped)
 	if err != nil || len(d.Messages) == 0 {
 		return d, err
 	}

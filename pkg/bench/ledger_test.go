@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +22,7 @@ func book(n int) (l *ledger, began time.Time) {
 func got(at time.Time, numbers ...int) *delivery {
 	d := &delivery{sent: at, at: at}
 	for _, n := range numbers {
-		d.Messages = append(d.Messages, message{Partition: "p0", TransactionID: strconv.Itoa(n), Data: number{1, n + 1}})
+		d.Messages = append(d.Messages, message{Partition: "p0", Data: number{1, n + 1}})
 	}
 	return d
 }

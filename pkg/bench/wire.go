@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"strconv"
-	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // filler is what payloads are padded with. It is random, so that no database
@@ -81,34 +78,14 @@ func appendAck(b []byte, d *delivery, group string) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `{"transactionId":`...)
-		b, _ = jsontext.AppendQuote(b, d.Messages[i].TransactionID)
+		b = append(b, d.Messages[i].TransactionID...)
 		b = append(b, `,"partitionId":`...)
-		b, _ = jsontext.AppendQuote(b, d.Messages[i].PartitionID)
+		b = append(b, d.Messages[i].PartitionID...)
 		b = append(b, `,"leaseId":`...)
-		b, _ = jsontext.AppendQuote(b, d.LeaseID)
+		b = append(b, d.LeaseID...)
 		b = append(b, `,"status":"completed"}`...)
 	}
 	return append(b, `]}`...)
-}
-
-// delivery is the answer of a pop; no messages when there were none.
-type delivery struct {
-	LeaseID  string    `json:"leaseId"`
-	Messages []message `json:"messages"`
-
-	sent, at time.Time
-}
-
-type message struct {
-	TransactionID string `json:"transactionId"`
-	PartitionID   string `json:"partitionId"`
-	Partition     string `json:"partition"`
-	Data          number `json:"data"`
-}
-
-type number struct {
-	Lane int `json:"lane"`
-	N    int `json:"n"`
 }
 
 // all says whether an answer has this text n times: that spares reading it in
