@@ -121,3 +121,29 @@ func gotBack(t *testing.T, b *bench, req *queue.PopRequest) {
 	})
 	require.Equal(t, 1, got.Messages[0].Attempt, "nobody saw the first delivery")
 }
+
+// A claim that is made again gives back what its first try has leased, and may take
+// something else: who waits hears of the former.
+func TestWhoWaitsHearsOfWhatAnEarlierTryHadLeased(t *testing.T) {
+	t.Parallel()
+	direct, network, s := behind(t)
+	direct.register("g")
+	direct.push("p", "1")
+	direct.push("other", "2")
+	req := request("g", 1)
+	_, ok, err := s.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, ok)
+	heard := &receiver{}
+	s.Announce(heard)
+	network.CutRow.Store(true)
+	d, err := s.Pop(t.Context(), req)
+	require.NoError(t, err)
+	require.False(t, network.CutRow.Load(), "the answer was lost")
+	require.Equal(t, []string{"2"}, transactionIDs(d), "it had been ready for longer by then")
+	var partition int64
+	direct.scan(`SELECT id FROM belfry.partition WHERE name = 'p'`, nil, &partition)
+	require.Len(t, heard.ready, 1)
+	require.Equal(t, partition, heard.ready[0].Partition)
+	require.Equal(t, []string{"1"}, transactionIDs(direct.pop(req)))
+}

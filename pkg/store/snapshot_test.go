@@ -112,3 +112,28 @@ func TestAPopFindsWhatWasCommittedLate(t *testing.T) {
 	b.Heard([]queue.Ready{{Group: group, Partition: partition}})
 	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(request("g", 1))))
 }
+
+// What an autoAck pop leaves for later is the next thing that is due, although a look
+// has seen nothing before the end of a lease.
+func TestAPopKnowsWhenWhatAnotherLeftIsDue(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.option("delayed_processing = 60, lease_time = 3600")
+	b.push("p", "m1", "m2")
+	b.age(1, time.Hour)
+	b.rearm()
+	leased := b.pop(request("g", 1))
+	require.Equal(t, []string{"m1"}, transactionIDs(leased))
+	empty := b.pop(request("g", 1))
+	require.Empty(t, empty.Messages)
+	require.Greater(t, empty.NextIn, 30*time.Minute, "that is the end of the lease")
+	require.NoError(t, b.Release(t.Context(), leased.LeaseID))
+	req := request("g", 1)
+	req.AutoAck = true
+	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(req)))
+	empty = b.pop(request("g", 1))
+	require.Empty(t, empty.Messages)
+	require.True(t, empty.HasNext)
+	require.LessOrEqual(t, empty.NextIn, time.Minute)
+}
