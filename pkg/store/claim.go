@@ -52,26 +52,26 @@ type claim struct {
 	// back is what the lease of an earlier try held, when that was given back.
 	back []queue.Ready
 
-	// before is the lease of a try whose outcome is unknown; it is given back
-	// first.
-	before queue.ID
+	// sent: it was tried before, and nobody knows with what outcome.
+	sent bool
 }
 
 func newClaim(req *queue.PopRequest, target queue.Target) *claim {
 	c := &claim{req: req, target: target}
+	if !req.AutoAck {
+		c.delivery.LeaseID = queue.NewID()
+	}
 	c.reset()
 	return c
 }
 
-// reset makes the claim as if it had not been tried.
+// reset makes the claim as if it had not been tried. All tries have one lease, so
+// whatever they took is given back with it.
 func (c *claim) reset() {
 	*c = claim{
-		req: c.req, target: c.target, before: c.before, attempts: map[int64]int{}, redelivered: map[int64]string{},
+		req: c.req, target: c.target, sent: c.sent, attempts: map[int64]int{}, redelivered: map[int64]string{},
 		heads:    map[int64]string{},
-		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group},
-	}
-	if !c.req.AutoAck {
-		c.delivery.LeaseID = queue.NewID()
+		delivery: queue.Delivery{Queue: c.req.Queue, Group: c.req.Group, LeaseID: c.delivery.LeaseID},
 	}
 }
 
@@ -159,14 +159,16 @@ func (s *Store) claimBatch(claims []*claim) (*pgx.Batch, func(pgx.BatchResults) 
 	b := &pgx.Batch{}
 	var again []*claim
 	for _, c := range claims {
-		if !c.before.IsZero() {
-			b.Queue(sqlLeaseRelease, c.before)
-			again = append(again, c)
+		if c.sent {
 			c.reset()
+		}
+		if c.sent && !c.req.AutoAck {
+			b.Queue(sqlLeaseRelease, c.delivery.LeaseID)
+			again = append(again, c)
 		}
 	}
 	for _, c := range claims {
-		c.before = c.delivery.LeaseID
+		c.sent = true
 		s.queueClaim(b, c)
 	}
 	return b, func(results pgx.BatchResults) error {

@@ -178,13 +178,12 @@
 // A COMMIT whose answer is lost is handled by what it was for. A push is sent
 // again with the same message ids, and finds itself stored or not. A lease of
 // unknown outcome is given back by id before the claim is repeated, and by Run when it
-// is not. An ack is not
-// repeated: its caller hears that the database is away, and may send it again: one
-// that was done already changes nothing. A transaction with pushes is sent again
-// and finds itself by their message ids, also when it is its client that sends it
-// again (stampIDs); one of acks alone is as an ack. Messages that autoAck consumed
-// in a transaction whose answer was lost are gone, as they would be if the answer
-// of the pop were.
+// is not; all tries have the same id. An ack is not repeated: its caller hears that the
+// database is away, and may send it again: one that was done already changes nothing. A
+// transaction with pushes is sent again and finds itself by their message ids, also when
+// it is its client that sends it again (stampIDs); one of acks alone is as an ack.
+// Messages that autoAck consumed in a transaction whose answer was lost are gone, as
+// they would be if the answer of the pop were.
 //
 // The places of what was delivered lately are remembered by lease, so most
 // acknowledgments find their messages without the database (delivered). The rules
