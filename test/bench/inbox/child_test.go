@@ -145,7 +145,8 @@ func (r *rig) insertAll(d design) float64 {
 }
 
 // insert connects, says so, begins when it is told and writes the statements a
-// second; its connections stay until its input ends.
+// second; its connections stay until its input ends. Each inserts a row before that:
+// a session compiles its triggers once, and producers keep theirs.
 func insert(what string) error {
 	var todo inserting
 	if err := json.Unmarshal([]byte(what), &todo); err != nil {
@@ -157,6 +158,9 @@ func insert(what string) error {
 		conn, err := pgx.Connect(ctx, todo.DSN)
 		if err == nil {
 			_, err = conn.Exec(ctx, todo.Setting)
+		}
+		if err == nil {
+			_, err = conn.Exec(ctx, todo.Insert)
 		}
 		if err != nil {
 			return err
