@@ -109,6 +109,8 @@ func TestMalformedAnswersAreErrors(t *testing.T) {
 		_, err := read(in, []byte(text))
 		require.Error(t, err, text)
 	}
+	_, err := read(in, []byte(`{"messages":1}`))
+	require.ErrorContains(t, err, "there is no [", "it says what should have come")
 }
 
 // Every byte of an answer is changed to others, and the answer is cut before it:
