@@ -6,4 +6,5 @@
 // in order. The server and those who insert are processes of their own. Nobody imports it.
 //
 //	go test ./test/bench/inbox -v -p 1 -parallel 1 -samples 300 -rows 100000 -load 2s -rounds 4 -open 60s
+//	go test ./test/bench/inbox -v -run TestPacedInserts -load 2s -rounds 24
 package inbox
