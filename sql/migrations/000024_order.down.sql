@@ -1,2 +1,1 @@
 ALTER INDEX belfry.partition_id RESET (deduplicate_items);
-ALTER INDEX belfry.cursor_place RESET (deduplicate_items);
