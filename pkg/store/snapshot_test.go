@@ -17,10 +17,10 @@ import (
 const (
 	// bursts of versions are the old versions that each row gets, walked how many
 	// buffers it takes at least to walk them.
-	bursts, versions, walked = 8, 150, 600
+	bursts, versions, walked = 8, 200, 600
 	// most is how many buffers a statement may touch. One entry of the index of cursors
-	// may stand for 220 versions (migration 000024).
-	most = 300
+	// may stand for 220 versions (migration 000024), of which a page holds several.
+	most = 250
 )
 
 // buffers runs a statement under EXPLAIN in tx and returns the buffers it touched.
