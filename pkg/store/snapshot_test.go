@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"encoding/json"
 	"strconv"
 	"testing"
@@ -23,13 +22,11 @@ const (
 	most = 250
 )
 
-// buffers runs a statement under EXPLAIN in tx and returns the buffers it touched.
-func (b *bench) buffers(tx interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, statement string, args ...any) int {
+// buffers runs a statement under EXPLAIN and returns the buffers it touched.
+func (b *bench) buffers(q querier, statement string, args ...any) int {
 	b.t.Helper()
 	var raw []byte
-	require.NoError(b.t, tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+statement, args...).Scan(&raw))
+	require.NoError(b.t, q.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+statement, args...).Scan(&raw))
 	var out []struct {
 		Plan plan `json:"Plan"`
 	}

@@ -105,6 +105,16 @@ func (r *rig) emptied() time.Duration {
 	return time.Since(began)
 }
 
+// turns are the numbers below n, from another one on in each round: what a load leaves
+// to be written and cleaned up meets each of the others.
+func turns(round, n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = (round + i) % n
+	}
+	return order
+}
+
 // The designs take turns, so that an hour of a busy machine is shared by all.
 func TestManySmallInserts(t *testing.T) {
 	r := newRig(t)
@@ -118,10 +128,10 @@ func TestManySmallInserts(t *testing.T) {
 	var quiet []time.Duration
 	rates, pushes := make([]float64, len(designs)), make([][]time.Duration, len(designs))
 	left := make([]time.Duration, len(designs))
-	for range *rounds {
+	for round := range *rounds {
 		quiet = append(quiet, r.beside(func() { <-time.After(*load) })...)
-		for i, d := range designs {
-			l := r.inserters(d, 0)
+		for _, i := range turns(round, len(designs)) {
+			l := r.inserters(designs[i], 0)
 			pushes[i] = append(pushes[i], r.beside(func() { rates[i] += l.run() / float64(*rounds) })...)
 			l.end()
 			left[i] = max(left[i], r.emptied())
@@ -159,7 +169,7 @@ func TestPacedInserts(t *testing.T) {
 	var quiet []time.Duration
 	var rate float64
 	rates, pushes, ratios := make([]float64, len(paced)), make([][]time.Duration, len(paced)), make([][]float64, len(paced))
-	for range *rounds {
+	for round := range *rounds {
 		alone := r.beside(func() { <-time.After(*load) })
 		quiet = append(quiet, alone...)
 		var most float64
@@ -167,8 +177,8 @@ func TestPacedInserts(t *testing.T) {
 		r.beside(func() { most = first.run() })
 		first.end()
 		rate += most / float64(*rounds)
-		for i, d := range paced {
-			l := r.inserters(d, most)
+		for _, i := range turns(round, len(paced)) {
+			l := r.inserters(paced[i], most)
 			beside := r.beside(func() { rates[i] += l.run() / float64(*rounds) })
 			l.end()
 			r.emptied()
