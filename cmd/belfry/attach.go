@@ -50,8 +50,9 @@ warning, unless --strict. Attached again, what was attached for that queue is
 replaced.
 
 The table is written as in SQL, columns as they are: belfry attach
-'sales."Order Lines"' --key 'Line No'. It must belong to the role that connects,
-and its owner must be a member of belfry_producer.
+'sales."Order Lines"' --key 'Line No'. Only a column with a comma or a double quote
+in its name is written in double quotes, those inside doubled. The table must belong
+to the role that connects, and its owner must be a member of belfry_producer.
 
 The condition of --when is an SQL expression over old and new; in an insert all
 of old is NULL, in a delete all of new. The payload is "row" (the row), "changes"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -167,7 +168,11 @@ func (d *Desk) RoleSQL(ctx context.Context) ([]string, error) {
 	return statements, explain("listing the grants", err)
 }
 
-// explain adds what Postgres knows beyond its message.
+// missingRight is what Postgres says to who has no rights here, and so reaches no
+// function that would say more.
+var missingRight = regexp.MustCompile(`^permission denied for (schema belfry|(view|table) attachments?(_failure)?)$`)
+
+// explain adds what Postgres knows beyond its message, and what is to be done.
 func explain(what string, err error) error {
 	if err == nil {
 		return nil
@@ -177,8 +182,11 @@ func explain(what string, err error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	var more []string
-	if pg.Code == "3F000" || pg.Code == "42883" || pg.Code == "42P01" && strings.Contains(pg.Message, "belfry.") {
+	if pg.Code == "3F000" || (pg.Code == "42883" || pg.Code == "42P01") && strings.Contains(pg.Message, "belfry.") {
 		more = append(more, "is the schema of Belfry up to date? See \"belfry migrate status\"")
+	}
+	if missingRight.MatchString(pg.Message) {
+		more = append(more, "This needs belfry_producer: GRANT belfry_producer TO the role that connects.")
 	}
 	if pg.Detail != "" {
 		more = append(more, pg.Detail)

@@ -24,9 +24,15 @@
 // is said to be what another one was: "old" is null, and a condition that an old row
 // would decide is taken to hold. So it is for tables attached since migration 000019.
 //
+// Tables attached before migration 000025 and from which a column was dropped, then or
+// before, are to be attached anew if they have a condition or tell changes: the columns
+// behind the dropped one were read from the wrong places in updates.
+//
 // Its partition is the text of the key's columns, joined by slashes, so changes of
 // one key stay in order; without a key everything is in the partition Default, in
-// the order of the commits as the sequencer sees them. A name longer than 255 bytes
+// the order of the commits as the sequencer sees them. What is NULL is left out, and
+// dates, times, floats and bytea have the same text in every session: ISO, in UTC, as
+// bytea_output = hex writes them (since migration 000025). A name longer than 255 bytes
 // is its hash. An update that changes the key belongs to the new one.
 //
 // The condition is a boolean expression over old and new; where there is no such
@@ -50,6 +56,10 @@
 // belfry.attachment_failure, about one a second, which List counts. The latest 100 of
 // each attachment are kept. Only that a statement is cancelled, or its time is up, ends
 // it as before.
+//
+// Postgres itself fails a statement that reaches a foreign table through an attached one
+// ("cannot collect transition tuples from child foreign tables"). A table with foreign
+// partitions or children cannot be attached; detach it before it gets one.
 //
 // A transaction that changed an attached table cannot be prepared (PREPARE
 // TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
