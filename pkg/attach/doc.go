@@ -24,9 +24,10 @@
 // is said to be what another one was: "old" is null, and a condition that an old row
 // would decide is taken to hold. So it is for tables attached since migration 000019.
 //
-// Tables attached before migration 000025 and from which a column was dropped, then or
+// Tables attached before migration 000019 from which a column was dropped, then or
 // before, are to be attached anew if they have a condition or tell changes: the columns
-// behind the dropped one were read from the wrong places in updates.
+// behind the dropped one are read from the wrong places in updates. Migration 000025
+// mends those attached since, where its role may change the functions of their owners.
 //
 // Its partition is the text of the key's columns, joined by slashes, so changes of
 // one key stay in order; without a key everything is in the partition Default, in

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,6 +35,22 @@ func TestALeaseThatEndsInItsOwnTransactionFailsIt(t *testing.T) {
 	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
 	require.Zero(t, effects)
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)), "it is due at once")
+}
+
+// Who acknowledges twice is not told that its messages come again.
+func TestASecondAckIsToldThatThereWasAFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	conn := b.connect()
+	popped := b.sqlPop(conn, "g", 1, 1)
+	require.Equal(t, 1, b.sqlAck(conn, popped[0].Lease, nil, "completed"))
+	_, err := sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
+	requireState(t, err, "BF010", "unless they were acknowledged")
+	var pg *pgconn.PgError
+	require.ErrorAs(t, err, &pg)
+	require.Contains(t, pg.Detail, "Either all its messages were acknowledged")
 }
 
 // Nobody took it meanwhile, yet it is over: others may have looked, and count on it.

@@ -1,5 +1,5 @@
--- What was wrong around attached tables. Functions that were made before are as they
--- were: attach a table anew to have what is new in attachment_function.
+-- What was wrong around attached tables. Functions that were made before stay as they
+-- were but for the first of these: attach a table anew to have the rest.
 --
 -- Where a column had been dropped, what needs the old row (the payload changes, a
 -- condition) read the columns behind it from the wrong places of an update's rows.
@@ -287,4 +287,24 @@ BEGIN
         || format(E'DELETE FROM belfry.attachment WHERE target = %L::regclass AND queue = %L;\n', target, queue)
         || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict)\n'
                   'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict);
+END $$;
+
+-- What was attached since migration 000019 reads its rows from the right places, too.
+DO $$
+DECLARE
+    f record;
+BEGIN
+    FOR f IN SELECT DISTINCT p.oid
+               FROM pg_catalog.pg_proc p
+               JOIN pg_catalog.pg_trigger t ON t.tgfoid = p.oid
+               JOIN pg_catalog.pg_language l ON l.oid = p.prolang AND l.lanname = 'plpgsql'
+              WHERE t.tgname LIKE 'belfry\_%' AND p.prosecdef AND p.prosrc ~ 'FROM belfry_(new|old) AS belfry_row_*\) AS [no]\M'
+    LOOP
+        BEGIN
+            EXECUTE regexp_replace(pg_get_functiondef(f.oid), 'FROM (belfry_(?:new|old)) AS (belfry_row_*)\) AS ([no])\M',
+                'FROM (SELECT * FROM \1) AS \2) AS \3', 'g');
+        EXCEPTION WHEN insufficient_privilege THEN
+            RAISE WARNING 'the table of % is to be attached anew by its owner: %', f.oid::regprocedure, SQLERRM;
+        END;
+    END LOOP;
 END $$;
