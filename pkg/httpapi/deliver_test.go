@@ -31,10 +31,12 @@ func deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.D
 	return func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return d, nil }
 }
 
-// writer is a client's connection: each write calls onWrite first.
+// writer is a client's connection: each write calls onWrite first, and onWhole after
+// it when the client has all of the answer.
 type writer struct {
 	httptest.ResponseRecorder
 	onWrite func() error
+	onWhole func()
 	writes  int
 }
 
@@ -43,7 +45,11 @@ func (w *writer) Write(b []byte) (int, error) {
 	if err := w.onWrite(); err != nil {
 		return 0, err
 	}
-	return w.ResponseRecorder.Write(b)
+	n, err := w.ResponseRecorder.Write(b)
+	if w.onWhole != nil && json.Valid(w.Body.Bytes()) {
+		w.onWhole()
+	}
+	return n, err
 }
 
 func TestDeliveryThatCannotBeWrittenIsReleasedOnce(t *testing.T) {
@@ -133,6 +139,7 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 		"delivered":                        {leaves: "never", answerWritten: true},
 		"the client left during the look":  {leaves: "look", releases: 1},
 		"the client left during the write": {leaves: "write", releases: 1, answerWritten: true},
+		"the client has read it and left":  {leaves: "read", answerWritten: true},
 		"the write failed":                 {leaves: "never", writing: broken, releases: 1},
 		"both":                             {leaves: "write", writing: broken, releases: 1},
 		"autoAck delivered":                {autoAck: true, leaves: "never", answerWritten: true},
@@ -160,6 +167,10 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 					cancel()
 				}
 				return c.writing
+			}, onWhole: func() {
+				if c.leaves == "read" {
+					cancel()
+				}
 			}}
 			s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/api/v1/pop/queue/orders?wait=true", http.NoBody))
 			require.Len(t, store.released, c.releases)

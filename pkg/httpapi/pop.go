@@ -82,16 +82,33 @@ func (s *Server) pop(c echo.Context, req *queue.PopRequest) error {
 	if len(delivery.Messages) == 0 {
 		return c.NoContent(http.StatusNoContent)
 	}
-	err = answer(c, http.StatusOK, appendDelivery(nil, &delivery))
-	if err == nil {
-		err = c.Request().Context().Err()
-	}
-	if err != nil {
+	if err := hand(c, appendDelivery(nil, &delivery)); err != nil {
 		s.deps.Popper.Release(c.Request().Context(), &delivery)
 		return err
 	}
 	s.deps.Metrics.delivered(&delivery)
 	return nil
+}
+
+// hand is answer for messages, which are lost on a client that has left. It looks for
+// that before the last byte: until then nobody can have read them, and from then on a
+// client may have read them all and left before this returns.
+func hand(c echo.Context, body []byte) error {
+	r := c.Response()
+	r.Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	r.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
+	r.WriteHeader(http.StatusOK)
+	last := len(body) - 1
+	if _, err := r.Write(body[:last]); err != nil {
+		return err
+	}
+	if err := c.Request().Context().Err(); err != nil {
+		return err
+	}
+	if _, err := r.Write(body[last:]); err != nil {
+		return err
+	}
+	return http.NewResponseController(r).Flush()
 }
 
 // pathName returns a path parameter, decoded, if it can be a name.
