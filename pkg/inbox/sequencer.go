@@ -261,8 +261,9 @@ func (s *Sequencer) lead(ctx context.Context) (bool, error) {
 	s.metrics.takeovers.Inc()
 	s.metrics.leading.Set(1)
 	s.leading.Store(true)
-	// Whoever was it before may have died between a commit and its wake.
-	s.pool.ReportLost()
+	// Whoever was it before may have died between a commit and its wake, or between that
+	// and telling of it: then what is awake was heard of by nobody.
+	s.pool.ReportBroken()
 	s.log.Info("this instance sequences the inbox")
 	return true, nil
 }

@@ -111,7 +111,8 @@
 // partition waits for the next push to it or for Heal, which runs at the start
 // and whenever a connection broke, and goes by last_seq > committed. If only the
 // answer of W was lost, the cursor is awake and nobody heard of it: a broken
-// connection is a reason for doubt, and so is a push that finds itself stored.
+// connection is a reason for doubt, and so are a push that finds itself stored and an
+// instance that becomes the sequencer in another's place.
 //
 // I4, one lease. Taking one requires ready_at in the past under the row lock,
 // and a live lease keeps it in the future. Ack, extend and release compare the
