@@ -26,6 +26,7 @@ var (
 	sqlSleep    = sql.Query("inbox_sleep")
 	sqlWithdraw = sql.Query("inbox_withdraw")
 	sqlWatch    = sql.Query("inbox_watch")
+	sqlWake     = sql.Query("inbox_wake")
 	sqlDepose   = sql.Query("inbox_depose")
 	sqlHolder   = sql.Query("inbox_holder")
 	sqlCounts   = sql.Query("inbox_counts")

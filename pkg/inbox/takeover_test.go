@@ -221,3 +221,22 @@ func TestIdleInstancesAreQuiet(t *testing.T) {
 	r.await("nothing was asked for three looks of a watcher", func() bool { return r.quiet(3 * watchEvery) })
 	require.Zero(t, r.locks(markID, true))
 }
+
+// Rows that nobody announced lie there with good reason: the sequencer is asked for
+// them before it is ended.
+func TestSleepingSequencerIsNotFrozen(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	a, b := r.instance, newInstance(t, r.dsn, nil)
+	a.start(t, r.dsn)
+	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	r.slept()
+	s := r.session()
+	s.exec("SET belfry.notify = off")
+	s.insert("a", "one")
+	s.exec("SELECT pg_sleep($1)", frozenAfter.Seconds()+0.5)
+	require.Equal(t, int64(1), r.waiting())
+	b.start(t, r.dsn)
+	r.await("a takes the row", func() bool { return a.metric(t, "belfry_inbox_sequenced_total") == 1 })
+	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
+}

@@ -21,7 +21,7 @@ const (
 
 // watch is the turn of an instance while another one has the lock. When rows were
 // announced it looks now and then whether the other one takes them, and ends its
-// session when it does not: the row that was first is still there a look later, and
+// session when it does not, though it was asked: the row that was first is still there a look later, and
 // the session has done nothing but wait for its client. A database that is slow does
 // not look like that. Then, or when the other one has died, the lock is free at the
 // next turn. Nothing is asked while nothing is announced and nothing may be left
@@ -49,6 +49,12 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 	case s.calm:
 		s.watching = false
 		return s.idle(), nil
+	case frozen && head > 0 && before == 0:
+		// Perhaps it sleeps, and nobody announced the row (belfry.notify = off).
+		if _, err := s.own.Exec(ctx, sqlWake); err != nil {
+			return 0, fmt.Errorf("asking the sequencer for rows: %w", err)
+		}
+		return watchEvery, s.tell(ctx, before)
 	case !frozen || before == 0 || head > before:
 		return watchEvery, s.tell(ctx, before)
 	}

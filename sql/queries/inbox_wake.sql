@@ -1,0 +1,2 @@
+-- Asks the sequencer for rows that nobody announced.
+SELECT belfry.wake()
