@@ -234,9 +234,13 @@ func TestSleepingSequencerIsNotFrozen(t *testing.T) {
 	s := r.session()
 	s.exec("SET belfry.notify = off")
 	s.insert("a", "one")
-	s.exec("SELECT pg_sleep($1)", frozenAfter.Seconds()+0.5)
+	r.await("a has been waiting for long", func() bool {
+		return r.number("SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state_change < clock_timestamp() - make_interval(secs => $2)",
+			r.leader(), frozenAfter.Seconds()) == 1
+	})
 	require.Equal(t, int64(1), r.waiting())
 	b.start(t, r.dsn)
-	r.await("a takes the row", func() bool { return a.metric(t, "belfry_inbox_sequenced_total") == 1 })
+	r.await("the row is taken", func() bool { return r.waiting() == 0 })
+	require.Equal(t, int64(1), a.metric(t, "belfry_inbox_sequenced_total"))
 	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
 }

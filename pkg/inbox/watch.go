@@ -21,11 +21,11 @@ const (
 
 // watch is the turn of an instance while another one has the lock. When rows were
 // announced it looks now and then whether the other one takes them, and ends its
-// session when it does not, though it was asked: the row that was first is still there a look later, and
-// the session has done nothing but wait for its client. A database that is slow does
-// not look like that. Then, or when the other one has died, the lock is free at the
-// next turn. Nothing is asked while nothing is announced and nothing may be left
-// unannounced: the mark says so.
+// session when it does not although it was asked to: the row that was first is still
+// there a look later, and the session has done nothing but wait for its client. A
+// database that is slow does not look like that. Then, or when the other one has died,
+// the lock is free at the next turn. Nothing is asked while nothing is announced and
+// nothing may be left unannounced: the mark says so.
 func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 	if !s.watching {
 		s.watching, s.head, s.calm = true, 0, false
