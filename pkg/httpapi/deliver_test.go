@@ -32,13 +32,16 @@ func deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.D
 }
 
 // writer is a client's connection: each write calls onWrite first, and onWhole after
-// it when the client has all of the answer.
+// it when the client has all of the answer. flushing is what a flush returns.
 type writer struct {
 	httptest.ResponseRecorder
-	onWrite func() error
-	onWhole func()
-	writes  int
+	onWrite  func() error
+	onWhole  func()
+	flushing error
+	writes   int
 }
+
+func (w *writer) FlushError() error { return w.flushing }
 
 func (w *writer) Write(b []byte) (int, error) {
 	w.writes++
@@ -133,6 +136,7 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 		autoAck       bool
 		leaves        string
 		writing       error
+		flushing      error
 		releases      int
 		answerWritten bool
 	}{
@@ -141,6 +145,7 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 		"the client left during the write": {leaves: "write", releases: 1, answerWritten: true},
 		"the client has read it and left":  {leaves: "read", answerWritten: true},
 		"the write failed":                 {leaves: "never", writing: broken, releases: 1},
+		"the last of it was not sent":      {leaves: "never", flushing: broken, releases: 1, answerWritten: true},
 		"both":                             {leaves: "write", writing: broken, releases: 1},
 		"autoAck delivered":                {autoAck: true, leaves: "never", answerWritten: true},
 		"autoAck left during the look":     {autoAck: true, leaves: "look"},
@@ -162,7 +167,7 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 			s, _ := newServer(&fakes{})
 			s.deps.Popper = dispatch.New(store, alone{}, dispatch.DefaultConfig(), dispatch.DefaultSmartPoll(),
 				dispatch.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-			w := &writer{ResponseRecorder: *httptest.NewRecorder(), onWrite: func() error {
+			w := &writer{ResponseRecorder: *httptest.NewRecorder(), flushing: c.flushing, onWrite: func() error {
 				if c.leaves == "write" {
 					cancel()
 				}

@@ -108,7 +108,7 @@ func hand(c echo.Context, body []byte) error {
 	if _, err := r.Write(body[last:]); err != nil {
 		return err
 	}
-	return http.NewResponseController(r).Flush()
+	return http.NewResponseController(r.Writer).Flush() // r's own Flush says nothing of an error
 }
 
 // pathName returns a path parameter, decoded, if it can be a name.
