@@ -116,7 +116,7 @@ func (p *Pool) Lost() <-chan struct{} { return p.lost }
 func (p *Pool) ReportTo(other *Pool) { p.reports.Store(other) }
 
 // ReportBroken makes Lost receive, and Broke say so: what the last statements of a
-// connection did may never have been told.
+// connection did, of this instance or of one that died, may never have been told.
 func (p *Pool) ReportBroken() {
 	if other := p.reports.Load(); other != nil {
 		other.ReportBroken()
@@ -126,7 +126,7 @@ func (p *Pool) ReportBroken() {
 	p.ReportLost()
 }
 
-// Broke says whether a connection broke since it was asked last.
+// Broke says whether ReportBroken was called since it was asked last.
 func (p *Pool) Broke() bool { return p.broke.Swap(false) }
 
 // ReportLost makes Lost receive.

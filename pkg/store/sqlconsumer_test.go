@@ -143,6 +143,7 @@ func TestALeaseThatIsOverFailsTheTransaction(t *testing.T) {
 	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success, "the other's lease is untouched")
 }
 
+// It is over all the same: others may have looked, and count on it.
 func TestAnExpiredLeaseNobodyTookFailsToo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -153,6 +154,9 @@ func TestAnExpiredLeaseNobodyTookFailsToo(t *testing.T) {
 	b.crash()
 	_, err := sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
 	requireState(t, err, "BF010", "belfry.extend")
+	_, err = conn.Exec(t.Context(), `SELECT belfry.extend($1, 60)`, popped[0].Lease)
+	requireState(t, err, "BF010", "Roll back and pop again")
+	require.Len(t, b.pop(request("g", 1)).Messages, 1)
 }
 
 func TestExtendKeepsALease(t *testing.T) {

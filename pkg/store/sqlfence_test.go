@@ -53,20 +53,6 @@ func TestASecondAckIsToldThatThereWasAFirst(t *testing.T) {
 	require.Contains(t, pg.Detail, "Either all its messages were acknowledged")
 }
 
-// Nobody took it meanwhile, yet it is over: others may have looked, and count on it.
-func TestALeaseThatIsOverIsNotProlonged(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.push("p", "1")
-	conn := b.connect()
-	popped := b.sqlPop(conn, "g", 1, 1)
-	b.crash()
-	_, err := conn.Exec(t.Context(), `SELECT belfry.extend($1, 60)`, popped[0].Lease)
-	requireState(t, err, "BF010", "Roll back and pop again")
-	require.Len(t, b.pop(request("g", 1)).Messages, 1)
-}
-
 // An ack in time holds: the lease may be over at the commit, and nobody gets the
 // messages in between.
 func TestAnAckInTimeHoldsUntilTheCommit(t *testing.T) {

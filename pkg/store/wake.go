@@ -99,8 +99,8 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 // the cursors it was told of, until ctx ends. A heal that fails is tried again.
 // What was lost with a connection may have been a wake's answer: then the cursors
 // are awake, no heal finds them, and nobody has heard of them. So a heal after a
-// connection broke is followed by a doubt. Leases that claims may have taken whose
-// answer was lost are given back before it.
+// connection broke, or after another sequencer ended, is followed by a doubt. Leases that
+// claims may have taken whose answer was lost are given back before it.
 func (s *Store) Run(ctx context.Context) error {
 	var settling sync.WaitGroup
 	settling.Go(func() { s.settleTold(ctx) })
