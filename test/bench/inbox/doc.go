@@ -7,4 +7,7 @@
 //
 //	go test ./test/bench/inbox -v -p 1 -parallel 1 -samples 300 -rows 100000 -load 2s -rounds 4 -open 60s
 //	go test ./test/bench/inbox -v -run TestPacedInserts -load 2s -rounds 24
+//
+// With -limits a figure that is not what is promised fails the test; without it, that is
+// only said, and the limits are loose ratios.
 package inbox

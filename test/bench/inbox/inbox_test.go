@@ -61,6 +61,7 @@ func TestInsertToWaitingConsumer(t *testing.T) {
 	begun, committed := r.way("w", *samples, r.insert)
 	t.Logf("from the answer to the commit: p50 %s, p99 %s; from the beginning of the insert: p50 %s, p99 %s; %d samples",
 		quantile(committed, 50), quantile(committed, 99), quantile(begun, 50), quantile(begun, 99), *samples)
+	r.promised(quantile(committed, 50) <= 4*time.Millisecond && quantile(committed, 99) <= 15*time.Millisecond, "p50 4ms and p99 15ms")
 }
 
 // A transaction that has written to the partition stays open meanwhile.
@@ -87,6 +88,9 @@ func TestOpenTransactionHoldsNothingUp(t *testing.T) {
 		"there and over HTTP, from the beginning of the push, p50 %s, p99 %s",
 		quantile(without, 50), quantile(without, 99), quantile(with, 50), quantile(with, 99), *open,
 		quantile(after, 50), quantile(after, 99), *rows, quantile(pushed, 50), quantile(pushed, 99))
+	r.promised(times(with, without) <= 2, "p99 beside an open transaction at most 2 times the one without")
+	require.Less(t, quantile(with, 50), 20*quantile(without, 50), "an open transaction delays nobody")
+	require.Less(t, quantile(after, 50), 20*quantile(without, 50), "nor do the rows that it keeps")
 	require.NoError(t, tx.Commit(r.ctx))
 	r.drained()
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.message WHERE transaction_id = 'late'"))
@@ -105,8 +109,11 @@ func TestCopy(t *testing.T) {
 	committed := time.Now()
 	r.drained()
 	took := time.Since(committed)
+	rate := float64(*rows) / took.Seconds()
 	t.Logf("COPY of %d rows took %s; sequenced %s after its commit: %.0f rows/s",
-		*rows, committed.Sub(began).Round(time.Millisecond), took.Round(time.Millisecond), float64(*rows)/took.Seconds())
+		*rows, committed.Sub(began).Round(time.Millisecond), took.Round(time.Millisecond), rate)
+	r.promised(rate >= 30_000, "30,000 rows/s")
+	require.Less(t, took, 50*committed.Sub(began), "what is copied is sequenced about as fast")
 	require.Equal(t, int64(*rows), r.number("SELECT count(*) FROM belfry.message")-before)
 	require.Zero(t, r.number(`SELECT count(*) FROM (
 		SELECT (m.payload->>'n')::int AS n, lag((m.payload->>'n')::int) OVER (PARTITION BY m.partition_id ORDER BY m.seq) AS before

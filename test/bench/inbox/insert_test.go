@@ -143,6 +143,9 @@ func TestManySmallInserts(t *testing.T) {
 			"the inbox was empty at most %s later", d.name, rates[i], rates[i]/rates[0], quantile(pushes[i], 50), quantile(pushes[i], 99),
 			times(pushes[i], quiet), left[i].Round(time.Millisecond))
 	}
+	r.promised(rates[1] >= rates[0], "at least the rate of the naive design")
+	r.promised(times(pushes[1], quiet) <= 2, "p99 of pushes at most 2 times the quiet one, beside inserts as fast as they can")
+	require.Greater(t, rates[1], rates[0]/4, "the inbox keeps up with the naive design")
 	require.Greater(t, heard(), 1)
 	r.storedOnce()
 }
@@ -193,6 +196,8 @@ func TestPacedInserts(t *testing.T) {
 		t.Logf("%-6s at that pace: %6.0f statements/s; pushes over HTTP beside them: p50 %s, p99 %s, %.2f times the quiet one (%.2f in the median round)",
 			d.name, rates[i], quantile(pushes[i], 50), quantile(pushes[i], 99), times(pushes[i], quiet), ratios[i][len(ratios[i])/2])
 	}
+	r.promised(rates[1] >= 0.98*rate, "the rate of the naive design")
+	r.promised(times(pushes[1], quiet) <= 2, "p99 of pushes at most 2 times the quiet one, at that rate")
 	require.Greater(t, heard(), 1)
 	r.storedOnce()
 }

@@ -25,6 +25,7 @@ var (
 	load    = flag.Duration("load", 300*time.Millisecond, "how long each load runs")
 	rounds  = flag.Int("rounds", 2, "how often the loads take turns")
 	open    = flag.Duration("open", time.Second, "how long a transaction is left open")
+	limits  = flag.Bool("limits", false, "fail when a figure is not what is promised, for which the machine should do nothing else")
 )
 
 func TestMain(m *testing.M) {
@@ -162,6 +163,19 @@ func (r *rig) waiting(n int) {
 func quantile(all []time.Duration, percent int) time.Duration {
 	slices.Sort(all)
 	return all[min(len(all)-1, len(all)*percent/100)].Round(10 * time.Microsecond)
+}
+
+// promised says that a figure is not what is promised, and fails the test for it
+// with -limits.
+func (r *rig) promised(kept bool, what string) {
+	r.t.Helper()
+	switch {
+	case kept:
+	case *limits:
+		r.t.Errorf("missed: %s", what)
+	default:
+		r.t.Logf("missed: %s", what)
+	}
 }
 
 // times is how much longer the slowest hundredth of some took than that of others.
