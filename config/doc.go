@@ -3,7 +3,8 @@
 // variables, flags, and the variable names of the reference system.
 //
 // It promises three things. Nothing is ignored: an unknown key or variable is
-// an error that names the nearest known one. Everything is said at once: one
+// an error that names the nearest known one (but for the variables that Kubernetes sets
+// for a Service called belfry). Everything is said at once: one
 // error lists all problems, each with the place it came from. And a password
 // never leaves: Print shows *** in its place.
 //

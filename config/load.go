@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -158,7 +159,7 @@ func (l *loader) fromEnv() map[string]setting {
 		switch {
 		case found && text != "":
 			layer[key] = setting{text: text, source: "env " + name}
-		case !found && isStranger(name):
+		case !found && isStranger(name) && !l.ofService(name):
 			unknown = append(unknown, name)
 		}
 	}
@@ -174,6 +175,24 @@ func (l *loader) fromEnv() map[string]setting {
 func isStranger(name string) bool {
 	return strings.HasPrefix(name, envPrefix) &&
 		name != "BELFRY_CONFIG" && name != "BELFRY_PG_BIN" && !strings.HasPrefix(name, "BELFRY_TEST_")
+}
+
+// serviceVariable matches what Kubernetes sets in every container for each Service of
+// its namespace, behind the Service's name.
+var serviceVariable = regexp.MustCompile(
+	`^_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)$`)
+
+// ofService says whether a variable is one of those, of a Service whose name begins
+// with belfry. A Service has all of them or none, so one by itself is a mistake.
+func (l *loader) ofService(name string) bool {
+	for other := range l.env {
+		service, isHost := strings.CutSuffix(other, "_SERVICE_HOST")
+		rest, ofIt := strings.CutPrefix(name, service)
+		if isHost && ofIt && strings.HasPrefix(service+"_", envPrefix) && serviceVariable.MatchString(rest) {
+			return true
+		}
+	}
+	return false
 }
 
 // fromFile takes the YAML file at path.

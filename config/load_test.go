@@ -86,6 +86,8 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 			"string": "all", "bool": "false", "int": "7", "int32": "7", "int64": "7000", "float64": "7.5", "Duration": "1s",
 		}[k.typ.Name()]
 		switch k.name {
+		case "http.addr":
+			value = "h:80"
 		case "log.level":
 			value = "debug"
 		case "log.format":
@@ -208,4 +210,29 @@ func TestTextIsUTF8(t *testing.T) {
 	t.Parallel()
 	lines := problems(t, Options{Environ: []string{"BELFRY_HTTP_ADDR=\xe0:1"}})
 	require.Equal(t, []string{`  - http.addr is "\xe0:1" (env BELFRY_HTTP_ADDR): it must be text`}, lines)
+}
+
+// In a namespace with a Service called belfry, every container has these.
+func TestVariablesOfAKubernetesServiceAreNoSettings(t *testing.T) {
+	t.Parallel()
+	ofService := func(service string) []string {
+		return []string{
+			service + "_SERVICE_HOST=10.0.0.1", service + "_SERVICE_PORT=6632", service + "_SERVICE_PORT_HTTP=6632",
+			service + "_PORT=tcp://10.0.0.1:6632", service + "_PORT_6632_TCP=tcp://10.0.0.1:6632", service + "_PORT_6632_TCP_PROTO=tcp",
+			service + "_PORT_6632_TCP_PORT=6632", service + "_PORT_6632_TCP_ADDR=10.0.0.1",
+		}
+	}
+	cfg, err := Load(Options{Environ: append(append(ofService("BELFRY"), ofService("BELFRY_HTTP")...), "BELFRY_LOG_LEVEL=warn")})
+	require.NoError(t, err)
+	require.Equal(t, Default().HTTP, cfg.HTTP)
+	for _, environ := range [][]string{
+		{"BELFRY_PORT=6632"},
+		{"BELFRY_PORT=6632", "OTHER_SERVICE_HOST=10.0.0.1", "_SERVICE_HOST=10.0.0.1"},
+		append(ofService("BELFRY"), "BELFRY_PORTS=6632"),
+		append(ofService("BELFRY"), "BELFRY_HTTP_PORT=6632"),
+		append(ofService("BELFRY_HTTP"), "BELFRY_PORT=6632"),
+	} {
+		_, err := Load(Options{Environ: environ})
+		require.ErrorContains(t, err, "is unknown", "%v", environ)
+	}
 }

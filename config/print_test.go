@@ -90,6 +90,8 @@ func TestHideSecrets(t *testing.T) {
 		"host=h PASSWORD = secret":                                     "host=h PASSWORD = ***",
 		`password='a secret' host=h`:                                   `password=*** host=h`,
 		`password='it\'s secret' sslpassword=a\ secret host=h`:         `password=*** sslpassword=*** host=h`,
+		"host=h pasword=secret Passwd=secret PWD=secret":               "host=h pasword=*** Passwd=*** PWD=***",
+		"postgres://host/db?user=u&pswd=1&passwrod=secret":             "postgres://host/db?user=u&pswd=***&passwrod=***",
 		"password= host=h":                                             "password= ***",
 		"host=h user=password dbname=secret":                           "host=h user=password dbname=secret",
 		`host=h password='open secret`:                                 "***",

@@ -75,6 +75,10 @@ func hideInQuery(tail string) string {
 	return before + "?" + strings.Join(pairs, "&")
 }
 
+// isSecretName says whether a setting may be a password, also one that is misspelt or
+// goes by another system's name (pasword, pswd, pwd): Postgres refuses such a DSN, and
+// what is printed of it must not bring the password to light.
 func isSecretName(name string) bool {
-	return strings.EqualFold(name, "password") || strings.EqualFold(name, "sslpassword")
+	name = strings.ToLower(name)
+	return strings.Contains(name, "pas") || strings.Contains(name, "psw") || strings.Contains(name, "pw") || strings.Contains(name, "secret")
 }

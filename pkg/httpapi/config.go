@@ -3,6 +3,8 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 )
 
@@ -23,10 +25,7 @@ func DefaultConfig() Config {
 
 // Validate names every value that cannot work.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Addr == "" {
-		errs = append(errs, errors.New("http.addr is empty: it must be host:port or :port"))
-	}
+	errs := []error{c.checkAddr()}
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
 	}
@@ -34,4 +33,16 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("http.shutdown_timeout is %s: it must be positive", c.ShutdownTimeout))
 	}
 	return errors.Join(errs...)
+}
+
+// checkAddr says what is wrong before the listener does, which names no key.
+func (c Config) checkAddr() error {
+	_, port, err := net.SplitHostPort(c.Addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return fmt.Errorf("http.addr is %q: it must be host:port or :port, with a number as port and an IPv6 host in brackets", c.Addr)
+	}
+	return nil
 }

@@ -195,7 +195,11 @@ func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
 	require.NoError(t, DefaultConfig().Validate())
 	require.NoError(t, Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
 	err := Config{MaxBodyBytes: 1023}.Validate()
-	for _, key := range []string{"http.addr is empty", "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s"} {
+	for _, key := range []string{`http.addr is ""`, "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s"} {
 		require.ErrorContains(t, err, key)
 	}
+	for _, addr := range []string{"6632", "localhost", "::1:80", ":http", ":65536", ":-1", "h:"} {
+		require.ErrorContains(t, Config{Addr: addr, MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate(), "it must be host:port or :port", addr)
+	}
+	require.NoError(t, Config{Addr: "[::1]:65535", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
 }
