@@ -35,7 +35,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkAddr says what is wrong before the listener does, which names no key.
+// checkAddr refuses what the listener would, which begins only when the database has
+// been reached and its schema brought up to date.
 func (c Config) checkAddr() error {
 	_, port, err := net.SplitHostPort(c.Addr)
 	if err == nil {
