@@ -252,6 +252,14 @@
 // nobody has looked for: others know no instant before it (floors.go). So pop and
 // extend, too, are told of at the commit, with the instant (belfry.tell_ready).
 //
+// While somebody holds a snapshot a look without a floor walks all that was ever due
+// (floors.go). Nobody tells a session what others make ready, so belfry.pop keeps a
+// floor only after a look that took more than 2 ms, for twenty times as long and at
+// most ten seconds, as a setting of its session (migration 000027). It lies no higher
+// than what that look saw, be it held by others or empty, and half a second before
+// the statement. What a transaction makes due that lasts longer than that is hidden
+// from such a session for so long; a commit is heard by the service, as ever.
+//
 // A claim goes by the clock at its beginning and not by statement_timestamp(), which
 // stands still in a procedure or a DO block that pops in a loop.
 //

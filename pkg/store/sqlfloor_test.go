@@ -1,0 +1,160 @@
+package store_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// floorOf is the setting with a session's floor of the only group.
+func (b *bench) floorOf() (setting string) {
+	b.t.Helper()
+	b.scan(`SELECT 'belfry.floor_' || id FROM belfry.consumer_group`, nil, &setting)
+	return setting
+}
+
+// outdate gives each cursor and each partition many old versions, which a snapshot keeps until the
+// test ends; each was due at an instant of its own. Then all cursors are due now.
+func (b *bench) outdate() {
+	b.t.Helper()
+	holder := b.begin(b.connect())
+	_, err := holder.Exec(b.t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM belfry.cursor`)
+	require.NoError(b.t, err)
+	b.exec(`DO $$ BEGIN FOR i IN 1..` + strconv.Itoa(bursts*versions) + ` LOOP
+		UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '1 h';
+		UPDATE belfry.partition SET last_push_at = clock_timestamp();
+	END LOOP; END $$`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
+}
+
+// While somebody holds a snapshot, one pop in a while walks all that was ever due, and those
+// after it do not, nor all versions of what others hold; nor does an ack, or what puts
+// a cursor to sleep after it.
+func TestSQLDoesNotWalkAHeldSnapshot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	for _, partition := range numbered("p", 20) {
+		b.push(partition, "m1", "m2")
+	}
+	b.outdate()
+	rival := b.begin(b.connect())
+	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id IN (
+		SELECT partition_id FROM belfry.cursor ORDER BY ready_at LIMIT 3) FOR UPDATE`)
+	require.NoError(t, err)
+	tx := b.begin(b.connect())
+	const pop = `SELECT lease FROM belfry.pop('q', 'g')`
+	require.Greater(t, b.buffers(tx, pop), walked, "there is something to walk")
+	_, err = tx.Exec(t.Context(), `SELECT set_config($1, regexp_replace(current_setting($1), '\d+$',
+		(extract(epoch FROM clock_timestamp() + interval '9 s') * 1000000)::bigint::text), false)`, b.floorOf())
+	require.NoError(t, err)
+	require.Less(t, b.buffers(tx, pop), most, "a pop with a floor")
+	// Finding it by its name walks what the name once stood for.
+	require.Less(t, b.buffers(tx, `SELECT lease FROM belfry.pop('q', 'g', partition => 'p7')`), walked, "a pop from one partition")
+	popped := b.sqlPop(tx, "g", 1, 1)
+	require.Len(t, popped, 1)
+	require.Less(t, b.buffers(tx, `SELECT belfry.ack($1)`, popped[0].Lease), walked, "an ack")
+	var partition, group int64
+	b.scan(`SELECT max(partition_id), max(group_id) FROM belfry.cursor`, nil, &partition, &group)
+	require.Less(t, b.buffers(tx, `SELECT belfry.settle_told($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_told")
+}
+
+// The floor of a session is not above what a look has seen: what another transaction holds
+// comes back as it was, and what has nothing left may have something in a moment.
+func TestAFloorInSQLIsBelowAllThatIsDue(t *testing.T) {
+	t.Parallel()
+	for name, hidden := range map[string]func(b *bench, rival pgx.Tx){
+		"held": func(b *bench, rival pgx.Tx) {
+			_, err := rival.Exec(b.t.Context(), `SELECT 1 FROM belfry.cursor WHERE ready_at < clock_timestamp() - interval '1 min' FOR UPDATE`)
+			require.NoError(b.t, err)
+		},
+		"empty": func(b *bench, _ pgx.Tx) {
+			b.exec(`UPDATE belfry.cursor SET committed = 1 WHERE ready_at < clock_timestamp() - interval '1 min'`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.register("g")
+			for _, partition := range numbered("p", 20) {
+				b.push(partition, "m")
+			}
+			b.outdate()
+			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '30 min'
+				WHERE partition_id = (SELECT min(id) FROM belfry.partition)`)
+			rival := b.begin(b.connect())
+			hidden(b, rival)
+			conn := b.connect()
+			var kept bool
+			old := b.begin(conn)
+			_, err := old.Exec(t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
+			require.NoError(t, err)
+			require.Len(t, b.sqlPop(old, "g", 1, 1), 1)
+			require.NoError(t, old.QueryRow(t.Context(), `SELECT coalesce(current_setting($1, true), '') <> ''`, b.floorOf()).Scan(&kept))
+			require.False(t, kept, "what an old snapshot saw is no floor")
+			require.NoError(t, old.Rollback(t.Context()))
+			require.Len(t, b.sqlPop(conn, "g", 9, 9), 9)
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT to_timestamp(split_part(current_setting($1), '/', 1)::bigint / 1e6)
+				BETWEEN min(ready_at) - interval '1 ms' AND min(ready_at) FROM belfry.cursor`, b.floorOf()).Scan(&kept))
+			require.True(t, kept, "the floor is where the first one was due")
+		})
+	}
+}
+
+// What lies below a floor is hidden until the floor is over; then it is found.
+func TestAFloorInSQLEnds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m")
+	conn := b.connect()
+	floor := func(until string) {
+		_, err := conn.Exec(t.Context(), `SELECT set_config($1, format('%s/%s', (extract(epoch FROM clock_timestamp() + interval '1 h') * 1000000)::bigint,
+			(extract(epoch FROM clock_timestamp() + $2::interval) * 1000000)::bigint), false)`, b.floorOf(), until)
+		require.NoError(t, err)
+	}
+	floor("9 s")
+	require.Empty(t, b.sqlPop(conn, "g", 1, 1), "it is used")
+	for _, until := range []string{"-1 ms", "1 min"} {
+		floor(until)
+		tx := b.begin(conn)
+		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "one that is over, or longer than any can be, is not: %s", until)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+	for _, text := range []string{"", "x", "1/", "99999999999999999999/99999999999999999999", "-1/5"} {
+		_, err := conn.Exec(t.Context(), `SELECT set_config($1, $2, false)`, b.floorOf(), text)
+		require.NoError(t, err)
+		tx := b.begin(conn)
+		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "%q is none", text)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+}
+
+// How long a floor is kept goes by what the look took: not at all for most.
+func TestAFloorInSQLIsKeptForLooksThatAreDear(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	conn := b.connect()
+	var now time.Time
+	b.scan(`SELECT clock_timestamp()`, nil, &now)
+	for i, c := range []struct {
+		took string
+		kept time.Duration
+	}{{"2 ms", 0}, {"10 ms", 200 * time.Millisecond}, {"1 min", 10 * time.Second}} {
+		setting := fmt.Sprint("belfry.floor_", i)
+		_, err := conn.Exec(t.Context(), `SELECT belfry.keep_floor($1, $2, $2, $3::interval)`, setting, now, c.took)
+		require.NoError(t, err)
+		for at, within := range map[time.Time]bool{
+			now.Add(c.kept - time.Millisecond): c.kept > 0,
+			now.Add(c.kept + time.Millisecond): false,
+		} {
+			var used bool
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT belfry.session_floor($1, $2) > '-infinity'`, setting, at).Scan(&used))
+			require.Equal(t, within, used, "%s, after %s", c.took, at.Sub(now))
+		}
+	}
+}
