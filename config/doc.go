@@ -4,7 +4,7 @@
 //
 // It promises three things. Nothing is ignored: an unknown key or variable is
 // an error that names the nearest known one (but for the variables that Kubernetes sets
-// for a Service called belfry). Everything is said at once: one
+// for a Service). Everything is said at once: one
 // error lists all problems, each with the place it came from. And a password
 // never leaves: Print shows *** in its place.
 //

@@ -52,7 +52,7 @@ type setting struct {
 func Load(opts Options) (Config, error) {
 	l := &loader{
 		keys:    allKeys(),
-		env:     environment(opts.Environ),
+		env:     withoutServices(environment(opts.Environ)),
 		v:       viper.New(),
 		sources: map[string]string{},
 	}
@@ -159,7 +159,7 @@ func (l *loader) fromEnv() map[string]setting {
 		switch {
 		case found && text != "":
 			layer[key] = setting{text: text, source: "env " + name}
-		case !found && isStranger(name) && !l.ofService(name):
+		case !found && isStranger(name):
 			unknown = append(unknown, name)
 		}
 	}
@@ -182,17 +182,24 @@ func isStranger(name string) bool {
 var serviceVariable = regexp.MustCompile(
 	`^_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)$`)
 
-// ofService says whether a variable is one of those, of a Service whose name begins
-// with belfry. A Service has all of them or none, so one by itself is a mistake.
-func (l *loader) ofService(name string) bool {
-	for other := range l.env {
-		service, isHost := strings.CutSuffix(other, "_SERVICE_HOST")
-		rest, ofIt := strings.CutPrefix(name, service)
-		if isHost && ofIt && strings.HasPrefix(service+"_", envPrefix) && serviceVariable.MatchString(rest) {
-			return true
+// withoutServices removes those variables: for a Service called belfry they look like
+// settings, and PG_PORT, for one called pg, like that of the reference system. A Service
+// has all of them or none, and its PORT is a URL; what is not so is somebody's mistake.
+func withoutServices(env map[string]string) map[string]string {
+	left := maps.Clone(env)
+	for host := range env {
+		service, isHost := strings.CutSuffix(host, "_SERVICE_HOST")
+		if !isHost || service == "" {
+			continue
+		}
+		for name, text := range env {
+			rest, ofIt := strings.CutPrefix(name, service)
+			if ofIt && serviceVariable.MatchString(rest) && (rest != "_PORT" || strings.Contains(text, "://")) {
+				delete(left, name)
+			}
 		}
 	}
-	return false
+	return left
 }
 
 // fromFile takes the YAML file at path.

@@ -225,12 +225,19 @@ func TestVariablesOfAKubernetesServiceAreNoSettings(t *testing.T) {
 	cfg, err := Load(Options{Environ: append(append(ofService("BELFRY"), ofService("BELFRY_HTTP")...), "BELFRY_LOG_LEVEL=warn")})
 	require.NoError(t, err)
 	require.Equal(t, Default().HTTP, cfg.HTTP)
+	cfg, err = Load(Options{Environ: append(ofService("PG"), "PG_HOST=db")})
+	require.NoError(t, err)
+	require.Equal(t, "postgres://postgres:postgres@db:5432/postgres", cfg.Database.URL)
+	cfg, err = Load(Options{Environ: []string{"PG_SERVICE_HOST=db", "PG_PORT=6543"}})
+	require.NoError(t, err)
+	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL, "that is no URL")
 	for _, environ := range [][]string{
 		{"BELFRY_PORT=6632"},
 		{"BELFRY_PORT=6632", "OTHER_SERVICE_HOST=10.0.0.1", "_SERVICE_HOST=10.0.0.1"},
 		append(ofService("BELFRY"), "BELFRY_PORTS=6632"),
 		append(ofService("BELFRY"), "BELFRY_HTTP_PORT=6632"),
 		append(ofService("BELFRY_HTTP"), "BELFRY_PORT=6632"),
+		{"BELFRY_SERVICE_HOST=10.0.0.1", "BELFRY_PORT=6632"},
 	} {
 		_, err := Load(Options{Environ: environ})
 		require.ErrorContains(t, err, "is unknown", "%v", environ)
