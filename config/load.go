@@ -80,7 +80,11 @@ func Load(opts Options) (Config, error) {
 		l.fail(fmt.Errorf("decoding the settings: %w", err))
 	}
 	cfg.sources = l.sources
+	read := len(l.problems)
 	l.fail(cfg.Validate())
+	for i, problem := range l.problems[read:] {
+		l.problems[read+i] = l.sourced(problem)
+	}
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}
 	}
@@ -108,6 +112,16 @@ func (l *loader) fail(err error) {
 		return
 	}
 	l.problems = append(l.problems, err)
+}
+
+// sourced says where the value came from that Validate complains of; its key is the
+// first word.
+func (l *loader) sourced(problem error) error {
+	key, _, _ := strings.Cut(problem.Error(), " ")
+	if source := l.sources[key]; source != "" {
+		return fmt.Errorf("%w (%s)", problem, source)
+	}
+	return problem
 }
 
 // apply parses a layer over the ones below. A value that cannot be read leaves

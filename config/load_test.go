@@ -161,8 +161,8 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		"  - the key log.colour is unknown: the nearest is log.format (file " + file + ":5)",
 		`  - database.url takes its port from PG_PORT, which is "x": it must be a number from 1 to 65535`,
 		`  - defaults.retry_limit is "x" (env BELFRY_DEFAULTS_RETRY_LIMIT): it must be a whole number`,
-		"  - database.pool_size is 0: it must be between 1 and 10000",
-		`  - log.level is "loud": it must be debug, info, warn or error`,
+		"  - database.pool_size is 0: it must be between 1 and 10000 (env BELFRY_DATABASE_POOL_SIZE)",
+		`  - log.level is "loud": it must be debug, info, warn or error (file ` + file + ":4)",
 	}, lines)
 }
 
