@@ -111,7 +111,7 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	changed := e
 	changed.operations = slices.Clone(e.operations)
 	for i, o := range changed.operations {
-		if o.Kind == history.Pop && len(o.Items) > 0 {
+		if o.Kind == history.Pop && o.Outcome == history.Done && len(o.Items) > 0 {
 			items := slices.Clone(o.Items)
 			items[0].MessageID = "another"
 			changed.operations[i].Items = items
