@@ -212,7 +212,7 @@ func TestTextIsUTF8(t *testing.T) {
 	require.Equal(t, []string{`  - http.addr is "\xe0:1" (env BELFRY_HTTP_ADDR): it must be text`}, lines)
 }
 
-// In a namespace with a Service called belfry, every container has these.
+// In a namespace with a Service called belfry or pg, every container has these.
 func TestVariablesOfAKubernetesServiceAreNoSettings(t *testing.T) {
 	t.Parallel()
 	ofService := func(service string) []string {

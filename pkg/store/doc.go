@@ -258,7 +258,7 @@
 // most ten seconds, as a setting of its session (migration 000027). It lies no higher
 // than what that look saw, be it held by others or empty, and half a second before
 // the statement. What a transaction makes due that lasts longer than that is hidden
-// from such a session for so long; a commit is heard by the service, as ever.
+// from such a session until its floor is over; the service hears the commit, as ever.
 //
 // A claim goes by the clock at its beginning and not by statement_timestamp(), which
 // stands still in a procedure or a DO block that pops in a loop.

@@ -34,6 +34,16 @@ func (b *bench) buffers(q querier, statement string, args ...any) int {
 	return out[0].Plan.Hit + out[0].Plan.Read
 }
 
+// outdate gives each cursor and each partition n versions; each of a cursor's was due
+// at an instant of its own.
+func (b *bench) outdate(n int) {
+	b.t.Helper()
+	b.exec(`DO $$ BEGIN FOR i IN 1..` + strconv.Itoa(n) + ` LOOP
+		UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '1 h';
+		UPDATE belfry.partition SET last_push_at = clock_timestamp();
+	END LOOP; END $$`)
+}
+
 // While somebody holds a snapshot nothing removes old versions. What runs often
 // does not walk them: neither those of a row, nor those of what was due once. (A push
 // may: see migration 000011.)
@@ -56,11 +66,7 @@ func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 	var group int64
 	b.scan("SELECT array_agg(partition_id ORDER BY partition_id), min(group_id) FROM belfry.cursor", nil, &partitions, &group)
 	for range bursts {
-		// Each version of the cursor was due at an instant of its own.
-		b.exec(`DO $$ BEGIN FOR i IN 1..` + strconv.Itoa(versions) + ` LOOP
-			UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '1 h';
-			UPDATE belfry.partition SET last_push_at = clock_timestamp();
-		END LOOP; END $$`)
+		b.outdate(versions)
 		// How the versions lie in the pages of an index differs by partition and time.
 		for _, partition := range partitions {
 			require.Less(t, b.buffers(b.pool, "SELECT p.id FROM belfry.partition p WHERE p.id >= $1 AND p.id <= $1 ORDER BY p.id DESC LIMIT 1", partition),

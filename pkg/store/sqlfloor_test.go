@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,17 +16,14 @@ func (b *bench) floorOf() (setting string) {
 	return setting
 }
 
-// outdate gives each cursor and each partition many old versions, which a snapshot keeps until the
-// test ends; each was due at an instant of its own. Then all cursors are due now.
-func (b *bench) outdate() {
+// outdateHeld outdates what there is while a snapshot is held, which is until the test
+// ends. Then all cursors are due now.
+func (b *bench) outdateHeld() {
 	b.t.Helper()
 	holder := b.begin(b.connect())
 	_, err := holder.Exec(b.t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM belfry.cursor`)
 	require.NoError(b.t, err)
-	b.exec(`DO $$ BEGIN FOR i IN 1..` + strconv.Itoa(bursts*versions) + ` LOOP
-		UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '1 h';
-		UPDATE belfry.partition SET last_push_at = clock_timestamp();
-	END LOOP; END $$`)
+	b.outdate(bursts * versions)
 	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 }
 
@@ -41,7 +37,7 @@ func TestSQLDoesNotWalkAHeldSnapshot(t *testing.T) {
 	for _, partition := range numbered("p", 20) {
 		b.push(partition, "m1", "m2")
 	}
-	b.outdate()
+	b.outdateHeld()
 	rival := b.begin(b.connect())
 	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id IN (
 		SELECT partition_id FROM belfry.cursor ORDER BY ready_at LIMIT 3) FOR UPDATE`)
@@ -83,7 +79,7 @@ func TestAFloorInSQLIsBelowAllThatIsDue(t *testing.T) {
 			for _, partition := range numbered("p", 20) {
 				b.push(partition, "m")
 			}
-			b.outdate()
+			b.outdateHeld()
 			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '30 min'
 				WHERE partition_id = (SELECT min(id) FROM belfry.partition)`)
 			rival := b.begin(b.connect())
