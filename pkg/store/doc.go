@@ -149,7 +149,8 @@
 // While any session of the database holds a snapshot, Postgres removes no old
 // version of anything, and cursors and partitions get a new one with every
 // message. What runs often must cost the same all the same. Rows are found by
-// their newest version (migration 000011 tells how), and looks for what is due
+// their newest version (migration 000011 tells how), which is the answer also where
+// it is locked or not what is wanted (000028), and looks for what is due
 // begin at a floor, below which nothing is due any more (floors.go). A floor is a
 // belief of this process: it is lowered by whatever this instance or another one
 // announces as ready, to the instant at which it became so, and dropped with every

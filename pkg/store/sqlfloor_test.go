@@ -7,6 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 )
 
 // floorOf is the setting with a session's floor of the only group.
@@ -57,6 +60,45 @@ func TestSQLDoesNotWalkAHeldSnapshot(t *testing.T) {
 	var partition, group int64
 	b.scan(`SELECT max(partition_id), max(group_id) FROM belfry.cursor`, nil, &partition, &group)
 	require.Less(t, b.buffers(tx, `SELECT belfry.settle_told($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_told")
+}
+
+// Where the newest version of a cursor is held by somebody, or is not due, the older ones
+// are not looked at: neither by a claim from that partition, nor by settle_told.
+func TestTheNewestVersionIsTheAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	for _, partition := range numbered("p", 20) {
+		b.push(partition, "m") // rows share pages
+	}
+	b.outdateHeld()
+	var partitions []int64
+	var group int64
+	b.scan(`SELECT array_agg(partition_id ORDER BY partition_id), min(group_id) FROM belfry.cursor`, nil, &partitions, &group)
+	due, held := partitions[0], partitions[1]
+	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '1 h' WHERE partition_id = $1`, partitions[2])
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL WHERE partition_id = $1`, partitions[3])
+	rival := b.begin(b.connect())
+	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id = $1 FOR UPDATE`, held)
+	require.NoError(t, err)
+	conn := b.connect()
+	touched := func(statement string, args ...any) (buffers int) {
+		tx := b.begin(conn)
+		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+		return b.buffers(tx, statement, args...)
+	}
+	claim := func(partition int64) int {
+		return touched(sql.Query("claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false)
+	}
+	settle := func(partition int64) int {
+		return touched(sql.Query("settle_told"), []int64{partition}, []int64{group})
+	}
+	claim(due) // these read the catalog
+	settle(due)
+	for _, partition := range partitions[:4] {
+		require.Less(t, claim(partition), most, "a claim")
+		require.Less(t, settle(partition), most, "settle_told")
+	}
 }
 
 // The floor of a session is not above what a look has seen: what another transaction holds

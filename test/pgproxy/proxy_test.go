@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +51,19 @@ func echo(t *testing.T, name string) string {
 		<-ended
 	})
 	return socket.Addr().String()
+}
+
+// Whatever the DSN says of TLS, that of the proxy goes without.
+func TestNoTLSThroughAProxy(t *testing.T) {
+	for _, query := range []string{"", "?application_name=a", "?sslmode=prefer&application_name=a"} {
+		p, through := pgproxy.New(t, "postgres://user@"+echo(t, "server")+"/name"+query)
+		dsn, err := url.Parse(through)
+		require.NoError(t, err)
+		require.Equal(t, p.Addr(), dsn.Host)
+		require.Equal(t, "/name", dsn.Path)
+		require.Equal(t, "disable", dsn.Query().Get("sslmode"))
+		require.Equal(t, strings.Contains(query, "application_name=a"), dsn.Query().Get("application_name") == "a")
+	}
 }
 
 type conn struct {
