@@ -1,9 +1,10 @@
 -- While somebody holds a snapshot: a claim of a partition by its name, and settle_told,
--- looked for a version of the cursor that is due and not locked, from the newest one
--- on. Where the newest one is neither, they went through all that there are. That is what a consumer in SQL
--- meets whenever another one was faster, and after two minutes of a snapshot it was most of
--- what their pops cost. The newest one is the answer now, whatever it is. A cursor that
--- changes just then may be passed over, as one that somebody holds is.
+-- looked for a version of the cursor that is due and that nobody has locked, from the
+-- newest one on. Where the newest one was locked, or not due, they went through all that
+-- there are. A consumer in SQL meets that whenever another one was faster; after two
+-- minutes of a snapshot it was most of what pops cost. The newest one is the answer
+-- now, whatever it is. A cursor that changes just then may be passed over, as one that
+-- somebody holds is.
 CREATE OR REPLACE FUNCTION pg_temp.rewrite(p_function regprocedure, VARIADIC p_pairs text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_text text := pg_get_functiondef(p_function);
