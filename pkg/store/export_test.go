@@ -23,3 +23,6 @@ func (s *Store) PushAlone(ctx context.Context, items []queue.PushItem) error {
 
 // DueFloor is the instant before which nothing of a group is looked for.
 func (s *Store) DueFloor(group int64) time.Time { return s.floors.lowest(group).Time }
+
+// ToldPace is how often at most Run settles what consumers in SQL leave.
+const ToldPace = toldPace

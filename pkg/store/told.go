@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -15,6 +16,9 @@ const (
 	maxTold = 10_000
 	// toldPage is how many are settled in one transaction.
 	toldPage = 200
+	// toldPace is how often they are settled at most. Each commit of a consumer in SQL
+	// is told to every instance, and one that is settled later costs looks alone.
+	toldPace = 25 * time.Millisecond
 )
 
 // told are cursors that a consumer in SQL left: they are due, perhaps with nothing
@@ -60,20 +64,29 @@ func (t *told) take(n int) (partitions, groups []int64) {
 	return partitions, groups
 }
 
-// settleTold settles what it is told until ctx ends.
+// settleTold settles what it is told until ctx ends: at once, and then whatever has
+// come within each toldPace.
 func (s *Store) settleTold(ctx context.Context) {
+	pace := time.NewTimer(0)
+	defer pace.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pace.C:
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.told.signal:
 		}
-		for ctx.Err() == nil {
+		pace.Reset(toldPace)
+		for full := true; full && ctx.Err() == nil; {
 			partitions, groups := s.told.take(toldPage)
-			if len(partitions) == 0 {
-				break
+			full = len(partitions) == toldPage
+			if len(partitions) > 0 {
+				s.settlePage(ctx, partitions, groups)
 			}
-			s.settlePage(ctx, partitions, groups)
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
+)
+
+// Each commit of a consumer in SQL is told; what comes in quick succession is settled
+// together, and none of it is forgotten.
+func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
+	t.Parallel()
+	const cursors = 200
+	b := newBench(t)
+	b.exec(`CREATE TABLE settled (cursors bigint)`)
+	b.exec(`CREATE OR REPLACE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE sql AS $$
+		INSERT INTO settled VALUES (cardinality(p_partitions)); SELECT 0::bigint $$`)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() { done <- b.Run(ctx) }()
+	often := time.NewTicker(time.Millisecond)
+	defer often.Stop()
+	for partition := range int64(cursors) {
+		<-often.C
+		b.Told([]queue.Ready{{Group: 1, Partition: partition + 1}})
+	}
+	var calls, settled int64
+	require.Eventually(t, func() bool {
+		b.scan(`SELECT count(*), coalesce(sum(cursors), 0)::bigint FROM settled`, nil, &calls, &settled)
+		return settled == cursors
+	}, time.Minute, 5*time.Millisecond)
+	require.LessOrEqual(t, calls, 1+int64(time.Since(began)/store.ToldPace))
+	cancel()
+	require.NoError(t, <-done)
+}
