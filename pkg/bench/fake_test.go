@@ -39,7 +39,8 @@ type fake struct {
 	// takes is how long a push takes.
 	takes time.Duration
 
-	mu         sync.Mutex
+	mu sync.Mutex
+	// partitions are what was stored, by queue/partition.
 	partitions map[string][]kept
 	cursors    map[string]*cursor
 	changed    chan struct{}
@@ -78,6 +79,7 @@ func (f *fake) change() {
 func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 	var body struct {
 		Items []struct {
+			Queue     string          `json:"queue"`
 			Partition string          `json:"partition"`
 			Payload   json.RawMessage `json:"payload"`
 		} `json:"items"`
@@ -99,13 +101,14 @@ func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 		if f.stored == f.lose {
 			continue
 		}
-		log := f.partitions[item.Partition]
+		partition := item.Queue + "/" + item.Partition
+		log := f.partitions[partition]
 		log = append(log, kept{uuid.NewString(), item.Payload})
-		if n := len(log); f.swap > 0 && f.stored >= f.swap && n > 1 && f.free(item.Partition, n-2) {
+		if n := len(log); f.swap > 0 && f.stored >= f.swap && n > 1 && f.free(partition, n-2) {
 			log[n-1], log[n-2] = log[n-2], log[n-1]
 			f.swap = 0
 		}
-		f.partitions[item.Partition] = log
+		f.partitions[partition] = log
 	}
 	f.change()
 	if f.pushes == f.fail && len(body.Items) > 2 {
@@ -136,7 +139,7 @@ func (f *fake) pop(w http.ResponseWriter, req *http.Request) {
 	batch, _ := strconv.Atoi(query.Get("batch"))
 	for {
 		f.mu.Lock()
-		answer := f.claim(query.Get("consumerGroup"), batch, query.Get("autoAck") == "true")
+		answer := f.claim(req.PathValue("queue"), query.Get("consumerGroup"), batch, query.Get("autoAck") == "true")
 		changed := f.changed
 		f.mu.Unlock()
 		if answer != nil {
@@ -156,9 +159,13 @@ func (f *fake) pop(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// claim takes what is there in one partition; f.mu is held.
-func (f *fake) claim(group string, batch int, autoAck bool) map[string]any {
+// claim takes what is there in one partition of a queue; f.mu is held.
+func (f *fake) claim(queue, group string, batch int, autoAck bool) map[string]any {
 	for partition, log := range f.partitions {
+		named, ok := strings.CutPrefix(partition, queue+"/")
+		if !ok {
+			continue
+		}
 		key := group + "/" + partition
 		c := f.cursors[key]
 		if c == nil {
@@ -171,7 +178,6 @@ func (f *fake) claim(group string, batch int, autoAck bool) map[string]any {
 		lease, from := "", c.next
 		c.until = min(len(log), from+batch)
 		f.delivered++
-		named := partition
 		if f.delivered == f.mix {
 			named = "another"
 		}

@@ -16,7 +16,8 @@ func brief(url string, scenarios ...string) Settings {
 	s := Defaults()
 	s.URL, s.Scenarios = url, scenarios
 	s.Connections, s.Batch, s.Partitions, s.Groups = 8, 5, 6, 3
-	s.Duration, s.Warmup, s.Backlog, s.Patience = 150*time.Millisecond, 20*time.Millisecond, 700, 300*time.Millisecond
+	s.Duration, s.Warmup, s.Backlog = 150*time.Millisecond, 20*time.Millisecond, 700
+	s.Patience = 10 * time.Second // a busy machine pauses
 	return s
 }
 
@@ -32,7 +33,6 @@ func TestEveryScenarioOnAGoodServer(t *testing.T) {
 				if sc.single {
 					s.Duration = 400 * time.Millisecond // room for a second message
 				}
-				s.Patience = 10 * time.Second // nothing is missing, and a busy machine pauses
 				var report Report
 				for {
 					var err error
@@ -76,7 +76,9 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 			t.Run(c.what+" in "+scenario, func(t *testing.T) {
 				t.Parallel()
 				f := &fake{lose: c.fake.lose, again: c.fake.again, swap: c.fake.swap, mix: c.fake.mix}
-				report, err := Run(t.Context(), brief(serveFake(t, f), scenario))
+				s := brief(serveFake(t, f), scenario)
+				s.Patience = 300 * time.Millisecond
+				report, err := Run(t.Context(), s)
 				require.ErrorIs(t, err, ErrBroken)
 				require.False(t, report.Verified)
 				require.Contains(t, strings.Join(report.Outcomes[0].Runs[0].Faults, "\n"), c.want)
