@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -322,20 +323,27 @@ func TestAPopInSQLSaysWhatIsWrong(t *testing.T) {
 	b.push("p", "1")
 	conn := b.connect()
 	for call, want := range map[string][2]string{
-		`SELECT belfry.pop('', 'g')`:                                      {"22023", ""},
-		`SELECT belfry.pop('q', NULL)`:                                    {"22023", ""},
-		`SELECT belfry.pop('q', 'g', 0)`:                                  {"22023", ""},
-		`SELECT belfry.pop('q', 'g', partitions => NULL)`:                 {"22023", ""},
+		`SELECT belfry.pop('', 'g')`:                                      {"22023", "the name of the queue is 0 bytes long"},
+		`SELECT belfry.pop('q', NULL)`:                                    {"22023", "the name of the consumer group is NULL"},
+		`SELECT belfry.pop('q', repeat('g', 256))`:                        {"22023", "the name of the consumer group is 256 bytes long"},
+		`SELECT belfry.pop('q', 'g', 0)`:                                  {"22023", "a pop takes 1 to 10000 messages from 1 to 1000 partitions"},
+		`SELECT belfry.pop('q', 'g', partitions => NULL)`:                 {"22023", "/ batch is 1, partitions is NULL."},
 		`SELECT belfry.ack(gen_random_uuid(), status => 'done')`:          {"22023", "'completed'"},
 		`SELECT belfry.ack(gen_random_uuid())`:                            {"BF010", "pop again"},
-		`SELECT belfry.ack(NULL)`:                                         {"BF010", "pop again"},
-		`SELECT belfry.extend(gen_random_uuid(), 0)`:                      {"22023", ""},
+		`SELECT belfry.ack(NULL)`:                                         {"22004", "nothing to acknowledge"},
+		`SELECT belfry.extend(gen_random_uuid(), 0)`:                      {"22023", "seconds is 0."},
+		`SELECT belfry.extend(NULL, 60)`:                                  {"22004", "nothing to prolong"},
 		`SELECT belfry.subscribe('none', 'g')`:                            {"42704", "first message"},
 		`SELECT belfry.subscribe('q', 'g', 'later')`:                      {"22023", "'timestamp'"},
+		`SELECT belfry.subscribe('q', 'g', 'timestamp')`:                  {"22023", "has no start_at"},
+		`SELECT belfry.subscribe('q', 'g', 'new', now())`:                 {"22023", "'new' has a start_at"},
 		`SELECT belfry.subscribe('q', 'g', 'timestamp', now() + '1 day')`: {"22023", "HTTP API"},
 	} {
 		_, err := conn.Exec(t.Context(), call)
-		requireState(t, err, want[0], want[1])
+		var pg *pgconn.PgError
+		require.ErrorAs(t, err, &pg, call)
+		require.Equal(t, want[0], pg.Code, call)
+		require.Contains(t, strings.Join([]string{pg.Message, pg.Detail, pg.Hint}, " / "), want[1], call)
 	}
 	for _, call := range []string{`SELECT belfry.pop('none', 'g')`, `SELECT belfry.pop('q', 'g', partition => 'none')`} {
 		tag, err := conn.Exec(t.Context(), call)
