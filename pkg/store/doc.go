@@ -245,9 +245,10 @@
 // nothing is left of the log they leave ready_at at now. That is a look too many and nothing
 // worse; whoever looks is a claim over HTTP, or settlePage, which the service runs
 // when it hears the NOTIFY of the commit (Told), every 25 ms at most, and both are
-// sleepers with a wake behind them. If nobody hears, belfry.pop passes over such cursors for the price
-// of an index entry each. belfry.pop itself leaves nothing asleep either: where it
-// takes nothing it undoes its claim (a savepoint), and with it the lock.
+// sleepers with a wake behind them. If nobody hears, belfry.pop passes over such
+// cursors for the price of an index entry each. belfry.pop itself leaves nothing
+// asleep either: where it takes nothing it undoes its claim (a savepoint), and with
+// it the lock.
 //
 // A lease that is committed long after it was taken, or is over by then, is one that
 // nobody has looked for: others know no instant before it (floors.go). So pop and
