@@ -127,6 +127,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 			p.sequencer.Wake()
 		},
 		OnInbox: p.sequencer.Wake,
+		Wishes:  p.dispatcher,
 	}, log)
 	if err != nil {
 		p.close()

@@ -79,6 +79,7 @@ func TestEachRoleDoesItsWorkAndNoOther(t *testing.T) {
 				"produce with a function": `SELECT belfry.push('q', '1', 'p')`,
 				"produce many":            `SELECT belfry.push_many('q', ARRAY['1', '2']::json[])`,
 				"consume":                 `SELECT belfry.ack(lease) FROM belfry.pop('q', '` + role + `')`,
+				"consume later":           `SELECT belfry.pop('q', '` + role + `'), belfry.await('q', '` + role + `')`,
 				"read":                    `SELECT 1 FROM belfry.message, belfry.cursor, belfry.queue, belfry.inbox`,
 			} {
 				if verb, _, _ := strings.Cut(what, " "); strings.Contains(allowed, verb) {

@@ -18,6 +18,9 @@ import (
 type Store interface {
 	// Resolve returns what a pop claims from; ok is false when it does not exist.
 	Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error)
+	// Find is Resolve that registers nothing: registered is false when the group is
+	// not there yet.
+	Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error)
 	// Forget drops a resolved group that is gone.
 	Forget(req *queue.PopRequest)
 	// Pop looks once, on its own.
@@ -28,6 +31,10 @@ type Store interface {
 	Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error)
 	// Release gives a lease back that was not used.
 	Release(ctx context.Context, lease queue.ID) error
+	// Settle puts cursors of a group to sleep that are due with nothing behind them.
+	Settle(ctx context.Context, group int64, partitions []int64)
+	// Tell notifies the consumers in SQL that listen on channel.
+	Tell(ctx context.Context, channel string) error
 }
 
 // Others are the other instances. What it is told must not block.
@@ -89,6 +96,7 @@ type Dispatcher struct {
 	workers  []*worker
 	waiting  atomic.Int64
 	intents  *intents
+	wishes   *wishes
 
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -103,7 +111,7 @@ func New(store Store, others Others, cfg Config, poll SmartPoll, metrics *Metric
 			Initial: cfg.PollInterval, Max: cfg.MaxPollInterval,
 			Threshold: cfg.BackoffThreshold, Multiplier: cfg.BackoffMultiplier,
 		},
-		notifier: notify.New[key](), facts: newFacts(cfg.FallbackInterval), backoffs: newBackoffs(), intents: newIntents(),
+		notifier: notify.New[key](), facts: newFacts(cfg.FallbackInterval), backoffs: newBackoffs(), intents: newIntents(), wishes: newWishes(),
 		stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {
@@ -121,6 +129,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for _, w := range d.workers {
 		rounds.Go(func() error { return w.run(ctx) })
 	}
+	rounds.Go(func() error { return d.attend(ctx) })
 	return rounds.Wait()
 }
 

@@ -64,6 +64,24 @@
 // exponentially from dispatch.poll_interval to dispatch.max_poll_interval,
 // shared by all requests waiting for it and reset by a wake-up or a delivery.
 //
+// # Consumers in SQL
+//
+// They wait outside, in their sessions (belfry.await), and are told by a NOTIFY. One
+// goroutine watches for all that wait for the same, with tickets, facts and fallback as
+// above; its look is a preflight, since the claim is theirs. It tells when a look sees
+// something, once for all who asked until then, and after dispatch.fallback_interval.
+// Every instance does so: one that dies takes nothing along, and a notification too
+// many is a pop in vain.
+//
+// What they have emptied they leave due (package store), and no push announces what
+// is due already; so a look that sees that has it settled, and looks again. And what is
+// due may be held by one of them in an open transaction. So when there is something
+// to tell of again although nothing was announced since, it is told ever later, up to
+// dispatch.max_poll_interval.
+//
+// A wish that was said while no LISTEN was in force is lost. So whenever one comes
+// into force, all of them are told to ask again (AskAgain).
+//
 // # Bounds and promises
 //
 // At most dispatch.max_intentions requests wait; one more gets CodeOverloaded

@@ -15,6 +15,7 @@ type Metrics struct {
 	preflightSeconds, preflightIntents, partitionsFound                   prometheus.Histogram
 	skipped, wakes, announced, woken                                      *prometheus.CounterVec
 	ratio                                                                 prometheus.Gauge
+	told                                                                  prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg.
@@ -43,6 +44,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
 		preflightIntents:  histogram("belfry_smart_poll_preflight_intentions_checked", "Waiting requests a round planned for.", counts),
 		partitionsFound:   histogram("belfry_smart_poll_preflight_partitions_found", "Due partitions a round found.", counts),
+		told:              counter("belfry_dispatch_sql_told_total", "Notifications to consumers in SQL that asked to be told."),
 		skipped:           vector("belfry_smart_poll_intentions_skipped_total", "Waiting requests a round had nothing for.", "reason"),
 		viable:            counter("belfry_smart_poll_intentions_viable_total", "Waiting requests a round had something for."),
 		assignments:       counter("belfry_smart_poll_partition_assignments_total", "Partitions assigned to waiting requests."),
@@ -69,6 +71,7 @@ func (m *Metrics) observe(d *Dispatcher) {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
+	gauge("belfry_dispatch_sql_wishes", "Queues and groups that consumers in SQL asked for lately.", func() float64 { return float64(d.wishes.count()) })
 	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
 	}, func() float64 { return float64(d.notifier.WokenByTimer()) }))

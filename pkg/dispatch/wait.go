@@ -101,13 +101,18 @@ func (d *Dispatcher) arm(in *intent) (queue.Target, []key, error) {
 	if ok {
 		return target, []key{targetKey(target)}, nil
 	}
-	// The queue's birth matters in either case: a partition born together with
-	// its queue is announced as the queue.
-	keys := []key{anyBirth, birthKey(in.req.Queue, "")}
-	if in.req.Partition != nil {
-		keys = append(keys, birthKey(in.req.Queue, *in.req.Partition))
+	return queue.Target{}, birthKeys(in.req), nil
+}
+
+// birthKeys are what wakes those who wait for a queue or partition that does not exist.
+// The queue's birth matters in either case: a partition born together with its queue
+// is announced as the queue.
+func birthKeys(req *queue.PopRequest) []key {
+	keys := []key{anyBirth, birthKey(req.Queue, "")}
+	if req.Partition != nil {
+		keys = append(keys, birthKey(req.Queue, *req.Partition))
 	}
-	return queue.Target{}, keys, nil
+	return keys
 }
 
 // lookOnce looks unless it is known that nothing is there. again is true when

@@ -101,6 +101,14 @@ func (*leases) Resolve(context.Context, *queue.PopRequest) (queue.Target, bool, 
 
 func (*leases) Forget(*queue.PopRequest) {}
 
+func (*leases) Find(context.Context, *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
+	return queue.Target{Group: 1}, true, true, nil
+}
+
+func (*leases) Settle(context.Context, int64, []int64) {}
+
+func (*leases) Tell(context.Context, string) error { return nil }
+
 func (*leases) Preflight(context.Context, []queue.Probe, time.Duration) ([]queue.Finding, error) {
 	return nil, errors.New("the first look delivers")
 }

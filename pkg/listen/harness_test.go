@@ -35,12 +35,19 @@ type event struct {
 	state   listen.State
 }
 
+// wishes are what consumers in SQL wait for; the zero one is that all are to ask again.
+type wishes chan queue.Wish
+
+func (w wishes) Await(wish queue.Wish) { w <- wish }
+func (w wishes) AskAgain()             { w <- queue.Wish{} }
+
 // instance is a sender and a listener, as one process has them.
 type instance struct {
 	id       queue.ID
 	sender   *listen.Sender
 	listener *listen.Listener
 	events   chan event
+	wishes   wishes
 	logs     *observer.ObservedLogs
 
 	stopListener, stopSender func()
@@ -69,7 +76,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	core, logs := observer.New(zapcore.DebugLevel)
-	i := &instance{id: queue.NewID(), events: make(chan event, 10_000), logs: logs}
+	i := &instance{id: queue.NewID(), events: make(chan event, 10_000), wishes: make(wishes, 10_000), logs: logs}
 	put := func(e event) {
 		e.at = time.Now()
 		i.events <- e
@@ -82,6 +89,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 		OnMessage: func(m listen.Message) { put(event{message: m}) },
 		OnDoubt:   func(reason string) { put(event{doubt: reason}) },
 		OnState:   func(s listen.State) { put(event{state: s}) },
+		Wishes:    i.wishes,
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i

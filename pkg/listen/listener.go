@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // State says how far the listener can be trusted.
@@ -57,6 +58,17 @@ type Callbacks struct {
 	// notification of its trigger, and each time LISTEN has come into force. It may
 	// be nil.
 	OnInbox func()
+	// Wishes are told what consumers in SQL wait for. It may be nil.
+	Wishes Wishes
+}
+
+// Wishes are told what consumers in SQL wait for.
+type Wishes interface {
+	// Await gets one wish.
+	Await(wish queue.Wish)
+	// AskAgain is called each time LISTEN has come into force: what was said before
+	// was not heard.
+	AskAgain()
 }
 
 // Listener hears what other instances say. Its methods may be called from several
@@ -150,6 +162,9 @@ func (l *Listener) Run(ctx context.Context) error {
 	if l.callbacks.OnInbox != nil {
 		library.Handle(InboxChannel, inboxHandler{l})
 	}
+	if l.callbacks.Wishes != nil {
+		library.Handle(AwaitChannel, wishHandler{l})
+	}
 	err := library.Listen(ctx)
 	l.reader.discard(ctx)
 	stopping := ctx.Err() != nil
@@ -199,6 +214,17 @@ func (l *Listener) inbox() {
 	l.calls.Lock()
 	defer l.calls.Unlock()
 	l.callbacks.OnInbox()
+}
+
+func (l *Listener) wish(payload string) {
+	w, err := DecodeWish(payload)
+	if err != nil {
+		l.log.Warn("what a consumer in SQL waits for was not understood", zap.Error(err))
+		return
+	}
+	l.calls.Lock()
+	defer l.calls.Unlock()
+	l.callbacks.Wishes.Await(w)
 }
 
 func (l *Listener) message(m Message) {

@@ -199,3 +199,20 @@ func (h inboxHandler) HandleNotification(context.Context, *pgconn.Notification, 
 	h.inbox()
 	return nil
 }
+
+// wishHandler hears what consumers in SQL wait for.
+type wishHandler struct{ *Listener }
+
+// HandleBacklog is called once LISTEN is in force on its channel.
+func (h wishHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
+	h.calls.Lock()
+	defer h.calls.Unlock()
+	h.callbacks.Wishes.AskAgain()
+	return nil
+}
+
+// HandleNotification is called with each notification.
+func (h wishHandler) HandleNotification(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
+	h.wish(n.Payload)
+	return nil
+}

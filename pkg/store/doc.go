@@ -262,6 +262,13 @@
 // the statement. What a transaction makes due that lasts longer than that is hidden
 // from such a session until its floor is over; the service hears the commit, as ever.
 //
+// They wait by belfry.await (migration 000030), which writes nothing: it listens on a
+// channel of what is waited for, and notifies the instances of it. LISTEN and the
+// notification come into force with the same commit, so whatever an instance tells
+// is heard. A push between the pop and that commit is seen by the look that each instance
+// makes then (package dispatch). An instance registers no group for it: anybody
+// who may connect may notify.
+//
 // A claim goes by the clock at its beginning and not by statement_timestamp(), which
 // stands still in a procedure or a DO block that pops in a loop.
 //

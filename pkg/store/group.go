@@ -25,26 +25,11 @@ func nameOf(queueName string, req *queue.PopRequest) groupName {
 // first pop, on an empty queue too. ok is false when the queue, or the
 // partition asked for, does not exist.
 func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys queue.Target, ok bool, err error) {
+	keys, registered, ok, err := s.findGroup(ctx, req)
+	if err != nil || !ok || registered {
+		return keys, ok, err
+	}
 	name := nameOf(req.Queue, req)
-	if keys, ok := s.names.group(name); ok {
-		return keys, true, nil
-	}
-	var partition, group pgtype.Int8
-	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group)
-	if postgres.IsNoRows(err) {
-		return queue.Target{}, false, nil
-	}
-	if err != nil {
-		return queue.Target{}, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
-	}
-	if req.Partition != nil && !partition.Valid {
-		return queue.Target{}, false, nil
-	}
-	keys = queue.Target{Group: group.Int64, Partition: partition.Int64}
-	if group.Valid {
-		s.names.addGroup(name, keys)
-		return keys, true, nil
-	}
 	leave, err := s.joining.enter(ctx, req.Queue)
 	if err != nil {
 		return queue.Target{}, false, err
@@ -59,6 +44,39 @@ func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys queue.Ta
 	}
 	s.names.addGroup(name, keys)
 	return keys, true, nil
+}
+
+// Find returns what a pop would claim from, and registers nothing. ok is false when
+// the queue, or the partition asked for, does not exist; registered is false when
+// the group is not there yet.
+func (s *Store) Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	target, registered, ok, err = s.findGroup(ctx, req)
+	return target, registered, ok, postgres.Wrap(err)
+}
+
+func (s *Store) findGroup(ctx context.Context, req *queue.PopRequest) (keys queue.Target, registered, ok bool, err error) {
+	name := nameOf(req.Queue, req)
+	if keys, ok := s.names.group(name); ok {
+		return keys, true, true, nil
+	}
+	var partition, group pgtype.Int8
+	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group)
+	if postgres.IsNoRows(err) {
+		return queue.Target{}, false, false, nil
+	}
+	if err != nil {
+		return queue.Target{}, false, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
+	}
+	if req.Partition != nil && !partition.Valid {
+		return queue.Target{}, false, false, nil
+	}
+	keys = queue.Target{Group: group.Int64, Partition: partition.Int64}
+	if group.Valid {
+		s.names.addGroup(name, keys)
+	}
+	return keys, group.Valid, true, nil
 }
 
 // join registers the group of req on its queue.

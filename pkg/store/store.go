@@ -49,6 +49,7 @@ var (
 	sqlRedriveRestore   = sql.Query("redrive_restore")
 	sqlInboxTake        = sql.Query("inbox_take")
 	sqlSettleTold       = sql.Query("settle_told")
+	sqlTell             = sql.Query("tell")
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.

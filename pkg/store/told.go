@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -105,4 +107,24 @@ func (s *Store) settlePage(ctx context.Context, partitions, groups []int64) {
 	if err != nil || settled > 0 {
 		s.wake(ctx, partitions)
 	}
+}
+
+// Settle settles cursors of a group at once. A failure is logged.
+func (s *Store) Settle(ctx context.Context, group int64, partitions []int64) {
+	groups := make([]int64, len(partitions))
+	for i := range groups {
+		groups[i] = group
+	}
+	s.settlePage(ctx, partitions, groups)
+}
+
+// Tell notifies the consumers in SQL that listen on channel, by which they asked to
+// be told (belfry.await).
+func (s *Store) Tell(ctx context.Context, channel string) error {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	if _, err := s.pool.Exec(ctx, sqlTell, channel); err != nil {
+		return fmt.Errorf("telling on channel %s: %w", channel, postgres.Wrap(err))
+	}
+	return nil
 }

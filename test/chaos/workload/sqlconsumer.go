@@ -22,6 +22,13 @@ const (
 	late    = 5  // acknowledged when the lease is over
 )
 
+// asking is in how many percent of its pops of nothing it asks to be told, and
+// askPatience how long it waits for that; the rest look again soon.
+const (
+	asking      = 50
+	askPatience = time.Second
+)
+
 // leaseLost is the SQLSTATE of an ack whose lease is over.
 const leaseLost = "BF010"
 
@@ -33,12 +40,12 @@ const sqlBatch = 20
 func (c *client) consumeSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) {
 	for pause(stop, c.upTo(0, idlePause)) {
 		// What goes wrong is in the history: a pop without an outcome, an ack refused.
-		_ = c.workSQL(ctx, database, group)
+		_ = c.workSQL(ctx, stop, database, group)
 	}
 }
 
-// workSQL takes one delivery and does something with it.
-func (c *client) workSQL(ctx context.Context, database *pgxpool.Pool, group string) error {
+// workSQL takes one delivery and does something with it, or waits for one.
+func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+LeaseTime)
 	defer cancel()
 	conn, err := database.Acquire(ctx)
@@ -53,6 +60,8 @@ func (c *client) workSQL(ctx context.Context, database *pgxpool.Pool, group stri
 	began := time.Now()
 	d, err := c.popSQL(ctx, tx, group)
 	switch {
+	case err == nil && len(d.Messages) == 0 && c.chance(asking):
+		return c.awaitSQL(ctx, stop, conn.Conn(), tx, d)
 	case err != nil, len(d.Messages) == 0, c.chance(undone):
 		return errors.Join(err, tx.Rollback(ctx))
 	case c.chance(dropped):
@@ -74,6 +83,34 @@ func (c *client) workSQL(ctx context.Context, database *pgxpool.Pool, group stri
 		return err
 	}
 	return c.ackSQL(ctx, tx, d)
+}
+
+// awaitSQL asks to be told when what was popped in vain is there, and waits for that.
+func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, d delivery) error {
+	var partition *string
+	if d.partition != "" {
+		partition = &d.partition
+	}
+	if _, err := tx.Exec(ctx, `SELECT belfry.await($1, $2, $3)`, d.queue, groupName(d.group), partition); err != nil {
+		c.judgeSQL(err)
+		return errors.Join(err, tx.Rollback(ctx))
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(stop, askPatience)
+	defer cancel()
+	_, err := conn.WaitForNotification(ctx)
+	switch {
+	case err == nil:
+		c.crew.sqlTold.Add(1)
+		return nil
+	case ctx.Err() != nil:
+		c.crew.sqlUntold.Add(1)
+		return nil
+	default:
+		return err
+	}
 }
 
 func lost(err error) bool {

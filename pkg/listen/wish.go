@@ -1,0 +1,60 @@
+package listen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// AwaitChannel is the channel on which belfry.await (migration 000030) says what a
+// consumer in SQL waits for. Others do not hear it, so a server of an older version
+// is not disturbed.
+const AwaitChannel = "belfry_await"
+
+// maxName is the most bytes of a name, as belfry.await checks it.
+const maxName = 255
+
+// DecodeWish reads a payload of AwaitChannel: a JSON array of queue, group and
+// partition or null. Anybody who may connect can notify, so everything is checked. It
+// never panics, whatever the payload is.
+func DecodeWish(payload string) (queue.Wish, error) {
+	w, err := decodeWish(payload)
+	if err != nil {
+		return queue.Wish{}, fmt.Errorf("reading the wish %.80q: %w", payload, err)
+	}
+	return w, nil
+}
+
+func decodeWish(payload string) (w queue.Wish, err error) {
+	var names []*string
+	decoder := json.NewDecoder(bytes.NewReader([]byte(payload)))
+	if err := decoder.Decode(&names); err != nil {
+		return w, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return w, errors.New("something follows the array")
+	}
+	if len(names) != 3 || names[0] == nil || names[1] == nil {
+		return w, errors.New("it is not queue, group and partition")
+	}
+	for _, name := range names {
+		if name != nil && len(*name) > maxName {
+			return w, fmt.Errorf("a name has %d bytes, the limit is %d", len(*name), maxName)
+		}
+	}
+	if *names[0] == "" || *names[1] == "" {
+		return w, errors.New("a name is empty")
+	}
+	// As the function makes it: of the text, whatever is written there.
+	sum := sha256.Sum256([]byte(payload))
+	return queue.Wish{
+		Queue: *names[0], Group: *names[1], Partition: names[2],
+		Channel: "belfry_" + hex.EncodeToString(sum[:16]),
+	}, nil
+}

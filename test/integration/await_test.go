@@ -1,0 +1,157 @@
+package integration_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// sleeper is a consumer in SQL that waits without looking.
+type sleeper struct {
+	t    *testing.T
+	conn *pgx.Conn
+	// group is what it pops for.
+	group string
+}
+
+func newSleeper(t *testing.T, dsn, group string) *sleeper {
+	t.Helper()
+	return &sleeper{t: t, conn: producer(t, dsn), group: group}
+}
+
+// pop takes and acknowledges one message in a transaction; where there is none it
+// asks to be told of one.
+func (s *sleeper) pop(queue string) (id string, ok bool) {
+	s.t.Helper()
+	tx, err := s.conn.Begin(s.t.Context())
+	require.NoError(s.t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(s.t.Context())) }()
+	rows, err := tx.Query(s.t.Context(), `SELECT transaction_id, belfry.ack(lease) FROM belfry.pop($1, $2)`, queue, s.group)
+	require.NoError(s.t, err)
+	var acked int
+	_, err = pgx.ForEachRow(rows, []any{&id, &acked}, func() error { return nil })
+	require.NoError(s.t, err)
+	if acked == 0 {
+		_, err = tx.Exec(s.t.Context(), `SELECT belfry.await($1, $2)`, queue, s.group)
+		require.NoError(s.t, err)
+	}
+	require.NoError(s.t, tx.Commit(s.t.Context()))
+	return id, acked == 1
+}
+
+// sleep waits to be told.
+func (s *sleeper) sleep() *pgconn.Notification {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	told, err := s.conn.WaitForNotification(ctx)
+	require.NoError(s.t, err)
+	return told
+}
+
+// next waits for a message.
+func (s *sleeper) next(queue string) string {
+	s.t.Helper()
+	for {
+		if id, ok := s.pop(queue); ok {
+			return id
+		}
+		s.sleep()
+	}
+}
+
+// drained has asked to be told when it returns.
+func (s *sleeper) drained(queue string) {
+	s.t.Helper()
+	_, ok := s.pop(queue)
+	require.False(s.t, ok)
+}
+
+// patient waits for what would take until the fallback interval otherwise, which no
+// test has the time for.
+func patient(c *config.Config) { c.Dispatch.FallbackInterval = time.Hour }
+
+func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven, patient)
+	s.untilProven(t, 0)
+	c, consumer, other := s.client(t), newSleeper(t, s.dsn, "g"), producer(t, s.dsn)
+
+	consumer.drained("q") // the queue does not exist
+	c.pushIDs("q", "", "born")
+	consumer.sleep()
+	require.Equal(t, "born", consumer.next("q"))
+	for i, push := range []func(id string){
+		func(id string) { c.pushIDs("q", "", id) },
+		func(id string) { c.pushIDs("q", "another partition", id) },
+		func(id string) {
+			execute(t, other, `INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ('q', '1', $1)`, id)
+		},
+		func(id string) {
+			execute(t, other, `SELECT belfry.push('q', '1', transaction_id => $1, delay => '300 ms')`, id)
+		},
+	} {
+		for _, id := range []string{"one", "two"} {
+			consumer.drained("q")
+			until(t, "what it left sleeps", func() (asleep bool) {
+				s.scan(t, `SELECT count(ready_at) = 0 FROM belfry.cursor`, nil, &asleep)
+				return asleep
+			})
+			push(id)
+			consumer.sleep()
+			got, ok := consumer.pop("q")
+			require.True(t, ok, "it was told in vain: %s, way %d", id, i)
+			require.Equal(t, id, got)
+			execute(t, other, `DELETE FROM belfry.message`) // the next one may have the same id
+		}
+	}
+}
+
+// Nothing is announced while somebody holds what is there, nor when he rolls back.
+func TestAConsumerInSQLIsToldOfWhatAnotherOneLetsGo(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven, patient)
+	s.untilProven(t, 0)
+	c, consumer := s.client(t), newSleeper(t, s.dsn, "__QUEUE_MODE__")
+	c.pushIDs("q", "", "before")
+	require.Equal(t, "before", consumer.next("q")) // the group is known
+	c.pushIDs("q", "", "m")
+	tx := s.openPop(t, "q")
+	consumer.drained("q")
+	consumer.sleep() // it seems to be there
+	consumer.drained("q")
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, "m", consumer.next("q"))
+}
+
+// What is told of while no instance runs is asked for again when one does.
+func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	one, two := startOn(t, dsn, proven, patient), startOn(t, dsn, proven, patient)
+	one.untilProven(t, 0)
+	two.untilProven(t, 0)
+	consumer, other := newSleeper(t, dsn, "g"), producer(t, dsn)
+	two.client(t).pushIDs("q", "", "first")
+	require.Equal(t, "first", consumer.next("q"))
+	consumer.drained("q")
+	require.NoError(t, one.stop(t))
+	two.client(t).pushIDs("q", "", "second")
+	require.Equal(t, "second", consumer.next("q"), "the other one has heard it")
+
+	consumer.drained("q")
+	require.NoError(t, two.stop(t))
+	startOn(t, dsn, proven, patient)
+	for consumer.sleep().Channel != "belfry_again" { // both had told of the one before
+	}
+	consumer.drained("q")
+	execute(t, other, `SELECT belfry.push('q', '1', transaction_id => 'third')`)
+	require.Equal(t, "third", consumer.next("q"))
+}
