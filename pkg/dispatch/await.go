@@ -2,144 +2,29 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/notify"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 const (
-	// maxWishes bounds what consumers in SQL wait for at a time.
-	maxWishes = 10_000
-	// sightWant is how many due partitions a look for one of them lists.
-	sightWant = 50
+	// sightWant is how many due partitions a look for consumers in SQL lists.
+	sightWant = 200
+	// freeWakes is how many times what is announced is looked at at once while they
+	// wait, and wakePace how often after that: in a busy group each commit of others is
+	// announced.
+	freeWakes = 2
+	wakePace  = 25 * time.Millisecond
+	// firstHold is after how long they are told again of what was told in vain: a wake or
+	// settlePage may have held it for a moment. The next times double it.
+	firstHold = 5 * time.Millisecond
 )
-
-// wishes are what consumers in SQL wait for.
-type wishes struct {
-	mu sync.Mutex
-	// m holds them by channel, and fresh those that nobody watches for yet.
-	m     map[string]*vigil
-	fresh []*vigil
-	// signal has one when there are fresh ones, again when all are to ask again.
-	signal, again chan struct{}
-}
-
-func newWishes() *wishes {
-	return &wishes{m: map[string]*vigil{}, signal: make(chan struct{}, 1), again: make(chan struct{}, 1)}
-}
-
-// add notes a wish; false: there are too many.
-func (w *wishes) add(wish queue.Wish) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	v := w.m[wish.Channel]
-	if v == nil {
-		if len(w.m) == maxWishes {
-			return false
-		}
-		v = &vigil{wish: wish, asked: make(chan struct{}, 1)}
-		w.m[wish.Channel] = v
-		w.fresh = append(w.fresh, v)
-		raise(w.signal)
-	}
-	raise(v.asked)
-	return true
-}
-
-// raise puts a signal into c; one stands for many.
-func raise(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-func (w *wishes) take() []*vigil {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	fresh := w.fresh
-	w.fresh = nil
-	return fresh
-}
-
-// retire drops a vigil, unless somebody has asked just now.
-func (w *wishes) retire(v *vigil) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(v.asked) > 0 {
-		return false
-	}
-	delete(w.m, v.wish.Channel)
-	return true
-}
-
-func (w *wishes) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.m)
-}
-
-// Await hears what a consumer in SQL waits for. It is told, once, when there may be
-// something, or after dispatch.fallback_interval. It does not block.
-func (d *Dispatcher) Await(wish queue.Wish) {
-	if !d.wishes.add(wish) {
-		d.log.Warn("consumers in SQL wait for too much at a time; one of them is not told",
-			zap.Int("limit", maxWishes), zap.String("queue", wish.Queue), zap.String("consumer_group", wish.Group))
-	}
-}
-
-// AskAgain tells all consumers in SQL to ask again, since one may not have been
-// heard. It does not block.
-func (d *Dispatcher) AskAgain() { raise(d.wishes.again) }
-
-// attend watches for what consumers in SQL wait for, until ctx ends or Stop is
-// called. They are told by another instance then, or to ask again by the next one.
-func (d *Dispatcher) attend(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.stopping:
-			return nil
-		case <-d.wishes.signal:
-			for _, v := range d.wishes.take() {
-				watching.Go(func() { d.watch(ctx, v) })
-			}
-		case <-d.wishes.again:
-			watching.Go(func() { d.tell(ctx, queue.AgainChannel) })
-		}
-	}
-}
-
-// tell tries until it has told, or ctx ends.
-func (d *Dispatcher) tell(ctx context.Context, channel string) {
-	for failures := 1; ; failures++ {
-		err := d.store.Tell(ctx, channel)
-		if err == nil {
-			d.metrics.told.Inc()
-			return
-		}
-		if ctx.Err() == nil {
-			d.log.Warn("consumers in SQL could not be told; it will be tried again", zap.Error(err))
-		}
-		retry := time.NewTimer(d.policy.Delay(failures, rand.Float64()))
-		select {
-		case <-ctx.Done():
-			retry.Stop()
-			return
-		case <-retry.C:
-		}
-	}
-}
 
 // vigil watches for all consumers in SQL that wait for the same.
 type vigil struct {
@@ -147,10 +32,9 @@ type vigil struct {
 	// asked has one when somebody asks who was not told since.
 	asked chan struct{}
 
-	// The rest is the goroutine's own. keys are what woke it last; since is a ticket of
-	// what was announced since it told, at the instant told; vain counts how often
-	// there was something to tell of again although nothing was announced.
-	keys  []key
+	// The rest is the goroutine's own. since is a ticket of what was announced since it
+	// saw what it told of, at the instant told; vain counts how often there was something
+	// to tell of again although nothing was announced.
 	since *notify.Ticket[key]
 	told  time.Time
 	vain  int
@@ -174,7 +58,7 @@ func (d *Dispatcher) watch(ctx context.Context, v *vigil) {
 			if !d.keep(ctx, v) {
 				return
 			}
-			v.since, v.told = d.notifier.Ticket(v.keys...), time.Now()
+			v.told = time.Now()
 			select {
 			case <-v.asked: // they listen, and hear it as well
 			default:
@@ -191,22 +75,30 @@ func (v *vigil) forget() {
 	}
 }
 
+// announced says whether anything was since it told.
+func (v *vigil) announced() bool {
+	if v.since == nil {
+		return true
+	}
+	select {
+	case <-v.since.C():
+		return true
+	default:
+		return false
+	}
+}
+
 // hold returns when those who ask now may be told. What a look sees may be held by a
 // consumer whose transaction is open, so that a pop finds nothing: if nothing was
 // announced since they were told, they are told again ever later.
 func (d *Dispatcher) hold(v *vigil) time.Time {
-	if v.since == nil {
-		return time.Time{}
-	}
-	defer v.forget()
-	select {
-	case <-v.since.C():
+	if v.announced() {
 		v.vain = 0
 		return time.Time{}
-	default:
-		v.vain++
-		return v.told.Add(d.policy.Delay(v.vain, rand.Float64()))
 	}
+	v.vain++
+	again := backoff.Policy{Initial: firstHold, Max: d.cfg.MaxPollInterval, Threshold: 1, Multiplier: 2}
+	return v.told.Add(again.Delay(v.vain, rand.Float64()))
 }
 
 // sight is what a look for a consumer in SQL saw.
@@ -225,51 +117,78 @@ const (
 func (d *Dispatcher) keep(ctx context.Context, v *vigil) bool {
 	over := time.Now().Add(spread(d.cfg.FallbackInterval))
 	hold := d.hold(v)
+	wakes := 0
 	for empties := 1; ; empties++ {
-		ticket, seen := d.see(ctx, v, time.Now().Before(hold))
+		looked := time.Now()
+		ticket, seen := d.see(ctx, v, looked.Before(hold))
+		if v.since != nil {
+			if v.announced() { // before the ticket was there
+				hold, v.vain = time.Time{}, 0
+			}
+			v.forget()
+		}
 		now := time.Now()
 		next := over
 		switch {
 		case seen == sightSomething && !now.Before(hold):
-			ticket.Close()
+			v.since = ticket
 			return true
 		case seen == sightSomething:
 			next = hold
 		case seen == sightUnsure || !d.others.Proven():
 			next = now.Add(d.policy.Delay(empties, rand.Float64()))
 		}
-		timer := time.NewTimer(min(next.Sub(now), over.Sub(now)))
-		var woken, ended bool
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-ticket.C():
-			woken = true
-		case <-timer.C:
+		if next.After(over) {
+			next = over
 		}
-		timer.Stop()
+		woken, ok := sleepUntil(ctx, next, ticket.C())
 		ticket.Close()
 		switch {
-		case ended:
+		case !ok:
 			return false
 		case woken:
 			hold, empties, v.vain = time.Time{}, 0, 0
+			if wakes++; wakes > freeWakes {
+				if _, ok := sleepUntil(ctx, looked.Add(wakePace), nil); !ok {
+					return false
+				}
+			}
 		case !time.Now().Before(over):
 			return true // nothing of all this: they look themselves
 		}
 	}
 }
 
+// sleepUntil waits for an instant or for wake; ok is false when ctx ended.
+func sleepUntil(ctx context.Context, at time.Time, wake <-chan struct{}) (woken, ok bool) {
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, false
+	case <-wake:
+		return true, true
+	case <-timer.C:
+		return false, true
+	}
+}
+
 // see looks once, with the ticket of what it looks for. held: what it sees may not be
 // told yet.
 func (d *Dispatcher) see(ctx context.Context, v *vigil, held bool) (*notify.Ticket[key], sight) {
+	select {
+	case d.wishes.looking <- struct{}{}:
+		defer func() { <-d.wishes.looking }()
+	case <-ctx.Done():
+		return d.notifier.Ticket(), sightUnsure
+	}
 	req := &queue.PopRequest{Queue: v.wish.Queue, Group: v.wish.Group, Partition: v.wish.Partition}
 	target, registered, ok, err := d.store.Find(ctx, req)
-	v.keys = birthKeys(req)
+	keys := birthKeys(req)
 	if ok && registered {
-		v.keys = []key{targetKey(target)}
+		keys = []key{targetKey(target)}
 	}
-	ticket := d.notifier.Ticket(v.keys...)
+	ticket := d.notifier.Ticket(keys...)
 	switch {
 	case err != nil:
 		return ticket, d.unseen(ctx, v, err)
@@ -286,67 +205,96 @@ func (d *Dispatcher) see(ctx context.Context, v *vigil, held bool) (*notify.Tick
 		d.scheduleNext(target, until)
 		return ticket, sightNothing
 	}
-	seen, left, err := d.sightOf(ctx, req, target)
-	if len(left) > 0 && (held || seen != sightSomething) {
-		// No push announces it as long as it is due, so it is put to sleep first.
-		d.store.Settle(ctx, target.Group, left)
-		seen, _, err = d.sightOf(ctx, req, target)
-	}
+	seen, err := d.settled(ctx, req, target, held)
 	if err != nil {
 		return ticket, d.unseen(ctx, v, err)
 	}
 	return ticket, seen
 }
 
+// settled looks, and settles what was left due with nothing behind it: no push announces
+// it as long as it is due. It goes on as long as that brings something else to light. What
+// is held is settled as well: it may be holes, or rest.
+func (d *Dispatcher) settled(ctx context.Context, req *queue.PopRequest, target queue.Target, held bool) (sight, error) {
+	tried := map[int64]bool{}
+	for {
+		seen, left, filled, err := d.sightOf(ctx, req, target)
+		if err != nil || seen == sightSomething && !held {
+			return seen, err
+		}
+		if held {
+			left = append(left, filled...)
+		}
+		fresh := 0
+		for _, partition := range left {
+			if !tried[partition] {
+				tried[partition] = true
+				fresh++
+			}
+		}
+		if fresh == 0 {
+			return seen, nil
+		}
+		d.store.Settle(ctx, target.Group, left)
+	}
+}
+
+// unseen says what becomes of a look that failed. One that will never succeed, since the
+// database cannot hold such a name, is not made again.
 func (d *Dispatcher) unseen(ctx context.Context, v *vigil, err error) sight {
-	if ctx.Err() == nil {
-		d.log.Warn("a look for consumers in SQL failed; it will be made again",
+	if ctx.Err() == nil && d.wishes.mayWarn() {
+		d.log.Warn("a look for consumers in SQL failed",
 			zap.String("queue", v.wish.Queue), zap.String("consumer_group", v.wish.Group), zap.Error(err))
+	}
+	var refused *queue.Error
+	if errors.As(err, &refused) && refused.Code == queue.CodeInvalid {
+		return sightNothing
 	}
 	return sightUnsure
 }
 
 // sightOf looks at target as belfry.pop does. left are the partitions that are due with
-// nothing behind them, as consumers in SQL leave them.
-func (d *Dispatcher) sightOf(ctx context.Context, req *queue.PopRequest, target queue.Target) (seen sight, left []int64, err error) {
+// nothing behind them, as consumers in SQL leave them, filled those with something.
+func (d *Dispatcher) sightOf(ctx context.Context, req *queue.PopRequest, target queue.Target) (
+	seen sight, left, filled []int64, err error,
+) {
 	f := d.facts.begin(targetKey(target))
 	findings, err := d.store.Preflight(ctx, []queue.Probe{{Target: target, Want: sightWant}}, maxPreflightTimeout)
 	if err != nil {
-		return sightUnsure, nil, err
+		return sightUnsure, nil, nil, err
 	}
 	if findings[0].Gone {
 		d.store.Forget(req)
-		return sightUnsure, nil, nil
+		return sightUnsure, nil, nil, nil
 	}
 	var next leftover
-	paused := false
+	paused, open := false, false
 	for _, c := range findings[0].Candidates {
 		switch {
 		case c.In > 0:
 			next.due(c.In)
 		case c.Paused:
 			paused = true
+		case c.WindowOpen:
+			open = true
 		case c.Depth > 0:
-			seen = sightSomething
+			filled = append(filled, c.Partition)
 		default:
 			left = append(left, c.Partition)
 		}
 	}
 	switch {
-	case seen == sightSomething:
-		d.facts.drop(targetKey(target))
-		return seen, left, nil
-	case len(left) > 0:
-		d.facts.drop(targetKey(target))
-		seen = sightUnsure
-	case paused:
-		d.facts.drop(targetKey(target)) // whoever resumes it announces it
-	default:
+	case len(filled) > 0:
+		seen = sightSomething
+	case len(left) > 0, open:
+		seen = sightUnsure // nobody announces the end of the window
+	case !paused:
 		d.learn(target, f, next.hasNext, next.in)
-		return sightNothing, nil, nil
+		return sightNothing, nil, nil, nil
 	}
+	d.facts.drop(targetKey(target))
 	if next.hasNext {
 		d.scheduleNext(target, time.Now().Add(next.in))
 	}
-	return seen, left, nil
+	return seen, left, filled, nil
 }

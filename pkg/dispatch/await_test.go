@@ -131,65 +131,6 @@ func TestConsumersInSQLAreToldEverLaterOfWhatOneOfThemHolds(t *testing.T) {
 	})
 }
 
-// Consumers in SQL leave what they empty due, and then no push announces it.
-func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{}
-		store.onFound = func(findings []queue.Finding) {
-			store.mu.Lock()
-			defer store.mu.Unlock()
-			if len(store.settled) == 0 {
-				findings[0].Candidates = append(findings[0].Candidates, queue.Candidate{Partition: 7})
-			}
-		}
-		b := run(t, store)
-		b.await()
-		require.Equal(t, []int64{7}, store.settled)
-		require.Zero(t, b.told())
-		time.Sleep(time.Minute)
-		require.Equal(t, calls{preflights: 2}, store.calls())
-		b.ready(1, 7, 1)
-		require.Equal(t, 1, b.told())
-	})
-}
-
-// So is what lies beside something that somebody holds, but not if that may be told.
-func TestWhatAConsumerInSQLLeftDueIsSettledBesideWhatIsHeld(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{onFound: func(findings []queue.Finding) {
-			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1}, {Partition: 7}}
-		}}
-		b := run(t, store)
-		b.await()
-		require.Equal(t, 1, b.told())
-		require.Empty(t, store.settled)
-		b.await()
-		require.Equal(t, 1, b.told())
-		require.Equal(t, []int64{7}, store.settled)
-	})
-}
-
-// What cannot be settled, since somebody holds it, is looked at again.
-func TestWhatCannotBeSettledIsLookedAtAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var depth atomic.Int64
-		store := &fakeStore{onFound: func(findings []queue.Finding) {
-			findings[0].Candidates = []queue.Candidate{{Partition: 7, Depth: depth.Load()}}
-		}}
-		b := run(t, store)
-		b.await()
-		time.Sleep(time.Minute)
-		require.Zero(t, b.told())
-		require.Less(t, store.calls().preflights, 100)
-		depth.Store(1)
-		time.Sleep(dispatch.DefaultConfig().MaxPollInterval)
-		require.Equal(t, 1, b.told())
-	})
-}
-
 func TestAConsumerInSQLIsNotToldOfWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -342,11 +283,12 @@ func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
 	})
 }
 
-func TestMoreWishesThanTheBoundAreRefusedAloud(t *testing.T) {
+// Those for whom there is no room are not stuck: they are told to ask again.
+func TestMoreWishesThanTheBoundAreToldToAskAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		for i := range 10_001 {
+		for i := range 10_002 {
 			w := wish
 			w.Channel = fmt.Sprint(i)
 			b.Await(w)
@@ -356,5 +298,8 @@ func TestMoreWishesThanTheBoundAreRefusedAloud(t *testing.T) {
 		require.Equal(t, 1, b.logs.FilterLevelExact(zap.WarnLevel).Len())
 		b.ready(1, 1, 1)
 		require.Equal(t, 10_000, b.told())
+		time.Sleep(dispatch.DefaultConfig().FallbackInterval)
+		synctest.Wait()
+		require.Equal(t, tell{queue.AgainChannel, time.Now()}, b.store.told()[10_000])
 	})
 }

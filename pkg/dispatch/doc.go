@@ -68,16 +68,17 @@
 //
 // They wait outside, in their sessions (belfry.await), and are told by a NOTIFY. One
 // goroutine watches for all that wait for the same, with tickets, facts and fallback as
-// above; its look is a preflight, since the claim is theirs. It tells when a look sees
-// something, once for all who asked until then, and after dispatch.fallback_interval.
-// Every instance does so: one that dies takes nothing along, and a notification too
-// many is a pop in vain.
+// above; its look is a preflight, since the claim is theirs, and there is one such look at
+// a time. It tells when a look sees something, once for all who asked until then, and
+// after dispatch.fallback_interval. Every instance does so: one that dies takes nothing
+// along, and a notification too many is a pop in vain.
 //
 // What they have emptied they leave due (package store), and no push announces what
-// is due already; so a look that sees that has it settled, and looks again. And what is
-// due may be held by one of them in an open transaction. So when there is something
-// to tell of again although nothing was announced since, it is told ever later, up to
-// dispatch.max_poll_interval.
+// is due already; so a look that sees nothing else has it settled, and looks again. And
+// what is due may be held by one of them in an open transaction. So when there is
+// something to tell of again although nothing was announced since, it is told ever later,
+// up to dispatch.max_poll_interval. In a group where others are busy each commit of
+// theirs is announced, and looked at every 25 ms.
 //
 // A wish that was said while no LISTEN was in force is lost. So whenever one comes
 // into force, all of them are told to ask again (AskAgain).

@@ -219,7 +219,7 @@ func (l *Listener) inbox() {
 func (l *Listener) wish(payload string) {
 	w, err := DecodeWish(payload)
 	if err != nil {
-		l.log.Warn("what a consumer in SQL waits for was not understood", zap.Error(err))
+		l.log.Debug("what a consumer in SQL waits for was not understood", zap.Error(err)) // anybody may say it
 		return
 	}
 	l.calls.Lock()

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -17,7 +19,8 @@ import (
 // is not disturbed.
 const AwaitChannel = "belfry_await"
 
-// maxName is the most bytes of a name, as belfry.await checks it.
+// maxName is the most characters of a name: belfry.await allows as many bytes in the
+// encoding of the database.
 const maxName = 255
 
 // DecodeWish reads a payload of AwaitChannel: a JSON array of queue, group and
@@ -44,8 +47,12 @@ func decodeWish(payload string) (w queue.Wish, err error) {
 		return w, errors.New("it is not queue, group and partition")
 	}
 	for _, name := range names {
-		if name != nil && len(*name) > maxName {
-			return w, fmt.Errorf("a name has %d bytes, the limit is %d", len(*name), maxName)
+		switch {
+		case name == nil:
+		case utf8.RuneCountInString(*name) > maxName:
+			return w, fmt.Errorf("a name has %d characters, the limit is %d", utf8.RuneCountInString(*name), maxName)
+		case strings.ContainsRune(*name, 0):
+			return w, errors.New("a name has a NUL, which Postgres has not")
 		}
 	}
 	if *names[0] == "" || *names[1] == "" {

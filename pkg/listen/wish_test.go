@@ -96,7 +96,7 @@ func TestWishesThatAreNone(t *testing.T) {
 		`["q","g",null,null]`: "it is not queue", `[null,"g",null]`: "it is not queue", `["q",null,null]`: "it is not queue",
 		`["","g",null]`: "a name is empty", `["q","",null]`: "a name is empty", `["q","g",1]`: "cannot unmarshal",
 		"[\"q\",\"g\",null]\n": "", `["q","g",null]]`: "something follows", `["q","g",null]["q","g",null]`: "something follows",
-		string(tooLong): "a name has 256 bytes, the limit is 255",
+		string(tooLong): "a name has 256 characters, the limit is 255", `["a\u0000b","g",null]`: "NUL", `["q","g","\u0000"]`: "NUL",
 	} {
 		wish, err := listen.DecodeWish(payload)
 		if want == "" {
@@ -120,5 +120,6 @@ func FuzzDecodeWish(f *testing.F) {
 		require.NotEmpty(t, wish.Queue)
 		require.NotEmpty(t, wish.Group)
 		require.Len(t, wish.Channel, 39)
+		require.NotContains(t, wish.Queue+wish.Group, "\x00")
 	})
 }

@@ -266,7 +266,7 @@
 // channel of what is waited for, and notifies the instances of it. LISTEN and the
 // notification come into force with the same commit, so whatever an instance tells
 // is heard. A push between the pop and that commit is seen by the look that each instance
-// makes then (package dispatch). An instance registers no group for it: anybody
+// makes then, or announced to it before or after (package dispatch). An instance registers no group for it: anybody
 // who may connect may notify.
 //
 // A claim goes by the clock at its beginning and not by statement_timestamp(), which

@@ -39,3 +39,18 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 	cancel()
 	require.NoError(t, <-done)
 }
+
+// What is told to have been left may have been filled since. A consumer in SQL that pops
+// meanwhile is not passed over for that.
+func TestWhatIsFilledIsNotHeldToBeSettled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m")
+	settling := b.begin(b.connect())
+	var settled int64
+	require.NoError(t, settling.QueryRow(t.Context(),
+		`SELECT belfry.settle_told(array_agg(partition_id), array_agg(group_id)) FROM belfry.cursor`).Scan(&settled))
+	require.Zero(t, settled)
+	require.Len(t, b.sqlPop(b.connect(), "g", 1, 1), 1)
+}

@@ -47,9 +47,11 @@ func (s sleeper) toWaiting(queue string, n int, push func(queue, id string)) (to
 		want := fmt.Sprint(s.sent)
 		push(queue, want)
 		answered := time.Now()
-		_, err := s.conn.WaitForNotification(s.ctx)
-		require.NoError(s.t, err)
-		require.Equal(s.t, want, s.pop(queue))
+		for id := ""; id != want; id = s.pop(queue) {
+			require.Empty(s.t, id)
+			_, err := s.conn.WaitForNotification(s.ctx)
+			require.NoError(s.t, err)
+		}
 		took = append(took, max(0, time.Since(answered)))
 	}
 	return took

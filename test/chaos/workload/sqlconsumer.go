@@ -85,7 +85,8 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	return c.ackSQL(ctx, tx, d)
 }
 
-// awaitSQL asks to be told when what was popped in vain is there, and waits for that.
+// awaitSQL asks to be told when what was popped in vain is there, and waits for that. It
+// closes the connection, and with it what that listens to.
 func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, d delivery) error {
 	var partition *string
 	if d.partition != "" {
@@ -98,14 +99,15 @@ func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, 
 	if err := tx.Commit(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(stop, askPatience)
+	defer func() { _ = conn.Close(ctx) }()
+	patience, cancel := context.WithTimeout(stop, askPatience)
 	defer cancel()
-	_, err := conn.WaitForNotification(ctx)
+	_, err := conn.WaitForNotification(patience)
 	switch {
 	case err == nil:
 		c.crew.sqlTold.Add(1)
 		return nil
-	case ctx.Err() != nil:
+	case patience.Err() != nil:
 		c.crew.sqlUntold.Add(1)
 		return nil
 	default:

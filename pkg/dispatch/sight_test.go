@@ -1,0 +1,188 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Consumers in SQL leave what they empty due, and then no push announces it.
+func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		store.onFound = func(findings []queue.Finding) {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			if len(store.settled) == 0 {
+				findings[0].Candidates = append(findings[0].Candidates, queue.Candidate{Partition: 7})
+			}
+		}
+		b := run(t, store)
+		b.await()
+		require.Equal(t, []int64{7}, store.settled)
+		require.Zero(t, b.told())
+		time.Sleep(time.Minute)
+		require.Equal(t, calls{preflights: 2}, store.calls())
+		b.ready(1, 7, 1)
+		require.Equal(t, 1, b.told())
+	})
+}
+
+// So is what lies beside something that somebody holds, but not if that may be told.
+func TestWhatAConsumerInSQLLeftDueIsSettledBesideWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{onFound: func(findings []queue.Finding) {
+			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1}, {Partition: 7}}
+		}}
+		b := run(t, store)
+		b.await()
+		require.Equal(t, 1, b.told())
+		require.Empty(t, store.settled)
+		b.await()
+		require.Equal(t, 1, b.told())
+		require.Equal(t, []int64{7, 1}, store.settled, "what seems to be there may be holes")
+	})
+}
+
+// However much was left, it is settled before it waits.
+func TestAllThatConsumersInSQLLeftDueIsSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const many = 1000
+		store := &fakeStore{}
+		store.onFound = func(findings []queue.Finding) {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			findings[0].Candidates = nil
+			for p := len(store.settled); p < min(many, len(store.settled)+150); p++ {
+				findings[0].Candidates = append(findings[0].Candidates, queue.Candidate{Partition: int64(p)})
+			}
+		}
+		b := run(t, store)
+		b.await()
+		require.Len(t, store.settled, many)
+		require.Zero(t, b.told())
+	})
+}
+
+// A window that was open again when the cursor fell due holds back what is there, and
+// nobody announces its end.
+func TestAConsumerInSQLIsToldAfterTheWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		closes := time.Now().Add(10 * time.Second)
+		b := run(t, &fakeStore{onFound: func(findings []queue.Finding) {
+			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, WindowOpen: time.Now().Before(closes)}}
+		}})
+		b.await()
+		time.Sleep(9 * time.Second)
+		require.Zero(t, b.told())
+		time.Sleep(time.Second + dispatch.DefaultConfig().MaxPollInterval)
+		require.Equal(t, 1, b.told())
+	})
+}
+
+// In a busy group each commit of others is announced.
+func TestForAConsumerInSQLABusyGroupIsLookedAtAtAPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		b.await()
+		for range 1000 { // in a second
+			b.Remote([]queue.Ready{{Group: 1, Partition: 1}})
+			time.Sleep(time.Millisecond)
+		}
+		require.Less(t, b.store.calls().preflights, 50)
+		b.ready(1, 1, 1)
+		time.Sleep(25 * time.Millisecond)
+		require.Equal(t, 1, b.told())
+	})
+}
+
+// Many who are woken together look one after the other, and leave connections to others.
+func TestForConsumersInSQLThereIsOneLookAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var looking, most atomic.Int64
+		b := run(t, &fakeStore{onPreflight: func(time.Duration) error {
+			most.Store(max(most.Load(), looking.Add(1)))
+			time.Sleep(time.Millisecond)
+			looking.Add(-1)
+			return nil
+		}})
+		for i := range 100 {
+			w := wish
+			w.Channel = fmt.Sprint(i)
+			b.Await(w)
+		}
+		time.Sleep(time.Second)
+		b.Doubt("a test")
+		time.Sleep(time.Second)
+		require.EqualValues(t, 1, most.Load())
+		require.GreaterOrEqual(t, b.store.calls().preflights, 2)
+	})
+}
+
+// A name that the database cannot hold is looked for once.
+func TestWhatCanNeverBeFoundIsNotLookedForAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		b := run(t, &fakeStore{resolve: func(*queue.PopRequest) (queue.Target, bool, error) {
+			looks.Add(1)
+			return queue.Target{}, false, queue.Invalidf("no such name")
+		}})
+		b.await()
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 1, looks.Load())
+	})
+}
+
+// What cannot be settled, since somebody holds it, is looked at again.
+func TestWhatCannotBeSettledIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var depth atomic.Int64
+		store := &fakeStore{onFound: func(findings []queue.Finding) {
+			findings[0].Candidates = []queue.Candidate{{Partition: 7, Depth: depth.Load()}}
+		}}
+		b := run(t, store)
+		b.await()
+		time.Sleep(time.Minute)
+		require.Zero(t, b.told())
+		require.Less(t, store.calls().preflights, 100)
+		depth.Store(1)
+		time.Sleep(dispatch.DefaultConfig().MaxPollInterval)
+		require.Equal(t, 1, b.told())
+	})
+}
+
+// What is announced before the look has a ticket is no less announced.
+func TestAConsumerInSQLIsToldOfWhatIsAnnouncedDuringTheLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var announce atomic.Bool
+		var b *bench
+		b = run(t, &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
+			if announce.Swap(false) {
+				b.Remote([]queue.Ready{{Group: 1, Partition: 1}})
+			}
+			return targetOf(req), true, nil
+		}})
+		b.store.put(1, 1, 1, 0)
+		b.await()
+		require.Equal(t, 1, b.told())
+		announce.Store(true)
+		b.await()
+		require.Equal(t, 2, b.told())
+	})
+}
