@@ -167,12 +167,8 @@ func (d *Dispatcher) tell(ctx context.Context, channel string) {
 		if ctx.Err() == nil && d.wishes.mayWarn() {
 			d.log.Warn("consumers in SQL could not be told; it will be tried again", zap.Error(err))
 		}
-		retry := time.NewTimer(d.policy.Delay(failures, rand.Float64()))
-		select {
-		case <-ctx.Done():
-			retry.Stop()
+		if _, ok := sleepUntil(ctx, time.Now().Add(d.policy.Delay(failures, rand.Float64())), nil); !ok {
 			return
-		case <-retry.C:
 		}
 	}
 }
