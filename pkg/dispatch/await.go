@@ -40,31 +40,29 @@ type vigil struct {
 	vain  int
 }
 
-// watch tells who asks, until nobody has asked for long.
+// watch tells who asks, until nobody has asked for dispatch.fallback_interval, or ctx
+// ends.
 func (d *Dispatcher) watch(ctx context.Context, v *vigil) {
 	defer v.forget()
 	for {
-		idle := time.NewTimer(d.cfg.FallbackInterval)
-		select {
-		case <-ctx.Done():
-			idle.Stop()
+		asked, ok := sleepUntil(ctx, time.Now().Add(d.cfg.FallbackInterval), v.asked)
+		switch {
+		case !ok:
 			return
-		case <-idle.C:
+		case !asked:
 			if d.wishes.retire(v) {
 				return
 			}
-		case <-v.asked:
-			idle.Stop()
-			if !d.keep(ctx, v) {
-				return
-			}
-			v.told = time.Now()
-			select {
-			case <-v.asked: // they listen, and hear it as well
-			default:
-			}
-			d.tell(ctx, v.wish.Channel)
+			continue
+		case !d.keep(ctx, v):
+			return
 		}
+		v.told = time.Now()
+		select {
+		case <-v.asked: // they listen, and hear it as well
+		default:
+		}
+		d.tell(ctx, v.wish.Channel)
 	}
 }
 
@@ -159,7 +157,8 @@ func (d *Dispatcher) keep(ctx context.Context, v *vigil) bool {
 	}
 }
 
-// sleepUntil waits for an instant or for wake; ok is false when ctx ended.
+// sleepUntil waits for an instant, for wake (nil: never), or for the end of ctx, when ok
+// is false.
 func sleepUntil(ctx context.Context, at time.Time, wake <-chan struct{}) (woken, ok bool) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

@@ -66,12 +66,12 @@
 //
 // # Consumers in SQL
 //
-// They wait outside, in their sessions (belfry.await), and are told by a NOTIFY. One
-// goroutine watches for all that wait for the same, with tickets, facts and fallback as
-// above; its look is a preflight, since the claim is theirs, and there is one such look at
-// a time. It tells when a look sees something, once for all who asked until then, and
-// after dispatch.fallback_interval. Every instance does so: one that dies takes nothing
-// along, and a notification too many is a pop in vain.
+// They wait outside, in their sessions (belfry.await), and are told by a NOTIFY. What one
+// asks for is a wish. A vigil, one goroutine, watches for all that have the same, with
+// tickets, facts and fallback as above; its look is a preflight, since the claim is
+// theirs, and there is one such look at a time. It tells when a look sees something, once
+// for all who asked until then, and after dispatch.fallback_interval. Every instance does
+// so: one that dies takes nothing along, and a notification too many is a pop in vain.
 //
 // What they have emptied they leave due (package store), and no push announces what
 // is due already; so a look that sees nothing else has it settled, and looks again. And

@@ -70,10 +70,7 @@ func (w *worker) add(a *ask) {
 	w.mu.Lock()
 	w.asks = append(w.asks, a)
 	w.mu.Unlock()
-	select {
-	case w.asked <- struct{}{}:
-	default: // a signal is pending and covers this one
-	}
+	raise(w.asked)
 }
 
 func (w *worker) take() []*ask {
@@ -108,15 +105,8 @@ func (w *worker) run(ctx context.Context) error {
 // pause waits until smart_poll.min_interval has passed since the last round, or
 // ctx ends.
 func (w *worker) pause(ctx context.Context) {
-	left := w.d.poll.MinInterval - time.Since(w.last)
-	if left <= 0 || w.last.IsZero() {
-		return
-	}
-	gap := time.NewTimer(left)
-	defer gap.Stop()
-	select {
-	case <-gap.C:
-	case <-ctx.Done():
+	if next := w.last.Add(w.d.poll.MinInterval); !w.last.IsZero() && time.Now().Before(next) {
+		sleepUntil(ctx, next, nil)
 	}
 }
 

@@ -59,7 +59,7 @@ func (w *wishes) add(wish queue.Wish) bool {
 	return true
 }
 
-// raise puts a signal into c; one stands for many.
+// raise puts a signal into c, unless one is pending that covers this one as well.
 func raise(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -48,7 +48,9 @@ func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys queue.Ta
 
 // Find returns what a pop would claim from, and registers nothing. ok is false when
 // the queue, or the partition asked for, does not exist; registered is false when
-// the group is not there yet.
+// the group is not there yet. What is remembered takes no query.
+//
+// Errors: CodeInvalid when the database refuses a name, CodeUnavailable.
 func (s *Store) Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,17 +110,17 @@ func (s *Store) settlePage(ctx context.Context, partitions, groups []int64) {
 	}
 }
 
-// Settle settles cursors of a group at once. A failure is logged.
+// Settle settles cursors of a group at once, and not those that somebody holds. It
+// blocks for one or two statements, each bounded by the database timeout. A failure
+// is logged.
 func (s *Store) Settle(ctx context.Context, group int64, partitions []int64) {
-	groups := make([]int64, len(partitions))
-	for i := range groups {
-		groups[i] = group
-	}
-	s.settlePage(ctx, partitions, groups)
+	s.settlePage(ctx, partitions, slices.Repeat([]int64{group}, len(partitions)))
 }
 
 // Tell notifies the consumers in SQL that listen on channel, by which they asked to
-// be told (belfry.await).
+// be told (belfry.await). It blocks for one statement, bounded by the database timeout.
+//
+// Errors: CodeUnavailable; they may or may not have been told.
 func (s *Store) Tell(ctx context.Context, channel string) error {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
