@@ -61,7 +61,7 @@ func judge(ctx context.Context, e evidence) error {
 	}
 	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease, IdleAfter: world.IdleAfter}
 	for _, w := range e.windows {
-		options.Windows = append(options.Windows, check.Window{Begin: w.begin, End: w.recovered, Allowance: w.allowance()})
+		options.Windows = append(options.Windows, w.judged())
 	}
 	if violations := check.Run(e.operations, state, options); len(violations) > 0 {
 		return &brokenError{violations}

@@ -58,10 +58,15 @@ type window struct {
 	stall                 time.Duration
 	// excuse is how long a message that is ready may wait because of it, at most.
 	excuse time.Duration
+	// silence is how much longer for a consumer in SQL.
+	silence time.Duration
 }
 
-// allowance is how much longer than usual a message may wait that meets the fault.
-func (w window) allowance() time.Duration { return min(w.recovered-w.begin, w.excuse) }
+// judged is what the judge makes of it: nothing excuses more time than it lasted.
+func (w window) judged() check.Window {
+	lasted := w.recovered - w.begin
+	return check.Window{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.excuse), Silence: min(lasted, w.silence)}
+}
 
 // run is a chaos run from start to end. Its error says what was not as promised;
 // what explains it is then kept in a folder.
@@ -160,7 +165,7 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 		c.stalls.take() // what was before is not the fault's
 		v := window{fault: f.Name, begin: c.recorder.Now()}
 		result, err := c.world.Break(ctx, f, choose)
-		v.end, v.what, v.excuse = c.recorder.Now(), result.What, result.Excuse
+		v.end, v.what, v.excuse, v.silence = c.recorder.Now(), result.What, result.Excuse, result.Silence
 		if err == nil && ctx.Err() == nil {
 			err = c.world.Recover(ctx)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
@@ -128,8 +129,8 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 func TestAFaultExcusesWhatItCanCause(t *testing.T) {
 	t.Parallel()
 	long := window{begin: time.Second, end: 8 * time.Second, recovered: 10 * time.Second, excuse: 2 * time.Second}
-	require.Equal(t, 2*time.Second, long.allowance())
-	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, excuse: time.Hour}
-	require.Equal(t, 2*time.Second, short.allowance())
-	require.Zero(t, window{begin: 0, recovered: time.Hour}.allowance())
+	require.Equal(t, check.Window{Begin: time.Second, End: 10 * time.Second, Allowance: 2 * time.Second}, long.judged())
+	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, excuse: time.Hour, silence: time.Minute}
+	require.Equal(t, check.Window{Begin: time.Second, End: 3 * time.Second, Allowance: 2 * time.Second, Silence: 2 * time.Second}, short.judged())
+	require.Equal(t, check.Window{End: time.Hour}, window{begin: 0, recovered: time.Hour}.judged())
 }

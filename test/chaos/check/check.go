@@ -32,6 +32,9 @@ type Options struct {
 type Window struct {
 	Begin, End time.Duration
 	Allowance  time.Duration
+	// Silence is how much longer than that consumers in SQL may wait, since nobody may
+	// be there to tell them.
+	Silence time.Duration
 }
 
 // Violation is a breach of a rule.
@@ -111,12 +114,21 @@ func (o *Options) excuses(op *history.Operation) bool {
 	})
 }
 
-// allowed is how long a wait from one instant to another may be.
-func (o *Options) allowed(from, to time.Duration) time.Duration {
+// allowed is how long an operation may have waited from one instant to another. What a
+// consumer in SQL asked for when something was broken may have been heard by nobody.
+func (o *Options) allowed(op *history.Operation, from, to time.Duration) time.Duration {
+	inSQL := op.Kind == history.Await
+	if inSQL {
+		from = op.Begin
+	}
 	bound := o.Bound
 	for _, w := range o.Windows {
-		if w.Begin <= to && w.End >= from {
-			bound += w.Allowance
+		if w.Begin > to || w.End < from {
+			continue
+		}
+		bound += w.Allowance
+		if inSQL {
+			bound += w.Silence
 		}
 	}
 	return bound

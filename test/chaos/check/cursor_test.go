@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -115,8 +116,41 @@ func TestNobodyIsStuck(t *testing.T) {
 			wait(from, to)(r)
 		}
 	}
+	inSQL := func(from, to int) func(*run) {
+		return func(r *run) {
+			stalled(from, to)(r)
+			r.op(10).Kind = history.Await
+		}
+	}
 	runBreaches(t, []breach{
 		{"empty while a message waits", "stuck", empty, 10, stalled(15, 25), func(r *run) { r.op(10).End = 19 * time.Second }},
+		{
+			"a wait in SQL in vain", "stuck", strings.Replace(empty, "the pop came back empty", "the wait in SQL ended", 1), 10,
+			inSQL(15, 25), func(r *run) { r.op(10).End = 19 * time.Second },
+		},
+		{
+			"one in SQL hears nothing where nobody runs", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
+			func(r *run) {
+				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, Silence: 6 * time.Second}}
+			},
+		},
+		{
+			"and what was lost with its request is not heard of later", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
+			func(r *run) {
+				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: 6 * time.Second}}
+			},
+		},
+		{
+			"which excuses nobody over HTTP", "stuck", empty, 10,
+			func(r *run) {
+				stalled(15, 25)(r)
+				r.options.Windows = []check.Window{
+					{Begin: 10 * time.Second, End: 18 * time.Second, Silence: time.Minute},
+					{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: time.Minute},
+				}
+			},
+			func(r *run) { r.options.Windows[1].End = 17 * time.Second },
+		},
 		{
 			"longer, but not by more than a fault allows", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) {

@@ -25,7 +25,7 @@
 //	lease       no two leases of one partition and group are alive at a time (I4)
 //	cursor      cursors and the ends of logs never fall (I6)
 //	counts      seqs, last_seq, committed and consumed add up
-//	stuck       nobody waits longer than the bound for what is ready (I3, I8)
+//	stuck       nobody waits longer than the bound for what is ready, or to be told of it (I3, I8)
 //	seek        a cursor is sought to where somebody asked, and every seek that was answered with success moved it
 //	fenced      nothing is accepted under a lease that a seek, or the deletion of its group, had ended
 //	rejoined    a group that was deleted is another one at its next pop, and begins at the beginning

@@ -104,6 +104,9 @@ func (x *index) add(op *history.Operation) {
 	case history.Push:
 	case history.Pop:
 		x.addPop(op)
+	case history.Await:
+		g := x.group(op.Queue, op.Group)
+		g.empty = append(g.empty, op)
 	case history.Ack:
 		x.byLane(op, func(l *lane, items []*history.Item) {
 			r := x.readerOf(l, op)

@@ -122,7 +122,8 @@ type group struct {
 	// repeated are autoAck pops that were answered while something was broken: the
 	// server may have claimed twice, and what the first claim took is gone.
 	repeated []*history.Operation
-	// empty are the waiting pops that came back without a message.
+	// empty are the waiting pops that came back without a message, and the waits of
+	// consumers in SQL.
 	empty []*history.Operation
 	seeks []*history.Operation
 	// resets are the seeks and deletions whose effect is known, and not in seeks.

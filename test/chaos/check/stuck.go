@@ -19,7 +19,8 @@ type span struct {
 
 // stuck: no waiting pop is left without a message that is for certain ready and
 // unleased for longer than the bound. Either it came back empty although
-// something was, or it was given a message long after it was.
+// something was, or it was given a message long after it was. Nor is a consumer in
+// SQL that waits left without being told of one.
 func stuck(x *index) []Violation {
 	o := &x.options
 	if o.Bound <= 0 {
@@ -45,7 +46,7 @@ func stuck(x *index) []Violation {
 	return found
 }
 
-// starved finds the first pop that came back empty though it waited during free.
+// starved finds the first one of byEnd that waited during free, in vain.
 func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, longest time.Duration) []Violation {
 	first, _ := slices.BinarySearchFunc(byEnd, free.from, func(op *history.Operation, at time.Duration) int { return cmp.Compare(op.End, at) })
 	for _, op := range byEnd[first:] {
@@ -53,12 +54,16 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 			break
 		}
 		from, to := max(op.Begin, free.from), min(op.End, free.to)
-		if !r.lane.concerns(op) || to-from <= o.allowed(from, to) {
+		if !r.lane.concerns(op) || to-from <= o.allowed(op, from, to) {
 			continue
 		}
+		what := "the pop came back empty"
+		if op.Kind == history.Await {
+			what = "the wait in SQL ended"
+		}
 		return []Violation{r.at("stuck", op, fmt.Sprintf(
-			"the pop came back empty after %s, though a message pushed by operation %d was ready and unleased for %s of it (from %s to %s)",
-			op.End-op.Begin, free.op.ID, to-from, from, to))}
+			"%s after %s, though a message pushed by operation %d was ready and unleased for %s of it (from %s to %s)",
+			what, op.End-op.Begin, free.op.ID, to-from, from, to))}
 	}
 	return nil
 }
@@ -195,7 +200,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 		if other.op != nil {
 			from = max(from, other.to)
 		}
-		if d.op.End-from > o.allowed(from, d.op.End) {
+		if d.op.End-from > o.allowed(d.op, from, d.op.End) {
 			found = append(found, r.at("stuck", d.op, fmt.Sprintf(
 				"the pop waited and was given %q at %d %s after it was ready and unleased, at %s",
 				first.transaction, first.seq, d.op.End-from, from)))

@@ -15,10 +15,12 @@ type Kind string
 
 // The kinds of operations.
 const (
-	Push    Kind = "push"
-	Pop     Kind = "pop"
-	Ack     Kind = "ack"
-	Extend  Kind = "extend"
+	Push   Kind = "push"
+	Pop    Kind = "pop"
+	Ack    Kind = "ack"
+	Extend Kind = "extend"
+	// A consumer in SQL was told, or waited in vain: from when it had asked to be.
+	Await   Kind = "await"
 	Seek    Kind = "seek"
 	Redrive Kind = "redrive"
 	// A message is deleted by its name, a queue and a group with all they have.

@@ -35,7 +35,8 @@ type Config struct {
 	// Queues, Partitions of each, Producers, and Consumers of each group.
 	Queues, Partitions, Producers, Consumers int
 	// Database is where SQLProducers push by SQL, Writers write to an attached table,
-	// and SQLConsumers pop and acknowledge by SQL.
+	// and SQLConsumers pop and acknowledge by SQL; unless there is none, so do those of a
+	// group that always wait to be told.
 	Database                            *pgxpool.Pool
 	SQLProducers, Writers, SQLConsumers int
 }
@@ -102,6 +103,9 @@ func (c *Crew) Reads() []Read {
 		for _, group := range slices.Concat(groups, movedGroups) {
 			reads = append(reads, Read{name, groupName(group)})
 		}
+		if c.toldConsumers() > 0 {
+			reads = append(reads, Read{name, toldGroup})
+		}
 	}
 	for _, a := range asides {
 		for _, group := range a.groups() {
@@ -112,6 +116,14 @@ func (c *Crew) Reads() []Read {
 		reads = append(reads, Read{idleQueue, group})
 	}
 	return reads
+}
+
+// toldConsumers is how many read for toldGroup.
+func (c *Crew) toldConsumers() int {
+	if c.cfg.SQLConsumers == 0 {
+		return 0
+	}
+	return toldConsumers
 }
 
 // Prepare configures the queues and makes every group known to each, so that
@@ -164,6 +176,10 @@ func (c *Crew) Work(ctx, stop context.Context) {
 		group := groups[n%len(groups)]
 		one := c.client(fmt.Sprintf("%s-sql-%d", groupName(group), n+1))
 		all.Go(func() { one.consumeSQL(ctx, stop, c.cfg.Database, group) })
+	}
+	for n := range c.toldConsumers() {
+		one := c.client(fmt.Sprintf("%s-%d", toldGroup, n+1))
+		all.Go(func() { one.consumeSQL(ctx, stop, c.cfg.Database, toldGroup) })
 	}
 	for _, group := range groups {
 		for n := range c.cfg.Consumers {

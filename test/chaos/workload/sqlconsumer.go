@@ -22,11 +22,15 @@ const (
 	late    = 5  // acknowledged when the lease is over
 )
 
-// asking is in how many percent of its pops of nothing it asks to be told, and
-// askPatience how long it waits for that; the rest look again soon.
 const (
-	asking      = 50
-	askPatience = time.Second
+	// toldGroup has consumers in SQL alone, who always ask to be told.
+	toldGroup     = "told"
+	toldConsumers = 3
+	// asking is in how many percent of their pops of nothing others ask; the rest look
+	// again soon.
+	asking = 50
+	// askPatience is how long one waits to be told. It must be longer than that may take.
+	askPatience = 3 * time.Second
 )
 
 // leaseLost is the SQLSTATE of an ack whose lease is over.
@@ -60,7 +64,7 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	began := time.Now()
 	d, err := c.popSQL(ctx, tx, group)
 	switch {
-	case err == nil && len(d.Messages) == 0 && c.chance(asking):
+	case err == nil && len(d.Messages) == 0 && (group == toldGroup || c.chance(asking)):
 		return c.awaitSQL(ctx, stop, conn.Conn(), tx, d)
 	case err != nil, len(d.Messages) == 0, c.chance(undone):
 		return errors.Join(err, tx.Rollback(ctx))
@@ -85,8 +89,8 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	return c.ackSQL(ctx, tx, d)
 }
 
-// awaitSQL asks to be told when what was popped in vain is there, and waits for that. It
-// closes the connection, and with it what that listens to.
+// awaitSQL asks to be told when what was popped in vain is there, and waits for that, and
+// records it. It closes the connection, and with it what that listens to.
 func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, d delivery) error {
 	var partition *string
 	if d.partition != "" {
@@ -100,6 +104,10 @@ func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, 
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
+	o := c.recorder.Begin(history.Operation{
+		Client: c.name, Kind: history.Await, Queue: d.queue, Partition: d.partition, Group: groupName(d.group), Wait: askPatience, Outcome: history.Done,
+	})
+	defer func() { c.recorder.End(o) }()
 	patience, cancel := context.WithTimeout(stop, askPatience)
 	defer cancel()
 	_, err := conn.WaitForNotification(patience)

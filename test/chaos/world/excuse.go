@@ -42,8 +42,9 @@ var excuses = map[string]time.Duration{
 	"lose-notifications": canaryInterval + canaryTimeout + longestPoll,
 }
 
-// excuse is that of a fault that is not a mix.
-func excuse(name string) time.Duration { return excuses[name] }
+// silences are how much longer a consumer in SQL may wait: a client over HTTP that meets
+// no server asks elsewhere, but one in SQL does not know that nobody is there to tell it.
+var silences = map[string]time.Duration{"kill-server": always, "stop-server": always}
 
 // together is the excuse of faults that happen at the same time.
 func together(a, b time.Duration) time.Duration {

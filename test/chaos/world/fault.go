@@ -37,6 +37,8 @@ type Result struct {
 	What string
 	// Excuse is how long a message that is ready may wait because of it, at most.
 	Excuse time.Duration
+	// Silence is how much longer it may wait for a consumer in SQL.
+	Silence time.Duration
 }
 
 // Faults are all faults, by name. The last one runs several of the others.
@@ -62,7 +64,7 @@ func (w *World) Break(ctx context.Context, f Fault, choose *rand.Rand) (Result, 
 	if err != nil {
 		err = fmt.Errorf("%s: %w", f.Name, err)
 	}
-	return Result{what, excuse(f.Name)}, err
+	return Result{what, excuses[f.Name], silences[f.Name]}, err
 }
 
 // breakSeveral runs two or three different faults, which begin at different times.
@@ -89,13 +91,14 @@ func (w *World) breakSeveral(ctx context.Context, of []Fault, choose *rand.Rand)
 	}
 	var texts []string
 	var errs []error
-	var excuse time.Duration
+	var excuse, silence time.Duration
 	for range count {
 		o := <-outcomes
-		texts, errs, excuse = append(texts, o.What), append(errs, o.err), together(excuse, o.Excuse)
+		texts, errs = append(texts, o.What), append(errs, o.err)
+		excuse, silence = together(excuse, o.Excuse), together(silence, o.Silence)
 	}
 	slices.Sort(texts)
-	return Result{strings.Join(texts, "; "), excuse}, errors.Join(errs...)
+	return Result{strings.Join(texts, "; "), excuse, silence}, errors.Join(errs...)
 }
 
 // Pause waits and returns true, or false when ctx ended first.

@@ -79,6 +79,9 @@ func TestExcusesAreOfFaultsThatThereAre(t *testing.T) {
 	for name := range excuses {
 		require.Contains(t, names, name)
 	}
+	for name := range silences {
+		require.Contains(t, names, name)
+	}
 	require.Equal(t, longestPoll, config.Default().Dispatch.MaxPollInterval)
 	require.Equal(t, peerTimeout+requestTimeout, together(peerTimeout, requestTimeout))
 	require.Equal(t, always, together(always, peerTimeout))
