@@ -3,9 +3,11 @@ package world
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -86,4 +88,27 @@ func TestExcusesAreOfFaultsThatThereAre(t *testing.T) {
 	require.Equal(t, peerTimeout+requestTimeout, together(peerTimeout, requestTimeout))
 	require.Equal(t, always, together(always, peerTimeout))
 	require.Equal(t, always, together(peerTimeout, always))
+}
+
+// What several faults at the same time excuse is what each of them does.
+func TestAMixExcusesWhatItsFaultsDo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		happens := func(context.Context, *World, *rand.Rand) (string, error) { return "it happened", nil }
+		one, other := Fault{Name: "stop-server", run: happens}, Fault{Name: "end-listeners", run: happens}
+		var w *World
+		choose := rand.New(rand.NewPCG(1, 1))
+		for _, c := range []struct {
+			fault Fault
+			want  Result
+		}{
+			{one, Result{What: "it happened", Silence: always}},
+			{other, Result{What: "it happened", Excuse: longestPoll}},
+			{mix([]Fault{one, other}), Result{"end-listeners: it happened; stop-server: it happened", longestPoll, always}},
+		} {
+			got, err := w.Break(t.Context(), c.fault, choose)
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		}
+	})
 }
