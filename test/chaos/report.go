@@ -46,8 +46,6 @@ func (c *chaos) report(operations []history.Operation) {
 	printf(table, "malformed\tunavailable\t%d\t\t\n", counts.MalformedUnavailable)
 	printf(table, "malformed\tunanswered\t%d\t\t\n", counts.MalformedUnanswered)
 	printf(table, "malformed\tper second\t%.0f\t\t\n", float64(counts.MalformedRefused)/max(c.worked.Seconds(), 1))
-	printf(table, "wait in SQL\ttold\t%d\t\t\n", counts.SQLTold)
-	printf(table, "wait in SQL\tin vain\t%d\t\t\n", counts.SQLUntold)
 
 	if len(c.taken) > 0 {
 		printf(table, "\ntaken\thow\tcount\tunread or back\t\n")

@@ -53,19 +53,16 @@ type chaos struct {
 // window is a fault that happened, on the recorder's clock. Everything worked
 // again at recovered.
 type window struct {
-	fault, what           string
+	fault string
+	world.Result
 	begin, end, recovered time.Duration
 	stall                 time.Duration
-	// excuse is how long a message that is ready may wait because of it, at most.
-	excuse time.Duration
-	// silence is how much longer for a consumer in SQL.
-	silence time.Duration
 }
 
 // judged is what the judge makes of it: nothing excuses more time than it lasted.
 func (w window) judged() check.Window {
 	lasted := w.recovered - w.begin
-	return check.Window{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.excuse), Silence: min(lasted, w.silence)}
+	return check.Window{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.Excuse), Silence: min(lasted, w.Silence)}
 }
 
 // run is a chaos run from start to end. Its error says what was not as promised;
@@ -165,7 +162,7 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 		c.stalls.take() // what was before is not the fault's
 		v := window{fault: f.Name, begin: c.recorder.Now()}
 		result, err := c.world.Break(ctx, f, choose)
-		v.end, v.what, v.excuse, v.silence = c.recorder.Now(), result.What, result.Excuse, result.Silence
+		v.end, v.Result = c.recorder.Now(), result
 		if err == nil && ctx.Err() == nil {
 			err = c.world.Recover(ctx)
 		}
@@ -176,7 +173,7 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 			outcome = "NOT recovered after"
 		}
 		printf(c.out, "%8s  %-22s broken %6s  %s %6s  longest stall %6s  %s\n", short(v.begin), v.fault,
-			short(v.end-v.begin), outcome, short(v.recovered-v.end), short(v.stall), v.what)
+			short(v.end-v.begin), outcome, short(v.recovered-v.end), short(v.stall), v.What)
 		if err != nil {
 			return err
 		}

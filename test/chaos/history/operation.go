@@ -19,7 +19,7 @@ const (
 	Pop    Kind = "pop"
 	Ack    Kind = "ack"
 	Extend Kind = "extend"
-	// A consumer in SQL was told, or waited in vain: from when it had asked to be.
+	// A consumer in SQL waits to be told, from when it has asked for that; Done: it was.
 	Await   Kind = "await"
 	Seek    Kind = "seek"
 	Redrive Kind = "redrive"

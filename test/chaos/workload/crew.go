@@ -50,10 +50,8 @@ type Crew struct {
 	// malformed counts malformed requests: refused as they should be, not answered,
 	// and answered with 503.
 	malformed [3]atomic.Int64
-	// sqlTold and sqlUntold are those of Counts.
-	sqlTold, sqlUntold atomic.Int64
-	last               atomic.Int64 // of the latest delivery, on the recorder's clock
-	messages           atomic.Int64 // delivered
+	last      atomic.Int64 // of the latest delivery, on the recorder's clock
+	messages  atomic.Int64 // delivered
 
 	mu         sync.Mutex
 	complaints []string

@@ -5,8 +5,8 @@
 // Producers repeat pushes of unknown outcome with the same transaction ids, and
 // push without ids, which they never repeat. Some push by SQL, in transactions with
 // savepoints that they roll back or leave open now and then, some by writing to an
-// attached table. Some consumers pop and acknowledge by SQL, and wait to be told. Consumers are slow,
-// fail, vanish, hang past their leases and acknowledge twice or with leases that are
+// attached table. Some consumers pop and acknowledge by SQL, and wait to be told.
+// Consumers are slow, fail, vanish, hang past their leases and acknowledge twice or with leases that are
 // gone. Some hand on what they got in transactions, which they repeat as they were,
 // and an operator puts dead letters back. Others move and delete consumer groups
 // that are there for it, put their dead letters back meanwhile, delete messages, and delete queues; queues with retention

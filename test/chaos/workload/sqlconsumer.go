@@ -29,7 +29,7 @@ const (
 	// asking is in how many percent of their pops of nothing others ask; the rest look
 	// again soon.
 	asking = 50
-	// askPatience is how long one waits to be told. It must be longer than that may take.
+	// askPatience is how long one waits to be told: longer than the checker allows it to take.
 	askPatience = 3 * time.Second
 )
 
@@ -105,22 +105,21 @@ func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, 
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	o := c.recorder.Begin(history.Operation{
-		Client: c.name, Kind: history.Await, Queue: d.queue, Partition: d.partition, Group: groupName(d.group), Wait: askPatience, Outcome: history.Done,
+		Client: c.name, Kind: history.Await, Queue: d.queue, Partition: d.partition, Group: groupName(d.group), Wait: askPatience, Outcome: history.Unknown,
 	})
-	defer func() { c.recorder.End(o) }()
 	patience, cancel := context.WithTimeout(stop, askPatience)
 	defer cancel()
 	_, err := conn.WaitForNotification(patience)
 	switch {
 	case err == nil:
-		c.crew.sqlTold.Add(1)
-		return nil
+		o.Outcome = history.Done
 	case patience.Err() != nil:
-		c.crew.sqlUntold.Add(1)
-		return nil
+		err = nil // it looks by itself
 	default:
-		return err
+		o.Error = err.Error()
 	}
+	c.recorder.End(o)
+	return err
 }
 
 func lost(err error) bool {

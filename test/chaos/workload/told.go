@@ -15,16 +15,11 @@ type Counts struct {
 	// MalformedRefused were answered with 4xx. MalformedUnanswered met a fault, and so
 	// did MalformedUnavailable, which were answered with 503.
 	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
-	// SQLTold is how often a consumer in SQL that waited was told; SQLUntold, that it
-	// looked by itself after askPatience.
-	SQLTold, SQLUntold int64
 }
 
 // Counts may be asked for at any time.
 func (c *Crew) Counts() Counts {
-	return Counts{
-		c.messages.Load(), c.malformed[0].Load(), c.malformed[1].Load(), c.malformed[2].Load(), c.sqlTold.Load(), c.sqlUntold.Load(),
-	}
+	return Counts{c.messages.Load(), c.malformed[0].Load(), c.malformed[1].Load(), c.malformed[2].Load()}
 }
 
 // LastDelivery is when the latest delivery came, on the recorder's clock.
