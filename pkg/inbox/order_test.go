@@ -74,16 +74,16 @@ func TestATransactionStaysInOrderAroundOthers(t *testing.T) {
 func TestWhoWaitedForAnotherComesBehindIt(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
-	r.exec("CREATE TABLE account (id int PRIMARY KEY, n int)")
-	r.exec("INSERT INTO account VALUES (1, 0), (2, 0)")
+	r.exec("CREATE TABLE public.account (id int PRIMARY KEY, n int)")
+	r.exec("INSERT INTO public.account VALUES (1, 0), (2, 0)")
 	first, second := r.session(), r.session()
 	second.exec("BEGIN")
-	second.exec("UPDATE account SET n = 1 WHERE id = 2")
+	second.exec("UPDATE public.account SET n = 1 WHERE id = 2")
 	first.exec("BEGIN")
-	first.exec("UPDATE account SET n = 1 WHERE id = 1")
+	first.exec("UPDATE public.account SET n = 1 WHERE id = 1")
 	waited := make(chan error, 1)
 	go func() {
-		_, err := second.Exec(t.Context(), "UPDATE account SET n = 2 WHERE id = 1")
+		_, err := second.Exec(t.Context(), "UPDATE public.account SET n = 2 WHERE id = 1")
 		waited <- err
 	}()
 	r.await("the second waits", func() bool {

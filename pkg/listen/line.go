@@ -47,6 +47,10 @@ func parse(url, applicationName string) (*pgx.ConnConfig, error) {
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	// To Postgres who listens is idle.
+	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		return conn.Exec(ctx, "SET idle_session_timeout = 0").Close()
+	}
 	// Nothing is prepared: that would not survive a pooler.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	return config, nil

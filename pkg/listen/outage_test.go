@@ -32,6 +32,22 @@ func TestAListenerWhoseBackendWasEndedIsBackWithinASecond(t *testing.T) {
 	require.Equal(t, 3, a.logged(zapcore.WarnLevel), "one line per outage: %v", a.logs.All())
 }
 
+// Who listens is idle to Postgres, and so is who has nothing to send.
+func TestIdleSessionsOfTheListenerAreNotEnded(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "1"})
+	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	watcher := connect(t, dsn+"&options=-c%20idle_session_timeout%3D0")
+	const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'belfry-listen'
+	   AND state = 'idle' AND clock_timestamp() > state_change + interval '100 ms'`
+	require.Eventually(t, func() bool {
+		var idle int
+		return watcher.QueryRow(t.Context(), listening).Scan(&idle) == nil && idle > 0
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Zero(t, a.listener.Reconnects())
+}
+
 func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)

@@ -131,6 +131,18 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 	require.Equal(t, made, tables(t, conn))
 }
 
+// Migrations that change a function look at its text first, which must be as it was
+// written.
+func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EmptyDatabase(t)
+	pgtest.Set(t, dsn, pgtest.Theirs())
+	m := migrate.New(migrate.Config{URL: dsn}, nil)
+	require.NoError(t, m.Up(t.Context()))
+	require.NoError(t, m.Down(t.Context(), 1))
+	require.NoError(t, m.Up(t.Context()))
+}
+
 func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
 const (
@@ -67,9 +69,10 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		return nil, unreachable(ctx, cc, err)
 	}
 	s := &session{conn: conn}
-	// A statement_timeout set for the role or the database is meant for requests.
-	settings := fmt.Sprintf("SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
-		m.cfg.StatementLockTimeout.Milliseconds())
+	// A statement_timeout set for the role or the database is meant for requests, and
+	// migrations look at the text of functions.
+	settings := fmt.Sprintf("%s; SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
+		postgres.OwnSettings, m.cfg.StatementLockTimeout.Milliseconds())
 	if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
 		s.close(ctx)
 		return nil, fmt.Errorf("preparing the connection: %w", err)

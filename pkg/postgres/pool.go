@@ -11,18 +11,43 @@ import (
 	"go.uber.org/zap"
 )
 
-// sessionSettings pin the plans of the hot statements. Each of them has one
+// OwnSettings undo what a team has set for the database, the role or the server
+// (ALTER DATABASE ... SET) and what Belfry's statements are not written for: an
+// isolation that does not see what a lock was waited for, texts read and written in
+// other forms, names of somebody's schema before Postgres's, and limits for sessions
+// of people. They are set after connecting, not as startup parameters, because
+// poolers refuse unknown startup parameters. Postgres 17 has one that earlier
+// versions do not know.
+const OwnSettings = `
+SET default_transaction_isolation = 'read committed';
+SET quote_all_identifiers = off;
+SET search_path = pg_catalog, pg_temp;
+SET client_encoding = 'UTF8';
+SET standard_conforming_strings = on;
+SET transform_null_equals = off;
+SET array_nulls = on;
+SET timezone = 'UTC';
+SET datestyle = 'ISO, MDY';
+SET intervalstyle = 'postgres';
+SET bytea_output = 'hex';
+SET extra_float_digits = 1;
+SET lock_timeout = 0;
+SET idle_session_timeout = 0;
+SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL`
+
+// planSettings pin the plans of the hot statements. Each of them has one
 // sensible plan: nested loops over index scans. Left to itself the planner
 // picks others on a fresh database without statistics, caches them, and keeps
-// them while the tables grow. They are set after connecting, not as startup
-// parameters, because poolers refuse unknown startup parameters.
-const sessionSettings = `
-SET timezone = 'UTC';
+// them while the tables grow.
+const planSettings = `
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET enable_bitmapscan = off;
+SET enable_nestloop = on;
+SET enable_indexscan = on;
+SET enable_indexonlyscan = on;
 SET jit = off`
 
 // Pool is a bounded set of connections for requests.
@@ -58,8 +83,8 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	}
 	// What the caller has given up must not go on holding locks: neither a statement
 	// that runs, nor a transaction whose connection fell silent.
-	settings := fmt.Sprintf("%s;\nSET statement_timeout = %[2]d;\nSET idle_in_transaction_session_timeout = %[2]d",
-		sessionSettings, cfg.RequestTimeout.Milliseconds())
+	settings := fmt.Sprintf("%s;%s;\nSET statement_timeout = %[3]d;\nSET idle_in_transaction_session_timeout = %[3]d",
+		OwnSettings, planSettings, cfg.RequestTimeout.Milliseconds())
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()[bornKey] = int64(time.Since(p.opened))
 		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()

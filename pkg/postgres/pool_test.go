@@ -16,10 +16,7 @@ import (
 func TestEverySessionHasTheSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	_, err := open(t, config(dsn)).Exec(soon(t), `DO $$ BEGIN
-		EXECUTE format('ALTER DATABASE %I SET timezone = %L', current_database(), 'Asia/Tokyo');
-	END $$`)
-	require.NoError(t, err)
+	pgtest.Set(t, dsn, pgtest.Theirs())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
 	for range 3 { // a session has them because it is new, not because it is the first
@@ -32,7 +29,11 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 		for name, want := range map[string]string{
 			"timezone": "UTC", "plan_cache_mode": "force_generic_plan", "jit": "off",
 			"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
-			"enable_nestloop": "on", "enable_indexscan": "on",
+			"enable_nestloop": "on", "enable_indexscan": "on", "enable_indexonlyscan": "on",
+			"default_transaction_isolation": "read committed", "search_path": "pg_catalog, pg_temp", "client_encoding": "UTF8",
+			"standard_conforming_strings": "on", "quote_all_identifiers": "off", "transform_null_equals": "off", "array_nulls": "on",
+			"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1",
+			"lock_timeout": "0", "idle_session_timeout": "0",
 			"idle_in_transaction_session_timeout": "7s", "statement_timeout": "7s",
 			"application_name": "belfry-test",
 		} {

@@ -210,3 +210,16 @@ func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 		}
 	}
 }
+
+// A restored dump brings rows with the transaction numbers of another cluster, of
+// which this one has had some and will not reach others for long.
+func TestRowsWithForeignTransactionNumbersAreMoved(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, transaction_id, payload, xid)
+		SELECT 'q', n::text, '1', xid::xid8 FROM unnest(ARRAY['9000000000000000000', '3', '9000000000000000001', '4']) WITH ORDINALITY AS r(xid, n)`)
+	c := startOn(t, dsn).client(t)
+	require.Equal(t, []string{"1", "2", "3", "4"}, c.popIDs("q", "batch=10&wait=true&timeout=20000&autoAck=true"))
+	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, transaction_id, payload) VALUES ('q', '5', '1')`)
+	require.Equal(t, []string{"5"}, c.popIDs("q", "batch=10&wait=true&timeout=20000&autoAck=true"))
+}

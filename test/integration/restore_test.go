@@ -1,0 +1,101 @@
+//go:build pg_dump
+
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// TestRestore dumps a database that is in use and restores it into a new cluster,
+// as README.md says: who was at a place is there again, what lay in the inbox is
+// moved, attached tables send, and the roles have their rights. It needs pg_dump and
+// psql, which Belfry itself does not (`make restore`).
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := s.client(t)
+	c.pushIDs("q", "read", "1", "2", "3")
+	first := c.pop("q", "consumerGroup=g&batch=1").ok(http.StatusOK)
+	require.True(t, c.ackBatch("g", first.ack("completed", 0)...).ok(http.StatusOK)[0].Success)
+	c.pushIDs("q", "leased", "4")
+	require.Equal(t, []string{"4"}, c.popPartition("q", "leased", "consumerGroup=g").ok(http.StatusOK).ids())
+	app := producer(t, s.dsn)
+	execute(t, app, `CREATE TABLE orders (id int PRIMARY KEY)`)
+	execute(t, app, `SELECT belfry.attach('orders', 'changes', key => '{id}')`)
+	require.NoError(t, s.stop(t))
+	execute(t, app, `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'inbox', '5', '1'), ('q', 'inbox', '6', '1')`)
+	execute(t, app, `INSERT INTO orders VALUES (7)`)
+
+	cluster := pgtest.OwnCluster(t)
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "restored"))
+	dsn := cluster.URL("restored")
+	restore(t, s.dsn, dsn)
+	owner := producer(t, dsn)
+	rows, err := owner.Query(t.Context(), `SELECT belfry.role_sql()`)
+	require.NoError(t, err)
+	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for _, statement := range statements {
+		execute(t, owner, statement)
+	}
+
+	restored := startOn(t, dsn).client(t)
+	require.Equal(t, []string{"2", "3"}, restored.popPartition("q", "read", "consumerGroup=g&batch=10").ok(http.StatusOK).ids())
+	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").status, "the lease goes on")
+	require.Equal(t, []string{"5", "6"}, restored.popPartition("q", "inbox", "consumerGroup=g&batch=10&wait=true&timeout=20000").ok(http.StatusOK).ids())
+
+	execute(t, owner, `SET ROLE belfry_producer`)
+	execute(t, owner, `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'new', '8', '1')`)
+	execute(t, owner, `RESET ROLE`)
+	require.Equal(t, []string{"8"}, restored.popPartition("q", "new", "consumerGroup=g&wait=true&timeout=20000").ok(http.StatusOK).ids())
+	execute(t, owner, `INSERT INTO orders VALUES (9)`)
+	for _, id := range []string{"7", "9"} {
+		changed := restored.popPartition("changes", id, "wait=true&timeout=20000").ok(http.StatusOK)
+		require.Contains(t, string(changed.Messages[0].Data), id)
+	}
+	execute(t, owner, `SET ROLE belfry_consumer`)
+	var popped int
+	require.NoError(t, owner.QueryRow(t.Context(), `SELECT count(*) FROM belfry.pop('q', 'sql', 10, partitions => 10)`).Scan(&popped))
+	require.Equal(t, 7, popped)
+}
+
+// restore copies the database at from into the empty one at to. All that may fail
+// is what is granted to roles that another cluster does not have.
+func restore(t *testing.T, from, to string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "dump.sql")
+	run(t, "pg_dump", "--file", file, "--dbname", from)
+	for line := range strings.Lines(run(t, "psql", "--no-psqlrc", "--quiet", "--file", file, "--dbname", to)) {
+		require.Regexp(t, `ERROR:  role "belfry_(producer|consumer|admin)" does not exist`, line)
+	}
+}
+
+// run runs a program that comes with Postgres and returns what it complains of.
+func run(t *testing.T, program string, args ...string) (complaints string) {
+	t.Helper()
+	dir, err := devdb.FindBinaries(t.Context(), "")
+	require.NoError(t, err)
+	path := filepath.Join(dir, program)
+	if _, err := os.Stat(path); err != nil {
+		path, err = exec.LookPath(program)
+		require.NoError(t, err, "%s is missing: install it (Debian: apt-get install postgresql-client)", program)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Run(), "%s: %s", program, &stderr)
+	return stderr.String()
+}

@@ -1,0 +1,53 @@
+package pgtest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Set gives the database of dsn settings of its own, for all sessions that begin
+// after it, as a team does that had the database before Belfry came.
+func Set(t testing.TB, dsn string, settings map[string]string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatalf("connecting to a test database: %v", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // whatever was set is set
+	database := pgx.Identifier{conn.Config().Database}.Sanitize()
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if _, err := conn.Exec(ctx, "ALTER DATABASE "+database+" SET "+name+" = "+settings[name]); err != nil {
+			t.Fatalf("setting %s of a test database: %v", name, err)
+		}
+	}
+}
+
+// Theirs are settings that are sensible for other programs and in which no
+// statement of Belfry may run.
+func Theirs() map[string]string {
+	return map[string]string{
+		"default_transaction_isolation": "serializable",
+		"search_path":                   "public, pg_catalog",
+		"client_encoding":               "LATIN1",
+		"standard_conforming_strings":   "off",
+		"quote_all_identifiers":         "on",
+		"transform_null_equals":         "on",
+		"array_nulls":                   "off",
+		"timezone":                      "'Asia/Kolkata'",
+		"datestyle":                     "'German, DMY'",
+		"intervalstyle":                 "sql_standard",
+		"bytea_output":                  "escape",
+		"extra_float_digits":            "-10",
+		"lock_timeout":                  "1",
+		"idle_session_timeout":          "700",
+		"enable_nestloop":               "off",
+		"enable_indexscan":              "off",
+		"enable_indexonlyscan":          "off",
+	}
+}
