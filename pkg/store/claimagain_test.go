@@ -20,18 +20,18 @@ func TestAClaimThatIsMadeAgainDeliversOnce(t *testing.T) {
 		b := newBench(t)
 		b.register("g")
 		b.push("p", "1", "2")
-		b.exec(`CREATE SEQUENCE tries;
-			CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-				IF nextval('tries') = 1 THEN RAISE EXCEPTION 'once' USING ERRCODE = 'serialization_failure'; END IF;
+		b.exec(`CREATE SEQUENCE public.tries;
+			CREATE FUNCTION public.fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				IF nextval('public.tries') = 1 THEN RAISE EXCEPTION 'once' USING ERRCODE = 'serialization_failure'; END IF;
 				RETURN NULL;
 			END $$;
 			CREATE CONSTRAINT TRIGGER fail_once AFTER UPDATE ON belfry.cursor DEFERRABLE INITIALLY DEFERRED
-				FOR EACH ROW EXECUTE FUNCTION fail_once()`)
+				FOR EACH ROW EXECUTE FUNCTION public.fail_once()`)
 		req := request("g", 9)
 		req.AutoAck = autoAck
 		require.Equal(t, []string{"1", "2"}, transactionIDs(b.pop(req)))
 		var tries int
-		b.scan(`SELECT last_value FROM tries`, nil, &tries)
+		b.scan(`SELECT last_value FROM public.tries`, nil, &tries)
 		require.Equal(t, 2, tries)
 	}
 }

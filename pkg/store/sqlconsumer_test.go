@@ -91,14 +91,14 @@ func TestEffectsAndAckCommitTogether(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "1", "2")
-	b.exec(`CREATE TABLE effect (n text)`)
+	b.exec(`CREATE TABLE public.effect (n text)`)
 	conn := b.connect()
 	for _, commits := range []bool{false, true} {
 		tx := b.begin(conn)
 		popped := b.sqlPop(tx, "g", 9, 1)
 		require.Equal(t, []string{"1", "2"}, sqlIDs(popped))
 		require.Equal(t, 1, popped[0].Attempt, "what was rolled back was never delivered")
-		_, err := tx.Exec(t.Context(), `INSERT INTO effect VALUES ('done')`)
+		_, err := tx.Exec(t.Context(), `INSERT INTO public.effect VALUES ('done')`)
 		require.NoError(t, err)
 		require.Equal(t, 2, b.sqlAck(tx, popped[0].Lease, nil, "completed"))
 		var durable string
@@ -111,7 +111,7 @@ func TestEffectsAndAckCommitTogether(t *testing.T) {
 		}
 	}
 	var effects int
-	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
+	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
 	require.Equal(t, 1, effects)
 	require.Equal(t, 2, b.committed())
 	require.Empty(t, b.pop(request("g", 9)).Messages)
@@ -122,7 +122,7 @@ func TestALeaseThatIsOverFailsTheTransaction(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "1")
-	b.exec(`CREATE TABLE effect (n text)`)
+	b.exec(`CREATE TABLE public.effect (n text)`)
 	conn := b.connect()
 	popped := b.sqlPop(conn, "g", 1, 1)
 	b.crash()
@@ -132,14 +132,14 @@ func TestALeaseThatIsOverFailsTheTransaction(t *testing.T) {
 
 	for _, verb := range []string{`SELECT belfry.ack($1)`, `SELECT belfry.extend($1, 60)`} {
 		tx := b.begin(conn)
-		_, err := tx.Exec(t.Context(), `INSERT INTO effect VALUES ('done')`)
+		_, err := tx.Exec(t.Context(), `INSERT INTO public.effect VALUES ('done')`)
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), verb, popped[0].Lease)
 		requireState(t, err, "BF010", "Roll back and pop again")
 		require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
 	}
 	var effects int
-	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
+	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
 	require.Zero(t, effects)
 	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success, "the other's lease is untouched")
 }
@@ -363,16 +363,16 @@ func TestAConsumerThatLoopsInTheDatabaseSeesWhatIsPushedLater(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.exec(`CREATE TABLE effect (transaction_id text); CREATE TABLE stop (n int)`)
+	b.exec(`CREATE TABLE public.effect (transaction_id text); CREATE TABLE public.stop (n int)`)
 	worker := b.connect()
 	done := make(chan error, 1)
 	go func() {
 		_, err := worker.Exec(t.Context(), `DO $$
 			DECLARE r record;
 			BEGIN
-				WHILE NOT EXISTS (SELECT 1 FROM stop) LOOP
+				WHILE NOT EXISTS (SELECT 1 FROM public.stop) LOOP
 					FOR r IN SELECT p.lease, p.transaction_id FROM belfry.pop('q', 'g') AS p LOOP
-						INSERT INTO effect VALUES (r.transaction_id);
+						INSERT INTO public.effect VALUES (r.transaction_id);
 						PERFORM belfry.ack(r.lease);
 					END LOOP;
 					COMMIT;
@@ -384,10 +384,10 @@ func TestAConsumerThatLoopsInTheDatabaseSeesWhatIsPushedLater(t *testing.T) {
 	for _, id := range numbered("m", 3) {
 		b.push("p", id)
 		await(t, "the worker has "+id, func() (there bool) {
-			b.scan(`SELECT EXISTS (SELECT 1 FROM effect WHERE transaction_id = $1)`, []any{id}, &there)
+			b.scan(`SELECT EXISTS (SELECT 1 FROM public.effect WHERE transaction_id = $1)`, []any{id}, &there)
 			return there
 		})
 	}
-	b.exec(`INSERT INTO stop VALUES (1)`)
+	b.exec(`INSERT INTO public.stop VALUES (1)`)
 	require.NoError(t, <-done)
 }

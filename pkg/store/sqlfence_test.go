@@ -16,7 +16,7 @@ func TestALeaseThatEndsInItsOwnTransactionFailsIt(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "1")
-	b.exec(`CREATE TABLE effect (n text)`)
+	b.exec(`CREATE TABLE public.effect (n text)`)
 	conn := b.connect()
 	for _, verb := range []string{`belfry.ack(v_lease)`, `belfry.extend(v_lease, 60)`} {
 		tx := b.begin(conn)
@@ -24,7 +24,7 @@ func TestALeaseThatEndsInItsOwnTransactionFailsIt(t *testing.T) {
 			DECLARE v_lease uuid;
 			BEGIN
 				SELECT p.lease INTO STRICT v_lease FROM belfry.pop('q', 'g') AS p;
-				INSERT INTO effect VALUES ('done');
+				INSERT INTO public.effect VALUES ('done');
 				UPDATE belfry.cursor SET lease_until = clock_timestamp() WHERE lease_id = v_lease;
 				PERFORM `+verb+`;
 			END $$`)
@@ -32,7 +32,7 @@ func TestALeaseThatEndsInItsOwnTransactionFailsIt(t *testing.T) {
 		require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
 	}
 	var effects int
-	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
+	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
 	require.Zero(t, effects)
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)), "it is due at once")
 }

@@ -27,13 +27,13 @@ func consumeInSQL(ctx context.Context, conn *pgx.Conn, group string) (n int, err
 	tag, err := tx.Exec(ctx, `WITH popped AS MATERIALIZED (
 			SELECT lease, partition_name, seq FROM belfry.pop('q', $1, $2, partitions => $3)
 		), effects AS (
-			INSERT INTO effect (group_name, partition_name, seq) SELECT $1, partition_name, seq FROM popped
+			INSERT INTO public.effect (group_name, partition_name, seq) SELECT $1, partition_name, seq FROM popped
 		)
 		SELECT belfry.ack(l.lease) FROM (SELECT DISTINCT lease FROM popped) AS l`, group, 1+rand.IntN(5), 1+rand.IntN(3))
 	if err != nil || tag.RowsAffected() == 0 || rand.IntN(5) == 0 {
 		return 0, err
 	}
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM effect WHERE xmin = pg_current_xact_id()::xid`).Scan(&n); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM public.effect WHERE xmin = pg_current_xact_id()::xid`).Scan(&n); err != nil {
 		return 0, err
 	}
 	return n, tx.Commit(ctx)
@@ -54,7 +54,7 @@ func TestConsumersOfBothKindsRace(t *testing.T) {
 	const rounds, partitions, each = 2000, 3, 2
 	b := newBench(t)
 	b.register("g")
-	b.exec(`CREATE TABLE effect (group_name text, partition_name text, seq bigint, PRIMARY KEY (group_name, partition_name, seq))`)
+	b.exec(`CREATE TABLE public.effect (group_name text, partition_name text, seq bigint, PRIMARY KEY (group_name, partition_name, seq))`)
 	var pushed, consumed atomic.Int64
 	work, ctx := errgroup.WithContext(t.Context())
 	for range each {
@@ -87,7 +87,7 @@ func TestConsumersOfBothKindsRace(t *testing.T) {
 					return err
 				}
 				for _, m := range d.Messages {
-					if _, err := b.pool.Exec(ctx, `INSERT INTO effect VALUES ('g', $1, $2)`, m.Partition.Name, m.Seq); err != nil {
+					if _, err := b.pool.Exec(ctx, `INSERT INTO public.effect VALUES ('g', $1, $2)`, m.Partition.Name, m.Seq); err != nil {
 						return err
 					}
 				}
@@ -105,7 +105,7 @@ func TestConsumersOfBothKindsRace(t *testing.T) {
 	}
 	require.NoError(t, work.Wait())
 	var effects, behind int
-	b.scan(`SELECT count(*) FROM effect`, nil, &effects)
+	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
 	b.scan(`SELECT sum(p.last_seq - c.committed) FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id`, nil, &behind)
 	require.Equal(t, rounds, effects)
 	require.Zero(t, behind)

@@ -17,9 +17,9 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 	t.Parallel()
 	const cursors = 200
 	b := newBench(t)
-	b.exec(`CREATE TABLE settled (cursors bigint)`)
+	b.exec(`CREATE TABLE public.settled (cursors bigint)`)
 	b.exec(`CREATE OR REPLACE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE sql AS $$
-		INSERT INTO settled VALUES (cardinality(p_partitions)); SELECT 0::bigint $$`)
+		INSERT INTO public.settled VALUES (cardinality(p_partitions)); SELECT 0::bigint $$`)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	began := time.Now()
@@ -32,7 +32,7 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 	}
 	var calls, settled int64
 	require.Eventually(t, func() bool {
-		b.scan(`SELECT count(*), coalesce(sum(cursors), 0)::bigint FROM settled`, nil, &calls, &settled)
+		b.scan(`SELECT count(*), coalesce(sum(cursors), 0)::bigint FROM public.settled`, nil, &calls, &settled)
 		return settled == cursors
 	}, time.Minute, 5*time.Millisecond)
 	require.LessOrEqual(t, calls, 1+int64(time.Since(began)/store.ToldPace))
