@@ -15,7 +15,7 @@ MODEL_CHECKS ?= 2000
 LINT_VERSION := v2.15.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
+.PHONY: help run test pooler restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -26,8 +26,11 @@ run: ## Run Belfry with a Postgres of its own; Ctrl-C stops both.
 test: ## Run all tests with the race detector; needs Postgres binaries, not a server.
 	go test -race -shuffle=on -timeout 15m ./...
 
+pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
+	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
+
 restore: ## Dump a database in use and restore it into a new cluster; needs pg_dump and psql.
-	go test -race -tags pg_dump -count=1 -run '^TestRestore$$' ./test/integration
+	go test -race -tags installed -count=1 -run '^TestRestore$$' ./test/integration
 
 fuzz: ## Run each fuzz target for FUZZTIME, 30s; a failing input stays in testdata.
 	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort -u | \

@@ -69,10 +69,14 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		return nil, unreachable(ctx, cc, err)
 	}
 	s := &session{conn: conn}
-	// A statement_timeout set for the role or the database is meant for requests, and
-	// migrations look at the text of functions.
-	settings := fmt.Sprintf("%s; SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
-		postgres.OwnSettings, m.cfg.StatementLockTimeout.Milliseconds())
+	// Migrations look at the text of functions.
+	if err := postgres.OwnSession(ctx, conn); err != nil {
+		s.close(ctx)
+		return nil, fmt.Errorf("preparing the connection: %w", err)
+	}
+	// A statement_timeout set for the role or the database is meant for requests.
+	settings := fmt.Sprintf("SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
+		m.cfg.StatementLockTimeout.Milliseconds())
 	if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
 		s.close(ctx)
 		return nil, fmt.Errorf("preparing the connection: %w", err)

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,29 +14,45 @@ import (
 	"go.uber.org/zap"
 )
 
-// OwnSettings undo what a team has set for the database, the role or the server
+// ownSettings undo what a team has set for the database, the role or the server
 // (ALTER DATABASE ... SET) and what Belfry's statements are not written for: an
 // isolation that does not see what a lock was waited for, texts read and written in
 // other forms, names of somebody's schema before Postgres's, and limits for sessions
 // of people. They are set after connecting, not as startup parameters, because
-// poolers refuse unknown startup parameters. Postgres 17 has one that earlier
-// versions do not know.
-const OwnSettings = `
-SET default_transaction_isolation = 'read committed';
-SET quote_all_identifiers = off;
-SET search_path = pg_catalog, pg_temp;
-SET client_encoding = 'UTF8';
-SET standard_conforming_strings = on;
-SET transform_null_equals = off;
-SET array_nulls = on;
-SET timezone = 'UTC';
-SET datestyle = 'ISO, MDY';
-SET intervalstyle = 'postgres';
-SET bytea_output = 'hex';
-SET extra_float_digits = 1;
-SET lock_timeout = 0;
-SET idle_session_timeout = 0;
-SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL`
+// poolers refuse unknown startup parameters.
+var ownSettings = []struct {
+	name, value string
+	// kept: poolers in transaction mode keep it for each of their clients.
+	kept bool
+	// held: it matters only where a session stays with its connection.
+	held bool
+}{
+	{name: "default_transaction_isolation", value: "read committed"},
+	{name: "quote_all_identifiers", value: "off"},
+	{name: "search_path", value: "pg_catalog, pg_temp", held: true},
+	{name: "client_encoding", value: "UTF8", kept: true},
+	{name: "standard_conforming_strings", value: "on", kept: true},
+	{name: "transform_null_equals", value: "off"},
+	{name: "array_nulls", value: "on"},
+	{name: "timezone", value: "UTC", kept: true},
+	{name: "datestyle", value: "ISO, MDY", kept: true},
+	{name: "intervalstyle", value: "postgres"},
+	{name: "bytea_output", value: "hex"},
+	{name: "extra_float_digits", value: "1"},
+	{name: "lock_timeout", value: "0"},
+	{name: "idle_session_timeout", value: "0", held: true},
+	{name: "transaction_timeout", value: "0", held: true}, // since Postgres 17
+}
+
+// ownStatement makes ownSettings, as far as this version of Postgres knows them.
+var ownStatement = func() string {
+	values := make([]string, 0, len(ownSettings))
+	for _, s := range ownSettings {
+		values = append(values, fmt.Sprintf("('%s', '%s')", s.name, s.value))
+	}
+	return "SELECT pg_catalog.set_config(name, value, false) FROM (VALUES " + strings.Join(values, ", ") + ") AS s (name, value)" +
+		" WHERE pg_catalog.current_setting(name, true) IS NOT NULL"
+}()
 
 // planSettings pin the plans of the hot statements. Each of them has one
 // sensible plan: nested loops over index scans. Left to itself the planner
@@ -63,6 +82,9 @@ type Pool struct {
 	// fallen silent, in nanoseconds since opened: a clock that is set back would
 	// make new connections look old.
 	suspect atomic.Int64
+	// How connections reach Postgres, once one did.
+	pooler                     sync.Mutex
+	reached, transactionPooled bool
 }
 
 // Open makes the pool. It does not wait for a connection; see Wait. It keeps warm
@@ -84,9 +106,13 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	// What the caller has given up must not go on holding locks: neither a statement
 	// that runs, nor a transaction whose connection fell silent.
 	settings := fmt.Sprintf("%s;%s;\nSET statement_timeout = %[3]d;\nSET idle_in_transaction_session_timeout = %[3]d",
-		OwnSettings, planSettings, cfg.RequestTimeout.Milliseconds())
+		ownStatement, planSettings, cfg.RequestTimeout.Milliseconds())
+	pc.BeforeConnect = p.findPooler
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()[bornKey] = int64(time.Since(p.opened))
+		if p.TransactionPooled() {
+			return checkSettings(ctx, conn)
+		}
 		_, err := conn.PgConn().Exec(ctx, settings).ReadAll()
 		return err
 	}
@@ -179,6 +205,10 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 	for started := time.Now(); ; {
 		err := p.Ping(deadline)
 		if err == nil {
+			if p.TransactionPooled() {
+				log.Warn("database.url goes through a pooler in transaction mode: statements are prepared each time and their plans are not pinned, "+
+					"which costs speed. Without the pooler, or with a pool in session mode, there are database.pool_size connections at most", zap.Int32("pool_size", p.Config().MaxConns))
+			}
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -206,6 +236,9 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 // temporary: refused, unreachable, starting up or shutting down. A wrong
 // password or database name stays wrong.
 func temporary(err error) bool {
+	if settings := (*settingsError)(nil); errors.As(err, &settings) {
+		return false
+	}
 	switch state := SQLState(err); state {
 	case "":
 		return true

@@ -1,4 +1,4 @@
-//go:build pg_dump
+//go:build installed
 
 package integration_test
 

@@ -1,0 +1,180 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	// poolerLooks is how often TransactionPooled looks: other programs may use the
+	// pooler at the same instant, and take the session that it looks for.
+	poolerLooks = 3
+	// poolerPatience bounds one look of a connection that may have to wait for another
+	// one's session.
+	poolerPatience = 2 * time.Second
+)
+
+// TransactionPooled says whether a pooler in transaction mode stands between conn,
+// which is in no transaction, and Postgres: then each transaction runs in whatever
+// session is free, and what is set or locked for one session meets other programs.
+// It changes nothing there. Postgres itself answers after one round trip; through a
+// pooler a second connection is made for a moment. ctx ends it sooner.
+//
+// Poolers make up the process number that a connection is greeted with (they need
+// it to pass on cancel requests), Postgres does not. Whether a session stays with
+// its connection shows when another connection begins a transaction.
+func TransactionPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	session, err := backend(ctx, conn.PgConn(), "")
+	if err != nil || session == conn.PgConn().PID() {
+		return false, err
+	}
+	config := conn.Config()
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = poolerPatience
+	}
+	other, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = other.Close(ctx) }()
+	for range poolerLooks {
+		look, cancel := context.WithTimeout(ctx, poolerPatience)
+		taken, err := backend(look, other.PgConn(), "BEGIN")
+		cancel()
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+			return false, err
+		}
+		now, asking := backend(ctx, conn.PgConn(), "")
+		switch {
+		case asking != nil:
+			return false, asking
+		case now != session || taken == session:
+			return true, nil
+		case err != nil:
+			return false, nil // the other one waits for a session while this one keeps its own
+		}
+		if _, err := other.PgConn().Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// backend runs a statement and returns the number of the process that serves conn then.
+func backend(ctx context.Context, conn *pgconn.PgConn, first string) (uint32, error) {
+	results, err := conn.Exec(ctx, first+"; SELECT pg_backend_pid()").ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	last := results[len(results)-1]
+	if len(last.Rows) != 1 || len(last.Rows[0]) != 1 {
+		return 0, errors.New("asking for the process of a connection: no answer")
+	}
+	pid, err := strconv.ParseUint(string(last.Rows[0][0]), 10, 32)
+	return uint32(pid), err
+}
+
+// ErrTransactionPooled is for what needs a session of its own.
+var ErrTransactionPooled = errors.New("a pooler in transaction mode is between here and Postgres, so no session stays with its connection: " +
+	"set database.listen_url to a URL that reaches Postgres directly, or through a pool in session mode")
+
+// OwnSession makes the session of conn Belfry's own: then it depends on nothing
+// that was set for the database, the role or the server. It fails with
+// ErrTransactionPooled where that is not possible.
+func OwnSession(ctx context.Context, conn *pgx.Conn) error {
+	pooled, err := TransactionPooled(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("looking for a pooler: %w", err)
+	}
+	if pooled {
+		return ErrTransactionPooled
+	}
+	_, err = conn.PgConn().Exec(ctx, ownStatement).ReadAll()
+	return err
+}
+
+// findPooler finds out, once, how the connections of the pool reach Postgres, and
+// makes config suit it.
+func (p *Pool) findPooler(ctx context.Context, config *pgx.ConnConfig) error {
+	p.pooler.Lock()
+	defer p.pooler.Unlock()
+	if !p.reached {
+		ctx, cancel := context.WithTimeout(ctx, p.requestTimeout)
+		defer cancel()
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(ctx) }()
+		if p.transactionPooled, err = TransactionPooled(ctx, conn); err != nil {
+			return fmt.Errorf("looking for a pooler: %w", err)
+		}
+		p.reached = true
+	}
+	if p.transactionPooled {
+		// What is prepared would stay behind in a session of others, and these settings are
+		// those that a pooler restores for each of its clients.
+		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+			config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}
+		for _, s := range ownSettings {
+			if s.kept {
+				config.RuntimeParams[s.name] = s.value
+			}
+		}
+	}
+	return nil
+}
+
+// TransactionPooled says whether the connections made so far go through a pooler in
+// transaction mode.
+func (p *Pool) TransactionPooled() bool {
+	p.pooler.Lock()
+	defer p.pooler.Unlock()
+	return p.transactionPooled
+}
+
+// sqlOtherSettings finds the settings ($1) that are not as wanted ($2).
+const sqlOtherSettings = `SELECT name, current_setting(name, true), value, quote_ident(current_user), quote_ident(current_database())
+  FROM unnest($1::text[], $2::text[]) AS s (name, value)
+ WHERE current_setting(name, true) <> value`
+
+// checkSettings fails where conn, whose sessions are not its own to set, is not set
+// as statements need it, and says how that is mended.
+func checkSettings(ctx context.Context, conn *pgx.Conn) error {
+	var names, values []string
+	for _, s := range ownSettings {
+		if !s.held {
+			names, values = append(names, s.name), append(values, s.value)
+		}
+	}
+	rows, err := conn.Query(ctx, sqlOtherSettings, names, values)
+	if err != nil {
+		return err
+	}
+	var found, cure []string
+	var name, is, value, role, database string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &is, &value, &role, &database}, func() error {
+		found = append(found, fmt.Sprintf("%s is '%s'", name, is))
+		cure = append(cure, fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET %s = '%s';", role, database, name, value))
+		return nil
+	}); err != nil || found == nil {
+		return err
+	}
+	return &settingsError{found: found, cure: cure}
+}
+
+// settingsError says that sessions of a pooler are not set as statements need it.
+type settingsError struct{ found, cure []string }
+
+func (e *settingsError) Error() string {
+	return fmt.Sprintf("database.url goes through a pooler in transaction mode, where Belfry cannot set what its statements need, and %s. "+
+		"Use a pool in session mode, leave the pooler out, or give Belfry a role of its own with %s", strings.Join(e.found, ", "), strings.Join(e.cure, " "))
+}

@@ -1,0 +1,171 @@
+//go:build installed
+
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// pooled is how many sessions a pool of the tests has.
+const pooled = 12
+
+// TestPoolerInSessionMode has no other way to Postgres.
+func TestPoolerInSessionMode(t *testing.T) {
+	t.Parallel()
+	dsn := startPooler(t, pgtest.EmptyDatabase(t))("session")
+	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.PoolSize = 3 })
+	c := s.client(t)
+	waiting := c.begin(anyOf("q"))
+	s.untilParked(t, "q", 1)
+	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
+	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
+}
+
+// TestPoolerInTransactionMode shares its sessions with other programs, which must
+// not notice.
+func TestPoolerInTransactionMode(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.EmptyDatabase(t)
+	pool := startPooler(t, direct)
+	dsn := pool("transaction")
+	require.ErrorIs(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()), postgres.ErrTransactionPooled)
+
+	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.ListenURL = direct })
+	c := s.client(t)
+	const clients, each = 8, 20
+	var crew sync.WaitGroup
+	for n := range clients {
+		crew.Go(func() {
+			for i := range each {
+				got, err := s.send(t.Context(), pushCall(item{Queue: "q", TransactionID: fmt.Sprintf("%d-%d", n, i)}))
+				if err != nil || got.status != http.StatusCreated {
+					t.Errorf("push: %v, %s", err, got.raw)
+				}
+			}
+		})
+	}
+	crew.Wait()
+	for popped := 0; popped < clients*each; {
+		popped += len(c.popIDs("q", "batch=7&autoAck=true&wait=true&timeout=20000"))
+	}
+
+	var strangers []*pgx.Conn
+	for range pooled { // all of them at once, so that each has a session of its own
+		stranger := producer(t, dsn+"&default_query_exec_mode=simple_protocol")
+		execute(t, stranger, "BEGIN")
+		strangers = append(strangers, stranger)
+	}
+	for _, stranger := range strangers {
+		var set int
+		require.NoError(t, stranger.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE source = 'session'
+			AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')`).Scan(&set))
+		require.Zero(t, set)
+		execute(t, stranger, "ROLLBACK")
+	}
+}
+
+// TestPoolerWhoseSessionsAreSetOtherwise is told what to do, does it, and goes on.
+func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.EmptyDatabase(t)
+	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'"})
+	open := func() error {
+		cfg := postgres.DefaultConfig()
+		cfg.URL = startPooler(t, direct)("transaction")
+		p, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
+		require.NoError(t, err)
+		defer p.Close()
+		return p.Wait(t.Context(), patience, zap.NewNop())
+	}
+	err := open()
+	require.ErrorContains(t, err, "default_transaction_isolation is 'serializable'")
+	require.NotContains(t, err.Error(), "timezone", "the pooler keeps that one")
+	_, cure, found := strings.Cut(err.Error(), "ALTER ROLE ")
+	require.True(t, found)
+	cure, _, _ = strings.Cut(cure, ";")
+	execute(t, producer(t, direct), "ALTER ROLE "+cure)
+	require.NoError(t, open())
+}
+
+// TestPoolerWithOneSession cannot serve the connection that looks for a pooler, which
+// shows that the session stays with the first one.
+func TestPoolerWithOneSession(t *testing.T) {
+	t.Parallel()
+	conn, err := pgx.Connect(t.Context(), startPooler(t, pgtest.EmptyDatabase(t))("single"))
+	require.NoError(t, err)
+	shared, err := postgres.TransactionPooled(t.Context(), conn)
+	require.NoError(t, err)
+	require.False(t, shared)
+	require.NoError(t, postgres.OwnSession(t.Context(), conn), "it can still be used")
+	require.NoError(t, conn.Close(t.Context()))
+}
+
+// startPooler runs a PgBouncer before the database of dsn and returns DSNs that go
+// through it, by its mode; "single" is session mode with one session.
+func startPooler(t *testing.T, dsn string) func(mode string) string {
+	t.Helper()
+	target, err := pgx.ParseConfig(dsn)
+	require.NoError(t, err)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := listener.Addr().String()
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+
+	var settings strings.Builder
+	fmt.Fprintln(&settings, "[databases]")
+	for name, mode := range map[string]string{"session": "session", "transaction": "transaction", "single": "session pool_size=1"} {
+		fmt.Fprintf(&settings, "%s = host=%s port=%d dbname=%s user=%s pool_mode=%s\n", name, target.Host, target.Port, target.Database, target.User, mode)
+	}
+	fmt.Fprintf(&settings, "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\nauth_type = any\ndefault_pool_size = %d\n", port, pooled)
+	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
+	require.NoError(t, os.WriteFile(file, []byte(settings.String()), 0o600))
+	args := []string{file}
+	if os.Geteuid() == 0 { // as which it refuses to run
+		require.NoError(t, os.Chmod(file, 0o644))
+		args = append(args, "--user", "nobody")
+	}
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil { // Debian has it where only root looks
+		path, err = exec.LookPath("/usr/sbin/pgbouncer")
+	}
+	require.NoError(t, err, "pgbouncer is missing: install it (Debian: apt-get install pgbouncer)")
+	pooler := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
+	var log strings.Builder
+	pooler.Stderr = &log
+	require.NoError(t, pooler.Start())
+	t.Cleanup(func() {
+		_ = pooler.Process.Kill()
+		_ = pooler.Wait() // it was killed
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	through := func(mode string) string {
+		return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", target.User, address, mode)
+	}
+	until(t, "PgBouncer answers", func() bool {
+		conn, err := pgx.Connect(t.Context(), through("transaction"))
+		return err == nil && conn.Close(t.Context()) == nil
+	})
+	return through
+}
