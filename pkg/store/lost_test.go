@@ -100,7 +100,7 @@ func TestAClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	direct, network, s := behind(t)
 	direct.push("p", "1")
 	req := request("g", 1)
-	target, _, err := direct.Resolve(t.Context(), req)
+	target, _, err := s.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	network.CutRow.Store(true)
 	_, err = s.Claim(t.Context(), []queue.Assignment{{Request: req, Group: target.Group}})

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -51,18 +50,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.ListenURL = direct })
 	c := s.client(t)
 	const clients, each = 8, 20
-	var crew sync.WaitGroup
-	for n := range clients {
-		crew.Go(func() {
-			for i := range each {
-				got, err := s.send(t.Context(), pushCall(item{Queue: "q", TransactionID: fmt.Sprintf("%d-%d", n, i)}))
-				if err != nil || got.status != http.StatusCreated {
-					t.Errorf("push: %v, %s", err, got.raw)
-				}
-			}
-		})
-	}
-	crew.Wait()
+	pushTogether(t, clients, each, s)
 	for popped := 0; popped < clients*each; {
 		popped += len(c.popIDs("q", "batch=7&autoAck=true&wait=true&timeout=20000"))
 	}

@@ -20,19 +20,7 @@ func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 	pgtest.Set(t, dsn, pgtest.Theirs())
 	s, other := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	const clients, each = 8, 20
-	var crew sync.WaitGroup
-	for n := range clients {
-		to := []*server{s, other}[n%2]
-		crew.Go(func() {
-			for i := range each {
-				got, err := to.send(t.Context(), pushCall(item{Queue: "q", TransactionID: fmt.Sprintf("ö-%d-%d", n, i)}))
-				if err != nil || got.status != http.StatusCreated {
-					t.Errorf("push: %v, %s", err, got.raw)
-				}
-			}
-		})
-	}
-	crew.Wait()
+	pushTogether(t, clients, each, s, other)
 	c := s.client(t)
 	next := make([]int, clients)
 	for popped := 0; popped < clients*each; {
@@ -52,4 +40,22 @@ func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 	execute(t, producer(t, dsn+"&options=-c%20idle_session_timeout%3D0"), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
 	require.Len(t, quiet.delivery().ok(http.StatusOK).Messages, 1)
 	require.Zero(t, s.metric(t, "belfry_listener_reconnects_total"))
+}
+
+// pushTogether pushes to the queue "q" by several clients at once, each to one of the
+// servers, the messages of client n in the order "ö-n-0", "ö-n-1" and so on.
+func pushTogether(t *testing.T, clients, each int, servers ...*server) {
+	t.Helper()
+	var crew sync.WaitGroup
+	for n := range clients {
+		crew.Go(func() {
+			for i := range each {
+				got, err := servers[n%len(servers)].send(t.Context(), pushCall(item{Queue: "q", TransactionID: fmt.Sprintf("ö-%d-%d", n, i)}))
+				if err != nil || got.status != http.StatusCreated {
+					t.Errorf("push: %v, %s", err, got.raw)
+				}
+			}
+		})
+	}
+	crew.Wait()
 }
