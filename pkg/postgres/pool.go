@@ -17,15 +17,17 @@ import (
 // ownSettings undo what a team has set for the database, the role or the server
 // (ALTER DATABASE ... SET) and what Belfry's statements are not written for: an
 // isolation that does not see what a lock was waited for, texts read and written in
-// other forms, names of somebody's schema before Postgres's, and limits for sessions
-// of people. They are set after connecting, not as startup parameters, because
-// poolers refuse unknown startup parameters.
+// other forms, names of somebody's schema before Postgres's, limits for sessions of
+// people, and commits that a crash forgets. They are set after connecting, not as
+// startup parameters, because poolers refuse unknown startup parameters.
 var ownSettings = []struct {
 	name, value string
 	// kept: poolers in transaction mode keep it for each of their clients.
 	kept bool
 	// held: it matters only where a session stays with its connection.
 	held bool
+	// insteadOf: every other value is theirs to choose.
+	insteadOf string
 }{
 	{name: "default_transaction_isolation", value: "read committed"},
 	{name: "quote_all_identifiers", value: "off"},
@@ -40,6 +42,7 @@ var ownSettings = []struct {
 	{name: "bytea_output", value: "hex"},
 	{name: "extra_float_digits", value: "1"},
 	{name: "lock_timeout", value: "0"},
+	{name: "synchronous_commit", value: "on", insteadOf: "off"},
 	{name: "idle_session_timeout", value: "0", held: true},
 	{name: "transaction_timeout", value: "0", held: true}, // since Postgres 17
 }
@@ -48,10 +51,10 @@ var ownSettings = []struct {
 var ownStatement = func() string {
 	values := make([]string, 0, len(ownSettings))
 	for _, s := range ownSettings {
-		values = append(values, fmt.Sprintf("('%s', '%s')", s.name, s.value))
+		values = append(values, fmt.Sprintf("('%s', '%s', '%s')", s.name, s.value, s.insteadOf))
 	}
-	return "SELECT pg_catalog.set_config(name, value, false) FROM (VALUES " + strings.Join(values, ", ") + ") AS s (name, value)" +
-		" WHERE pg_catalog.current_setting(name, true) IS NOT NULL"
+	return "SELECT pg_catalog.set_config(name, value, false) FROM (VALUES " + strings.Join(values, ", ") + ") AS s (name, value, instead_of)," +
+		" pg_catalog.current_setting(name, true) AS theirs WHERE theirs IS NOT NULL AND (instead_of = '' OR instead_of = theirs)"
 }()
 
 // planSettings pin the plans of the hot statements. Each of them has one

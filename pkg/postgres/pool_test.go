@@ -33,7 +33,7 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 			"default_transaction_isolation": "read committed", "search_path": "pg_catalog, pg_temp", "client_encoding": "UTF8",
 			"standard_conforming_strings": "on", "quote_all_identifiers": "off", "transform_null_equals": "off", "array_nulls": "on",
 			"DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1",
-			"lock_timeout": "0", "idle_session_timeout": "0",
+			"lock_timeout": "0", "idle_session_timeout": "0", "synchronous_commit": "on",
 			"idle_in_transaction_session_timeout": "7s", "statement_timeout": "7s",
 			"application_name": "belfry-test",
 		} {
@@ -129,6 +129,19 @@ func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
 	for size, good := range map[int32]bool{1: true, 10000: true, 10001: false} {
 		cfg.PoolSize = size
 		require.Equal(t, good, cfg.Validate() == nil, "%d", size)
+	}
+}
+
+// How far a commit must have come is for a team to say, as long as a crash does not
+// forget it.
+func TestCommitsMayWaitForMoreOrLess(t *testing.T) {
+	t.Parallel()
+	for _, theirs := range []string{"local", "remote_write", "remote_apply"} {
+		dsn := pgtest.EmptyDatabase(t)
+		pgtest.Set(t, dsn, map[string]string{"synchronous_commit": theirs})
+		var ours string
+		require.NoError(t, open(t, config(dsn)).QueryRow(soon(t), "SHOW synchronous_commit").Scan(&ours))
+		require.Equal(t, theirs, ours)
 	}
 }
 

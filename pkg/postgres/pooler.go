@@ -141,21 +141,22 @@ func (p *Pool) TransactionPooled() bool {
 	return p.transactionPooled
 }
 
-// sqlOtherSettings finds the settings ($1) that are not as wanted ($2).
-const sqlOtherSettings = `SELECT name, current_setting(name, true), value, quote_ident(current_user), quote_ident(current_database())
-  FROM unnest($1::text[], $2::text[]) AS s (name, value)
- WHERE current_setting(name, true) <> value`
+// sqlOtherSettings finds the settings ($1) that are not as wanted ($2), or are, where one
+// value is not wanted ($3), just that.
+const sqlOtherSettings = `SELECT name, theirs, value, quote_ident(current_user), quote_ident(current_database())
+  FROM unnest($1::text[], $2::text[], $3::text[]) AS s (name, value, instead_of), current_setting(name, true) AS theirs
+ WHERE theirs <> value AND (instead_of = '' OR instead_of = theirs)`
 
 // checkSettings fails where conn, whose sessions are not its own to set, is not set
 // as statements need it, and says how that is mended.
 func checkSettings(ctx context.Context, conn *pgx.Conn) error {
-	var names, values []string
+	var names, values, insteadOf []string
 	for _, s := range ownSettings {
 		if !s.held {
-			names, values = append(names, s.name), append(values, s.value)
+			names, values, insteadOf = append(names, s.name), append(values, s.value), append(insteadOf, s.insteadOf)
 		}
 	}
-	rows, err := conn.Query(ctx, sqlOtherSettings, names, values)
+	rows, err := conn.Query(ctx, sqlOtherSettings, names, values, insteadOf)
 	if err != nil {
 		return err
 	}

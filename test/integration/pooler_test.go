@@ -74,7 +74,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.EmptyDatabase(t)
-	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'"})
+	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'", "synchronous_commit": "local"})
 	open := func() error {
 		cfg := postgres.DefaultConfig()
 		cfg.URL = startPooler(t, direct)("transaction")

@@ -45,6 +45,7 @@ func Theirs() map[string]string {
 		"bytea_output":                  "escape",
 		"extra_float_digits":            "-10",
 		"lock_timeout":                  "1",
+		"synchronous_commit":            "off",
 		"idle_session_timeout":          "700",
 		"enable_nestloop":               "off",
 		"enable_indexscan":              "off",
