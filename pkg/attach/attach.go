@@ -94,7 +94,13 @@ type Desk struct{ conn *pgx.Conn }
 
 // Open connects to the database at url. Its errors do not show the password.
 func Open(ctx context.Context, url string) (*Desk, error) {
-	conn, err := pgx.Connect(ctx, url)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+	}
+	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may have another one for its sessions
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // what is prepared does not survive every pooler
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)
 	}

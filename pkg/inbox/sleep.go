@@ -26,6 +26,8 @@ type sleep struct {
 	awake bool
 	// bed is a session for the lock of sleep alone; it may be nil.
 	bed *pgx.Conn
+	// sleeper is the process that serves it.
+	sleeper int32
 	// asked is where the answer comes when bed waits for the lock, nil when it does
 	// not; cancel ends the wait, and the session.
 	asked  chan error
@@ -130,7 +132,7 @@ func (s *Sequencer) lieDown(ctx context.Context) error {
 			return fmt.Errorf("connecting to go to sleep: %w", err)
 		}
 		s.bed = conn.Hijack()
-		if _, err := s.bed.Exec(ctx, sqlPatience); err != nil {
+		if err := s.bed.QueryRow(ctx, sqlPatience).Scan(&s.sleeper, nil, nil); err != nil {
 			s.leaveBed()
 			return fmt.Errorf("making up the bed: %w", err)
 		}
@@ -164,7 +166,7 @@ func (s *Sequencer) withdraw(ctx context.Context) error {
 	again := time.NewTicker(pace)
 	defer again.Stop()
 	for {
-		if _, err := s.conn.Exec(ctx, sqlWithdraw, int32(s.bed.PgConn().PID())); err != nil {
+		if _, err := s.conn.Exec(ctx, sqlWithdraw, s.sleeper); err != nil {
 			return fmt.Errorf("waiting for sleep no longer: %w", err)
 		}
 		select {

@@ -47,8 +47,11 @@ func parse(url, applicationName string) (*pgx.ConnConfig, error) {
 	if config.ValidateConnect == nil {
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	config.RuntimeParams["client_encoding"] = "UTF8" // a database may have another one for its sessions
 	// To Postgres who listens is idle.
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		ctx, cancel := context.WithTimeout(ctx, config.ConnectTimeout)
+		defer cancel()
 		return conn.Exec(ctx, "SET idle_session_timeout = 0").Close()
 	}
 	// Nothing is prepared: that would not survive a pooler.

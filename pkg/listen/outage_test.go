@@ -32,11 +32,11 @@ func TestAListenerWhoseBackendWasEndedIsBackWithinASecond(t *testing.T) {
 	require.Equal(t, 3, a.logged(zapcore.WarnLevel), "one line per outage: %v", a.logs.All())
 }
 
-// Who listens is idle to Postgres, and so is who has nothing to send.
+// To Postgres who listens is idle.
 func TestIdleSessionsOfTheListenerAreNotEnded(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "1"})
+	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
 	a := proven(t, dsn, dsn, listen.DefaultConfig())
 	watcher := connect(t, dsn+"&options=-c%20idle_session_timeout%3D0")
 	const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'belfry-listen'

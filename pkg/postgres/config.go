@@ -10,7 +10,8 @@ import (
 type Config struct {
 	// URL is the main DSN; it may go through a pooler.
 	URL string `mapstructure:"url"`
-	// ListenURL is a direct DSN for LISTEN and for migrations; empty means URL.
+	// ListenURL is a DSN without a pooler in transaction mode, for LISTEN, migrations
+	// and the sequencer; empty means URL.
 	ListenURL string `mapstructure:"listen_url"`
 	// PoolSize bounds the connections of the pool.
 	PoolSize int32 `mapstructure:"pool_size"`

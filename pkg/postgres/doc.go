@@ -14,9 +14,11 @@
 // recognised before anything is set (TransactionPooled), and then statements are
 // sent without being prepared and settings are looked at, not made. That costs speed:
 // with both cores full `belfry bench end-to-end --duration 8s` had 9,656 messages/s,
-// 14,604 through a pool in session mode and 16,046 without one. What needs a session
-// of its own, like a lock, fails with ErrTransactionPooled: working without the sequencer's
-// lock, as dispatch.md would have it, is worse than not to start.
+// 14,604 through a pool in session mode and 16,046 without one. Nor do
+// statement_timeout and idle_in_transaction_session_timeout hold there: the role may
+// have them. Migrations, of which the check is the first thing an instance does, fail
+// with ErrTransactionPooled: to go on without the locks of the sequencer, as
+// dispatch.md would have it, is worse than not to start.
 //
 // Importable by every room above floor 1.
 package postgres

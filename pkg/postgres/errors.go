@@ -57,7 +57,7 @@ func Wrap(err error) error {
 	if state := SQLState(err); state != "" {
 		return wrapState(err, state)
 	}
-	if Lost(err) {
+	if settings := (*settingsError)(nil); Lost(err) || errors.As(err, &settings) {
 		return unavailable(err)
 	}
 	return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}

@@ -24,7 +24,8 @@ var ownSettings = []struct {
 	name, value string
 	// kept: poolers in transaction mode keep it for each of their clients.
 	kept bool
-	// held: it matters only where a session stays with its connection.
+	// held: it may be theirs where sessions are shared: limits of sessions, and a path
+	// that nobody has pg_catalog at the end of.
 	held bool
 	// insteadOf: every other value is theirs to choose.
 	insteadOf string
@@ -209,13 +210,16 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 		err := p.Ping(deadline)
 		if err == nil {
 			if p.TransactionPooled() {
-				log.Warn("database.url goes through a pooler in transaction mode: statements are prepared each time and their plans are not pinned, "+
-					"which costs speed. Without the pooler, or with a pool in session mode, there are database.pool_size connections at most", zap.Int32("pool_size", p.Config().MaxConns))
+				log.Warn("database.url goes through a pooler in transaction mode: statements are prepared each time and their plans are not pinned, " +
+					"which costs speed; with a pool in session mode, or without one, they are")
 			}
 			return nil
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("waiting for the database at %s: %w", where, ctx.Err())
+		}
+		if settings := (*settingsError)(nil); errors.As(err, &settings) {
+			return settings
 		}
 		if !temporary(err) {
 			return fmt.Errorf("connecting to the database at %s: %w; check database.url", where, err)
@@ -239,15 +243,11 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 // temporary: refused, unreachable, starting up or shutting down. A wrong
 // password or database name stays wrong.
 func temporary(err error) bool {
-	if settings := (*settingsError)(nil); errors.As(err, &settings) {
-		return false
-	}
-	switch state := SQLState(err); state {
-	case "":
-		return true
-	case "57P03", "57P01", "57P02", "53300":
+	state := SQLState(err)
+	switch state {
+	case "", "57P03", "57P01", "57P02", "53300":
 		return true
 	default:
-		return false
+		return strings.HasPrefix(state, "08") // PgBouncer's word for a Postgres that is away, among others
 	}
 }

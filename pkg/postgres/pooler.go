@@ -10,74 +10,91 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 const (
-	// poolerLooks is how often TransactionPooled looks: other programs may use the
-	// pooler at the same instant, and take the session that it looks for.
-	poolerLooks = 3
-	// poolerPatience bounds one look of a connection that may have to wait for another
-	// one's session.
-	poolerPatience = 2 * time.Second
+	// poolerLooks is how many connections look for a pooler: behind one address there
+	// may be several, and other programs use them at the same instant.
+	poolerLooks = 4
+	// poolerPatience bounds how long each of them waits for a session.
+	poolerPatience = 500 * time.Millisecond
+	// poolerTimeout bounds all of it for a pool of connections.
+	poolerTimeout = 30 * time.Second
 )
 
 // TransactionPooled says whether a pooler in transaction mode stands between conn,
 // which is in no transaction, and Postgres: then each transaction runs in whatever
 // session is free, and what is set or locked for one session meets other programs.
 // It changes nothing there. Postgres itself answers after one round trip; through a
-// pooler a second connection is made for a moment. ctx ends it sooner.
+// pooler other connections are made, one after the other. ctx ends it sooner.
 //
 // Poolers make up the process number that a connection is greeted with (they need
 // it to pass on cancel requests), Postgres does not. Whether a session stays with
 // its connection shows when another connection begins a transaction.
 func TransactionPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
-	session, err := backend(ctx, conn.PgConn(), "")
+	session, err := backend(ctx, conn, "")
 	if err != nil || session == conn.PgConn().PID() {
 		return false, err
 	}
 	config := conn.Config()
 	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = poolerPatience
+		config.ConnectTimeout = poolerTimeout / poolerLooks
 	}
-	other, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return false, err
+	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
-	defer func() { _ = other.Close(ctx) }()
 	for range poolerLooks {
-		look, cancel := context.WithTimeout(ctx, poolerPatience)
-		taken, err := backend(look, other.PgConn(), "BEGIN")
-		cancel()
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-			return false, err
-		}
-		now, asking := backend(ctx, conn.PgConn(), "")
-		switch {
-		case asking != nil:
-			return false, asking
-		case now != session || taken == session:
-			return true, nil
-		case err != nil:
-			return false, nil // the other one waits for a session while this one keeps its own
-		}
-		if _, err := other.PgConn().Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
-			return false, err
+		if found, err := movesFor(ctx, conn, session, config); err != nil || found {
+			return found, err
 		}
 	}
 	return false, nil
 }
 
-// backend runs a statement and returns the number of the process that serves conn then.
-func backend(ctx context.Context, conn *pgconn.PgConn, first string) (uint32, error) {
-	results, err := conn.Exec(ctx, first+"; SELECT pg_backend_pid()").ReadAll()
+// movesFor says whether another connection gets the session that conn had, or makes
+// conn get another one.
+func movesFor(ctx context.Context, conn *pgx.Conn, session uint32, config *pgx.ConnConfig) (bool, error) {
+	other, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = other.Close(ctx) }()
+	waiting, cancel := context.WithTimeout(ctx, poolerPatience)
+	defer cancel()
+	taken, err := backend(waiting, other, "BEGIN")
+	switch {
+	case ctx.Err() != nil, err != nil && waiting.Err() == nil:
+		return false, err
+	case err != nil: // no session is free; whoever has one all the same keeps it
+		return moved(ctx, conn, session)
+	}
+	found := taken == session
+	if !found {
+		if found, err = moved(ctx, conn, session); err != nil {
+			return false, err
+		}
+	}
+	_, err = other.PgConn().Exec(ctx, "ROLLBACK").ReadAll()
+	return found, err
+}
+
+// moved says whether conn has another session now.
+func moved(ctx context.Context, conn *pgx.Conn, session uint32) (bool, error) {
+	now, err := backend(ctx, conn, "")
+	return err == nil && now != session, err
+}
+
+// backend returns the number of the process that serves conn, after first.
+func backend(ctx context.Context, conn *pgx.Conn, first string) (uint32, error) {
+	results, err := conn.PgConn().Exec(ctx, first+"; SELECT pg_backend_pid()").ReadAll()
 	if err != nil {
 		return 0, err
 	}
-	last := results[len(results)-1]
-	if len(last.Rows) != 1 || len(last.Rows[0]) != 1 {
+	if len(results) == 0 || len(results[len(results)-1].Rows) != 1 {
 		return 0, errors.New("asking for the process of a connection: no answer")
 	}
-	pid, err := strconv.ParseUint(string(last.Rows[0][0]), 10, 32)
+	pid, err := strconv.ParseUint(string(results[len(results)-1].Rows[0][0]), 10, 32)
 	return uint32(pid), err
 }
 
@@ -106,7 +123,7 @@ func (p *Pool) findPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	p.pooler.Lock()
 	defer p.pooler.Unlock()
 	if !p.reached {
-		ctx, cancel := context.WithTimeout(ctx, p.requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, poolerTimeout)
 		defer cancel()
 		conn, err := pgx.ConnectConfig(ctx, config)
 		if err != nil {
@@ -177,5 +194,5 @@ type settingsError struct{ found, cure []string }
 
 func (e *settingsError) Error() string {
 	return fmt.Sprintf("database.url goes through a pooler in transaction mode, where Belfry cannot set what its statements need, and %s. "+
-		"Use a pool in session mode, leave the pooler out, or give Belfry a role of its own with %s", strings.Join(e.found, ", "), strings.Join(e.cure, " "))
+		"Use a pool in session mode, leave the pooler out, or give Belfry a role of its own with %s and make the pooler connect again (RECONNECT)", strings.Join(e.found, ", "), strings.Join(e.cure, " "))
 }

@@ -66,7 +66,7 @@ func TestGivesUpWithAClearError(t *testing.T) {
 func TestWhatStaysWrongFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	for state, passes := range map[string]bool{
-		"57P01": true, "57P02": true, "57P03": true, "53300": true,
+		"57P01": true, "57P02": true, "57P03": true, "53300": true, "08P01": true,
 		"28P01": false, "28000": false, "3D000": false, "42501": false,
 	} {
 		t.Run(state, func(t *testing.T) {

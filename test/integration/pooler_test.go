@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -29,13 +30,48 @@ const pooled = 12
 // TestPoolerInSessionMode has no other way to Postgres.
 func TestPoolerInSessionMode(t *testing.T) {
 	t.Parallel()
-	dsn := startPooler(t, pgtest.EmptyDatabase(t))("session")
-	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.PoolSize = 3 })
+	direct := pgtest.EmptyDatabase(t)
+	s := startOn(t, startPooler(t, direct)("session"), proven, func(cfg *config.Config) { cfg.Database.PoolSize = 3 })
 	c := s.client(t)
 	waiting := c.begin(anyOf("q"))
 	s.untilParked(t, "q", 1)
-	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
+	execute(t, producer(t, direct), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
+
+	// While one is open who tells nobody that it sends, since many just have, the
+	// sequencer cannot go to sleep. It gives up the wait for that when many send again.
+	open, other := producer(t, direct), producer(t, direct)
+	send := func(conn *pgx.Conn) {
+		execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES ('another', '1')`)
+	}
+	until(t, "one is open who tells nobody", func() (silent bool) {
+		for range 20 {
+			send(other)
+		}
+		execute(t, open, `BEGIN`)
+		send(open)
+		require.NoError(t, open.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())
+			AND NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&silent))
+		if !silent {
+			execute(t, open, `ROLLBACK`)
+		}
+		return silent
+	})
+	waits := func() (waits bool) {
+		require.NoError(t, other.QueryRow(t.Context(),
+			`SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory')`).Scan(&waits))
+		return waits
+	}
+	until(t, "the sequencer waits", waits)
+	began := time.Now()
+	until(t, "it waits no longer", func() bool {
+		for range 20 {
+			send(other)
+		}
+		return !waits()
+	})
+	require.Less(t, time.Since(began), patience/3)
+	execute(t, open, `ROLLBACK`)
 }
 
 // TestPoolerInTransactionMode shares its sessions with other programs, which must
@@ -62,10 +98,12 @@ func TestPoolerInTransactionMode(t *testing.T) {
 		strangers = append(strangers, stranger)
 	}
 	for _, stranger := range strangers {
-		var set int
-		require.NoError(t, stranger.QueryRow(t.Context(), `SELECT count(*) FROM pg_settings WHERE source = 'session'
-			AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')`).Scan(&set))
+		var set, prepared int
+		require.NoError(t, stranger.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pg_settings WHERE source = 'session'
+			AND name NOT IN ('application_name', 'client_encoding', 'DateStyle', 'TimeZone', 'standard_conforming_strings')),
+			(SELECT count(*) FROM pg_prepared_statements)`).Scan(&set, &prepared))
 		require.Zero(t, set)
+		require.Zero(t, prepared)
 		execute(t, stranger, "ROLLBACK")
 	}
 }
@@ -75,9 +113,10 @@ func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.EmptyDatabase(t)
 	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'", "synchronous_commit": "local"})
+	pool := startPooler(t, direct)
 	open := func() error {
 		cfg := postgres.DefaultConfig()
-		cfg.URL = startPooler(t, direct)("transaction")
+		cfg.URL = pool("transaction")
 		p, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 		require.NoError(t, err)
 		defer p.Close()
@@ -90,24 +129,27 @@ func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
 	require.True(t, found)
 	cure, _, _ = strings.Cut(cure, ";")
 	execute(t, producer(t, direct), "ALTER ROLE "+cure)
+	execute(t, producer(t, pool("pgbouncer")+"&default_query_exec_mode=simple_protocol"), "RECONNECT")
 	require.NoError(t, open())
 }
 
-// TestPoolerWithOneSession cannot serve the connection that looks for a pooler, which
-// shows that the session stays with the first one.
+// TestPoolerWithOneSession cannot give one to who looks for a pooler beside the
+// connection in question.
 func TestPoolerWithOneSession(t *testing.T) {
 	t.Parallel()
-	conn, err := pgx.Connect(t.Context(), startPooler(t, pgtest.EmptyDatabase(t))("single"))
-	require.NoError(t, err)
-	shared, err := postgres.TransactionPooled(t.Context(), conn)
-	require.NoError(t, err)
-	require.False(t, shared)
-	require.NoError(t, postgres.OwnSession(t.Context(), conn), "it can still be used")
-	require.NoError(t, conn.Close(t.Context()))
+	pool := startPooler(t, pgtest.EmptyDatabase(t))
+	for mode, want := range map[string]error{"session-1": nil, "transaction-1": postgres.ErrTransactionPooled} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			require.ErrorIs(t, migrate.New(migrate.Config{URL: pool(mode)}, nil).Up(t.Context()), want)
+			require.Less(t, time.Since(began), patience/2)
+		})
+	}
 }
 
 // startPooler runs a PgBouncer before the database of dsn and returns DSNs that go
-// through it, by its mode; "single" is session mode with one session.
+// through it, by its mode; "session-1" and "transaction-1" have one session.
 func startPooler(t *testing.T, dsn string) func(mode string) string {
 	t.Helper()
 	target, err := pgx.ParseConfig(dsn)
@@ -121,10 +163,12 @@ func startPooler(t *testing.T, dsn string) func(mode string) string {
 
 	var settings strings.Builder
 	fmt.Fprintln(&settings, "[databases]")
-	for name, mode := range map[string]string{"session": "session", "transaction": "transaction", "single": "session pool_size=1"} {
-		fmt.Fprintf(&settings, "%s = host=%s port=%d dbname=%s user=%s pool_mode=%s\n", name, target.Host, target.Port, target.Database, target.User, mode)
+	for _, mode := range []string{"session", "transaction"} {
+		way := fmt.Sprintf("host=%s port=%d dbname=%s user=%s pool_mode=%s", target.Host, target.Port, target.Database, target.User, mode)
+		fmt.Fprintf(&settings, "%s = %s\n%s-1 = %s pool_size=1\n", mode, way, mode, way)
 	}
-	fmt.Fprintf(&settings, "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\nauth_type = any\ndefault_pool_size = %d\n", port, pooled)
+	fmt.Fprintf(&settings, "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\nauth_type = any\nadmin_users = %s\ndefault_pool_size = %d\n",
+		port, target.User, pooled)
 	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
 	require.NoError(t, os.WriteFile(file, []byte(settings.String()), 0o600))
 	args := []string{file}

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -37,8 +38,16 @@ func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 
 	quiet := c.begin(anyOf("q"))
 	s.untilParked(t, "q", 1)
-	execute(t, producer(t, dsn+"&options=-c%20idle_session_timeout%3D0"), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
+	inSQL := producer(t, dsn+"&client_encoding=UTF8&options=-c%20idle_session_timeout%3D0")
+	execute(t, inSQL, `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
 	require.Len(t, quiet.delivery().ok(http.StatusOK).Messages, 1)
+
+	execute(t, inSQL, `SELECT belfry.await('ö', 'g')`)
+	c.pushIDs("ö", "", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := inSQL.WaitForNotification(ctx)
+	require.NoError(t, err)
 	require.Zero(t, s.metric(t, "belfry_listener_reconnects_total"))
 }
 
