@@ -50,6 +50,8 @@ func TestStatesBecomeCodes(t *testing.T) {
 		"40001":                queue.CodeUnavailable, // serialization failure
 		"40P01":                queue.CodeUnavailable, // deadlock
 		"55P03":                queue.CodeUnavailable, // lock timeout
+		"26000":                queue.CodeUnavailable, // prepared in another session
+		"42P05":                queue.CodeUnavailable,
 		"25006":                queue.CodeUnavailable, // read only: a standby
 		"42P01":                queue.CodeInternal,    // no such table
 		"42703":                queue.CodeInternal,    // no such column

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 )
@@ -86,9 +87,11 @@ type Pool struct {
 	// fallen silent, in nanoseconds since opened: a clock that is set back would
 	// make new connections look old.
 	suspect atomic.Int64
-	// How connections reach Postgres, once one did.
-	pooler                     sync.Mutex
-	reached, transactionPooled bool
+	// transactionPooled: see TransactionPooled. It is known once one connection, under
+	// pooler, reached Postgres.
+	transactionPooled atomic.Bool
+	pooler            sync.Mutex
+	reached           bool
 }
 
 // Open makes the pool. It does not wait for a connection; see Wait. It keeps warm
@@ -112,6 +115,10 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	settings := fmt.Sprintf("%s;%s;\nSET statement_timeout = %[3]d;\nSET idle_in_transaction_session_timeout = %[3]d",
 		ownStatement, planSettings, cfg.RequestTimeout.Milliseconds())
 	pc.BeforeConnect = p.findPooler
+	refused := pc.ConnConfig.OnPgError
+	pc.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
+		return !p.overlooked(err) && refused(conn, err)
+	}
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()[bornKey] = int64(time.Since(p.opened))
 		if p.TransactionPooled() {

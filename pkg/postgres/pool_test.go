@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -143,6 +144,33 @@ func TestCommitsMayWaitForMoreOrLess(t *testing.T) {
 		require.NoError(t, open(t, config(dsn)).QueryRow(soon(t), "SHOW synchronous_commit").Scan(&ours))
 		require.Equal(t, theirs, ours)
 	}
+}
+
+// A pooler in transaction mode that was overlooked shows when a statement is not where
+// it was prepared. Then nothing more is prepared.
+func TestAnOverlookedPoolerIsNoticed(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.PoolSize = 1 }))
+	ask := func() (int, error) {
+		var answer int
+		err := pool.QueryRow(soon(t), "SELECT $1::int", 7).Scan(&answer)
+		return answer, postgres.Wrap(err)
+	}
+	_, err := ask()
+	require.NoError(t, err)
+	_, err = pool.Exec(soon(t), "DEALLOCATE ALL", pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	require.False(t, pool.TransactionPooled())
+	_, err = ask()
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
+	require.True(t, pool.TransactionPooled())
+
+	answer, err := ask()
+	require.NoError(t, err)
+	require.Equal(t, 7, answer)
+	var prepared int
+	require.NoError(t, pool.QueryRow(soon(t), "SELECT count(*) FROM pg_prepared_statements").Scan(&prepared))
+	require.Zero(t, prepared)
 }
 
 func TestDirectURLFallsBackToTheMainOne(t *testing.T) {

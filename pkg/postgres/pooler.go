@@ -16,9 +16,11 @@ import (
 const (
 	// poolerLooks is how many connections look for a pooler: behind one address there
 	// may be several, and other programs use them at the same instant.
-	poolerLooks = 4
-	// poolerPatience bounds how long each of them waits for a session.
+	poolerLooks = 12
+	// poolerPatience bounds how long each of them waits for a session, and poolerWaits
+	// how many of them wait for so long.
 	poolerPatience = 500 * time.Millisecond
+	poolerWaits    = 2
 	// poolerTimeout bounds all of it for a pool of connections.
 	poolerTimeout = 30 * time.Second
 )
@@ -44,20 +46,24 @@ func TransactionPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
-	for range poolerLooks {
-		if found, err := movesFor(ctx, conn, session, config); err != nil || found {
+	for looks, waits := 0, 0; looks < poolerLooks && waits < poolerWaits; looks++ {
+		found, waited, err := movesFor(ctx, conn, session, config)
+		if err != nil || found {
 			return found, err
+		}
+		if waited {
+			waits++
 		}
 	}
 	return false, nil
 }
 
 // movesFor says whether another connection gets the session that conn had, or makes
-// conn get another one.
-func movesFor(ctx context.Context, conn *pgx.Conn, session uint32, config *pgx.ConnConfig) (bool, error) {
+// conn get another one, and whether it waited for one in vain.
+func movesFor(ctx context.Context, conn *pgx.Conn, session uint32, config *pgx.ConnConfig) (found, waited bool, err error) {
 	other, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer func() { _ = other.Close(ctx) }()
 	waiting, cancel := context.WithTimeout(ctx, poolerPatience)
@@ -65,18 +71,22 @@ func movesFor(ctx context.Context, conn *pgx.Conn, session uint32, config *pgx.C
 	taken, err := backend(waiting, other, "BEGIN")
 	switch {
 	case ctx.Err() != nil, err != nil && waiting.Err() == nil:
-		return false, err
+		return false, false, err
 	case err != nil: // no session is free; whoever has one all the same keeps it
-		return moved(ctx, conn, session)
+		found, err = moved(ctx, conn, session)
+		return found, true, err
 	}
-	found := taken == session
+	found = taken == session
 	if !found {
 		if found, err = moved(ctx, conn, session); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
-	_, err = other.PgConn().Exec(ctx, "ROLLBACK").ReadAll()
-	return found, err
+	if _, err := other.PgConn().Exec(ctx, "ROLLBACK").ReadAll(); err != nil || found {
+		return found, false, err
+	}
+	found, err = moved(ctx, conn, session) // what was given back last is given out first
+	return found, false, err
 }
 
 // moved says whether conn has another session now.
@@ -130,12 +140,14 @@ func (p *Pool) findPooler(ctx context.Context, config *pgx.ConnConfig) error {
 			return err
 		}
 		defer func() { _ = conn.Close(ctx) }()
-		if p.transactionPooled, err = TransactionPooled(ctx, conn); err != nil {
+		pooled, err := TransactionPooled(ctx, conn)
+		if err != nil {
 			return fmt.Errorf("looking for a pooler: %w", err)
 		}
+		p.transactionPooled.Store(pooled)
 		p.reached = true
 	}
-	if p.transactionPooled {
+	if p.TransactionPooled() {
 		// What is prepared would stay behind in a session of others, and these settings are
 		// those that a pooler restores for each of its clients.
 		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
@@ -150,13 +162,24 @@ func (p *Pool) findPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// TransactionPooled says whether the connections made so far go through a pooler in
-// transaction mode.
-func (p *Pool) TransactionPooled() bool {
-	p.pooler.Lock()
-	defer p.pooler.Unlock()
-	return p.transactionPooled
+// overlooked is told what Postgres refuses, and says whether that shows a pooler in
+// transaction mode: a statement that was prepared is not there, or one is that was
+// not. Then its connection must be closed, and with it those made before (suspect).
+func (p *Pool) overlooked(refused *pgconn.PgError) bool {
+	if !strayed(refused.Code) {
+		return false
+	}
+	p.transactionPooled.Store(true)
+	return true
 }
+
+// strayed says whether a SQLSTATE is that of a statement that was prepared in another
+// session than the one it meets.
+func strayed(state string) bool { return state == "26000" || state == "42P05" }
+
+// TransactionPooled says whether the connections made from now on go through a pooler in
+// transaction mode.
+func (p *Pool) TransactionPooled() bool { return p.transactionPooled.Load() }
 
 // sqlOtherSettings finds the settings ($1) that are not as wanted ($2), or are, where one
 // value is not wanted ($3), just that.

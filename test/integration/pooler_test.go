@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,6 +106,32 @@ func TestPoolerInTransactionMode(t *testing.T) {
 		require.Zero(t, set)
 		require.Zero(t, prepared)
 		execute(t, stranger, "ROLLBACK")
+	}
+}
+
+// TestPoolerBesideOthers takes and gives back sessions while others do.
+func TestPoolerBesideOthers(t *testing.T) {
+	t.Parallel()
+	dsn := startPooler(t, pgtest.EmptyDatabase(t))("transaction")
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	for range 4 {
+		other := producer(t, dsn)
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = other.Exec(ctx, "SELECT pg_sleep(0.001)", pgx.QueryExecModeSimpleProtocol)
+			}
+		})
+	}
+	for range 1000 {
+		conn, err := pgx.Connect(t.Context(), dsn)
+		require.NoError(t, err)
+		found, err := postgres.TransactionPooled(t.Context(), conn)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.NoError(t, conn.Close(t.Context()))
 	}
 }
 
