@@ -28,6 +28,7 @@ test: ## Run all tests with the race detector; needs Postgres binaries, not a se
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
+	go run ./test/chaos --seed 4 --duration 20s --pooler transaction --faults end-sessions,kill-postgres,kill-server
 
 restore: ## Dump a database in use and restore it into a new cluster; needs pg_dump and psql.
 	go test -race -tags installed -count=1 -run '^TestRestore$$' ./test/integration

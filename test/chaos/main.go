@@ -21,6 +21,7 @@ type settings struct {
 	duration  time.Duration
 	instances int
 	faults    []string
+	pooler    string
 }
 
 func main() {
@@ -33,6 +34,7 @@ func main() {
 	flag.DurationVar(&s.duration, "duration", time.Minute, "how long faults happen")
 	flag.IntVar(&s.instances, "instances", 2, "servers")
 	flag.StringVar(&faults, "faults", "", "names of faults, with commas between (default: all)")
+	flag.StringVar(&s.pooler, "pooler", "", "mode of a PgBouncer between the servers and Postgres: session or transaction (default: none)")
 	list := flag.Bool("list", false, "print the names of the faults and end")
 	flag.Parse()
 	if *list {

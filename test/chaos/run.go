@@ -68,7 +68,7 @@ func (w window) judged() check.Window {
 // run is a chaos run from start to end. Its error says what was not as promised;
 // what explains it is then kept in a folder.
 func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error {
-	faults, leftOut, err := world.Pick(ctx, s.faults)
+	faults, leftOut, err := world.Pick(ctx, s.faults, s.pooler)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	for _, why := range leftOut {
 		printf(out, "%s\n", why)
 	}
-	if c.world, err = world.New(ctx, dir, s.instances, faults); err != nil {
+	if c.world, err = world.New(ctx, dir, s.instances, faults, s.pooler); err != nil {
 		return c.end(err)
 	}
 	if err := check.Watch(ctx, c.world.Database()); err != nil {

@@ -5,11 +5,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -181,50 +177,17 @@ func startPooler(t *testing.T, dsn string) func(mode string) string {
 	t.Helper()
 	target, err := pgx.ParseConfig(dsn)
 	require.NoError(t, err)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	_, port, err := net.SplitHostPort(address)
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-
-	var settings strings.Builder
-	fmt.Fprintln(&settings, "[databases]")
+	databases := map[string]string{}
 	for _, mode := range []string{"session", "transaction"} {
 		way := fmt.Sprintf("host=%s port=%d dbname=%s user=%s pool_mode=%s", target.Host, target.Port, target.Database, target.User, mode)
-		fmt.Fprintf(&settings, "%s = %s\n%s-1 = %s pool_size=1\n", mode, way, mode, way)
+		databases[mode], databases[mode+"-1"] = way, way+" pool_size=1"
 	}
-	fmt.Fprintf(&settings, "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\nauth_type = any\nadmin_users = %s\ndefault_pool_size = %d\n",
-		port, target.User, pooled)
-	file := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	require.NoError(t, os.WriteFile(file, []byte(settings.String()), 0o600))
-	args := []string{file}
-	if os.Geteuid() == 0 { // as which it refuses to run
-		require.NoError(t, os.Chmod(file, 0o644))
-		args = append(args, "--user", "nobody")
-	}
-	path, err := exec.LookPath("pgbouncer")
-	if err != nil { // Debian has it where only root looks
-		path, err = exec.LookPath("/usr/sbin/pgbouncer")
-	}
-	require.NoError(t, err, "pgbouncer is missing: install it (Debian: apt-get install pgbouncer)")
-	pooler := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
-	var log strings.Builder
-	pooler.Stderr = &log
-	require.NoError(t, pooler.Start())
+	pooler, err := pgtest.StartPooler(t.Context(), t.TempDir(), databases, pooled)
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		_ = pooler.Process.Kill()
-		_ = pooler.Wait() // it was killed
-		if t.Failed() {
-			t.Log(log.String())
+		if log := pooler.Close(); t.Failed() {
+			t.Log(log)
 		}
 	})
-	through := func(mode string) string {
-		return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", target.User, address, mode)
-	}
-	until(t, "PgBouncer answers", func() bool {
-		conn, err := pgx.Connect(t.Context(), through("transaction"))
-		return err == nil && conn.Close(t.Context()) == nil
-	})
-	return through
+	return pooler.URL
 }

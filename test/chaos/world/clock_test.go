@@ -65,7 +65,7 @@ func newWorld(t *testing.T, faults ...Fault) *World {
 	dir, err := os.MkdirTemp("", "belfry-world-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	w, err := New(t.Context(), dir, 2, faults)
+	w, err := New(t.Context(), dir, 2, faults, "")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
 	return w

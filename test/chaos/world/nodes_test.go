@@ -51,7 +51,7 @@ func TestTheDiskFills(t *testing.T) {
 	t.Parallel()
 	f := Fault{Name: fillsDisk, run: fillDisk, obstacle: cannotMount}
 	if cannotMount(t.Context()) != nil {
-		_, err := New(t.Context(), t.TempDir(), 1, []Fault{f})
+		_, err := New(t.Context(), t.TempDir(), 1, []Fault{f}, "")
 		require.ErrorContains(t, err, "mounting a small tmpfs")
 		return
 	}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,12 +11,21 @@ import (
 // Pick returns the faults with these names, or all of them for none. A fault that
 // cannot be had on this machine is an error when it was named, unless a question
 // mark follows its name. Otherwise it is left out, of a mix too, and leftOut says
-// which one and why. Those that are Losing must be named.
-func Pick(ctx context.Context, names []string) (picked []Fault, leftOut []string, err error) {
+// which one and why. Those that are Losing must be named. A pooler, if any, leads to one
+// Postgres and to no other.
+func Pick(ctx context.Context, names []string, pooler string) (picked []Fault, leftOut []string, err error) {
+	if pooler != "" && pooler != "session" && pooler != "transaction" {
+		return nil, nil, fmt.Errorf("the mode of the pooler is session or transaction, not %q", pooler)
+	}
 	faults := Faults()
 	for _, f := range Losing() {
 		if slices.Contains(names, f.Name) {
 			faults = append(faults, f)
+		}
+	}
+	for i := range faults {
+		if pooler != "" && (faults[i].Name == failsOver || faults[i].Name == loses) {
+			faults[i].obstacle = func(context.Context) error { return errors.New("the pooler leads to one Postgres") }
 		}
 	}
 	return pick(ctx, faults, names)

@@ -133,8 +133,8 @@ type server struct {
 }
 
 // newServer makes the network of a server that is not started. Its database has an
-// address for each Postgres.
-func newServer(ctx context.Context, name, dir string, addresses []string) (s *server, err error) {
+// address for each Postgres, or is behind a pooler, which those who listen pass by.
+func newServer(ctx context.Context, name, dir string, database, addresses []string) (s *server, err error) {
 	s = &server{name: name, log: filepath.Join(dir, name+".log")}
 	defer func() {
 		if err != nil {
@@ -147,7 +147,7 @@ func newServer(ctx context.Context, name, dir string, addresses []string) (s *se
 		return nil, err
 	}
 	s.clients = link{clients}
-	if s.database, err = openLink(ctx, addresses); err != nil {
+	if s.database, err = openLink(ctx, database); err != nil {
 		return nil, err
 	}
 	if s.listener, err = openLink(ctx, addresses); err != nil {

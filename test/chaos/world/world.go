@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 const (
@@ -34,6 +35,8 @@ type World struct {
 	clients *pgxpool.Pool
 	// nodes are the Postgres servers; without fail-over there is one.
 	nodes []*devdb.Cluster
+	// pooler is between the servers and the only node, or nil.
+	pooler *pgtest.Pooler
 	// volume has the WAL of the nodes; nil when no fault fills it.
 	volume *volume
 
@@ -45,9 +48,10 @@ type World struct {
 
 // New starts a Postgres and servers on it, with everything in folder dir, which
 // must exist, and returns once all of them answer. The servers are ready for
-// faults; those that step clocks make it build a program for that. The caller
-// must call Close.
-func New(ctx context.Context, dir string, servers int, faults []Fault) (_ *World, err error) {
+// faults; those that step clocks make it build a program for that. With a pooler,
+// which is its mode, one stands between the servers and Postgres. The caller must
+// call Close.
+func New(ctx context.Context, dir string, servers int, faults []Fault, pooler string) (_ *World, err error) {
 	w := &World{dir: dir}
 	defer func() {
 		if err != nil {
@@ -76,8 +80,16 @@ func New(ctx context.Context, dir string, servers int, faults []Fault) (_ *World
 	if err != nil {
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
+	database := w.addresses()
+	if pooler != "" {
+		way := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres pool_mode=%s", w.nodes[0].Port(), pooler)
+		if w.pooler, err = pgtest.StartPooler(ctx, dir, map[string]string{databaseName: way}, servers*2*poolSize); err != nil {
+			return nil, fmt.Errorf("starting a pooler: %w", err)
+		}
+		database = []string{w.pooler.Addr}
+	}
 	for i := range servers {
-		s, err := newServer(ctx, fmt.Sprintf("server-%d", i+1), dir, w.addresses())
+		s, err := newServer(ctx, fmt.Sprintf("server-%d", i+1), dir, database, w.addresses())
 		if err != nil {
 			return nil, err
 		}
@@ -126,6 +138,9 @@ func (w *World) Close() error {
 	}
 	for _, s := range w.servers {
 		s.closeNetwork()
+	}
+	if w.pooler != nil {
+		w.pooler.Close()
 	}
 	if w.admin != nil {
 		w.admin.Close()
