@@ -128,7 +128,8 @@ func OwnSession(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // findPooler finds out, once, how the connections of the pool reach Postgres, and
-// makes config suit it.
+// makes config suit it. Others that connect meanwhile wait for it, for poolerTimeout
+// at most; ctx ends the look sooner.
 func (p *Pool) findPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	p.pooler.Lock()
 	defer p.pooler.Unlock()

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -77,13 +75,9 @@ func (s *sleeper) drained(queue string) {
 	require.False(s.t, ok)
 }
 
-// patient waits for what would take until the fallback interval otherwise, which no
-// test has the time for.
-func patient(c *config.Config) { c.Dispatch.FallbackInterval = time.Hour }
-
 func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
 	t.Parallel()
-	s := start(t, proven, patient)
+	s := start(t, proven)
 	s.untilProven(t, 0)
 	c, consumer, other := s.client(t), newSleeper(t, s.dsn, "g"), producer(t, s.dsn)
 
@@ -124,7 +118,7 @@ func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
 func TestAConsumerInSQLIsToldWheneverThePushComes(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	one, two := startOn(t, dsn, proven, patient), startOn(t, dsn, proven, patient)
+	one, two := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	one.untilProven(t, 0)
 	two.untilProven(t, 0)
 	consumer, other := newSleeper(t, dsn, "g"), producer(t, dsn)
@@ -147,7 +141,7 @@ func TestAConsumerInSQLIsToldWheneverThePushComes(t *testing.T) {
 // Nothing is announced while somebody holds what is there, nor when he rolls back.
 func TestAConsumerInSQLIsToldOfWhatAnotherOneLetsGo(t *testing.T) {
 	t.Parallel()
-	s := start(t, proven, patient)
+	s := start(t, proven)
 	s.untilProven(t, 0)
 	c, consumer := s.client(t), newSleeper(t, s.dsn, "__QUEUE_MODE__")
 	c.pushIDs("q", "", "before")
@@ -165,7 +159,7 @@ func TestAConsumerInSQLIsToldOfWhatAnotherOneLetsGo(t *testing.T) {
 func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	one, two := startOn(t, dsn, proven, patient), startOn(t, dsn, proven, patient)
+	one, two := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	one.untilProven(t, 0)
 	two.untilProven(t, 0)
 	consumer, other := newSleeper(t, dsn, "g"), producer(t, dsn)
@@ -178,7 +172,7 @@ func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 
 	consumer.drained("q")
 	require.NoError(t, two.stop(t))
-	startOn(t, dsn, proven, patient)
+	startOn(t, dsn, proven)
 	for consumer.sleep().Channel != "belfry_again" { // both had told of the one before
 	}
 	consumer.drained("q")

@@ -84,7 +84,7 @@ func StartPooler(ctx context.Context, dir string, databases map[string]string, s
 func (p *Pooler) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
-	ticker := time.NewTicker(standbyLook)
+	ticker := time.NewTicker(startLook)
 	defer ticker.Stop()
 	for {
 		conn, err := pgx.Connect(ctx, p.URL("pgbouncer"))

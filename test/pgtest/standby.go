@@ -16,9 +16,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/devdb"
 )
 
-// standbyLook is the pause between two looks at a standby that connects; Postgres
+// startLook is the pause between two looks at what starts or connects; Postgres
 // tells nobody when it is there.
-const standbyLook = 20 * time.Millisecond
+const startLook = 20 * time.Millisecond
 
 // Follow makes standby a copy of primary, which runs on meanwhile, and starts it
 // as its synchronous standby: when Follow returns, primary commits nothing that
@@ -88,7 +88,7 @@ func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
 		return fmt.Errorf("waiting for the standby: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // it has read, that is all
-	ticker := time.NewTicker(standbyLook)
+	ticker := time.NewTicker(startLook)
 	defer ticker.Stop()
 	for {
 		var synchronous bool
@@ -134,7 +134,7 @@ func connectTo(ctx context.Context, cluster *devdb.Cluster) (*pgx.Conn, error) {
 		if !errors.As(err, &refused) || refused.Code != tooManyConnections {
 			return conn, err
 		}
-		timer := time.NewTimer(standbyLook)
+		timer := time.NewTimer(startLook)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():

@@ -81,7 +81,7 @@ func New(ctx context.Context, dir string, servers int, faults []Fault, pooler st
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	database := w.addresses()
-	if pooler != "" {
+	if pooler != "" { // with more sessions than the servers have connections
 		way := fmt.Sprintf("host=127.0.0.1 port=%d user=postgres pool_mode=%s", w.nodes[0].Port(), pooler)
 		if w.pooler, err = pgtest.StartPooler(ctx, dir, map[string]string{databaseName: way}, servers*2*poolSize); err != nil {
 			return nil, fmt.Errorf("starting a pooler: %w", err)
