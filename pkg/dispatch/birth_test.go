@@ -233,7 +233,7 @@ func TestDeletionsWithoutEnd(t *testing.T) {
 					return nil
 				}
 				store.onClaim = func(assignments []queue.Assignment) error {
-					store.gone[assignments[0].Group] = true
+					store.gone[assignments[0].Target.Group] = true
 					return store.onPop(nil)
 				}
 				b := run(t, store)

@@ -14,7 +14,7 @@ import (
 func (w *worker) claimAlone(a *ask) {
 	f := w.d.facts.begin(targetKey(a.target))
 	deliveries, err := w.d.store.Claim(a.in.ctx, []queue.Assignment{
-		{Request: a.in.req, Group: a.target.Group, Partition: a.target.Partition},
+		{Request: a.in.req, Target: a.target},
 	})
 	switch {
 	case err != nil:
@@ -56,9 +56,9 @@ func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings 
 			a.reply <- answer{delivery: queue.Delivery{Gone: gone[a.target]}}
 			continue
 		}
-		assignment := queue.Assignment{Request: a.in.req, Group: a.target.Group}
+		assignment := queue.Assignment{Request: a.in.req, Target: queue.Target{Group: a.target.Group, Life: a.target.Life}}
 		if len(decision.Partitions) == 1 {
-			assignment.Partition = decision.Partitions[0]
+			assignment.Target.Partition = decision.Partitions[0]
 		}
 		grants = append(grants, grant{ask: a, partitions: decision.Partitions, assignment: assignment})
 		assignments = append(assignments, assignment)

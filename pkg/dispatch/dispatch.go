@@ -65,7 +65,7 @@ type key struct {
 	name   string
 }
 
-func targetKey(t queue.Target) key { return key{target: t} }
+func targetKey(t queue.Target) key { return key{target: t.InAnyLife()} }
 
 // anyBirth wakes everybody who waits for something that does not exist yet.
 var anyBirth = key{name: "*"}

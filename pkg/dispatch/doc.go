@@ -43,7 +43,8 @@
 //	a queue is deleted or configured      Doubt
 //	the listener (re)connected, a         Doubt: all knowledge is dropped, and all
 //	peer fell silent, a connection to     waiting requests look, one query a round
-//	the database broke
+//	the database broke, another life
+//	of the database (package store)
 //	nothing of all this                   the fallback timer
 //
 // A notification is a hint; the table is the truth. The database's clock

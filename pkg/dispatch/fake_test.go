@@ -249,7 +249,7 @@ func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]
 	f.claims, f.claimedAt = append(f.claims, assignments), append(f.claimedAt, time.Now())
 	due := make([]bool, len(assignments))
 	for i, a := range assignments {
-		list := f.matchingLocked(queue.Target{Group: a.Group, Partition: a.Partition})
+		list := f.matchingLocked(a.Target)
 		due[i] = len(list) > 0 && !f.parts[list[0]].readyAt.After(time.Now())
 	}
 	f.mu.Unlock()
@@ -261,7 +261,7 @@ func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]
 	deliveries := make([]queue.Delivery, len(assignments))
 	f.mu.Lock()
 	for i, a := range assignments {
-		deliveries[i] = f.takeLocked(a.Request, queue.Target{Group: a.Group, Partition: a.Partition})
+		deliveries[i] = f.takeLocked(a.Request, a.Target)
 		deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0
 	}
 	f.mu.Unlock()

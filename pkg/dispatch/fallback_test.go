@@ -266,7 +266,7 @@ func TestRequestReachesTheStoreUnchanged(t *testing.T) {
 		pending(t, out)
 		b.ready(1, 1, 1)
 		delivered(t, out)
-		require.Equal(t, []queue.Assignment{{Request: req, Group: 1, Partition: 1}}, store.claims[0])
+		require.Equal(t, []queue.Assignment{{Request: req, Target: queue.Target{Group: 1, Partition: 1}}}, store.claims[0])
 		require.GreaterOrEqual(t, len(seen), 3)
 		for _, r := range seen {
 			require.Same(t, req, r)

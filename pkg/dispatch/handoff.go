@@ -35,7 +35,7 @@ func (d *Dispatcher) Handoffs(queueName, partition string) []queue.Handoff {
 	handoffs := make([]queue.Handoff, len(offers))
 	for i, o := range offers {
 		handoffs[i] = queue.Handoff{
-			Assignment: queue.Assignment{Request: o.in.req, Group: o.target.Group, Partition: o.target.Partition},
+			Assignment: queue.Assignment{Request: o.in.req, Target: o.target},
 			Take: func(delivery queue.Delivery) bool {
 				if !d.intents.hand(o.in, delivery) {
 					return false

@@ -11,6 +11,8 @@ import (
 type intents struct {
 	mu sync.Mutex
 	m  map[*intent]struct{}
+	// life is the latest one that somebody waits for something in.
+	life queue.Life
 	// crowds are the targets somebody waits for.
 	crowds map[queue.Target]*crowd
 	// queues are the targets of crowds by the queue they belong to.
@@ -85,6 +87,7 @@ func (r *intents) moveLocked(in *intent, target queue.Target) {
 	if target == (queue.Target{}) {
 		return
 	}
+	r.life = target.Life
 	c := r.crowds[target]
 	if c == nil {
 		c = &crowd{members: map[*intent]struct{}{}}
@@ -105,11 +108,13 @@ func (r *intents) alone(target queue.Target) bool {
 	return c == nil || len(c.members) <= 1
 }
 
-// tell notes where an announcement about targets came from.
+// tell notes where an announcement about targets came from; of which life, it does not
+// say.
 func (r *intents) tell(source wakeSource, at time.Time, targets ...queue.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, target := range targets {
+		target.Life = r.life
 		if c := r.crowds[target]; c != nil {
 			c.told = told{source, at}
 		}

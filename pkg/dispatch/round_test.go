@@ -102,7 +102,7 @@ func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 		synctest.Wait()
 		var order []int64
 		for _, claims := range b.store.claims {
-			order = append(order, claims[0].Group)
+			order = append(order, claims[0].Target.Group)
 		}
 		require.Equal(t, []int64{1, 4, 3, 2}, order)
 	})

@@ -45,6 +45,8 @@ func SQLState(err error) string {
 //   - 22, 23: the values cannot be stored: CodeInvalid.
 //   - 08, 53, 57, 58, 40, 55P03, 25006, 26000, 42P05, a connection that cannot be had or was
 //     lost, a deadline: CodeUnavailable, the same request may be sent again.
+//   - 3F000, 42P01, 42883: the tables or functions are not there, perhaps because they are
+//     being restored: CodeUnavailable as well.
 //   - everything else: CodeInternal.
 func Wrap(err error) error {
 	if err == nil {
@@ -72,6 +74,12 @@ func wrapState(err error, state string) error {
 	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
 		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == LockTimeout, state == "25006", strayed(state):
 		return unavailable(err)
+	case state == "3F000", state == "42P01", state == "42883":
+		return &queue.Error{
+			Code: queue.CodeUnavailable, RetryAfter: RetryAfter, Err: err,
+			Message: "Belfry's tables are not in the database: send the request again once they have been restored; " +
+				"where they are gone for good, `belfry migrate up` makes new ones",
+		}
 	default:
 		return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
 	}

@@ -53,7 +53,9 @@ func TestStatesBecomeCodes(t *testing.T) {
 		"26000":                queue.CodeUnavailable, // prepared in another session
 		"42P05":                queue.CodeUnavailable,
 		"25006":                queue.CodeUnavailable, // read only: a standby
-		"42P01":                queue.CodeInternal,    // no such table
+		"3F000":                queue.CodeUnavailable, // no such schema: it is being restored
+		"42P01":                queue.CodeUnavailable, // no such table
+		"42883":                queue.CodeUnavailable, // no such function
 		"42703":                queue.CodeInternal,    // no such column
 		"42501":                queue.CodeInternal,    // no right
 		"55000":                queue.CodeInternal,
@@ -106,7 +108,7 @@ func TestMessagesSayWhatTheCallerMayKnow(t *testing.T) {
 		return coded
 	}
 	require.Contains(t, message(state("22003")).Message, "the value is out of range", "the caller can do something about it")
-	internal := message(state("42P01"))
+	internal := message(state("42703"))
 	require.Equal(t, "internal error", internal.Message)
 	require.Zero(t, internal.RetryAfter)
 	for _, err := range []error{state("57P01"), refused(t), context.DeadlineExceeded} {

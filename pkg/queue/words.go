@@ -107,11 +107,18 @@ type Subscription struct {
 	From time.Time
 }
 
+// Life is one life of a database: another one begins when Postgres starts again,
+// perhaps on a standby that lacks the last commits or on files that were put back, and
+// when the tables are made anew, restored or truncated. What is remembered by id counts
+// for one life.
+type Life int64
+
 // Partition is what is remembered of a partition. Only Sealed and Bounded can
 // change, and a push notices when they have.
 type Partition struct {
-	// Key is the row's id in the database.
-	Key int64
+	// Key is the row's id in the database, in one life of it.
+	Key  int64
+	Life Life
 	// ID is its id on the wire.
 	ID       ID
 	Name     string
@@ -177,9 +184,19 @@ func (d *Delivery) DueIn(in time.Duration) {
 	}
 }
 
-// Target is what a pop claims from, by database id. Partition 0 means any
-// partition of the group's queue.
-type Target struct{ Group, Partition int64 }
+// Target is what a pop claims from, by database id, in one life of the database.
+// Partition 0 means any partition of the group's queue.
+type Target struct {
+	Group, Partition int64
+	Life             Life
+}
+
+// InAnyLife is t as it is called in announcements, which do not tell the life: to wake
+// somebody in vain does no harm.
+func (t Target) InAnyLife() Target {
+	t.Life = 0
+	return t
+}
 
 // Handoff is a claim that a push makes for a request that waits for what is
 // pushed, right after its commit and in the same round trip.
@@ -230,9 +247,8 @@ type Finding struct {
 // Assignment is a claim to make for a waiting pop.
 type Assignment struct {
 	Request *PopRequest
-	Group   int64
-	// Partition is claimed; 0: any, up to Request.Partitions.
-	Partition int64
+	// Target is claimed; without a partition: any, up to Request.Partitions.
+	Target Target
 }
 
 // AckStatus is what a consumer says of a message.

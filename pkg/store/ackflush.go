@@ -48,6 +48,8 @@ type cursorName struct {
 // ackCursor is a cursor the flush touches.
 type ackCursor struct {
 	partition, group int64
+	// uid is what its partition is called on the wire.
+	uid queue.ID
 	// lastSeq is how far the partition's messages went when it was locked, and redrives
 	// whether there were redriven ones as well.
 	lastSeq  int64
@@ -135,6 +137,16 @@ func newAckFlush(calls []*ack) *ackFlush {
 // names are the cursors it touches.
 func (f *ackFlush) names() []cursorName { return slices.Collect(maps.Keys(f.places)) }
 
+// cursor returns the cursor of an item, or nil when there is none: also where another
+// partition has the id that its own one had in another life of the database.
+func (f *ackFlush) cursor(a *ack, item int) *ackCursor {
+	c := f.places[a.cursorOf(item)]
+	if c == nil || c.uid != a.partition[item].ID {
+		return nil
+	}
+	return c
+}
+
 func (a *ack) cursorOf(item int) cursorName {
 	return cursorName{a.partition[item].Key, a.items[item].Group}
 }
@@ -204,7 +216,7 @@ func (f *ackFlush) readCursors(results pgx.BatchResults) error {
 	var redriven pgtype.Bool
 	_, err = pgx.ForEachRow(rows, []any{
 		&c.partition, &c.group, &name, &c.state.committed, &c.state.skip, &c.state.failures, &c.state.attempts,
-		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven, &c.lastSeq,
+		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven, &c.lastSeq, (*[16]byte)(&c.uid),
 	}, func() error {
 		one := c
 		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()
@@ -246,7 +258,7 @@ func (f *ackFlush) decide(a *ack) {
 	entries := map[*ackCursor][]ackEntry{}
 	var touched []*ackCursor
 	for _, i := range a.found {
-		cursor := f.places[a.cursorOf(i)]
+		cursor := f.cursor(a, i)
 		switch {
 		case a.seqs[i] == 0:
 			a.results[i].Error = errMessageNotFound

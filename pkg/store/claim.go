@@ -82,7 +82,7 @@ func (s *Store) queueClaim(b *pgx.Batch, c *claim) {
 	}
 	lease := pgtype.UUID{Bytes: c.delivery.LeaseID, Valid: !c.delivery.LeaseID.IsZero()}
 	b.Queue(sqlClaim, c.target.Group, partitionArg(c.target), int64(c.req.Partitions), int64(c.req.Batch), lease,
-		c.view.due, c.view.next, c.view.look)
+		c.view.due, c.view.next, c.view.look, int64(c.target.Life))
 }
 
 func partitionArg(target queue.Target) pgtype.Int8 {
@@ -133,7 +133,7 @@ func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]qu
 	defer cancel()
 	claims := make([]*claim, len(assignments))
 	for i, a := range assignments {
-		claims[i] = newClaim(a.Request, queue.Target{Group: a.Group, Partition: a.Partition})
+		claims[i] = newClaim(a.Request, a.Target)
 	}
 	b, read := s.claimBatch(claims)
 	err := s.urgentBatch(ctx, b, read)
@@ -272,7 +272,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 		asleep = append(asleep, c.asleep...)
 		s.metrics.expired.Add(float64(c.expired))
 		s.metrics.givenUp.Add(float64(c.givenUp))
-		if !c.found.now.IsZero() {
+		if !c.found.now.IsZero() && !c.delivery.Gone {
 			s.floors.learn(c.target.Group, c.view, c.found)
 		}
 		if !c.leaseEnd.IsZero() {
@@ -299,7 +299,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 			}
 			c.settled = true
 		}
-		if err := s.namePartitions(ctx, &c.delivery, c.partitionOf); err != nil {
+		if err := s.namePartitions(ctx, &c.delivery, c.target.Life, c.partitionOf); err != nil {
 			return err
 		}
 		s.delivered.remember(&c.delivery, c.partitionOf)

@@ -191,6 +191,19 @@
 // acknowledgments find their messages without the database (delivered). The rules
 // of an ack are always judged on the locked cursor.
 //
+// # What is remembered
+//
+// The ids of partitions and groups are remembered by name, and whoever waits holds one
+// for hours. That something was deleted is told by the statements that use its id. But
+// an id may come to stand for something else: where a standby without the last commits
+// takes over, where files or tables are put back, or made anew, under servers that run
+// on, it is given away a second time. So what is remembered counts for one life of the
+// database (belfry.life: when Postgres was started, and which file the table of
+// partitions is). A push, a claim and a preflight say which life their ids are of, and in
+// another one all of them are gone; then names are looked up again, everything of the
+// life before is forgotten, and all who wait look (reborn). An ack need
+// not: it is for a UUID, and a cursor whose partition has another one is not its own.
+//
 // Rows of the inbox (pkg/inbox) are moved by Sequence, on a connection of the
 // caller's and not with the pushes of others. Only sequencers lock them, before
 // anything else and in id order.

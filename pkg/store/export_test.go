@@ -21,6 +21,19 @@ func (s *Store) PushAlone(ctx context.Context, items []queue.PushItem) error {
 	return err
 }
 
+// OpenedAs is what is remembered of the partition of an item.
+func (s *Store) OpenedAs(ctx context.Context, item queue.PushItem) *queue.Partition {
+	name := laneName{item.Queue, item.Partition}
+	opened, err := s.open(ctx, []laneName{name})
+	if err != nil {
+		panic(err)
+	}
+	return opened[name]
+}
+
+// Learn remembers what was looked up some time ago.
+func (s *Store) Learn(p *queue.Partition) { s.names.add([]*queue.Partition{p}) }
+
 // DueFloor is the instant before which nothing of a group is looked for.
 func (s *Store) DueFloor(group int64) time.Time { return s.floors.lowest(group).Time }
 

@@ -42,7 +42,7 @@ func (s *Store) group(ctx context.Context, req *queue.PopRequest) (keys queue.Ta
 	if err != nil || !ok {
 		return queue.Target{}, false, err
 	}
-	s.names.addGroup(name, keys)
+	s.reborn(s.names.addGroup(name, keys))
 	return keys, true, nil
 }
 
@@ -64,7 +64,7 @@ func (s *Store) findGroup(ctx context.Context, req *queue.PopRequest) (keys queu
 		return keys, true, true, nil
 	}
 	var partition, group pgtype.Int8
-	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group)
+	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group, &keys.Life)
 	if postgres.IsNoRows(err) {
 		return queue.Target{}, false, false, nil
 	}
@@ -74,9 +74,9 @@ func (s *Store) findGroup(ctx context.Context, req *queue.PopRequest) (keys queu
 	if req.Partition != nil && !partition.Valid {
 		return queue.Target{}, false, false, nil
 	}
-	keys = queue.Target{Group: group.Int64, Partition: partition.Int64}
+	keys.Group, keys.Partition = group.Int64, partition.Int64
 	if group.Valid {
-		s.names.addGroup(name, keys)
+		s.reborn(s.names.addGroup(name, keys))
 	}
 	return keys, group.Valid, true, nil
 }

@@ -38,7 +38,7 @@ func (s *Store) handoffs(f *pushFlush) *handoffs {
 func (h *handoffs) queue(b *pgx.Batch, partitions []int64) {
 	b.Queue(sqlWake, partitions)
 	for i := range h.list {
-		c := newClaim(h.list[i].Request, queue.Target{Group: h.list[i].Group, Partition: h.list[i].Partition})
+		c := newClaim(h.list[i].Request, h.list[i].Target)
 		h.claims = append(h.claims, c)
 		h.s.queueClaim(b, c)
 	}

@@ -38,7 +38,7 @@ func (r *receiver) Handoffs(queueName, partition string) []queue.Handoff {
 		return nil
 	}
 	return []queue.Handoff{{
-		Assignment: queue.Assignment{Request: r.offered, Group: r.target.Group, Partition: r.target.Partition},
+		Assignment: queue.Assignment{Request: r.offered, Target: r.target},
 		Take: func(d queue.Delivery) bool {
 			r.order, r.taken = append(r.order, "take"), append(r.taken, d)
 			return !r.gone && len(d.Messages) > 0

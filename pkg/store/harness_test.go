@@ -130,6 +130,13 @@ func (b *bench) scan(query string, args []any, into ...any) {
 	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
 }
 
+// life is that of the database.
+func (b *bench) life() (life int64) {
+	b.t.Helper()
+	b.scan(`SELECT belfry.life()`, nil, &life)
+	return life
+}
+
 // stranded counts cursors that break I3.
 func (b *bench) stranded() (n int) {
 	b.t.Helper()

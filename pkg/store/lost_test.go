@@ -103,7 +103,7 @@ func TestAClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	target, _, err := s.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	network.CutRow.Store(true)
-	_, err = s.Claim(t.Context(), []queue.Assignment{{Request: req, Group: target.Group}})
+	_, err = s.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.False(t, network.CutRow.Load())
 	require.Empty(t, direct.pop(req).Messages, "it was claimed")

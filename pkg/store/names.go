@@ -20,11 +20,13 @@ type laneName struct{ queue, partition string }
 // whole queue, "=" plus the name for one partition.
 type groupName struct{ queue, group, partition string }
 
-// names remembers what hardly changes: ids by name. That something was deleted
-// is noticed by the statements that use the id (a push
-// raises BF001, a claim reports that the group is gone), never here.
+// names remembers what hardly changes: ids by name, in the latest life of the database
+// that anything was looked up in. That something was deleted, or that another life has
+// begun, is noticed by the statements that use the id (a push raises BF001, a claim
+// reports that the group is gone), never here.
 type names struct {
 	mu     sync.RWMutex
+	life   queue.Life // zero before the first look-up
 	byName map[laneName]*queue.Partition
 	byKey  map[int64]*queue.Partition
 	byID   map[queue.ID]*queue.Partition
@@ -32,8 +34,9 @@ type names struct {
 }
 
 func newNames() *names {
-	n := &names{groups: map[groupName]queue.Target{}}
+	n := &names{}
 	n.clearLanesLocked()
+	n.clearGroupsLocked()
 	return n
 }
 
@@ -43,9 +46,30 @@ func (n *names) clearLanesLocked() {
 	n.byID = map[queue.ID]*queue.Partition{}
 }
 
-func (n *names) add(found []*queue.Partition) {
+func (n *names) clearGroupsLocked() { n.groups = map[groupName]queue.Target{} }
+
+// liveLocked forgets everything when life is another one than before, and reports
+// whether it has.
+func (n *names) liveLocked(life queue.Life) (reborn bool) {
+	if life == n.life {
+		return false
+	}
+	reborn = n.life != 0
+	n.life = life
+	n.clearLanesLocked()
+	n.clearGroupsLocked()
+	return reborn
+}
+
+// add remembers partitions that one statement found, and so in one life. reborn: what
+// was remembered before belonged to another one.
+func (n *names) add(found []*queue.Partition) (reborn bool) {
+	if len(found) == 0 {
+		return false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	reborn = n.liveLocked(found[0].Life)
 	if len(n.byKey)+len(found) > maxNames {
 		n.clearLanesLocked()
 	}
@@ -54,6 +78,7 @@ func (n *names) add(found []*queue.Partition) {
 		n.byKey[p.Key] = p
 		n.byID[p.ID] = p
 	}
+	return reborn
 }
 
 func (n *names) forget(lanes []laneName) {
@@ -75,13 +100,16 @@ func (n *names) group(name groupName) (queue.Target, bool) {
 	return keys, ok
 }
 
-func (n *names) addGroup(name groupName, keys queue.Target) {
+// addGroup remembers a group; reborn is as with add.
+func (n *names) addGroup(name groupName, keys queue.Target) (reborn bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	reborn = n.liveLocked(keys.Life)
 	if len(n.groups) >= maxNames {
-		n.groups = map[groupName]queue.Target{}
+		n.clearGroupsLocked()
 	}
 	n.groups[name] = keys
+	return reborn
 }
 
 func (n *names) forgetGroup(name groupName) {
@@ -116,7 +144,7 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		opened, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 			p := &queue.Partition{}
 			var isNew, queueIsNew bool
-			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew)
+			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew, &p.Life)
 			if isNew {
 				born[laneName{p.Queue, p.Name}] = queueIsNew
 			}
@@ -125,7 +153,7 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		if err != nil {
 			return nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
 		}
-		s.names.add(opened)
+		s.reborn(s.names.add(opened))
 		for _, p := range opened {
 			found[laneName{p.Queue, p.Name}] = p
 		}
@@ -156,9 +184,14 @@ func (s *Store) known(wanted []laneName, found map[laneName]*queue.Partition) (m
 	return missing
 }
 
-// byKeys returns the partitions of the given database ids that exist.
-func (s *Store) byKeys(ctx context.Context, keys []int64) (map[int64]*queue.Partition, error) {
-	return lookUp(ctx, s, keys, func(n *names) map[int64]*queue.Partition { return n.byKey },
+// byKeys returns the partitions of the given database ids, in life, that exist.
+func (s *Store) byKeys(ctx context.Context, life queue.Life, keys []int64) (map[int64]*queue.Partition, error) {
+	return lookUp(ctx, s, keys, func(n *names) map[int64]*queue.Partition {
+		if n.life != life {
+			return nil
+		}
+		return n.byKey
+	},
 		func(p *queue.Partition) int64 { return p.Key },
 		func(missing []int64) (any, any) { return missing, [][16]byte{} })
 }
@@ -194,17 +227,26 @@ func lookUp[K comparable](ctx context.Context, s *Store, wanted []K,
 	}
 	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
-		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded)
+		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Life)
 		return p, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
 	}
-	s.names.add(fresh)
+	s.reborn(s.names.add(fresh))
 	for _, p := range fresh {
 		found[keyOf(p)] = p
 	}
 	return found, nil
+}
+
+// reborn tells everybody who waits to look, if so: the ids that they wait for may stand
+// for something else.
+func (s *Store) reborn(so bool) {
+	if so {
+		s.log.Info("Postgres was started again, or the tables were put back or made anew: nothing is remembered of them")
+		s.doubt("another life of the database")
+	}
 }
 
 // rawIDs gives ids the type the driver encodes in binary.

@@ -36,7 +36,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 
 	_, err = slow.Exec(t.Context(), sql.Query("append"), []int64{partition}, []int64{1}, []time.Time{}, []int64{},
 		[]int32{1}, []int32{1}, [][16]byte{slowID}, []string{"slow"}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{},
-		[]bool{}, true, nil)
+		[]bool{}, true, nil, b.life())
 	require.NoError(t, err)
 
 	// Another one arrives while the slow one holds the lane: it must wait.

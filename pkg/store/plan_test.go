@@ -56,7 +56,7 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64) 
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	var raw []byte
 	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("claim"),
-		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true)
+		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.life())
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
 		Plan plan    `json:"Plan"`
@@ -131,7 +131,7 @@ func TestAppendDoesNotSeeOtherPartitions(t *testing.T) {
 		var raw []byte
 		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("append"),
 			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
-			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{})
+			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.life())
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
 			Plan plan `json:"Plan"`

@@ -159,8 +159,8 @@ func (s *Store) Resolve(ctx context.Context, req *queue.PopRequest) (target queu
 // gone.
 func (s *Store) Forget(req *queue.PopRequest) { s.names.forgetGroup(nameOf(req.Queue, req)) }
 
-// namePartitions fills in the partitions of the messages; by holds their ids.
-func (s *Store) namePartitions(ctx context.Context, d *queue.Delivery, by []int64) error {
+// namePartitions fills in the partitions of the messages; by holds their ids, in life.
+func (s *Store) namePartitions(ctx context.Context, d *queue.Delivery, life queue.Life, by []int64) error {
 	if len(by) == 0 {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (s *Store) namePartitions(ctx context.Context, d *queue.Delivery, by []int6
 			distinct = append(distinct, key)
 		}
 	}
-	named, err := s.byKeys(ctx, distinct)
+	named, err := s.byKeys(ctx, life, distinct)
 	if err != nil {
 		return err
 	}

@@ -21,9 +21,10 @@ func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	groups, partitions, wants := make([]int64, len(probes)), make([]int64, len(probes)), make([]int64, len(probes))
+	lives := make([]int64, len(probes))
 	views, dues, nexts := make([]view, len(probes)), make([]pgtype.Timestamptz, len(probes)), make([]pgtype.Timestamptz, len(probes))
 	for i, p := range probes {
-		groups[i], partitions[i], wants[i] = p.Target.Group, p.Target.Partition, int64(p.Want)
+		groups[i], partitions[i], wants[i], lives[i] = p.Target.Group, p.Target.Partition, int64(p.Want), int64(p.Target.Life)
 		if p.Target.Partition == 0 {
 			views[i] = s.floors.begin(p.Target.Group)
 		}
@@ -32,7 +33,7 @@ func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.
 	findings, seen := make([]queue.Finding, len(probes)), make([]found, len(probes))
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(limit.Milliseconds()))
-	b.Queue(sqlPreflight, groups, partitions, wants, dues, nexts)
+	b.Queue(sqlPreflight, groups, partitions, wants, dues, nexts, lives)
 	err := s.urgentBatch(ctx, b, func(results pgx.BatchResults) error {
 		if err := skip(results, "setting the limit"); err != nil {
 			return err

@@ -32,6 +32,9 @@ type pushFlush struct {
 	// partitions are the distinct partitions, in id order, sealed those of them
 	// whose payloads are, and bounded those whose queue has a maxSize.
 	partitions, sealed, bounded []int64
+	// life is that of the database in which they are what they are; zero, which is none,
+	// when the calls do not agree.
+	life queue.Life
 	// torn: the calls do not agree on what a partition is.
 	torn bool
 	// stored are the items to store, sorted by partition so that neighbours in
@@ -56,6 +59,12 @@ func newPushFlush(calls []*push) *pushFlush {
 	}
 	for _, call := range calls {
 		for _, p := range call.opened {
+			switch {
+			case len(known) == 0:
+				f.life = p.Life
+			case f.life != p.Life:
+				f.life = 0
+			}
 			if was := known[p.Key]; was != nil {
 				f.torn = f.torn || was.Sealed != p.Sealed || was.Bounded != p.Bounded
 				continue
@@ -214,7 +223,7 @@ func (f *pushFlush) columns(s *Store) ([]any, error) {
 	return []any{
 		f.partitions, counts, used(visibleUntil), used(f.sealed), lanes, nths,
 		ids, transactions, texts(payloads), used(traces), used(subs), used(visible), used(encrypted), look,
-		used(f.bounded),
+		used(f.bounded), int64(f.life),
 	}, nil
 }
 

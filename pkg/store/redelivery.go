@@ -132,7 +132,7 @@ func (f *ackFlush) findRedriven(ctx context.Context, conn *pgxpool.Conn) error {
 	var partitions, groups, seqs []int64
 	for _, a := range f.calls {
 		for _, i := range a.found {
-			if c := f.places[a.cursorOf(i)]; c != nil && a.seqs[i] != 0 {
+			if c := f.cursor(a, i); c != nil && a.seqs[i] != 0 {
 				cursors[place{c.partition, c.group}] = c
 				partitions, groups, seqs = append(partitions, c.partition), append(groups, c.group), append(seqs, a.seqs[i])
 			}

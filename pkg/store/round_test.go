@@ -33,7 +33,7 @@ func TestASealedQueueSpoilsNoRound(t *testing.T) {
 		target, ok, err := keyless.Resolve(t.Context(), req)
 		require.NoError(t, err)
 		require.True(t, ok)
-		round = append(round, queue.Assignment{Request: req, Group: target.Group})
+		round = append(round, queue.Assignment{Request: req, Target: target})
 	}
 	deliveries, err := keyless.Claim(t.Context(), round)
 	require.NoError(t, err)

@@ -239,7 +239,7 @@ func (f *transactionFlush) uncovered(a *ack) []bool {
 		}
 	}
 	for _, i := range a.found {
-		c := f.acks.places[a.cursorOf(i)]
+		c := f.acks.cursor(a, i)
 		out[i] = a.items[i].LeaseID == "" && c != nil && (!c.state.leaseLive || !required[c.state.leaseID])
 	}
 	return out

@@ -1,14 +1,15 @@
 -- Locks the cursors of an ack in (partition, group) order and reads what the
 -- ack's rules need, and how far the partition's messages go; rows are reached by
 -- their newest version (migration 000011).
--- $1 partition ids, $2 group names (distinct pairs).
+-- $1 partition ids, $2 group names (distinct pairs). partition_uid says which partition it is:
+-- an id may stand for another one than it did (pkg/store/doc.go).
 SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') AS skip, c.failures, c.attempts,
        c.lease_id, c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp() AS lease_live,
-       coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven, k.last_seq
-  FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms, p.last_seq
+       coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven, k.last_seq, k.uid AS partition_uid
+  FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms, p.last_seq, p.uid
           FROM unnest($1::bigint[], $2::text[]) AS w(partition_id, group_name)
          CROSS JOIN LATERAL (
-                SELECT p.queue_id, p.last_seq FROM belfry.partition p
+                SELECT p.uid, p.queue_id, p.last_seq FROM belfry.partition p
                  WHERE p.id >= w.partition_id AND p.id <= w.partition_id
                  ORDER BY p.id DESC
                  LIMIT 1) AS p

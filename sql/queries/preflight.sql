@@ -4,9 +4,10 @@
 -- without any has one row of NULLs. A group without a cursor in the partition
 -- asked for does not exist there. By array too: $4 nothing of the group is due
 -- before, $5 nothing between now and then. lease_seconds is how long a lease of the
--- queue lasts. O(places), not O(partitions).
+-- queue lasts. $6, by array: the life of the database in which the group is what it is
+-- remembered as; in another one it does not exist any more. O(places), not O(partitions).
 SELECT k.ord,
-       home.id IS NOT NULL AND (k.partition_id = 0 OR (
+       home.id IS NOT NULL AND k.life = belfry.life() AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h
              WHERE h.partition_id = k.partition_id AND h.group_id >= k.group_id AND h.group_id <= k.group_id
              ORDER BY h.group_id DESC
@@ -17,8 +18,9 @@ SELECT k.ord,
        coalesce(home.window_buffer > 0 AND p.last_push_at + make_interval(secs => home.window_buffer) > statement_timestamp(),
                 false) AS window_open,
        coalesce(home.paused OR g.paused, false) AS paused, home.lease_seconds, statement_timestamp() AS database_now
-  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[])
-       WITH ORDINALITY AS k(group_id, partition_id, want, floor, next_floor, ord)
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[],
+              $6::bigint[])
+       WITH ORDINALITY AS k(group_id, partition_id, want, floor, next_floor, life, ord)
   LEFT JOIN LATERAL (
         SELECT g.queue_id, g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g ON true
   LEFT JOIN LATERAL (

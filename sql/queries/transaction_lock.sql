@@ -6,11 +6,11 @@
 SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') AS skip, c.failures, c.attempts,
        c.lease_id, c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp() AS lease_live,
        coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven,
-       0::bigint AS last_seq
-  FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
+       0::bigint AS last_seq, k.uid AS partition_uid
+  FROM (SELECT w.partition_id, w.group_name AS name, g.id AS group_id, q.retry_limit, q.retry_backoff_ms, p.uid
           FROM unnest($1::bigint[], $2::text[]) AS w(partition_id, group_name)
          CROSS JOIN LATERAL (
-                SELECT p.queue_id FROM belfry.partition p
+                SELECT p.uid, p.queue_id FROM belfry.partition p
                  WHERE p.id >= w.partition_id AND p.id <= w.partition_id
                  ORDER BY p.id DESC
                  LIMIT 1) AS p
@@ -19,10 +19,15 @@ SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') A
                 SELECT g.id FROM belfry.consumer_group g
                  WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
         UNION
-        SELECT h.partition_id, g.name, h.group_id, q.retry_limit, q.retry_backoff_ms
+        SELECT h.partition_id, g.name, h.group_id, q.retry_limit, q.retry_backoff_ms, p.uid
           FROM unnest($3::uuid[]) AS l(id)
          CROSS JOIN LATERAL (
                 SELECT h.partition_id, h.group_id FROM belfry.cursor h WHERE h.lease_id = l.id OFFSET 0) AS h
+         CROSS JOIN LATERAL (
+                SELECT p.uid FROM belfry.partition p
+                 WHERE p.id >= h.partition_id AND p.id <= h.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
          CROSS JOIN LATERAL (
                 SELECT g.name, g.queue_id FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
          CROSS JOIN LATERAL (SELECT q.retry_limit, q.retry_backoff_ms FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q

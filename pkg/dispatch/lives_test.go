@@ -1,0 +1,55 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// In another life of the database an id may stand for the group of another queue, and
+// who waits for what it was may not have noticed yet. They do not get into each other's
+// way, and an announcement, which does not tell the life, wakes them.
+func TestOneIDInTwoLives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lives := map[string]queue.Life{"orders": 5, "bills": 6}
+		store := &fakeStore{
+			resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
+				return queue.Target{Group: 1, Life: lives[req.Queue]}, true, nil
+			},
+		}
+		b := run(t, store)
+		ctx, leave := context.WithCancel(t.Context())
+		before := b.begin(ctx, request(time.Hour))
+		pending(t, before)
+		req := request(time.Hour)
+		req.Queue = "bills"
+		after := b.begin(t.Context(), req)
+		pending(t, after)
+		leave()
+		require.ErrorIs(t, (<-before).err, context.Canceled)
+		require.Empty(t, b.Handoffs("orders", "1"), "nobody waits any more")
+		offers := b.Handoffs("bills", "1")
+		require.Len(t, offers, 1)
+		require.Equal(t, queue.Target{Group: 1, Life: 6}, offers[0].Target, "it is claimed for in its own life")
+		require.False(t, offers[0].Take(queue.Delivery{}))
+
+		b.ready(1, 1, 1)
+		delivered(t, after)
+		require.Equal(t, queue.Life(6), store.claims[0][0].Target.Life)
+		require.InDelta(t, 1, b.labelled("belfry_dispatch_wakes_total", "local", "delivered"), 0)
+
+		for range 2 { // two share a round
+			pending(t, b.begin(t.Context(), req))
+		}
+		b.ready(1, 2, 1)
+		synctest.Wait()
+		require.Equal(t, 1, store.calls().preflights)
+		require.Equal(t, queue.Life(6), store.claims[1][0].Target.Life)
+	})
+}

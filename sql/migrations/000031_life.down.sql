@@ -1,0 +1,1 @@
+DROP FUNCTION belfry.life();
