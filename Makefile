@@ -31,7 +31,7 @@ pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbou
 	go run ./test/chaos --seed 4 --duration 20s --pooler transaction --faults end-sessions,kill-postgres,kill-server
 
 restore: ## Dump a database in use and restore it into a new cluster; needs pg_dump and psql.
-	go test -race -tags installed -count=1 -run '^TestRestore$$' ./test/integration
+	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration
 
 fuzz: ## Run each fuzz target for FUZZTIME, 30s; a failing input stays in testdata.
 	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort -u | \

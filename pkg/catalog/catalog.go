@@ -98,7 +98,7 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 		var id int64
 		var born, queueBorn, retagged, rearm bool
 		err := c.pool.QueryRow(stepCtx, sql.Query("open_partitions"), []string{set.Queue}, []string{queue.DefaultPartition},
-			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, nil, &born, &queueBorn)
+			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, nil, &born, &queueBorn, nil)
 		if err == nil {
 			err = c.pool.QueryRow(stepCtx, sql.Query("queue_configure"), set.Queue, set.Namespace, set.Task,
 				o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,

@@ -53,3 +53,26 @@ func TestOneIDInTwoLives(t *testing.T) {
 		require.Equal(t, queue.Life(6), store.claims[1][0].Target.Life)
 	})
 }
+
+// Where one connection leads to a Postgres that another one has replaced, what is found
+// over the one is gone over the other for as long as that lasts.
+func TestWhatIsGoneAgainAndAgainIsNotLookedForWithoutPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{gone: map[int64]bool{1: true}}
+		store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) { return queue.Target{Group: 1}, true, nil }
+		b := run(t, store)
+		out := b.begin(t.Context(), request(time.Hour))
+		pending(t, out)
+		b.Doubt("another server")
+		time.Sleep(10 * time.Second)
+		pending(t, out)
+		require.Greater(t, store.calls().claims, 10)
+		require.Less(t, store.calls().claims, 25)
+		store.mu.Lock()
+		store.gone = nil
+		store.mu.Unlock()
+		store.put(1, 1, 1, 0)
+		require.LessOrEqual(t, (<-out).took, 12*time.Second)
+	})
+}

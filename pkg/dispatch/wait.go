@@ -39,7 +39,7 @@ type intent struct {
 // wait is the loop of a waiting request: arm, look, wait, look again.
 func (d *Dispatcher) wait(in *intent) (queue.Delivery, error) {
 	empty := queue.Delivery{Queue: in.req.Queue, Group: in.req.Group}
-	woken := wakeArrival
+	woken, gone := wakeArrival, 0
 	for {
 		target, keys, err := d.arm(in)
 		if err != nil {
@@ -58,8 +58,11 @@ func (d *Dispatcher) wait(in *intent) (queue.Delivery, error) {
 			if over, err := d.over(in); over {
 				return empty, err
 			}
+			gone++
+			sleepUntil(in.ctx, armed.Add(goneDelay(gone)), d.stopping)
 			continue
 		}
+		gone = 0
 		d.count(woken, false)
 		var done bool
 		woken, done, err = d.sleep(in, target, ticket, armed)
@@ -72,6 +75,16 @@ func (d *Dispatcher) wait(in *intent) (queue.Delivery, error) {
 			return empty, err
 		}
 	}
+}
+
+// goneDelay is how long after it armed an intent looks again that has looked so many
+// times for what was gone, one after the other: at once, unless that goes on, as where
+// one of two connections still leads to a Postgres that another one has replaced.
+func goneDelay(times int) time.Duration {
+	if times <= 3 {
+		return 0
+	}
+	return min(time.Millisecond<<min(times, 10), time.Second)
 }
 
 // handed returns a delivery that was handed over, unless the client has left.

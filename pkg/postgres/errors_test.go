@@ -40,6 +40,8 @@ func TestStatesBecomeCodes(t *testing.T) {
 		"54001":                queue.CodeInvalid,     // JSON nested too deeply
 		"08006":                queue.CodeUnavailable, // connection failure
 		"08P01":                queue.CodeUnavailable,
+		"28P01":                queue.CodeUnavailable, // another password: no connection can be had
+		"3D000":                queue.CodeUnavailable, // no such database: it is being restored
 		"53300":                queue.CodeUnavailable, // too many connections
 		"53100":                queue.CodeUnavailable, // disk full
 		"57014":                queue.CodeUnavailable, // statement timeout
