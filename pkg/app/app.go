@@ -106,25 +106,24 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		p.close()
 		return nil, err
 	}
+	p.sender.OnReadOnly(pool.Distrust)
 	peers := &others{sender: p.sender}
 	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
 	if err := p.openInbox(ctx, cfg, pool, peers.Proven, reg, log); err != nil {
 		p.close()
 		return nil, err
 	}
-	local := news{p.dispatcher, p.verbs}
+	local := news{p.dispatcher, p.verbs, p.sequencer}
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
 		OnMessage: local.hear,
 		OnDoubt: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()
 			local.Doubt(reason)
-			p.sequencer.Doubt()
 		},
 		OnState: func(state listen.State) {
 			// Those who sleep long because we were proven must sleep less now.
 			local.Doubt("the listener is " + string(state))
-			p.sequencer.Wake()
 		},
 		OnInbox: p.sequencer.Wake,
 		Wishes:  p.dispatcher,
@@ -134,7 +133,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		return nil, err
 	}
 	peers.listener = p.listener
-	p.verbs.Announce(storeNews{p.dispatcher, peers})
+	p.verbs.Announce(storeNews{p.dispatcher, p.sequencer, peers})
 	operator := operatorNews{local, peers}
 	p.operator.Announce(operator)
 	p.sweeper = sweep.New(pool, cfg.Sweep, operator, sweep.NewMetrics(reg), log)

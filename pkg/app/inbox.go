@@ -27,6 +27,7 @@ func (p *parts) openInbox(
 	if err != nil {
 		return err
 	}
+	own.ReportTo(pool)
 	before := p.close
 	p.close = func() {
 		own.Close()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -45,7 +46,8 @@ func (o *others) state() httpapi.ListenerState {
 // reaches both, the one that looks first.
 type news struct {
 	*dispatch.Dispatcher
-	verbs *store.Store
+	verbs     *store.Store
+	sequencer *inbox.Sequencer
 }
 
 func (n news) Ready(ready []queue.Ready) {
@@ -55,6 +57,7 @@ func (n news) Ready(ready []queue.Ready) {
 
 func (n news) Doubt(reason string) {
 	n.verbs.Doubt()
+	n.sequencer.Doubt()
 	n.Dispatcher.Doubt(reason)
 }
 
@@ -101,10 +104,12 @@ func (n operatorNews) Doubt(reason string) {
 // storeNews is what the store tells. It lowers its floors by itself.
 type storeNews struct {
 	*dispatch.Dispatcher
-	peers *others
+	sequencer *inbox.Sequencer
+	peers     *others
 }
 
 func (n storeNews) Doubt(reason string) {
+	n.sequencer.Doubt()
 	n.Dispatcher.Doubt(reason)
 	n.peers.Doubt()
 }

@@ -263,7 +263,7 @@ func (d *Dispatcher) sightOf(ctx context.Context, req *queue.PopRequest, target 
 		return sightUnsure, nil, nil, err
 	}
 	if findings[0].Gone {
-		d.store.Forget(req)
+		d.store.Forget(req, target)
 		return sightUnsure, nil, nil, nil
 	}
 	var next leftover

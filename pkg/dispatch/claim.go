@@ -44,16 +44,12 @@ type grant struct {
 // claim makes the claims and answers everybody. Those who get nothing are told
 // first; they hold their tickets, so what the claims leave behind wakes them.
 func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings []queue.Finding, decisions []plan.Decision) {
-	gone := map[queue.Target]bool{}
-	for i, f := range findings {
-		gone[looks[i].target] = f.Gone
-	}
 	var grants []grant
 	var assignments []queue.Assignment
 	for i, decision := range decisions {
 		a := asks[i]
 		if decision.Outcome != plan.ViableAssigned {
-			a.reply <- answer{delivery: queue.Delivery{Gone: gone[a.target]}}
+			a.reply <- answer{}
 			continue
 		}
 		assignment := queue.Assignment{Request: a.in.req, Target: queue.Target{Group: a.target.Group, Life: a.target.Life}}
@@ -76,6 +72,10 @@ func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings 
 		case lost(&deliveries[i]):
 			go w.lookAlone(g.ask)
 		default:
+			if deliveries[i].Gone {
+				// What was planned for it may be there for others.
+				w.d.notifier.Announce(targetKey(g.ask.target), time.Now())
+			}
 			g.ask.reply <- answer{delivery: deliveries[i]}
 		}
 	}

@@ -21,8 +21,8 @@ type Store interface {
 	// Find is Resolve that registers nothing: registered is false when the group is
 	// not there yet.
 	Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error)
-	// Forget drops a resolved group that is gone.
-	Forget(req *queue.PopRequest)
+	// Forget drops a resolved target that is gone.
+	Forget(req *queue.PopRequest, gone queue.Target)
 	// Pop looks once, on its own.
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	// Preflight looks for many targets with one read-only query.

@@ -173,7 +173,7 @@ func (f *fakeStore) told() []tell {
 	return slices.Clone(f.tells)
 }
 
-func (f *fakeStore) Forget(*queue.PopRequest) {
+func (f *fakeStore) Forget(*queue.PopRequest, queue.Target) {
 	f.mu.Lock()
 	f.forgotten++
 	f.mu.Unlock()

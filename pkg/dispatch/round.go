@@ -171,7 +171,7 @@ func (w *worker) makeRound(ctx context.Context, asks []*ask) {
 		}
 		return
 	}
-	asks = present(asks)
+	asks = living(present(asks), looks, findings)
 	w.claim(ctx, asks, looks, findings, w.plan(asks, looks, findings))
 }
 
@@ -187,6 +187,22 @@ func present(asks []*ask) []*ask {
 		here = append(here, a)
 	}
 	return here
+}
+
+// living answers those whose target is gone, so that nothing is planned for them: what has
+// its id now may be somebody else's.
+func living(asks []*ask, looks []look, findings []queue.Finding) []*ask {
+	gone := map[queue.Target]bool{}
+	for i, f := range findings {
+		gone[looks[i].target] = f.Gone
+	}
+	return slices.DeleteFunc(asks, func(a *ask) bool {
+		if !gone[a.target] {
+			return false
+		}
+		a.reply <- answer{delivery: queue.Delivery{Gone: true}}
+		return true
+	})
 }
 
 // probes lists the distinct targets of asks, each with a fact begun before the

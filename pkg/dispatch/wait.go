@@ -59,7 +59,11 @@ func (d *Dispatcher) wait(in *intent) (queue.Delivery, error) {
 				return empty, err
 			}
 			gone++
-			sleepUntil(in.ctx, armed.Add(goneDelay(gone)), d.stopping)
+			at := armed.Add(goneDelay(gone))
+			if in.deadline.Before(at) {
+				at = in.deadline
+			}
+			sleepUntil(in.ctx, at, d.stopping)
 			continue
 		}
 		gone = 0
@@ -176,7 +180,7 @@ func (d *Dispatcher) lookOnce(in *intent, target queue.Target) (delivery queue.D
 		return delivery, false, nil
 	case delivery.Gone:
 		in.req.Anew = time.Now()
-		d.store.Forget(in.req)
+		d.store.Forget(in.req, target)
 		return delivery, true, nil
 	}
 	return delivery, false, nil

@@ -99,7 +99,7 @@ func (*leases) Resolve(context.Context, *queue.PopRequest) (queue.Target, bool, 
 	return queue.Target{Group: 1}, true, nil
 }
 
-func (*leases) Forget(*queue.PopRequest) {}
+func (*leases) Forget(*queue.PopRequest, queue.Target) {}
 
 func (*leases) Find(context.Context, *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
 	return queue.Target{Group: 1}, true, true, nil

@@ -28,6 +28,25 @@ func TestSendingChangesNothingOfTheSession(t *testing.T) {
 	require.Equal(t, pid, again, "the connection is kept")
 }
 
+// Where the primary became read only under its connections, another one may have taken
+// its place.
+func TestWhatMayOnlyBeReadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s, err := NewSender(pgtest.EmptyDatabase(t), queue.NewID(), DefaultConfig(), zap.NewNop())
+	require.NoError(t, err)
+	told := 0
+	s.OnReadOnly(func() { told++ })
+	require.NoError(t, s.exec(t.Context(), []string{"one"}))
+	_, err = s.line.Exec(t.Context(), "SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	require.ErrorIs(t, s.exec(t.Context(), []string{"two", "three"}), errReadOnly)
+	require.Equal(t, 1, told)
+	require.Nil(t, s.line)
+	require.NoError(t, s.exec(t.Context(), []string{"two", "three"}))
+	require.Equal(t, 1, told)
+	s.line.close(t.Context())
+}
+
 // A statement that Postgres refuses leaves the connection open on its side: it is
 // given up all the same, without hanging.
 func TestAfterARefusalTheConnectionIsMadeAnew(t *testing.T) {

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -28,8 +29,12 @@ const (
 // standby; it has nothing to lose there. The setting is made for this one
 // transaction and not for the session, which a pooler could hand to somebody whose
 // commits matter.
-const notifyStatement = `SELECT pg_notify($1, payload)
+//
+// It tells whether what it was sent to may only be read.
+const notifyStatement = `SELECT pg_notify($1, payload)::text, current_setting('transaction_read_only') = 'on'
 FROM set_config('synchronous_commit', 'off', true), unnest($2::text[]) AS payload`
+
+var errReadOnly = errors.New("the database may only be read: is another one the primary now?")
 
 // SenderStats counts since the start.
 type SenderStats struct {
@@ -52,6 +57,8 @@ type Sender struct {
 	// notify sends payloads in one commit. An error means that they may or may not
 	// have been sent.
 	notify func(ctx context.Context, payloads []string) error
+	// readOnly is called when Postgres may only be read; Run only.
+	readOnly func()
 
 	config *pgx.ConnConfig
 	line   *line // nil when there is none; Run only
@@ -84,10 +91,15 @@ func NewSender(url string, instance queue.ID, cfg Config, log *zap.Logger) (*Sen
 
 func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	return &Sender{
-		instance: instance, cfg: cfg, log: log, wake: make(chan struct{}, 1), beaten: make(chan uint64, 1),
+		instance: instance, cfg: cfg, log: log, readOnly: func() {}, wake: make(chan struct{}, 1), beaten: make(chan uint64, 1),
 		retry: backoff.Policy{Initial: cfg.NotifyInterval, Max: max(maxSendDelay, cfg.NotifyInterval), Threshold: 1, Multiplier: 2},
 	}
 }
+
+// OnReadOnly has call called when the Postgres that this sender talks to may only be
+// read from now on: perhaps another one has been promoted in its place. The sender then
+// connects anew. call must not block. Call it before Run.
+func (s *Sender) OnReadOnly(call func()) { s.readOnly = call }
 
 // Instance is the id under which the other instances know this one.
 func (s *Sender) Instance() queue.ID { return s.instance }
@@ -241,7 +253,16 @@ func (s *Sender) exec(ctx context.Context, payloads []string) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	if _, err = s.line.Exec(ctx, notifyStatement, Channel, payloads); err != nil {
+	var readOnly bool
+	rows, err := s.line.Query(ctx, notifyStatement, Channel, payloads)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly}, func() error { return nil })
+	}
+	if err == nil && readOnly {
+		s.readOnly()
+		err = errReadOnly
+	}
+	if err != nil {
 		s.line.drop(ctx)
 		s.line = nil
 	}

@@ -43,7 +43,7 @@ func SQLState(err error) string {
 // already unchanged.
 //
 //   - 22, 23: the values cannot be stored: CodeInvalid.
-//   - 08, 28, 3D, 53, 57, 58, 40, 55P03, 25006, 26000, 42P05, a connection that cannot be had or was
+//   - 08, 28, 3D, 53, 57, 58, 40, 55P03, 25006, 26000, 42P05, BF001, a connection that cannot be had or was
 //     lost, a deadline: CodeUnavailable, the same request may be sent again.
 //   - 3F000, 42P01, 42883: the tables or functions are not there, perhaps because they are
 //     being restored: CodeUnavailable as well.
@@ -72,13 +72,12 @@ func wrapState(err error, state string) error {
 		errors.As(err, &pg)
 		return &queue.Error{Code: queue.CodeInvalid, Message: "the database refused a value: " + pg.Message, Err: err}
 	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "28"), strings.HasPrefix(state, "3D"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
-		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == LockTimeout, state == "25006", strayed(state):
+		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == LockTimeout, state == sqlstateReadOnly, state == PartitionGone, strayed(state):
 		return unavailable(err)
 	case state == "3F000", state == "42P01", state == "42883":
 		return &queue.Error{
 			Code: queue.CodeUnavailable, RetryAfter: RetryAfter, Err: err,
-			Message: "Belfry's tables are not in the database: send the request again once they have been restored; " +
-				"where they are gone for good, `belfry migrate up` makes new ones",
+			Message: "what Belfry needs is not in the database: send the request again once it has been restored, or see `belfry migrate status`",
 		}
 	default:
 		return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}

@@ -65,7 +65,7 @@ func TestStatesBecomeCodes(t *testing.T) {
 		"54000":                queue.CodeInternal,
 		"XX000":                queue.CodeInternal,
 		"P0001":                queue.CodeInternal,
-		postgres.PartitionGone: queue.CodeInternal, // the store handles it before
+		postgres.PartitionGone: queue.CodeUnavailable, // the store has tried again
 	} {
 		err := postgres.Wrap(state(code))
 		require.Equal(t, want, queue.CodeOf(err), code)

@@ -81,8 +81,10 @@ type Pool struct {
 	lost           chan struct{}
 	broke          atomic.Bool
 	// reports is the pool that is told instead of this one.
-	reports atomic.Pointer[Pool]
-	opened  time.Time
+	reports     atomic.Pointer[Pool]
+	reportersMu sync.Mutex
+	reporters   []*Pool // those that tell this one
+	opened      time.Time
 	// suspect is the instant before which connections were made that may have
 	// fallen silent, in nanoseconds since opened: a clock that is set back would
 	// make new connections look old.
@@ -117,7 +119,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	pc.BeforeConnect = p.findPooler
 	refused := pc.ConnConfig.OnPgError
 	pc.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
-		return !p.overlooked(err) && refused(conn, err)
+		return !p.overlooked(err) && !p.replaced(conn, err) && refused(conn, err)
 	}
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()[bornKey] = int64(time.Since(p.opened))
@@ -131,7 +133,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	pc.BeforeClose = func(conn *pgx.Conn) {
 		if conn.IsClosed() {
 			p.ReportBroken()
-			p.suspect.Store(int64(time.Since(p.opened)))
+			p.distrust()
 			// pgx takes leave of it for up to 15 s when it has fallen silent, and it keeps its
 			// place in the pool meanwhile.
 			time.AfterFunc(farewell, func() { _ = conn.PgConn().Conn().Close() })
@@ -174,8 +176,14 @@ func (p *Pool) suspects(conn *pgx.Conn) bool {
 // may lack what runs after a commit. One signal may stand for many.
 func (p *Pool) Lost() <-chan struct{} { return p.lost }
 
-// ReportTo makes this pool report to another one what is lost with its connections.
-func (p *Pool) ReportTo(other *Pool) { p.reports.Store(other) }
+// ReportTo makes this pool report to another one, which reports to none, what is lost
+// with its connections. Call it once.
+func (p *Pool) ReportTo(other *Pool) {
+	p.reports.Store(other)
+	other.reportersMu.Lock()
+	defer other.reportersMu.Unlock()
+	other.reporters = append(other.reporters, p)
+}
 
 // ReportBroken makes Lost receive, and Broke say so: what the last statements of a
 // connection did, of this instance or of one that died, may never have been told.

@@ -26,6 +26,8 @@ func judge(err error) batch.Verdict {
 		return batch.Fail
 	case postgres.Passing(err):
 		return batch.Again
+	case postgres.SQLState(err) == postgres.PartitionGone:
+		return batch.Split // it is gone for those who push to it
 	case errors.As(postgres.Wrap(err), &coded) && coded.Code == queue.CodeUnavailable:
 		return batch.Fail
 	default:

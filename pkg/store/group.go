@@ -138,7 +138,10 @@ func (s *Store) joined(ctx context.Context, req *queue.PopRequest) ([]match, err
 		one := *req
 		one.Queue, one.Tags = m.queue, nil
 		// It may have been deleted since; what is remembered of it is out of date.
-		s.Forget(&one)
+		name := nameOf(one.Queue, &one)
+		if known, ok := s.names.group(name); ok {
+			s.names.forgetGroup(name, known)
+		}
 		if _, _, err := s.group(ctx, &one); err != nil {
 			return nil, err
 		}

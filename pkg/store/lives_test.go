@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,6 +64,60 @@ func TestPushInAnotherLife(t *testing.T) {
 			require.Contains(t, b.contents("q"), "p/2")
 			require.Equal(t, []string{"theirs/theirs"}, b.contents("strangers"))
 		})
+	}
+}
+
+// What puts another state in the place of the tables locks them until it is there. A push
+// that waits for it meanwhile looks at the life it finds then.
+func TestPushThatWaitsForAnotherLife(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "1")
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT 1 FROM belfry.open_partitions('{strangers}', '{theirs}', 60, 3)`)
+	require.NoError(t, err)
+	pushed := make(chan error, 1)
+	go func() {
+		_, err := b.Push(t.Context(), []queue.PushItem{item("p", "2")})
+		pushed <- err
+	}()
+	awaitLockWait(t, b)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-pushed)
+	require.Equal(t, []string{"p/2"}, b.contents("q"))
+	require.Empty(t, b.contents("strangers"))
+}
+
+// All lanes are gone at once: each push is told, and none is tried alone for that.
+func TestPushesInAnotherLifeAreNotTakenApart(t *testing.T) {
+	t.Parallel()
+	const calls = 50
+	b := oneByOne(t)
+	b.push("p", "1")
+	b.reborn()
+	release := b.occupy()
+	var outs []<-chan pushed
+	for i := range calls {
+		outs = append(outs, b.beginPush(item("p", fmt.Sprintf("m%d", i))))
+	}
+	b.awaitQueued("push", calls-1)
+	release()
+	for _, out := range outs {
+		require.NoError(t, (<-out).err)
+	}
+	require.Len(t, b.contents("q"), calls)
+	families, err := b.reg.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "belfry_batch_splits_total" {
+				require.Zero(t, m.GetCounter().GetValue(), "%s", m)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -81,11 +82,13 @@ func (n *names) add(found []*queue.Partition) (reborn bool) {
 	return reborn
 }
 
-func (n *names) forget(lanes []laneName) {
+// forget drops partitions that turned out to be gone, unless others have looked them up
+// again since.
+func (n *names) forget(gone []*queue.Partition) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, name := range lanes {
-		if p := n.byName[name]; p != nil {
+	for _, p := range gone {
+		if name := (laneName{p.Queue, p.Name}); n.byName[name] == p {
 			delete(n.byName, name)
 			delete(n.byKey, p.Key)
 			delete(n.byID, p.ID)
@@ -112,10 +115,14 @@ func (n *names) addGroup(name groupName, keys queue.Target) (reborn bool) {
 	return reborn
 }
 
-func (n *names) forgetGroup(name groupName) {
+// forgetGroup drops a group that turned out to be gone, unless others have looked it up
+// again since.
+func (n *names) forgetGroup(name groupName, gone queue.Target) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.groups, name)
+	if n.groups[name] == gone {
+		delete(n.groups, name)
+	}
 }
 
 // open returns the partitions of the given names, creating what does not exist.
@@ -186,7 +193,7 @@ func (s *Store) known(wanted []laneName, found map[laneName]*queue.Partition) (m
 
 // byKeys returns the partitions of the given database ids, in life, that exist.
 func (s *Store) byKeys(ctx context.Context, life queue.Life, keys []int64) (map[int64]*queue.Partition, error) {
-	return lookUp(ctx, s, keys, func(n *names) map[int64]*queue.Partition {
+	found, err := lookUp(ctx, s, keys, func(n *names) map[int64]*queue.Partition {
 		if n.life != life {
 			return nil
 		}
@@ -194,6 +201,8 @@ func (s *Store) byKeys(ctx context.Context, life queue.Life, keys []int64) (map[
 	},
 		func(p *queue.Partition) int64 { return p.Key },
 		func(missing []int64) (any, any) { return missing, [][16]byte{} })
+	maps.DeleteFunc(found, func(_ int64, p *queue.Partition) bool { return p.Life != life })
+	return found, err
 }
 
 // byIDs returns the partitions of the given wire ids that exist.
@@ -238,6 +247,20 @@ func lookUp[K comparable](ctx context.Context, s *Store, wanted []K,
 		found[keyOf(p)] = p
 	}
 	return found, nil
+}
+
+// ended says whether another life than life has begun; if so, nothing is remembered of
+// it. Where the database does not say, it has not.
+func (s *Store) ended(ctx context.Context, life queue.Life) bool {
+	var now queue.Life
+	if err := s.pool.QueryRow(ctx, sqlLife).Scan(&now); err != nil {
+		return false // what comes next will meet the same
+	}
+	s.names.mu.Lock()
+	reborn := s.names.liveLocked(now)
+	s.names.mu.Unlock()
+	s.reborn(reborn)
+	return now != life
 }
 
 // reborn tells everybody who waits to look, if so: the ids that they wait for may stand

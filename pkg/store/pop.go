@@ -121,7 +121,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 			return claim.delivery, nil
 		case claim.delivery.Gone:
 			// Deleted since it was remembered; perhaps made anew.
-			s.names.forgetGroup(nameOf(req.Queue, req))
+			s.names.forgetGroup(nameOf(req.Queue, req), target)
 			again := *req
 			again.Anew = time.Now()
 			req = &again
@@ -155,9 +155,10 @@ func (s *Store) Resolve(ctx context.Context, req *queue.PopRequest) (target queu
 	return target, ok, postgres.Wrap(err)
 }
 
-// Forget drops what Resolve remembers of a pop whose group turned out to be
-// gone.
-func (s *Store) Forget(req *queue.PopRequest) { s.names.forgetGroup(nameOf(req.Queue, req)) }
+// Forget drops what Resolve remembers of a pop, if that is what turned out to be gone.
+func (s *Store) Forget(req *queue.PopRequest, gone queue.Target) {
+	s.names.forgetGroup(nameOf(req.Queue, req), gone)
+}
 
 // namePartitions fills in the partitions of the messages; by holds their ids, in life.
 func (s *Store) namePartitions(ctx context.Context, d *queue.Delivery, life queue.Life, by []int64) error {

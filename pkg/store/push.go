@@ -36,7 +36,7 @@ func (s *Store) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 		if attempt == 3 || postgres.SQLState(err) != postgres.PartitionGone {
 			return nil, wrapBatched(err)
 		}
-		s.names.forget(p.lanes)
+		s.names.forget(p.opened)
 	}
 }
 

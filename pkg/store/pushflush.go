@@ -111,7 +111,11 @@ func (s *Store) flushPushes(ctx context.Context, calls []*push) ([]error, error)
 		// Each will hear from the database whether it is right.
 		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
 	}
-	return nil, s.store(ctx, f, s.batch, nil)
+	err := s.store(ctx, f, s.batch, nil)
+	if postgres.SQLState(err) == postgres.PartitionGone && s.ended(ctx, f.life) {
+		return slices.Repeat([]error{err}, len(calls)), nil // each is as wrong as all
+	}
+	return nil, err
 }
 
 // sendFunc sends a batch on some connection; see Store.batch.

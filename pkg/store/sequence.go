@@ -28,8 +28,9 @@ func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, i
 		if err == nil {
 			return results, nil
 		}
-		if attempt < 3 && postgres.SQLState(err) == postgres.PartitionGone {
-			s.names.forget(p.lanes)
+		// In another life the rows may be others; whoever looks again sees.
+		if attempt < 3 && postgres.SQLState(err) == postgres.PartitionGone && !s.ended(ctx, p.opened[0].Life) {
+			s.names.forget(p.opened)
 			continue
 		}
 		if postgres.Lost(err) {

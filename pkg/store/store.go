@@ -21,6 +21,7 @@ var (
 	sqlAppend           = sql.Query("append")
 	sqlOpenPartitions   = sql.Query("open_partitions")
 	sqlFindPartitions   = sql.Query("find_partitions")
+	sqlLife             = sql.Query("life")
 	sqlWake             = sql.Query("wake")
 	sqlHeal             = sql.Query("heal")
 	sqlFindGroup        = sql.Query("find_group")

@@ -77,7 +77,7 @@ func (s *Store) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tran
 			return queue.TransactionResult{}, wrapBatched(err)
 		}
 		attempt++
-		s.names.forget(t.push.lanes)
+		s.names.forget(t.push.opened)
 	}
 }
 

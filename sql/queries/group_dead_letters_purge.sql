@@ -5,4 +5,5 @@ DELETE FROM belfry.dead_letter l
         SELECT d.id
           FROM belfry.dead_letter d
          WHERE d.partition_id = ANY ($1::bigint[]) AND d.group_id = $2::bigint
+           AND EXISTS (SELECT 1 FROM belfry.group_deleted g WHERE g.group_id = $2::bigint)
          LIMIT $3::bigint))

@@ -4,5 +4,5 @@ DELETE FROM belfry.redrive r
  WHERE r.ctid = ANY (ARRAY (
         SELECT d.ctid
           FROM belfry.redrive d
-         WHERE d.partition_id = ANY ($1::bigint[])
+         WHERE d.partition_id = ANY (ARRAY (SELECT p.id FROM belfry.partition p WHERE p.id = ANY ($1::bigint[]) AND p.closed))
          LIMIT $2::bigint))

@@ -84,10 +84,12 @@ func restore(t *testing.T, from, to string) {
 }
 
 // TestRestoreInPlace puts a dump in the place of the tables under two servers that run
-// on.
+// on. What lay in the inbox is moved, though its transaction is an old one.
 func TestRestoreInPlace(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
+	app := producer(t, dsn)
+	execute(t, app, `INSERT INTO belfry.inbox (queue, payload) VALUES ('kept', '1')`)
 	file := filepath.Join(t.TempDir(), "dump")
 	run(t, "pg_dump", "--format", "custom", "--file", file, "--dbname", dsn)
 	outlives(t, dsn, func() {
@@ -98,6 +100,11 @@ func TestRestoreInPlace(t *testing.T) {
 			}
 			return err == nil
 		})
+	})
+	until(t, "the row of the dump is moved", func() bool {
+		var rows int
+		require.NoError(t, app.QueryRow(t.Context(), `SELECT count(*) FROM belfry.inbox`).Scan(&rows))
+		return rows == 0
 	})
 }
 

@@ -1,0 +1,32 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// A deletion may be undone under a purge that is at work, by a backup that is put back.
+// Then nothing of what is alive again is deleted.
+func TestPurgesLeaveWhatIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	key := r.queueKey(r.configure("q"))
+	r.fill(key, size{partitions: 1, messages: 2, groups: 1, deadLetters: 1})
+	r.exec(`INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts) SELECT c.partition_id, c.group_id, 1, 0, 0 FROM belfry.cursor c`)
+	r.exec(`INSERT INTO belfry.trace (id, partition_id, seq, group_name, event_type, worker, names, data)
+		SELECT gen_random_uuid(), p.id, 1, 'g1', 'x', 'w', '{}', '{}' FROM belfry.partition p WHERE p.name = 'p1'`)
+	ids := []int64{r.number(`SELECT id FROM belfry.partition WHERE name = 'p1'`)}
+	group := r.number(`SELECT id FROM belfry.consumer_group`)
+	for query, args := range map[string][]any{
+		"messages_purge": {ids, 10}, "dead_letters_purge": {ids, 10}, "redrives_purge": {ids, 10}, "traces_purge": {ids, 10},
+		"partitions_purge": {ids}, "groups_purge": {key}, "queue_purge": {key},
+		"group_cursors_purge": {ids, group}, "group_redrives_purge": {ids, group, 10}, "group_dead_letters_purge": {ids, group, 10},
+	} {
+		tag, err := r.conn.Exec(soon(t), sql.Query(query), args...)
+		require.NoError(t, err, query)
+		require.Zero(t, tag.RowsAffected(), query)
+	}
+}
