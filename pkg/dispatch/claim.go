@@ -72,10 +72,6 @@ func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings 
 		case lost(&deliveries[i]):
 			go w.lookAlone(g.ask)
 		default:
-			if deliveries[i].Gone {
-				// What was planned for it may be there for others.
-				w.d.notifier.Announce(targetKey(g.ask.target), time.Now())
-			}
 			g.ask.reply <- answer{delivery: deliveries[i]}
 		}
 	}

@@ -34,6 +34,8 @@ type fakeStore struct {
 	onTell func(channel string) error
 	// gone are the groups that were deleted.
 	gone map[int64]bool
+	// ended is a life that has ended.
+	ended queue.Life
 
 	mu         sync.Mutex
 	parts      map[queue.Target]*part
@@ -92,10 +94,17 @@ func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
 	return list
 }
 
+func (f *fakeStore) goneLocked(target queue.Target) bool {
+	return f.gone[target.Group] || f.ended != 0 && target.Life == f.ended
+}
+
 // takeLocked is one claim.
 func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue.Delivery {
 	now := time.Now()
-	d := queue.Delivery{Queue: req.Queue, Group: req.Group, Gone: f.gone[target.Group]}
+	d := queue.Delivery{Queue: req.Queue, Group: req.Group, Gone: f.goneLocked(target)}
+	if d.Gone {
+		return d
+	}
 	if !req.AutoAck {
 		d.LeaseID = queue.NewID()
 	}
@@ -228,7 +237,7 @@ func (f *fakeStore) find(probes []queue.Probe) []queue.Finding {
 	findings := make([]queue.Finding, len(probes))
 	for i, probe := range probes {
 		due, next := 0, false
-		findings[i].Gone = f.gone[probe.Target.Group]
+		findings[i].Gone = f.goneLocked(probe.Target)
 		for _, one := range f.matchingLocked(probe.Target) {
 			p := f.parts[one]
 			in := time.Until(p.readyAt)

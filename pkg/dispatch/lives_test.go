@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,57 @@ func TestOneIDInTwoLives(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, store.calls().preflights)
 		require.Equal(t, queue.Life(6), store.claims[1][0].Target.Life)
+	})
+}
+
+// Nothing is planned for who waits for what has ended: it would be missing for whose it is.
+func TestTwoLivesInOneRound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var forgotten atomic.Bool
+		store := &fakeStore{ended: 5, onForget: func() { forgotten.Store(true) }}
+		store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
+			switch {
+			case req.Queue == "others":
+				return queue.Target{Group: 9, Life: 6}, true, nil
+			case req.Queue == "bills":
+				return queue.Target{Group: 1, Life: 6}, true, nil
+			case forgotten.Load():
+				return queue.Target{Group: 2, Life: 6}, true, nil
+			default:
+				return queue.Target{Group: 1, Life: 5}, true, nil
+			}
+		}
+		b := run(t, store, oneWorker)
+		wait := func(queueName string, patience time.Duration) <-chan answer {
+			req := request(patience)
+			req.Queue = queueName
+			out := b.begin(t.Context(), req)
+			pending(t, out)
+			return out
+		}
+		wait("others", time.Hour)
+		wait("others", time.Hour)
+		before, after := wait("orders", time.Minute), wait("bills", time.Hour)
+		hold := make(chan struct{})
+		store.onPreflight = func(time.Duration) error {
+			store.onPreflight = nil
+			<-hold
+			return nil
+		}
+		b.ready(9, 1, 0)
+		synctest.Wait()
+		b.ready(1, 1, 1) // both ask while a round is under way
+		synctest.Wait()
+		close(hold)
+		delivered(t, after)
+		pending(t, before)
+		require.True(t, forgotten.Load())
+		for _, claims := range store.claims {
+			for _, one := range claims {
+				require.NotEqual(t, store.ended, one.Target.Life)
+			}
+		}
 	})
 }
 
