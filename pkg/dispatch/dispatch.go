@@ -65,7 +65,12 @@ type key struct {
 	name   string
 }
 
-func targetKey(t queue.Target) key { return key{target: t.InAnyLife()} }
+// targetKey wakes those who wait for t. Announcements do not tell the life of the
+// database, and to wake somebody in vain does no harm.
+func targetKey(t queue.Target) key {
+	t.Life = 0
+	return key{target: t}
+}
 
 // anyBirth wakes everybody who waits for something that does not exist yet.
 var anyBirth = key{name: "*"}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,8 +44,9 @@ func SQLState(err error) string {
 // already unchanged.
 //
 //   - 22, 23: the values cannot be stored: CodeInvalid.
-//   - 08, 28, 3D, 53, 57, 58, 40, 55P03, 25006, 26000, 42P05, BF001, a connection that cannot be had or was
-//     lost, a deadline: CodeUnavailable, the same request may be sent again.
+//   - 08, 28, 3D, 40, 53, 57, 58, 55P03, 25006, BF001, 26000, 42P05, a connection that
+//     cannot be had or was lost, a deadline: CodeUnavailable, the same request may be
+//     sent again.
 //   - 3F000, 42P01, 42883: the tables or functions are not there, perhaps because they are
 //     being restored: CodeUnavailable as well.
 //   - everything else: CodeInternal.
@@ -71,8 +73,8 @@ func wrapState(err error, state string) error {
 		var pg *pgconn.PgError
 		errors.As(err, &pg)
 		return &queue.Error{Code: queue.CodeInvalid, Message: "the database refused a value: " + pg.Message, Err: err}
-	case strings.HasPrefix(state, "08"), strings.HasPrefix(state, "28"), strings.HasPrefix(state, "3D"), strings.HasPrefix(state, "53"), strings.HasPrefix(state, "57"),
-		strings.HasPrefix(state, "58"), strings.HasPrefix(state, "40"), state == LockTimeout, state == sqlstateReadOnly, state == PartitionGone, strayed(state):
+	case slices.ContainsFunc([]string{"08", "28", "3D", "40", "53", "57", "58"}, func(class string) bool { return strings.HasPrefix(state, class) }),
+		state == LockTimeout, state == sqlstateReadOnly, state == PartitionGone, strayed(state):
 		return unavailable(err)
 	case state == "3F000", state == "42P01", state == "42883":
 		return &queue.Error{

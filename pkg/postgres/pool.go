@@ -122,7 +122,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 		return !p.overlooked(err) && !p.replaced(conn, err) && refused(conn, err)
 	}
 	pc.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		conn.PgConn().CustomData()[bornKey] = int64(time.Since(p.opened))
+		conn.PgConn().CustomData()[bornKey] = time.Since(p.opened)
 		if p.TransactionPooled() {
 			return checkSettings(ctx, conn)
 		}
@@ -163,14 +163,15 @@ const farewell = time.Second
 // pingAfter is how long a connection may have been idle and be trusted.
 const pingAfter = time.Second
 
-// bornKey is where a connection keeps the instant at which it was made,
-// in nanoseconds since the pool was opened.
+// bornKey is where a connection keeps how long after the opening of the pool it was made.
 const bornKey = "belfry.born"
 
-func (p *Pool) suspects(conn *pgx.Conn) bool {
-	born, _ := conn.PgConn().CustomData()[bornKey].(int64)
-	return born < p.suspect.Load()
+func born(conn *pgconn.PgConn) time.Duration {
+	after, _ := conn.CustomData()[bornKey].(time.Duration)
+	return after
 }
+
+func (p *Pool) suspects(conn *pgx.Conn) bool { return int64(born(conn.PgConn())) < p.suspect.Load() }
 
 // Lost receives after a connection broke: whatever was committed just before
 // may lack what runs after a commit. One signal may stand for many.

@@ -21,8 +21,7 @@ func (p *Pool) replaced(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 	if refused.Code != sqlstateReadOnly {
 		return false
 	}
-	born, _ := conn.CustomData()[bornKey].(int64)
-	if time.Since(p.opened)-time.Duration(born) < readOnlyAge {
+	if time.Since(p.opened)-born(conn) < readOnlyAge {
 		return false
 	}
 	p.Distrust()

@@ -191,13 +191,6 @@ type Target struct {
 	Life             Life
 }
 
-// InAnyLife is t as it is called in announcements, which do not tell the life: to wake
-// somebody in vain does no harm.
-func (t Target) InAnyLife() Target {
-	t.Life = 0
-	return t
-}
-
 // Handoff is a claim that a push makes for a request that waits for what is
 // pushed, right after its commit and in the same round trip.
 type Handoff struct {

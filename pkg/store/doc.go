@@ -201,8 +201,9 @@
 // database (belfry.life: when Postgres was started, and which file the table of
 // partitions is). A push, a claim and a preflight say which life their ids are of, and in
 // another one all of them are gone; then names are looked up again, everything of the
-// life before is forgotten, and all who wait look, also at other instances (reborn). An ack need
-// not: it is for a UUID, and a cursor whose partition has another one is not its own.
+// life before is forgotten, and all who wait look, also at other instances (reborn). An
+// ack need not: it is for a UUID, and a cursor whose partition has another one is not
+// its own.
 //
 // Rows of the inbox (pkg/inbox) are moved by Sequence, on a connection of the
 // caller's and not with the pushes of others. Only sequencers lock them, before
