@@ -197,7 +197,7 @@ func stateOf(a *attach.Attachment) string {
 		words = append(words, "strict")
 	}
 	if missing := int64(len(a.Events)) - a.Triggers; missing > 0 {
-		words = append(words, fmt.Sprintf("%d of %d triggers missing or off", missing, len(a.Events)))
+		words = append(words, fmt.Sprintf("%d of %d triggers missing or off: attach it anew", missing, len(a.Events)))
 	}
 	if a.Failures > 0 {
 		count := strconv.FormatInt(a.Failures, 10)

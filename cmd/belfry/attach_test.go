@@ -65,7 +65,7 @@ func TestAttachmentsPrint(t *testing.T) {
 	}))
 	require.Equal(t, `TABLE     QUEUE  ON             KEY  PAYLOAD    WHEN       STATE
 public.t  q      insert,delete  a,b  row                   ok
-public.u  q      insert              changes,c  new.c > 1  strict; 1 of 1 triggers missing or off; 2 failures, the last at 1970-01-01T00:00:00Z: it broke
+public.u  q      insert              changes,c  new.c > 1  strict; 1 of 1 triggers missing or off: attach it anew; 2 failures, the last at 1970-01-01T00:00:00Z: it broke
 public.v  q      insert              row                   100 or more failures, the last at 1970-01-01T00:00:01Z: again
 `, b.String())
 }

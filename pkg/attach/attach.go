@@ -78,8 +78,9 @@ type Attachment struct {
 	Strict     bool
 	AttachedBy string
 	AttachedAt time.Time
-	// Triggers are those that exist and are enabled; one is missing where they are
-	// fewer than Events.
+	// Triggers are those that exist and are enabled, without the one for each row of a
+	// partitioned table; where that is missing, they are one less. Where they are fewer than
+	// Events, the table is to be attached anew.
 	Triggers int64
 	// Failures are statements whose messages were dropped, as far as noted and kept: up
 	// to MaxFailures.

@@ -12,6 +12,15 @@
 // to the table, so the owner must be a producer (belfry_producer) and the writers
 // need nothing. What is printed by SQL is what Attach runs.
 //
+// A partitioned table whose inserts or updates are told has one more, since migration
+// 000032, and each of its partitions from it: BEFORE INSERT FOR EACH ROW WHEN (false). It
+// never runs. Without it, Postgres 14 to 18 fill the transition tables with rows as they
+// were before they were stored: what is inserted lacks its generated columns in
+// partitions that store rows in another way than the table (a column was dropped from one
+// of them, say), and in a MERGE the row inserted last stands for each one updated after
+// it. Its price is a twentieth of an INSERT, and that a COPY into a partition by name
+// stores row by row, which takes twice as long.
+//
 // # What a message holds
 //
 // The payload is {"op": "insert", "table": "public.orders", "row": {…}}. row is
@@ -36,6 +45,10 @@
 // bytea_output = hex writes them (since migration 000025). A name longer than 255 bytes
 // is its hash. An update that changes the key belongs to the new one.
 //
+// Virtual generated columns (Postgres 18) are NULL in transition tables. Since migration
+// 000032 they are computed for the message, by a statement that is put together each
+// time. A table that gets its first one later is to be attached anew.
+//
 // The condition is a boolean expression over old and new; where there is no such
 // row (old in an insert, new in a delete) all of it is NULL.
 //
@@ -43,11 +56,17 @@
 //
 // Every statement that names the table: any number of rows, COPY, MERGE, INSERT ON
 // CONFLICT (as the inserts and updates it makes), changes through views and foreign
-// keys that cascade, and for a partitioned table changes of all its partitions,
-// rows that move between them included. It does not see TRUNCATE; statements that
-// name a partition instead of the partitioned table (attach the partition too:
-// there are no doubles); what a logical replication applies; and sessions that
-// turned triggers off (session_replication_role, ALTER TABLE DISABLE TRIGGER).
+// keys that cascade, and for a partitioned table changes of all its partitions, rows
+// that move between them included (a MERGE that moves a row tells it as inserted). It does
+// not see TRUNCATE; statements that name a partition instead of the partitioned table
+// (attach the partition too: there are no doubles); what a logical replication applies;
+// and sessions that turned triggers off (session_replication_role, ALTER TABLE DISABLE
+// TRIGGER).
+//
+// What a statement changed is told when it ends, after the AFTER triggers for each of
+// its rows. When one of those changes the row once more, by a statement of its own, that is
+// told first, and the row as it was before last. A BEFORE trigger that changes NEW has no such
+// effect.
 //
 // # What goes wrong
 //

@@ -1,0 +1,100 @@
+package attach_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/attach"
+)
+
+// left is how many triggers and functions of attachments there are, those that
+// partitions have from their table included.
+func (p *place) left() (triggers, functions int) {
+	p.t.Helper()
+	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT (SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'belfry!_%' ESCAPE '!'
+		AND tgrelid NOT IN (SELECT oid FROM pg_class WHERE relnamespace = 'belfry'::regnamespace)),
+		(SELECT count(*) FROM pg_proc WHERE proname LIKE 'belfry!_%' ESCAPE '!')`).Scan(&triggers, &functions))
+	return triggers, functions
+}
+
+func TestPartitionsOfAnAttachedTableAreAttachedForThemselves(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.exec(`CREATE TABLE t (id int, a text) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
+		CREATE TABLE t_x PARTITION OF t DEFAULT PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t_x FOR VALUES IN (1)`)
+	request := attach.Request{Queue: "q", Columns: []string{"id"}}
+	message := func(table string, id string) string {
+		return `q/Default {"op": "insert", "row": {"id": ` + id + `}, "table": "public.` + table + `"}`
+	}
+	for range 2 {
+		for _, request.Table = range []string{"t", "t_x", "t_0", "t_1"} {
+			p.attach(request)
+		}
+	}
+	p.exec(`CREATE TABLE t_2 (a text, id int); ALTER TABLE t_x ATTACH PARTITION t_2 FOR VALUES IN (2)`)
+	for _, a := range p.list() {
+		require.EqualValues(t, 3, a.Triggers, a.Table)
+	}
+	p.exec(`INSERT INTO t VALUES (0), (2); INSERT INTO t_x VALUES (1); INSERT INTO t_0 VALUES (0); INSERT INTO t_1 VALUES (1)`)
+	require.Equal(t, []string{message("t", "0"), message("t", "2"), message("t_x", "1"), message("t_0", "0"), message("t_1", "1")}, p.sent())
+
+	for i, table := range []string{"t", "t_0", "t_1"} {
+		queues, err := p.Detach(t.Context(), table, []string{"", "q"}[i%2])
+		require.NoError(t, err)
+		require.Equal(t, []string{"q"}, queues)
+	}
+	p.exec(`INSERT INTO t VALUES (0), (2); INSERT INTO t_x VALUES (1)`)
+	require.Equal(t, []string{message("t_x", "1")}, p.sent())
+	_, err := p.Detach(t.Context(), "t_x", "")
+	require.NoError(t, err)
+	triggers, functions := p.left()
+	require.Zero(t, triggers)
+	require.Zero(t, functions)
+}
+
+// Without the trigger for each row, as those attached before migration 000032, a
+// partitioned table is to be attached anew.
+func TestAPartitionedTableThatMayTellWrongRowsIsListed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id)`)
+	p.attach(attach.Request{Table: "t", Queue: "q", Events: []string{"delete"}})
+	triggers, _ := p.left()
+	require.Equal(t, 1, triggers, "what is deleted is known without")
+	require.EqualValues(t, 1, p.list()[0].Triggers)
+	p.attach(attach.Request{Table: "t", Queue: "q", Events: []string{"update"}})
+	require.EqualValues(t, 1, p.list()[0].Triggers)
+	p.exec(`DO $$ BEGIN EXECUTE (SELECT format('DROP TRIGGER %I ON t', tgname) FROM pg_trigger WHERE tgrelid = 't'::regclass AND tgname LIKE '%rows%'); END $$`)
+	require.Zero(t, p.list()[0].Triggers)
+	p.attach(attach.Request{Table: "t", Queue: "q"})
+	require.EqualValues(t, 3, p.list()[0].Triggers)
+
+	p.exec(`ALTER TABLE t OWNER TO ` + p.role("other"))
+	_, err := p.Detach(t.Context(), "t", "")
+	require.NoError(t, err)
+	triggers, _ = p.left() // the functions are left to their owner
+	require.Zero(t, triggers)
+}
+
+// What a backslash in a string is does not depend on the session.
+func TestBackslashesAreThemselves(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.exec(`CREATE TABLE t (a text); CREATE TABLE u (a text); SET standard_conforming_strings = off; SET escape_string_warning = off`)
+	for range 2 {
+		p.exec(`SELECT belfry.attach('t', E'q\\', condition => E'new.a ~ ''^\\d$''')`)
+		p.exec(`SELECT belfry.attach('u', E'u\\')`)
+	}
+	require.Contains(t, p.refused(`SELECT belfry.attach('t', 'q', condition => E'new.a = ''it\\''s''')`).Message, "cannot be used")
+	for _, setting := range []string{"off", "on"} {
+		p.exec(`SET standard_conforming_strings = ` + setting)
+		p.exec(`INSERT INTO t VALUES ('d'), ('7')`)
+		require.Equal(t, []string{`q\/Default {"op": "insert", "row": {"a": "7"}, "table": "public.t"}`}, p.sent(), setting)
+	}
+	p.exec(`SET standard_conforming_strings = off`)
+	p.exec(`SELECT belfry.detach('t', E'q\\'); DELETE FROM belfry.attachment; SELECT belfry.detach('u')`)
+	triggers, functions := p.left()
+	require.Zero(t, triggers)
+	require.Zero(t, functions)
+}
