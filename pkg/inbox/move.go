@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -20,6 +21,7 @@ func (s *Sequencer) drain(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		var moved bool
+		from := s.seen
 		snapshot, more, err := s.look(ctx, func(rows []row) error {
 			err := s.move(ctx, rows)
 			moved = moved || err == nil
@@ -32,6 +34,14 @@ func (s *Sequencer) drain(ctx context.Context) error {
 		case postgres.SQLState(err) == postgres.InboxTaken:
 			// Another session was at it. What is left is seen by another look.
 			s.log.Info("rows of the inbox were taken by another session", zap.Error(err))
+		case unreadable(err):
+			// Then the look hands out nothing behind that row. The next one begins with the
+			// first of all rows, as the search for it does.
+			s.seen = nothing
+			rejected, failed := s.rejectUnreadable(ctx)
+			if failed != nil || rejected == 0 && from == nothing {
+				return errors.Join(err, failed)
+			}
 		case err != nil && moved && !s.conn.Conn().IsClosed():
 			// A look at large rows may run out of time; what was moved stays moved.
 			s.seen = nothing
@@ -128,6 +138,36 @@ func (s *Sequencer) sequenced(rows []row, results []queue.Sequenced) (refused []
 	s.metrics.sequenced.Add(float64(stored))
 	s.metrics.duplicates.Add(float64(duplicates))
 	return refused
+}
+
+// unreadable says whether a text could not be read as UTF-8.
+func unreadable(err error) bool {
+	state := postgres.SQLState(err)
+	return state == "22021" || state == "22P05"
+}
+
+// rejectUnreadable rejects those rows among the first of the inbox of which a look cannot
+// read the text, and returns how many they are.
+func (s *Sequencer) rejectUnreadable(ctx context.Context) (int, error) {
+	found, err := s.unreadable(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("looking for rows of the inbox that cannot be read: %w", err)
+	}
+	return len(found), s.reject(ctx, found)
+}
+
+func (s *Sequencer) unreadable(ctx context.Context) ([]row, error) {
+	ctx, cancel := s.own.Bounded(ctx)
+	defer cancel()
+	rows, err := s.own.Query(ctx, sqlNoText, int64(lookRows), s.cfg.MaxPayload)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(line pgx.CollectableRow) (one row, err error) {
+		one.wrong = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
+		err = line.Scan(&one.id)
+		return one, err
+	})
 }
 
 // reject moves rows to the rejected ones.

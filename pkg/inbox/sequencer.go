@@ -18,6 +18,7 @@ var (
 	sqlLook     = sql.Query("inbox_look")
 	sqlFirst    = sql.Query("inbox_first")
 	sqlReject   = sql.Query("inbox_reject")
+	sqlNoText   = sql.Query("inbox_unreadable")
 	sqlLock     = sql.Query("inbox_lock")
 	sqlUnlock   = sql.Query("inbox_unlock")
 	sqlResign   = sql.Query("inbox_resign")

@@ -45,20 +45,27 @@ func Main(m *testing.M) {
 // there is no Postgres.
 func Database(t testing.TB) string {
 	t.Helper()
-	return database(t, true)
+	return database(t, (*server).migratedLocked)
 }
 
 // EmptyDatabase is Database without the schema.
 func EmptyDatabase(t testing.TB) string {
 	t.Helper()
-	return database(t, false)
+	return database(t, (*server).emptyLocked)
 }
 
-func database(t testing.TB, migrated bool) string {
+// EncodedDatabase is Database with an encoding that the server's other databases do
+// not have.
+func EncodedDatabase(t testing.TB, encoding string) string {
+	t.Helper()
+	return database(t, encodedLocked(encoding))
+}
+
+func database(t testing.TB, create maker) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
 	defer cancel()
-	dsn, name, err := shared.create(ctx, migrated)
+	dsn, name, err := shared.create(ctx, create)
 	if err != nil {
 		t.Fatalf("making a test database: %v", err)
 	}

@@ -66,7 +66,7 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 			defer cancel()
-			_, name, err := shared.create(ctx, true)
+			_, name, err := shared.create(ctx, (*server).migratedLocked)
 			if err == nil {
 				err = shared.drop(ctx, name)
 			}
@@ -122,7 +122,7 @@ func TestOwnClusterMayBeKilled(t *testing.T) {
 func TestWithoutMainNothingStarts(t *testing.T) {
 	t.Parallel()
 	var s server
-	_, _, err := s.create(t.Context(), false)
+	_, _, err := s.create(t.Context(), (*server).emptyLocked)
 	require.ErrorIs(t, err, errNoMain)
 }
 
@@ -130,7 +130,7 @@ func TestMissingPostgresIsAnErrorForEveryTest(t *testing.T) {
 	t.Parallel()
 	s := server{allowed: true, failed: errors.New("no Postgres")}
 	for range 2 {
-		_, _, err := s.create(t.Context(), true)
+		_, _, err := s.create(t.Context(), (*server).migratedLocked)
 		require.ErrorIs(t, err, s.failed)
 	}
 	require.NoError(t, s.close())
@@ -142,7 +142,7 @@ func TestNamedServerIsUsedAndLeftClean(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
 	defer cancel()
 	s := server{allowed: true}
-	dsn, name, err := s.create(ctx, true)
+	dsn, name, err := s.create(ctx, (*server).migratedLocked)
 	require.NoError(t, err)
 	require.Equal(t, cluster.URL(name), dsn)
 	require.NoError(t, s.drop(ctx, name))
@@ -152,7 +152,7 @@ func TestNamedServerIsUsedAndLeftClean(t *testing.T) {
 
 	t.Setenv(serverVariable, "host=localhost")
 	s = server{allowed: true}
-	_, _, err = s.create(ctx, true)
+	_, _, err = s.create(ctx, (*server).migratedLocked)
 	require.ErrorContains(t, err, serverVariable+": it must be a URL")
 }
 

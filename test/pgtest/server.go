@@ -40,8 +40,11 @@ func (s *server) allow() {
 	s.allowed = true
 }
 
+// maker makes a database called name. It is called with the lock.
+type maker func(s *server, ctx context.Context, name string) error
+
 // create makes a database and returns its DSN and name.
-func (s *server) create(ctx context.Context, migrated bool) (dsn, name string, err error) {
+func (s *server) create(ctx context.Context, create maker) (dsn, name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.allowed {
@@ -56,17 +59,37 @@ func (s *server) create(ctx context.Context, migrated bool) (dsn, name string, e
 			return "", "", err
 		}
 	}
-	source := "template1"
-	if migrated {
-		if source, err = s.templateLocked(ctx); err != nil {
-			return "", "", err
-		}
-	}
 	name = newName("test")
-	if err := s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE "+source); err != nil {
+	if err := create(s, ctx, name); err != nil {
 		return "", "", err
 	}
 	return s.dsn(name), name, nil
+}
+
+func (s *server) emptyLocked(ctx context.Context, name string) error {
+	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template1")
+}
+
+func encodedLocked(encoding string) maker {
+	return func(s *server, ctx context.Context, name string) error {
+		err := s.execLocked(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C'", name, encoding))
+		if err != nil {
+			return err
+		}
+		return s.migrate(ctx, name)
+	}
+}
+
+func (s *server) migratedLocked(ctx context.Context, name string) error {
+	source, err := s.templateLocked(ctx)
+	if err != nil {
+		return err
+	}
+	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE "+source)
+}
+
+func (s *server) migrate(ctx context.Context, name string) error {
+	return migrate.New(migrate.Config{URL: s.dsn(name), LockTimeout: time.Minute}, zap.NewNop()).Up(ctx)
 }
 
 // drop removes a database and throws out who is still in it.
@@ -124,7 +147,7 @@ func (s *server) templateLocked(ctx context.Context) (string, error) {
 	if err := s.execLocked(ctx, "CREATE DATABASE "+name); err != nil {
 		return "", err
 	}
-	err := migrate.New(migrate.Config{URL: s.dsn(name), LockTimeout: time.Minute}, zap.NewNop()).Up(ctx)
+	err := s.migrate(ctx, name)
 	if err == nil {
 		// From here on no session can be in the way of a copy.
 		err = s.execLocked(ctx, "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false")
