@@ -29,19 +29,22 @@ type groupKey struct{ queue, group int64 }
 // Errors: CodeUnavailable; sending it again goes on with what is left.
 func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (DeletedGroup, error) {
 	var out DeletedGroup
-	found, err := c.groupsNamed(ctx, group, queueName)
+	found, life, err := c.groupsNamed(ctx, group, queueName)
 	for _, key := range found {
 		var cursors int64
 		if cursors, err = c.cursorsOf(ctx, key); err != nil {
 			break
 		}
 		var existed bool
-		if existed, err = c.deleteGroup(ctx, key, keepSubscription); err != nil {
+		if existed, err = c.deleteGroup(ctx, key, life, keepSubscription); err != nil {
 			break
 		}
 		if existed {
 			out.Cursors += cursors
 		}
+	}
+	if err == nil && len(found) > 0 {
+		err = c.stillIn(ctx, life)
 	}
 	if len(found) > 0 || err != nil {
 		c.requestPurge()
@@ -53,20 +56,20 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 	return out, nil
 }
 
-// groupsNamed returns where a group of that name is known.
-func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, err error) {
+// groupsNamed returns where a group of that name is known, and in which life of the database.
+func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, life int64, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	rows, err := c.pool.Query(ctx, sql.Query("groups_named"), group, queueName)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var key groupKey
-	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group, &life}, func() error {
 		found = append(found, key)
 		return nil
 	})
-	return found, err
+	return found, life, err
 }
 
 // cursorsOf counts the places of a group, a page of partitions a statement.
@@ -96,7 +99,7 @@ func (c *Catalog) cursorsAbove(ctx context.Context, key groupKey, above int64) (
 // deleteGroup begins the deletion of one group in a transaction of its own. The
 // queue's lock keeps partitions and groups from being born meanwhile: they would
 // get cursors of a group that is gone.
-func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, keepSubscription bool) (existed bool, err error) {
+func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, life int64, keepSubscription bool) (existed bool, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
@@ -105,9 +108,9 @@ func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, keepSubscriptio
 		}
 		var name, mode string
 		var start, created pgtype.Timestamptz
-		err := tx.QueryRow(ctx, sql.Query("group_delete"), key.group).Scan(nil, &name, &mode, &start, &created)
+		err := tx.QueryRow(ctx, sql.Query("group_delete"), key.group, life).Scan(nil, &name, &mode, &start, &created)
 		if postgres.IsNoRows(err) {
-			return nil // somebody else was faster
+			return nil // somebody else was faster, or it is another life
 		}
 		if existed = err == nil; existed && keepSubscription && start.Valid {
 			_, err = tx.Exec(ctx, sql.Query("group_keep"), key.queue, name, mode, start, created)

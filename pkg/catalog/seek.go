@@ -40,8 +40,9 @@ type SoughtPartition struct {
 	Message queue.ID
 }
 
-// target are the database ids a seek works on; 0 is what does not exist.
-type target struct{ queue, group, partition int64 }
+// target are the database ids a seek works on, in a life of the database; 0 is what does
+// not exist.
+type target struct{ queue, group, partition, life int64 }
 
 // Seek moves a group to place in every partition of a queue that it has a place
 // in, and returns how many these are: none for an unknown queue or group. It
@@ -57,7 +58,7 @@ func (c *Catalog) Seek(ctx context.Context, queueName, group string, place Place
 		if ids, err = c.page(ctx, "queue_partitions", t.queue, above, int64(page)); err != nil || len(ids) == 0 {
 			break
 		}
-		if places, err = c.seek(ctx, ids, t.group, place); err != nil {
+		if places, err = c.seek(ctx, ids, t, place); err != nil {
 			break
 		}
 		if moved == 0 {
@@ -67,6 +68,9 @@ func (c *Catalog) Seek(ctx context.Context, queueName, group string, place Place
 		}
 		moved += int64(len(places))
 		above = ids[len(ids)-1]
+	}
+	if err == nil && t.group != 0 {
+		err = c.stillIn(ctx, t.life)
 	}
 	if moved > told || err != nil {
 		c.announcer.Doubt("a consumer group was moved")
@@ -96,7 +100,10 @@ func (c *Catalog) SeekPartition(ctx context.Context, queueName, group, partition
 }
 
 func (c *Catalog) seekPartition(ctx context.Context, t target, place Place) (SoughtPartition, error) {
-	places, err := c.seek(ctx, []int64{t.partition}, t.group, place)
+	places, err := c.seek(ctx, []int64{t.partition}, t, place)
+	if err == nil && len(places) == 0 {
+		err = c.stillIn(ctx, t.life)
+	}
 	if err != nil || len(places) == 0 {
 		return SoughtPartition{}, err
 	}
@@ -119,8 +126,8 @@ func (c *Catalog) announceSeek(places []int64) {
 
 // seek moves the cursors of a group in some partitions and returns where they
 // are now.
-func (c *Catalog) seek(ctx context.Context, partitions []int64, group int64, place Place) ([]int64, error) {
-	places, err := c.page(ctx, "group_seek", partitions, group, place.arg())
+func (c *Catalog) seek(ctx context.Context, partitions []int64, t target, place Place) ([]int64, error) {
+	places, err := c.page(ctx, "group_seek", partitions, t.group, place.arg(), t.life)
 	if err == nil && len(places) > 0 {
 		_, err = c.exec(ctx, "wake", partitions)
 	}
@@ -131,9 +138,28 @@ func (c *Catalog) target(ctx context.Context, queueName, group string, partition
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	var q, g, p pgtype.Int8
-	err := c.pool.QueryRow(ctx, sql.Query("seek_target"), queueName, group, partition).Scan(&q, &g, &p)
+	var life int64
+	err := c.pool.QueryRow(ctx, sql.Query("seek_target"), queueName, group, partition).Scan(&q, &g, &p, &life)
 	if postgres.IsNoRows(err) {
 		return target{}, nil
 	}
-	return target{q.Int64, g.Int64, p.Int64}, err
+	return target{q.Int64, g.Int64, p.Int64, life}, err
+}
+
+// stillIn says whether the database is in the life in which something was begun; in
+// another one, what was named by its ids there was left alone. Errors: CodeUnavailable.
+func (c *Catalog) stillIn(ctx context.Context, life int64) error {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	var now int64
+	if err := c.pool.QueryRow(ctx, sql.Query("life")).Scan(&now); err != nil {
+		return err
+	}
+	if now != life {
+		return &queue.Error{
+			Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter,
+			Message: "the database was started again, or restored, meanwhile; send the request again",
+		}
+	}
+	return nil
 }

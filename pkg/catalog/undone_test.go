@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -22,11 +24,30 @@ func TestPurgesLeaveWhatIsNotDeleted(t *testing.T) {
 	group := r.number(`SELECT id FROM belfry.consumer_group`)
 	for query, args := range map[string][]any{
 		"messages_purge": {ids, 10}, "dead_letters_purge": {ids, 10}, "redrives_purge": {ids, 10}, "traces_purge": {ids, 10},
-		"partitions_purge": {ids}, "groups_purge": {key}, "queue_purge": {key},
+		"partitions_close": {key, 10, ""}, "partitions_purge": {ids}, "groups_purge": {key}, "queue_purge": {key},
 		"group_cursors_purge": {ids, group}, "group_redrives_purge": {ids, group, 10}, "group_dead_letters_purge": {ids, group, 10},
 	} {
 		tag, err := r.conn.Exec(soon(t), sql.Query(query), args...)
 		require.NoError(t, err, query)
 		require.Zero(t, tag.RowsAffected(), query)
 	}
+}
+
+// Each statement of what a caller asks for is in another life of the database, in which
+// the ids that the first one found stand for something else.
+func TestWhatWasFoundInAnotherLifeIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
+	r.exec(`UPDATE belfry.cursor SET committed = 1`)
+	r.exec(`CREATE SEQUENCE belfry.lives; CREATE OR REPLACE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+	name := "q"
+	_, err := r.Seek(soon(t), "q", "g1", catalog.Place{End: true})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	_, err = r.SeekPartition(soon(t), "q", "g1", "p1", catalog.Place{End: true})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	_, err = r.DeleteGroup(soon(t), "g1", &name, false)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	require.Equal(t, int64(1), r.number(`SELECT max(committed) FROM belfry.cursor`))
+	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.consumer_group`))
 }

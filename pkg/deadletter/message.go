@@ -98,17 +98,20 @@ func readReader(row pgx.CollectableRow) (Reader, error) {
 func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (n int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	key, err := l.find(ctx, partition, transactionID)
-	if err != nil {
+	if _, err := l.find(ctx, partition, transactionID); err != nil {
 		return 0, err
 	}
-	rows, err := l.pool.Query(ctx, sql.Query("dead_letters_of_message"), key, transactionID, group)
-	var ids []int64
+	rows, err := l.pool.Query(ctx, sql.Query("dead_letters_of_message"), [16]byte(partition), transactionID, group)
+	var found living
 	if err == nil {
-		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		var id int64
+		_, err = pgx.ForEachRow(rows, []any{&id, &found.life}, func() error {
+			found.ids = append(found.ids, id)
+			return nil
+		})
 	}
-	if err == nil && len(ids) > 0 {
-		n, err = l.redrive(ctx, ids)
+	if err == nil && len(found.ids) > 0 {
+		n, err = l.redrive(ctx, found)
 	}
 	if err != nil {
 		return 0, postgres.Wrap(fmt.Errorf("redriving message %q of partition %s: %w", transactionID, partition, err))
@@ -160,7 +163,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 		return false, err
 	}
 	for {
-		existed, err = l.delete(ctx, key, transactionID)
+		existed, err = l.delete(ctx, partition, key, transactionID)
 		if err == nil {
 			return existed, nil
 		}
@@ -175,9 +178,9 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 	}
 }
 
-// delete is one try of Delete.
-func (l *Letters) delete(ctx context.Context, key int64, transactionID string) (existed bool, err error) {
-	rows, err := l.pool.Query(ctx, sql.Query("message_delete"), key, transactionID, deletePatience.Milliseconds())
+// delete is one try of Delete; key is the partition's, for whom it wakes.
+func (l *Letters) delete(ctx context.Context, partition queue.ID, key int64, transactionID string) (existed bool, err error) {
+	rows, err := l.pool.Query(ctx, sql.Query("message_delete"), [16]byte(partition), transactionID, deletePatience.Milliseconds())
 	if err != nil {
 		return false, err
 	}

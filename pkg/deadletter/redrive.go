@@ -42,8 +42,8 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool
 // Purge deletes dead letters; their messages stay in the log, done for the group.
 // It is bounded as Redrive is. Errors: CodeUnavailable; asking again goes on.
 func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Done, error) {
-	done, err := l.each(ctx, f, 0, dryRun, func(ctx context.Context, ids []int64) (int64, error) {
-		tag, err := l.pool.Exec(ctx, sql.Query("dead_letters_delete"), ids)
+	done, err := l.each(ctx, f, 0, dryRun, func(ctx context.Context, found living) (int64, error) {
+		tag, err := l.pool.Exec(ctx, sql.Query("dead_letters_delete"), found.ids, found.life)
 		return tag.RowsAffected(), err
 	})
 	if err != nil {
@@ -52,9 +52,15 @@ func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Done, error
 	return done, nil
 }
 
+// living are ids of dead letters, which they have in one life of the database.
+type living struct {
+	ids  []int64
+	life int64
+}
+
 // each hands the dead letters of a filter to take, page by page. What fails after
 // the beginning is left out, so a consumer that fails at once cannot keep it busy.
-func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, take func(context.Context, []int64) (int64, error)) (Done, error) {
+func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, take func(context.Context, living) (int64, error)) (Done, error) {
 	countCtx, cancel := l.pool.Bounded(ctx)
 	matched, now, err := l.count(countCtx, &f)
 	cancel()
@@ -105,7 +111,7 @@ func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, t
 }
 
 // step takes one page.
-func (l *Letters) step(ctx context.Context, f *Filter, after Place, size int64, take func(context.Context, []int64) (int64, error),
+func (l *Letters) step(ctx context.Context, f *Filter, after Place, size int64, take func(context.Context, living) (int64, error),
 ) (taken, n int64, last Place, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
@@ -113,22 +119,23 @@ func (l *Letters) step(ctx context.Context, f *Filter, after Place, size int64, 
 	if err != nil {
 		return 0, 0, after, err
 	}
-	var ids []int64
+	var found living
 	last = after
-	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt}, func() error {
-		ids = append(ids, last.ID)
+	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &found.life}, func() error {
+		found.ids = append(found.ids, last.ID)
 		return nil
 	})
-	if err != nil || len(ids) == 0 {
+	if err != nil || len(found.ids) == 0 {
 		return 0, 0, last, err
 	}
-	taken, err = take(ctx, ids)
-	return taken, int64(len(ids)), last, err
+	taken, err = take(ctx, found)
+	return taken, int64(len(found.ids)), last, err
 }
 
-// redrive puts the dead letters with these ids back, in one transaction.
-func (l *Letters) redrive(ctx context.Context, ids []int64) (n int64, err error) {
-	rows, err := l.pool.Query(ctx, sql.Query("redrive_letters"), ids)
+// redrive puts dead letters back, in one transaction; none in another life of the
+// database.
+func (l *Letters) redrive(ctx context.Context, found living) (n int64, err error) {
+	rows, err := l.pool.Query(ctx, sql.Query("redrive_letters"), found.ids, found.life)
 	if err != nil {
 		return 0, err
 	}

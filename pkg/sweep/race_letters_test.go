@@ -87,10 +87,11 @@ func TestVerbsForMessagesRaceWithEverything(t *testing.T) {
 	always(func(int) error { return run(`SELECT belfry.redrive_letters(` + some + `)`) })
 	always(func(int) error {
 		var ids []int64
-		if err := r.pool.QueryRow(t.Context(), `SELECT `+some).Scan(&ids); err != nil {
+		var life int64
+		if err := r.pool.QueryRow(t.Context(), `SELECT belfry.life(), `+some).Scan(&life, &ids); err != nil {
 			return err
 		}
-		_, err := r.pool.Exec(t.Context(), sql.Query("dead_letters_delete"), ids)
+		_, err := r.pool.Exec(t.Context(), sql.Query("dead_letters_delete"), ids, life)
 		return err
 	})
 	always(func(int) error {

@@ -2,7 +2,8 @@
 -- $2 group, $3 partition, $4 and $5 the first and last instant of failure, $6
 -- transaction id; each may be NULL. $7 and
 -- $8: only those after this place (failed_at and id), or NULL; $9 how many.
-SELECT d.id, d.failed_at
+-- life: in which life of the database they have their ids.
+SELECT d.id, d.failed_at, belfry.life() AS life
   FROM belfry.queue q
  CROSS JOIN LATERAL (
         SELECT g.id, g.name FROM belfry.consumer_group g

@@ -1,11 +1,13 @@
--- Closes up to $2 open partitions of queue $1, by name from $3 on: after this
--- commit nothing can be pushed to them. Going by name, a page costs the same
--- however many were closed before it; they are locked in the order of everybody.
--- Returns their ids, and in each row where to go on.
+-- Closes up to $2 open partitions of queue $1, by name from $3 on, if its deletion has
+-- begun, and was not undone since somebody saw that: after this commit nothing can be
+-- pushed to them. Going by name, a page costs the same however many were closed before
+-- it; they are locked in the order of everybody. Returns their ids, and in each row
+-- where to go on.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.name
       FROM belfry.partition p
      WHERE p.queue_id = $1::bigint AND p.name >= $3::text AND NOT p.closed
+       AND EXISTS (SELECT 1 FROM belfry.queue q WHERE q.id = $1::bigint AND q.deleted_at IS NOT NULL)
      ORDER BY p.name
      LIMIT $2::bigint
 ), held AS MATERIALIZED (

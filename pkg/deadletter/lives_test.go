@@ -1,0 +1,36 @@
+package deadletter_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Each statement is in another life of the database, in which the ids that the one
+// before found stand for other dead letters.
+func TestDeadLettersFoundInAnotherLifeAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.fill(2)
+	var partition queue.ID
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT p.uid FROM belfry.partition p WHERE p.name = 'p1'`).Scan((*[16]byte)(&partition)))
+	_, err := r.pool.Exec(t.Context(), `CREATE SEQUENCE belfry.lives;
+		CREATE OR REPLACE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+	require.NoError(t, err)
+	for _, work := range []func() (deadletter.Done, error){
+		func() (deadletter.Done, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },
+		func() (deadletter.Done, error) { return r.Purge(t.Context(), named("q", "g"), false) },
+	} {
+		done, err := work()
+		require.NoError(t, err)
+		require.Equal(t, deadletter.Done{Matched: 2, Skipped: 2}, done)
+	}
+	_, err = r.Retry(t.Context(), partition, "p1", nil)
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), err)
+	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.Place{}, 10, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), total)
+}
