@@ -18,6 +18,10 @@
 // what follows the place is delivered again, also what was dead-lettered, whose
 // dead letters stay listed until they are purged or redriven.
 //
+// What a verb found by name it acts upon only in the life of the database in which it
+// found it (pkg/store, "What is remembered"), and a purge only on what is deleted by then:
+// a failover or a backup put back may give the ids to others in between.
+//
 // Locks are taken in the order of pkg/store: partitions by id, then cursors by
 // (partition, group). A changed option waits for one cursor at a time, and holds no
 // other meanwhile.
