@@ -19,7 +19,8 @@
 // partitions that store rows in another way than the table (a column was dropped from one
 // of them, say), and in a MERGE the row inserted last stands for each one updated after
 // it. Its price is a twentieth of an INSERT, and that a COPY into a partition by name
-// stores row by row, which takes twice as long.
+// stores row by row, which takes twice as long. Whoever attaches needs the right TRIGGER
+// on partitions that belong to others.
 //
 // # What a message holds
 //

@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,4 +98,21 @@ func TestBackslashesAreThemselves(t *testing.T) {
 	triggers, functions := p.left()
 	require.Zero(t, triggers)
 	require.Zero(t, functions)
+}
+
+func TestAPartitionOfSomebodyElseIsNamed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	owner := p.role("owner")
+	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
+		ALTER TABLE t OWNER TO ` + owner + `; GRANT belfry_producer TO ` + owner + `; GRANT CREATE ON SCHEMA public TO ` + owner)
+	p.as(owner, func() {
+		got := p.refused(`SELECT belfry.attach('t', 'q')`)
+		require.Contains(t, got.Message, "a partition of public.t")
+		require.Equal(t, "GRANT TRIGGER ON public.t_0 TO "+strings.Trim(owner, `"`)+";", got.Hint)
+		p.exec(`SELECT belfry.attach('t', 'q', events => '{delete}')`)
+	})
+	p.exec(`GRANT TRIGGER ON t_0 TO ` + owner)
+	p.as(owner, func() { p.exec(`SELECT belfry.attach('t', 'q'); INSERT INTO t VALUES (0)`) })
+	require.Len(t, p.sent(), 1)
 }

@@ -257,6 +257,7 @@ DECLARE
     old record;
     v_plan refcursor;
     v_place text;
+    v_partition regclass;
 BEGIN
     PERFORM belfry.check_attachable(target);
     key := coalesce(key, '{}');
@@ -338,6 +339,11 @@ BEGIN
         -- It runs never. Where a partition has one, Postgres takes what a statement inserted
         -- from what was stored; else generated columns are NULL where it is stored in another
         -- way than in the table, and MERGE tells what it inserted last as the rows it updates.
+        SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
+        IF v_partition IS NOT NULL THEN
+            RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
+                USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT TRIGGER ON %s TO %I;', v_partition, current_user);
+        END IF;
         v_sql := v_sql || format(E'CREATE TRIGGER %I BEFORE INSERT ON %s\n    FOR EACH ROW WHEN (false) EXECUTE FUNCTION %s();\n',
             v_base || 'rows_' || target::oid, target, v_function);
     END IF;
