@@ -151,38 +151,52 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 //
 // Errors: those of the Store, CodeOverloaded beyond the bound, and ctx.Err()
 // when the client left; then whatever had been claimed is released.
-func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
 		return d.look(ctx, req)
 	}
 	if d.waiting.Add(1) > int64(d.cfg.MaxIntentions) {
 		d.waiting.Add(-1)
-		return queue.Delivery{}, &queue.Error{
+		return nil, &queue.Error{
 			Code: queue.CodeOverloaded, RetryAfter: overloadRetry,
 			Message: "too many requests are waiting (dispatch.max_intentions); send the request again",
 		}
 	}
 	defer d.waiting.Add(-1)
+	in := newIntent(ctx, req)
+	d.intents.add(in)
+	defer d.intents.remove(in)
+	if err := d.wait(in); err != nil {
+		return nil, err
+	}
+	return &in.brought, nil
+}
+
+// newIntent returns an intent that came now.
+func newIntent(ctx context.Context, req *queue.PopRequest) *intent {
 	now := time.Now()
 	req.Since = now
 	early := min(time.Duration(float64(req.Wait)*answerEarly), answerEarlyMax)
-	in := &intent{ctx: ctx, req: req, since: now, deadline: now.Add(req.Wait - early), handed: make(chan struct{})}
-	d.intents.add(in)
-	defer d.intents.remove(in)
-	return d.wait(in)
+	return &intent{
+		ctx: ctx, req: req, since: now, deadline: now.Add(req.Wait - early), handed: make(chan struct{}),
+		brought: queue.Delivery{Queue: req.Queue, Group: req.Group},
+	}
 }
 
 // look pops once and gives back what nobody is there to receive.
-func (d *Dispatcher) look(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+func (d *Dispatcher) look(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if err := ctx.Err(); err != nil {
-		return queue.Delivery{}, err
+		return nil, err
 	}
 	delivery, err := d.store.Pop(ctx, req)
-	if err == nil && ctx.Err() != nil {
-		d.Release(ctx, &delivery)
-		return queue.Delivery{}, ctx.Err()
+	if err != nil {
+		return nil, err
 	}
-	return delivery, err
+	if err := ctx.Err(); err != nil {
+		d.Release(ctx, &delivery)
+		return nil, err
+	}
+	return &delivery, nil
 }
 
 // Release gives the lease of a delivery back that could not be handed to its

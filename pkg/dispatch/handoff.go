@@ -105,14 +105,14 @@ func (r *intents) lie(in *intent) {
 	in.rest = asleep
 }
 
-// rise marks that the intent is about to look, and returns what was handed to it
+// rise marks that the intent is about to look, unless a delivery was handed to it
 // meanwhile.
-func (r *intents) rise(in *intent) (delivery queue.Delivery, ok bool) {
+func (r *intents) rise(in *intent) (handedOver bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in.rest == handed {
-		return in.brought, true
+		return true
 	}
 	in.rest = awake
-	return queue.Delivery{}, false
+	return false
 }

@@ -149,7 +149,10 @@ func (b *bench) begin(ctx context.Context, req *queue.PopRequest) <-chan answer 
 	out, began := make(chan answer, 1), time.Now()
 	go func() {
 		got, err := b.Pop(ctx, req)
-		out <- answer{got, err, time.Since(began)}
+		if got == nil {
+			got = &queue.Delivery{}
+		}
+		out <- answer{*got, err, time.Since(began)}
 	}()
 	return out
 }

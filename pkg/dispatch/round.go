@@ -55,15 +55,18 @@ func newWorker(d *Dispatcher) *worker {
 // ask puts the intent into the next round and waits for its answer. A client
 // that leaves meanwhile is noticed at the answer: the round is bounded by the
 // database's timeouts, and whatever it claimed for nobody is released here.
-func (d *Dispatcher) ask(in *intent, target queue.Target) (queue.Delivery, error) {
-	a := &ask{in: in, target: target, reply: make(chan answer, 1)}
-	d.workers[uint64(target.Group)%uint64(len(d.workers))].add(a)
+func (d *Dispatcher) ask(in *intent) (*queue.Delivery, error) {
+	a := &ask{in: in, target: in.target, reply: make(chan answer, 1)}
+	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].add(a)
 	got := <-a.reply
-	if got.err == nil && in.ctx.Err() != nil {
-		d.Release(in.ctx, &got.delivery)
-		return queue.Delivery{}, in.ctx.Err()
+	if got.err != nil {
+		return nil, got.err
 	}
-	return got.delivery, got.err
+	if err := in.ctx.Err(); err != nil {
+		d.Release(in.ctx, &got.delivery)
+		return nil, err
+	}
+	return &got.delivery, nil
 }
 
 func (w *worker) add(a *ask) {

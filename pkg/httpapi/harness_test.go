@@ -158,12 +158,13 @@ func (f *fakes) Transact(_ context.Context, tx *queue.Transaction) (queue.Transa
 	return result, nil
 }
 
-func (f *fakes) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+func (f *fakes) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	f.popped = append(f.popped, req)
-	if f.pop != nil {
-		return f.pop(ctx, req)
+	if f.pop == nil {
+		return &queue.Delivery{}, nil
 	}
-	return queue.Delivery{}, nil
+	delivery, err := f.pop(ctx, req)
+	return &delivery, err
 }
 
 func (f *fakes) Release(_ context.Context, delivery *queue.Delivery) {

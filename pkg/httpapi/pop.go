@@ -82,11 +82,11 @@ func (s *Server) pop(c echo.Context, req *queue.PopRequest) error {
 	if len(delivery.Messages) == 0 {
 		return c.NoContent(http.StatusNoContent)
 	}
-	if err := hand(c, appendDelivery(nil, &delivery)); err != nil {
-		s.deps.Popper.Release(c.Request().Context(), &delivery)
+	if err := hand(c, appendDelivery(nil, delivery)); err != nil {
+		s.deps.Popper.Release(c.Request().Context(), delivery)
 		return err
 	}
-	s.deps.Metrics.delivered(&delivery)
+	s.deps.Metrics.delivered(delivery)
 	return nil
 }
 

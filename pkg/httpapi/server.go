@@ -27,7 +27,7 @@ type Verbs interface {
 
 // Popper answers pops, waiting ones included.
 type Popper interface {
-	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
+	Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error)
 	Release(ctx context.Context, delivery *queue.Delivery)
 	Waiting() int
 	Status() dispatch.Status

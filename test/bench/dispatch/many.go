@@ -129,6 +129,10 @@ func (r *rig) manyPushes(ctx context.Context, server *instance, database string,
 	if err := book.drained(ctx); err != nil {
 		return err
 	}
+	if after, err = server.account(ctx); err != nil {
+		return err
+	}
+	out.remark("the same after the pushes", after.since(before))
 	all, err := r.statements(ctx, database)
 	if err != nil {
 		return err
