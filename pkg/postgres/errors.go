@@ -86,11 +86,24 @@ func wrapState(err error, state string) error {
 	}
 }
 
+// reasons are why the database is not available, where its operator can do something
+// about it.
+var reasons = map[string]string{
+	sqlstateReadOnly: " (it is read only)",
+	"28000":          " (it refuses the login of this server)",
+	"28P01":          " (it refuses the password of this server)",
+	"3D000":          " (it does not exist)",
+	"53100":          " (its disk is full)",
+	"53200":          " (it is out of memory)",
+	"53300":          " (it takes no more connections)",
+}
+
 func unavailable(err error) error {
+	state := SQLState(err)
 	return &queue.Error{
-		Timeout:    SQLState(err) == "57014",
+		Timeout:    state == "57014",
 		Code:       queue.CodeUnavailable,
-		Message:    "the database is not available; send the request again",
+		Message:    "the database is not available" + reasons[state] + "; send the request again",
 		RetryAfter: RetryAfter,
 		Err:        err,
 	}
