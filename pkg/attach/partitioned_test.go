@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,10 +72,51 @@ func TestAPartitionedTableThatMayTellWrongRowsIsListed(t *testing.T) {
 	p.attach(attach.Request{Table: "t", Queue: "q"})
 	require.EqualValues(t, 3, p.list()[0].Triggers)
 
-	p.exec(`ALTER TABLE t OWNER TO ` + p.role("other"))
+	p.exec(`ALTER TABLE t DISABLE TRIGGER ALL`)
+	require.Zero(t, p.list()[0].Triggers)
+	p.exec(`ALTER TABLE t ENABLE TRIGGER ALL; ALTER TRIGGER ` + p.trigger("rows") + ` ON t RENAME TO renamed`)
 	_, err := p.Detach(t.Context(), "t", "")
 	require.NoError(t, err)
-	triggers, _ = p.left() // the functions are left to their owner
+	triggers, functions := p.left()
+	require.Zero(t, triggers)
+	require.Zero(t, functions)
+}
+
+// trigger is the name of the trigger of table t that has kind in it.
+func (p *place) trigger(kind string) (name string) {
+	p.t.Helper()
+	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT quote_ident(tgname) FROM pg_trigger
+		WHERE tgrelid = 't'::regclass AND tgname LIKE '%!_' || $1 || '%' ESCAPE '!'`, kind).Scan(&name))
+	return name
+}
+
+// Who owns a partitioned table makes its partitions, also when it was somebody else who
+// attached it. With the trigger of migration 000032 they could not, and that is said.
+func TestANewOwnerMakesPartitions(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	was, is := p.role("was"), p.role("is")
+	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); GRANT belfry_producer TO ` + was + `, ` + is + `; GRANT CREATE ON SCHEMA public TO ` + was + `, ` + is)
+	p.exec(`ALTER TABLE t OWNER TO ` + was)
+	p.as(was, func() {
+		p.exec(`ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
+		p.exec(`SELECT belfry.attach('t', 'q')`)
+	})
+	p.exec(`ALTER TABLE t OWNER TO ` + is)
+	require.EqualValues(t, 3, p.list()[0].Triggers)
+	p.as(is, func() { p.exec(`CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0); INSERT INTO t VALUES (0)`) })
+	require.Len(t, p.sent(), 1)
+
+	p.exec(fmt.Sprintf(`DO $$ BEGIN EXECUTE (SELECT format('DROP TRIGGER %[1]s ON t; CREATE TRIGGER %[1]s BEFORE INSERT ON t FOR EACH ROW WHEN (false)
+		EXECUTE FUNCTION %%s()', tgfoid::regproc) FROM pg_trigger WHERE tgrelid = 't'::regclass AND tgname LIKE '%%insert'); END $$`, p.trigger("rows")))
+	p.as(is, func() {
+		require.Contains(t, p.refused(`CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)`).Message, "permission denied")
+	})
+	require.EqualValues(t, 2, p.list()[0].Triggers)
+	p.as(is, func() {
+		p.exec(`SELECT belfry.attach('t', 'q'); CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1); SELECT belfry.detach('t')`)
+	})
+	triggers, _ := p.left() // functions are left to who owned the table
 	require.Zero(t, triggers)
 }
 
@@ -115,4 +157,32 @@ func TestAPartitionOfSomebodyElseIsNamed(t *testing.T) {
 	p.exec(`GRANT TRIGGER ON t_0 TO ` + owner)
 	p.as(owner, func() { p.exec(`SELECT belfry.attach('t', 'q'); INSERT INTO t VALUES (0)`) })
 	require.Len(t, p.sent(), 1)
+}
+
+// What a MERGE tells of rows that it moves to another partition depends on what else it
+// may do: Postgres fires the triggers of its actions, and hands these rows to those of
+// inserts and deletes.
+func TestAMergeThatMovesRows(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if p.version() < 150000 {
+		return // it has no MERGE
+	}
+	p.exec(`CREATE TABLE t (id int, grp int) PARTITION BY LIST (grp); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
+		CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)`)
+	p.attach(attach.Request{Table: "t", Queue: "q"})
+	told := func(op, grp string) string {
+		return `q/Default {"op": "` + op + `", "row": {"id": 1, "grp": ` + grp + `}, "table": "public.t"}`
+	}
+	for actions, want := range map[string][]string{
+		``:                                    {},
+		` WHEN MATCHED AND false THEN DELETE`: {told("delete", "0")},
+		` WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES`:                                    {told("insert", "1")},
+		` WHEN MATCHED AND false THEN DELETE WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES`: {told("delete", "0"), told("insert", "1")},
+	} {
+		p.exec(`TRUNCATE t; INSERT INTO t VALUES (1, 0)`)
+		p.sent()
+		p.exec(`MERGE INTO t USING (VALUES (1)) AS s(id) ON t.id = s.id WHEN MATCHED AND t.grp = 0 THEN UPDATE SET grp = 1` + actions)
+		require.Equal(t, want, p.sent(), actions)
+	}
 }

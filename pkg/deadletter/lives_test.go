@@ -29,7 +29,7 @@ func TestDeadLettersFoundInAnotherLifeAreLeftAlone(t *testing.T) {
 		require.Equal(t, deadletter.Done{Matched: 2, Skipped: 2}, done)
 	}
 	_, err = r.Retry(t.Context(), partition, "p1", nil)
-	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), err)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
 	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.Place{}, 10, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(2), total)

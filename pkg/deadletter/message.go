@@ -116,6 +116,18 @@ func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID s
 	if err != nil {
 		return 0, postgres.Wrap(fmt.Errorf("redriving message %q of partition %s: %w", transactionID, partition, err))
 	}
+	if n == 0 && len(found.ids) > 0 {
+		var life int64
+		if err := l.pool.QueryRow(ctx, sql.Query("life")).Scan(&life); err != nil {
+			return 0, postgres.Wrap(err)
+		}
+		if life != found.life {
+			return 0, &queue.Error{
+				Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter,
+				Message: "the database was started again, or restored, meanwhile; send the request again",
+			}
+		}
+	}
 	if n == 0 {
 		return 0, &queue.Error{Code: queue.CodeNotFound, Message: "the message is not in the dead letter queue of " + groupText(group)}
 	}

@@ -21,7 +21,8 @@ type Done struct {
 	// Taken of them were put back, or purged.
 	Taken int64
 	// Skipped cannot be put back: their group is gone (they stay), or their
-	// message is (they do not). Those that somebody else works on are not purged.
+	// message is (they do not). Those that somebody else works on are not purged. When
+	// the database was restored meanwhile, what had been found in it before is left alone.
 	Skipped int64
 	// Remaining were not reached in the time of one call.
 	Remaining int64

@@ -60,7 +60,7 @@
 // the database refuses one of many for another reason, they are taken apart until it
 // stands alone. In a database with encoding SQL_ASCII any bytes are a text; one that is not
 // UTF-8 cannot be handed out by a look, with what is behind it, so it is searched for by the
-// database (inbox_unreadable.sql) and rejected as invalid. What is not the fault of a row (no disk, no right) rejects nothing
+// database (inbox_readable.sql) and rejected as invalid. What is not the fault of a row (no disk, no right) rejects nothing
 // and is tried again.
 //
 // # Who wakes the sequencer

@@ -3,9 +3,11 @@ package inbox
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -36,4 +38,28 @@ func TestWhatCannotBeReadBlocksNobody(t *testing.T) {
 				`SELECT substring(transaction_id FROM '^[a-z]+') FROM belfry.inbox_rejected WHERE code = 'invalid' AND reason LIKE '%UTF-8%' ORDER BY id`))
 		})
 	}
+}
+
+// Behind a row that cannot be read may be more than there is time to search.
+func TestWhatCannotBeReadIsFoundInTime(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
+	r := &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+	r.turned()
+	s := r.session()
+	s.exec(`ALTER FUNCTION belfry.readable RENAME TO readable_at_once; CREATE FUNCTION belfry.readable(p_text text) RETURNS boolean LANGUAGE sql AS $$
+		SELECT belfry.readable_at_once(p_text) FROM pg_sleep(CASE p_text WHEN '"large"' THEN 0.2 ELSE 0 END) $$`)
+	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'l' || i FROM generate_series(1, 3) AS i`)
+	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', 'a', '{}', convert_from('\xe9', 'SQL_ASCII'))`)
+	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'm' || i FROM generate_series(1, 20) AS i`)
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, time.Second, Connections
+	own, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(own.Close)
+	r.own = own
+	r.turned()
+	require.Len(t, r.stored("a"), 23)
+	require.Zero(t, r.waiting())
+	require.EqualValues(t, 1, r.number("SELECT count(*) FROM belfry.inbox_rejected"))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,8 +148,8 @@ func unreadable(err error) bool {
 	return state == "22021" || state == "22P05"
 }
 
-// rejectUnreadable rejects those rows among the first of the inbox of which a look cannot
-// read the text, and returns how many they are.
+// rejectUnreadable rejects rows of which a look cannot read the text, those that it met
+// first, and returns how many they are.
 func (s *Sequencer) rejectUnreadable(ctx context.Context) (int, error) {
 	found, err := s.unreadable(ctx)
 	if err != nil {
@@ -156,16 +158,40 @@ func (s *Sequencer) rejectUnreadable(ctx context.Context) (int, error) {
 	return len(found), s.reject(ctx, found)
 }
 
-func (s *Sequencer) unreadable(ctx context.Context) ([]row, error) {
+// unreadable searches the rows with which the next look begins. What was before them a look has
+// moved, chunk by chunk, so one that it broke off at is among the first chunkRows. Those
+// behind it may be so large that there is no time for all of them.
+func (s *Sequencer) unreadable(ctx context.Context) (found []row, err error) {
+	after, step := int64(math.MinInt64), chunkRows
+	for left := chunkRows; left > 0 && len(found) == 0; {
+		searched, err := s.search(ctx, after, min(step, left))
+		switch late := postgres.SQLState(err) == "57014" || errors.Is(err, context.DeadlineExceeded); {
+		case late && step > 1 && ctx.Err() == nil:
+			step = max(step/10, 1)
+			continue
+		case err != nil || len(searched) == 0:
+			return nil, err
+		}
+		left -= len(searched)
+		after = searched[len(searched)-1].id
+		found = slices.DeleteFunc(searched, func(one row) bool { return one.wrong == nil })
+	}
+	return found, nil
+}
+
+// search looks whether n rows of the inbox, those behind the one with id after, can be read.
+func (s *Sequencer) search(ctx context.Context, after int64, n int) ([]row, error) {
 	ctx, cancel := s.own.Bounded(ctx)
 	defer cancel()
-	rows, err := s.own.Query(ctx, sqlNoText, int64(lookRows), s.cfg.MaxPayload)
+	rows, err := s.own.Query(ctx, sqlReadable, after, int64(n), s.cfg.MaxPayload)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(line pgx.CollectableRow) (one row, err error) {
-		one.wrong = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
-		err = line.Scan(&one.id)
+		var readable bool
+		if err = line.Scan(&one.id, &readable); !readable {
+			one.wrong = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
+		}
 		return one, err
 	})
 }

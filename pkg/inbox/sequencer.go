@@ -18,7 +18,7 @@ var (
 	sqlLook     = sql.Query("inbox_look")
 	sqlFirst    = sql.Query("inbox_first")
 	sqlReject   = sql.Query("inbox_reject")
-	sqlNoText   = sql.Query("inbox_unreadable")
+	sqlReadable = sql.Query("inbox_readable")
 	sqlLock     = sql.Query("inbox_lock")
 	sqlUnlock   = sql.Query("inbox_unlock")
 	sqlResign   = sql.Query("inbox_resign")

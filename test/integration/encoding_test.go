@@ -40,14 +40,28 @@ func TestADatabaseOfBytes(t *testing.T) {
 	} {
 		require.Equal(t, invalid, refused(t, conn, statement), statement)
 	}
+	execute(t, conn, `DO $$ BEGIN EXECUTE format('CREATE TABLE %I (%I text)', 'u' || `+bytes+`, 'v' || `+bytes+`);
+		EXECUTE format('CREATE TABLE w (%I text)', 'v' || `+bytes+`); END $$`)
+	for _, arguments := range []string{
+		`(SELECT oid FROM pg_class WHERE relname LIKE 'u_'), 'q'`, `'w', 'q', columns => ARRAY ['v' || ` + bytes + `]`, `'w', 'q', key => ARRAY ['v' || ` + bytes + `]`,
+	} {
+		require.Equal(t, invalid, refused(t, conn, `SELECT belfry.attach(`+arguments+`)`), arguments)
+	}
 	execute(t, conn, `SELECT belfry.attach('t', 'q', columns => '{a}', condition => 'new.a::int > 0')`)
-	execute(t, conn, `SET client_min_messages = error; INSERT INTO t VALUES (`+bytes+`)`)
 	desk, err := attach.Open(t.Context(), dsn)
 	require.NoError(t, err)
-	list, err := desk.List(t.Context())
-	require.NoError(t, err)
+	for text, want := range map[string]string{
+		bytes:                         "cannot be read as UTF-8",
+		`'x' || repeat('ö', 2000)`:    "öö",
+		`'x' || repeat('ö', 2) || ''`: `invalid input syntax for type integer: "xöö"`,
+	} {
+		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // one a second is noted
+		execute(t, conn, `INSERT INTO t VALUES (`+text+`)`)
+		list, err := desk.List(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, list[0].LastFailure, want, text)
+	}
 	require.NoError(t, desk.Close(t.Context()))
-	require.Contains(t, list[0].LastFailure, "cannot be read as UTF-8")
 
 	waiting := c.begin(anyOf("日本"))
 	execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES (`+bytes+`, '1'), ('日本', '2')`)
