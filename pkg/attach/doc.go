@@ -20,7 +20,9 @@
 // of them, say), and in a MERGE the row inserted last stands for each one updated after
 // it. Its price is a twentieth of an INSERT, and that a COPY into a partition by name
 // stores row by row, which takes twice as long. Whoever attaches needs the right TRIGGER
-// on partitions that belong to others.
+// on partitions that belong to others. Since migration 000034 it has a function of its own that
+// everybody may run, since whoever makes a partition makes its trigger as well; before,
+// an owner who had come after the one who attached the table could make none.
 //
 // # What a message holds
 //
@@ -48,7 +50,9 @@
 //
 // Virtual generated columns (Postgres 18) are NULL in transition tables. Since migration
 // 000032 they are computed for the message, by a statement that is put together each
-// time. A table that gets its first one later is to be attached anew.
+// time; since 000034 they have the types and collations of their columns. tableoid is
+// NULL in them where there are tables below this one. A table that gets its first one
+// later is to be attached anew.
 //
 // The condition is a boolean expression over old and new; where there is no such
 // row (old in an insert, new in a delete) all of it is NULL.
@@ -58,11 +62,16 @@
 // Every statement that names the table: any number of rows, COPY, MERGE, INSERT ON
 // CONFLICT (as the inserts and updates it makes), changes through views and foreign
 // keys that cascade, and for a partitioned table changes of all its partitions, rows
-// that move between them included (a MERGE that moves a row tells it as inserted). It does
-// not see TRUNCATE; statements that name a partition instead of the partitioned table
-// (attach the partition too: there are no doubles); what a logical replication applies;
-// and sessions that turned triggers off (session_replication_role, ALTER TABLE DISABLE
-// TRIGGER).
+// that move between them included. It does not see TRUNCATE; statements that name a
+// partition instead of the partitioned table (attach the partition too: there are no
+// doubles); what a logical replication applies; and sessions that turned triggers off
+// (session_replication_role, ALTER TABLE DISABLE TRIGGER).
+//
+// A MERGE that moves a row to another partition is the exception. To Postgres the row is
+// deleted and inserted, but what it fires are the triggers of the actions that the MERGE
+// has. So the row is told as deleted and then as inserted where it has both; where it has
+// no INSERT, as deleted (if it has DELETE) or not at all. An action that never applies,
+// WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES, makes it told.
 //
 // What a statement changed is told when it ends, after the AFTER triggers for each of
 // its rows. When one of those changes the row once more, by a statement of its own, that is
@@ -84,6 +93,9 @@
 //
 // A transaction that changed an attached table cannot be prepared (PREPARE
 // TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
+//
+// The expression of a virtual column that fails for one row (a division by zero) is such a
+// message, whether or not it would hold that column.
 //
 // What names a column that is renamed or dropped, in the key, the columns or the
 // condition, is such a message until the table is attached anew; with strict, no
@@ -111,9 +123,12 @@
 //
 // Attaching takes a lock that waits for whoever is writing to the table, and
 // detaching, or attaching anew, for whoever is reading it; meanwhile those who come
-// later wait behind it. Where transactions are long, set lock_timeout before.
+// later wait behind it. Where transactions are long, set lock_timeout before. With the
+// trigger for each row it locks all partitions as well, after the table: it waits for
+// those who write to one of them by name, and when one of these then goes on to the
+// table, one of the two fails as a deadlock.
 //
 // The condition is read with the schema of the table in the path, and with the
-// rights of its owner. Whoever may make things in that schema can change what it
-// means.
+// rights of its owner; so are, beside a condition, the expressions of virtual columns.
+// Whoever may make things in that schema can change what they mean.
 package attach
