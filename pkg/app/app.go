@@ -55,6 +55,9 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	if err := prepareSchema(ctx, cfg.Database, log); err != nil {
 		return ended(ctx, err)
 	}
+	if err := inbox.AdvanceIDs(ctx, pool, log); err != nil {
+		return ended(ctx, err)
+	}
 	p, err := build(ctx, cfg, pool, log)
 	if err != nil {
 		return err

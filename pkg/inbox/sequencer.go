@@ -255,6 +255,10 @@ func (s *Sequencer) lead(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.conn, s.watching, s.head, s.seen = conn, false, 0, nothing
+	if err := AdvanceIDs(ctx, conn, s.log); err != nil {
+		s.forsake()
+		return false, err
+	}
 	// Whoever was it before may have left producers behind that announce nothing.
 	if err := s.mark(ctx); err != nil {
 		s.forsake()

@@ -99,6 +99,50 @@ func TestStoppedSequencerHandsOver(t *testing.T) {
 	require.Zero(t, r.waiting())
 }
 
+// A database that logical replication has filled lacks the sequences, and servers that run
+// on meet it when their sessions end.
+func TestIDsInUseAreNotGivenAgain(t *testing.T) {
+	t.Parallel()
+	r, a, b := pair(t)
+	s := r.session()
+	s.insert("a", "one")
+	s.insert("b", "two")
+	r.await("they are moved", func() bool { return r.waiting() == 0 })
+	next := r.number("SELECT last_value FROM belfry.partition_id_seq")
+	require.Equal(t, int64(2), next, "what is not behind is left alone")
+
+	r.exec("ALTER SEQUENCE belfry.partition_id_seq RESTART; ALTER SEQUENCE belfry.queue_id_seq RESTART")
+	r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
+	takeovers := func() int64 {
+		return a.metric(t, "belfry_inbox_takeovers_total") + b.metric(t, "belfry_inbox_takeovers_total")
+	}
+	r.await("somebody takes over", func() bool { return takeovers() == 2 })
+	s.insert("c", "three")
+	r.await("it is moved", func() bool { return r.waiting() == 0 })
+	require.Equal(t, []string{"three"}, r.stored("c"))
+	require.Equal(t, int64(3), r.number("SELECT count(DISTINCT id) FROM belfry.partition"))
+	require.Greater(t, r.number("SELECT last_value FROM belfry.queue_id_seq"), int64(1))
+	require.Empty(t, r.texts("SELECT unnest(belfry.advance_ids())"))
+}
+
+// A row may be younger than what was read of its sequence.
+func TestIDsAreLeftAloneWhileTheyAreDrawn(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	var crew sync.WaitGroup
+	for range 3 {
+		s := r.session()
+		crew.Go(func() {
+			s.exec("DO $$ BEGIN FOR i IN 1 .. 1500 LOOP INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1'); COMMIT; END LOOP; END $$")
+		})
+	}
+	for range 300 {
+		require.Empty(t, r.texts("SELECT unnest(belfry.advance_ids())"))
+	}
+	crew.Wait()
+	require.Equal(t, int64(4500), r.number("SELECT last_value FROM belfry.inbox_id_seq"))
+}
+
 // A session that dies in the middle of its transaction leaves nothing of it.
 func TestDeathInTheMiddleOfATransaction(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,3 @@
+DROP FUNCTION belfry.advance_ids();
+ALTER TABLE belfry.cursor REPLICA IDENTITY DEFAULT;
+ALTER TABLE belfry.partition REPLICA IDENTITY DEFAULT;

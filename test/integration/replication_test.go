@@ -1,0 +1,89 @@
+package integration_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// TestAPublicationOfAllTables moves to another database by logical replication, as
+// teams do to change the version of Postgres or where it runs. Others (Debezium) have
+// such publications for reasons of their own, so each verb works beside one.
+func TestAPublicationOfAllTables(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.OwnCluster(t)
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "publisher"))
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "subscriber"))
+	publisher := producer(t, cluster.URL("publisher"))
+	execute(t, publisher, `ALTER SYSTEM SET wal_level = logical`)
+	require.NoError(t, cluster.Stop(t.Context()))
+	require.NoError(t, cluster.Restart(t.Context()))
+	publisher = producer(t, cluster.URL("publisher"))
+	execute(t, publisher, `CREATE PUBLICATION every FOR ALL TABLES`)
+	s := startOn(t, cluster.URL("publisher"))
+	c := s.client(t)
+
+	c.pushIDs("q", "read", "1", "2", "3")
+	read := c.popPartition("q", "read", "consumerGroup=g&batch=1").ok(http.StatusOK)
+	require.True(t, c.ackBatch("g", read.ack("completed", 0)...).ok(http.StatusOK)[0].Success)
+	c.pushIDs("q", "failed", "4")
+	failed := c.popPartition("q", "failed", "consumerGroup=g").ok(http.StatusOK)
+	require.True(t, c.ackBatch("g", failed.ack("failed", 0)...).ok(http.StatusOK)[0].Success)
+	c.pushIDs("gone", "p", "0")
+	require.Equal(t, []string{"0"}, c.popPartition("gone", "p", "consumerGroup=g").ok(http.StatusOK).ids())
+
+	// The subscriber has the schema and no row, as pg_dump --schema-only leaves it.
+	require.NoError(t, startOn(t, cluster.URL("subscriber")).stop(t))
+	subscriber := producer(t, cluster.URL("subscriber"))
+	var tables []string
+	require.NoError(t, subscriber.QueryRow(t.Context(), `SELECT array_agg(oid::regclass) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'belfry'::regnamespace`).Scan(&tables))
+	execute(t, subscriber, `TRUNCATE `+strings.Join(tables, ", ")+` RESTART IDENTITY`)
+	execute(t, publisher, `SELECT pg_create_logical_replication_slot('moving', 'pgoutput')`)
+	execute(t, subscriber, `CREATE SUBSCRIPTION moving CONNECTION '`+cluster.URL("publisher")+`' PUBLICATION every WITH (create_slot = false)`)
+	holds := func(what string, condition string, args ...any) {
+		t.Helper()
+		until(t, what, func() bool {
+			var held bool
+			require.NoError(t, publisher.QueryRow(t.Context(), `SELECT coalesce((`+condition+`), false)`, args...).Scan(&held))
+			return held
+		})
+	}
+	until(t, "all tables are copied", func() bool {
+		var copied bool
+		require.NoError(t, subscriber.QueryRow(t.Context(), `SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel`).Scan(&copied))
+		return copied
+	})
+
+	// What changes while the subscriber follows.
+	read = c.popPartition("q", "read", "consumerGroup=g&batch=1").ok(http.StatusOK)
+	require.True(t, c.ackBatch("g", read.ack("completed", 0)...).ok(http.StatusOK)[0].Success)
+	c.pushIDs("q", "read", "5")
+	require.True(t, c.deleteQueue("gone").ok(http.StatusOK).Deleted)
+	holds("nothing is left of a deleted queue", `SELECT count(*) = 2 FROM belfry.partition`)
+	require.NoError(t, s.stop(t))
+	execute(t, publisher, `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'inbox', '6', '1')`)
+	var end string
+	require.NoError(t, publisher.QueryRow(t.Context(), `SELECT pg_current_wal_insert_lsn()::text`).Scan(&end))
+	holds("the subscriber has it all", `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = 'moving'`, end)
+	execute(t, subscriber, `DROP SUBSCRIPTION moving`)
+
+	// Another session is the sequencer, so that nobody but the start looks after the ids.
+	sequencer := producer(t, cluster.URL("subscriber"))
+	execute(t, sequencer, `SELECT pg_advisory_lock(x'42454c46'::int, 7)`)
+	moved := startOn(t, cluster.URL("subscriber")).client(t)
+	moved.pushIDs("new", "new", "8")
+	require.NoError(t, sequencer.Close(t.Context()))
+	require.Equal(t, []string{"8"}, moved.popPartition("new", "new", "consumerGroup=g").ok(http.StatusOK).ids())
+	require.Equal(t, []string{"3", "5"}, moved.popPartition("q", "read", "consumerGroup=g&batch=10").ok(http.StatusOK).ids())
+	require.Equal(t, []string{"4"}, moved.popPartition("q", "failed", "consumerGroup=g&wait=true&timeout=20000").ok(http.StatusOK).ids())
+	require.Equal(t, []string{"6"}, moved.popPartition("q", "inbox", "consumerGroup=g&wait=true&timeout=20000").ok(http.StatusOK).ids())
+	execute(t, subscriber, `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'later', '7', '1')`)
+	require.Equal(t, []string{"7"}, moved.popPartition("q", "later", "consumerGroup=g&wait=true&timeout=20000").ok(http.StatusOK).ids())
+	var twice int
+	require.NoError(t, subscriber.QueryRow(t.Context(), `SELECT count(*) - count(DISTINCT id) FROM belfry.partition`).Scan(&twice))
+	require.Zero(t, twice)
+}
