@@ -42,3 +42,35 @@ BEGIN
     END LOOP;
     RETURN v_advanced;
 END $$;
+
+-- It is for those who may run the service: the owner, and whoever was made an admin.
+REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
+DO $$
+DECLARE
+    v_role regrole;
+BEGIN
+    FOR v_role IN
+        SELECT a.grantee FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS a
+         WHERE c.oid = 'belfry.cursor'::regclass AND a.privilege_type = 'UPDATE' AND a.grantee NOT IN (0, c.relowner)
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION belfry.advance_ids() TO %s', v_role);
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION pg_temp.rewrite(p_function regprocedure, VARIADIC p_pairs text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_text text := pg_get_functiondef(p_function);
+BEGIN
+    FOR i IN 1 .. cardinality(p_pairs) BY 2 LOOP
+        IF strpos(v_text, p_pairs[i]) = 0 THEN
+            RAISE EXCEPTION '% is not the function it was: it has no %', p_function, p_pairs[i];
+        END IF;
+        v_text := replace(v_text, p_pairs[i], p_pairs[i + 1]);
+    END LOOP;
+    EXECUTE v_text;
+END $$;
+
+SELECT pg_temp.rewrite('belfry.role_grants(text, name)',
+    '        (''admin'', ''GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I''),',
+    '        (''admin'', ''GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I''),
+        (''admin'', ''GRANT EXECUTE ON FUNCTION belfry.advance_ids() TO %I''),');

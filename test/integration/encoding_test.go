@@ -69,3 +69,22 @@ func TestADatabaseOfBytes(t *testing.T) {
 	ask[any](c, call{method: http.MethodGet, target: groupsPath}).ok(http.StatusOK)
 	require.Empty(t, c.dlq("queue="+url.QueryEscape("日本")).Messages)
 }
+
+// In a database with the locale of some countries the capital of i is no I.
+func TestADatabaseOfAnotherCountry(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.TurkishDatabase(t)
+	s := startOn(t, dsn, proven)
+	c, conn := s.client(t), producer(t, dsn)
+	execute(t, conn, `CREATE TABLE t (id int PRIMARY KEY)`)
+	execute(t, conn, `SELECT belfry.attach('t', 'INI', '{INSERT,update,Delete}', key => '{id}')`)
+	execute(t, conn, `INSERT INTO t VALUES (1)`)
+	execute(t, conn, `UPDATE t SET id = 1`)
+	execute(t, conn, `DELETE FROM t`)
+	for _, event := range []string{"insert", "update", "delete"} {
+		told := c.popPartition("INI", "1", "autoAck=true&wait=true&timeout=20000").ok(http.StatusOK)
+		require.Contains(t, string(told.Messages[0].Data), event)
+	}
+	c.pushIDs("ini", "ini", "1")
+	require.Equal(t, []string{"1"}, c.popPartition("ini", "ini", "").ok(http.StatusOK).ids())
+}

@@ -58,7 +58,24 @@ func EmptyDatabase(t testing.TB) string {
 // not have.
 func EncodedDatabase(t testing.TB, encoding string) string {
 	t.Helper()
-	return database(t, encodedLocked(encoding))
+	return database(t, optionsLocked("ENCODING '"+encoding+"' LOCALE 'C'"))
+}
+
+// TurkishDatabase is Database where the capital of i is no I. Postgres 14 has none
+// unless the machine knows that locale: there it is Database.
+func TurkishDatabase(t testing.TB) string {
+	t.Helper()
+	return database(t, func(s *server, ctx context.Context, name string) error {
+		var icu bool
+		if err := s.admin.QueryRow(ctx, "SELECT current_setting('server_version_num')::int >= 150000").Scan(&icu); err != nil {
+			return err
+		}
+		options := "ENCODING 'UTF8' LOCALE 'C'"
+		if icu {
+			options += " LOCALE_PROVIDER icu ICU_LOCALE 'tr'"
+		}
+		return optionsLocked(options)(s, ctx, name)
+	})
 }
 
 func database(t testing.TB, create maker) string {

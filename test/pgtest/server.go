@@ -70,10 +70,10 @@ func (s *server) emptyLocked(ctx context.Context, name string) error {
 	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template1")
 }
 
-func encodedLocked(encoding string) maker {
+// optionsLocked makes a database that need not be like the template.
+func optionsLocked(options string) maker {
 	return func(s *server, ctx context.Context, name string) error {
-		err := s.execLocked(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C'", name, encoding))
-		if err != nil {
+		if err := s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template0 "+options); err != nil {
 			return err
 		}
 		return s.migrate(ctx, name)
