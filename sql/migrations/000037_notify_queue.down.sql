@@ -1,0 +1,25 @@
+CREATE OR REPLACE FUNCTION pg_temp.rewrite(p_function regprocedure, VARIADIC p_pairs text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_text text := pg_get_functiondef(p_function);
+BEGIN
+    FOR i IN 1 .. cardinality(p_pairs) BY 2 LOOP
+        IF strpos(v_text, p_pairs[i]) = 0 THEN
+            RAISE EXCEPTION '% is not the function it was: it has no %', p_function, p_pairs[i];
+        END IF;
+        v_text := replace(v_text, p_pairs[i], p_pairs[i + 1]);
+    END LOOP;
+    EXECUTE v_text;
+END $$;
+
+SELECT pg_temp.rewrite('belfry.inbox_notify()',
+    '    -- A notification too much fails the transaction.
+    IF pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.97 THEN
+        PERFORM pg_catalog.pg_notify(''belfry_inbox'', '''');
+    END IF;
+',
+    '    PERFORM pg_catalog.pg_notify(''belfry_inbox'', '''');
+');
+SELECT pg_temp.rewrite('belfry.tell_ready(bigint, bigint)',
+    'IN (''off'', ''false'', ''no'', ''0'')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction',
+    'IN (''off'', ''false'', ''no'', ''0'') THEN');
