@@ -55,7 +55,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	if err := prepareSchema(ctx, cfg.Database, log); err != nil {
 		return ended(ctx, err)
 	}
-	if err := inbox.AdvanceIDs(ctx, pool, log); err != nil {
+	if err := advanceIDs(ctx, pool, log); err != nil {
 		return ended(ctx, err)
 	}
 	p, err := build(ctx, cfg, pool, log)
@@ -248,6 +248,20 @@ func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) er
 		return fmt.Errorf("checking the schema (database.migrate_on_start is off): %w", err)
 	}
 	return nil
+}
+
+// advanceIDs sees to it that no id is given away twice. A connection may break
+// meanwhile, as anywhere else.
+func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error {
+	for tries := 1; ; tries++ {
+		bounded, cancel := pool.Bounded(ctx)
+		err := inbox.AdvanceIDs(bounded, pool, log)
+		cancel()
+		if !postgres.Passing(err) || tries == 5 || ctx.Err() != nil {
+			return err
+		}
+		log.Info("looking once more whether ids would be given away again", zap.Error(err))
+	}
 }
 
 // ended turns an error caused by being asked to stop into none.

@@ -111,9 +111,18 @@ func TestPartitionedTablesAreSeen(t *testing.T) {
 func TestAnyIdentifierWillDo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
+	p.exec(`CREATE SCHEMA "Sch.ema'%s"`)
+	for _, partitions := range []string{"", ` PARTITION BY LIST ("new"); CREATE TABLE "Sch.ema'%s".u PARTITION OF "Sch.ema'%s"."We ird""T%" DEFAULT`} {
+		p.attachAnyIdentifier(partitions)
+	}
+}
+
+func (p *place) attachAnyIdentifier(partitions string) {
+	t := p.t
+	t.Helper()
 	const table, queueName = `"Sch.ema'%s"."We ird""T%"`, `q'1$belfry$\`
-	p.exec(`CREATE SCHEMA "Sch.ema'%s"; CREATE TABLE ` + table +
-		` ("new" int, "old" text, k int, "a%1$s" int, "to_json(" text, belfry_row int, "x,y""" int, PRIMARY KEY ("new", "a%1$s"))`)
+	p.exec(`DROP TABLE IF EXISTS ` + table + `; CREATE TABLE ` + table +
+		` ("new" int, "old" text, k int, "a%1$s" int, "to_json(" text, belfry_row int, "x,y""" int, PRIMARY KEY ("new", "a%1$s"))` + partitions)
 	for i, payload := range []string{attach.PayloadRow, attach.PayloadChanges} {
 		for j, columns := range [][]string{nil, {"new", "old", "k", "a%1$s", "to_json(", "belfry_row", `x,y"`}} {
 			p.attach(attach.Request{

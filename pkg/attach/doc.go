@@ -52,10 +52,13 @@
 // 000032 they are computed for the message, by a statement that is put together each
 // time; since 000034 they have the types and collations of their columns. tableoid is
 // NULL in them where there are tables below this one. A table that gets its first one
-// later is to be attached anew.
+// later is to be attached anew. A value that is too long for its varchar(n) is cut where a
+// SELECT of the column fails. Beside such columns, a transaction above READ COMMITTED
+// that began before somebody's ALTER TABLE has failed messages, or lacks new columns.
 //
 // The condition is a boolean expression over old and new; where there is no such
-// row (old in an insert, new in a delete) all of it is NULL.
+// row (old in an insert, new in a delete) all of it is NULL. Attaching checks its types
+// and names and runs nothing of it.
 //
 // # What it sees
 //

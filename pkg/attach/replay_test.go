@@ -96,6 +96,23 @@ func TestAVirtualColumnMayNameItsTable(t *testing.T) {
 	}, p.sent())
 }
 
+// What an expression means does not depend on the session, nor on a right to the schema
+// of a collation that is the type's own.
+func TestAVirtualColumnIsTheSameInEverySession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if p.version() < 180000 {
+		return // it has no virtual columns
+	}
+	p.exec(`CREATE TABLE t (x float8, y bool GENERATED ALWAYS AS (x = '0.30000000000000004'::float8)); SELECT belfry.attach('t', 'q')`)
+	p.exec(`SET extra_float_digits = 0; INSERT INTO t VALUES (0.1::float8 + 0.2)`)
+	require.Contains(t, p.sent()[0], `"y": true`)
+	p.exec(`CREATE TABLE u (a text, b text GENERATED ALWAYS AS (a || a)); SELECT belfry.attach('u', 'q')`)
+	var text string
+	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.rows_of('u'::regclass, 'r')`).Scan(&text))
+	require.NotContains(t, text, "COLLATE")
+}
+
 func (p *place) version() (number int) {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT current_setting('server_version_num')::int`).Scan(&number))

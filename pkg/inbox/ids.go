@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -17,13 +18,20 @@ var sqlAdvanceIDs = sql.Query("ids_advance")
 // use, or one was copied table by table. Called before anything is given an id: at the
 // start, and by whoever becomes the sequencer, since that is what somebody does when the
 // database becomes another one under servers that run. On conn it takes as long as a
-// query of a few indexes; an error is that of the database.
+// query of a few indexes; an error is that of the database. Who may not run it is told of
+// the right that is missing, and goes on.
 func AdvanceIDs(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, log *zap.Logger,
 ) error {
 	var advanced []string
-	if err := conn.QueryRow(ctx, sqlAdvanceIDs).Scan(&advanced); err != nil {
+	err := conn.QueryRow(ctx, sqlAdvanceIDs).Scan(&advanced)
+	if postgres.SQLState(err) == postgres.NoRight {
+		log.Warn("it is not known whether ids would be given away again: this server may not ask; "+
+			"GRANT EXECUTE ON FUNCTION belfry.advance_ids() to its role", zap.Error(err))
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("looking whether ids would be given away again: %w", err)
 	}
 	if len(advanced) > 0 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // takeover is how long it may take until another instance is at work: 2 s, and as
@@ -123,6 +125,17 @@ func TestIDsInUseAreNotGivenAgain(t *testing.T) {
 	require.Equal(t, int64(3), r.number("SELECT count(DISTINCT id) FROM belfry.partition"))
 	require.Greater(t, r.number("SELECT last_value FROM belfry.queue_id_seq"), int64(1))
 	require.Empty(t, r.texts("SELECT unnest(belfry.advance_ids())"))
+}
+
+// Who has rights to the tables and not to the function is told so, and works.
+func TestWhoMayNotMoveIDsGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	s := r.session()
+	s.exec("SET ROLE pg_monitor")
+	core, logs := observer.New(zap.WarnLevel)
+	require.NoError(t, AdvanceIDs(t.Context(), s.Conn, zap.New(core)))
+	require.Contains(t, logs.All()[0].Message, "GRANT EXECUTE")
 }
 
 // A row may be younger than what was read of its sequence.

@@ -31,6 +31,12 @@ const InboxTaken = "BF002"
 // transaction's lock_timeout.
 const LockTimeout = "55P03"
 
+// NoRight is the SQLSTATE of what the role of a session may not do.
+const NoRight = "42501"
+
+// noConnections is the SQLSTATE of a database that was told to accept none.
+const noConnections = "55000"
+
 // SQLState returns the SQLSTATE in err's chain, or "".
 func SQLState(err error) string {
 	var pg *pgconn.PgError
@@ -43,6 +49,7 @@ func SQLState(err error) string {
 // Wrap gives err a code. It returns nil for nil, and an error that has a code
 // already unchanged.
 //
+//   - a connection that cannot be had, for whatever reason: CodeUnavailable.
 //   - 22, 23: the values cannot be stored: CodeInvalid.
 //   - 08, 28, 3D, 40, 53, 57, 58, 55P03, 25006, BF001, 26000, 42P05, a connection that
 //     cannot be had or was lost, a deadline: CodeUnavailable, the same request may be
@@ -57,6 +64,10 @@ func Wrap(err error) error {
 	var coded *queue.Error
 	if errors.As(err, &coded) {
 		return err
+	}
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		return unavailable(err) // whatever the reason
 	}
 	if state := SQLState(err); state != "" {
 		return wrapState(err, state)
@@ -91,10 +102,12 @@ func wrapState(err error, state string) error {
 var reasons = map[string]string{
 	sqlstateReadOnly: " (it is read only)",
 	"28000":          " (it refuses the login of this server)",
+	NoRight:          " (it refuses the login of this server)",
+	noConnections:    " (it accepts no connections)",
 	"28P01":          " (it refuses the password of this server)",
 	"3D000":          " (it does not exist)",
-	"53100":          " (its disk is full)",
-	"53200":          " (it is out of memory)",
+	"53100":          " (its disk or its shared memory is full)",
+	"53200":          " (it has no memory left for this)",
 	"53300":          " (it takes no more connections)",
 }
 

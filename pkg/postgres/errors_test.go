@@ -120,7 +120,7 @@ func TestMessagesSayWhatTheCallerMayKnow(t *testing.T) {
 		require.NotContains(t, away.Message, "127.0.0.1")
 	}
 	for code, reason := range map[string]string{
-		"53100": "its disk is full", "53200": "it is out of memory", "53300": "it takes no more connections", "25006": "it is read only",
+		"53100": "its disk or its shared memory is full", "53200": "it has no memory left for this", "53300": "it takes no more connections", "25006": "it is read only",
 		"28000": "it refuses the login of this server", "28P01": "it refuses the password of this server", "3D000": "it does not exist",
 	} {
 		require.Equal(t, "the database is not available ("+reason+"); send the request again", message(state(code)).Message)

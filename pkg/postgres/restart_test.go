@@ -25,6 +25,7 @@ func TestDatabaseThatComesAndGoes(t *testing.T) {
 	require.NoError(t, cluster.Stop(soon(t)))
 	t.Run("is waited for when it starts later", func(t *testing.T) { startsLater(t, cluster) })
 	t.Run("refuses a wrong password at once", func(t *testing.T) { wrongPassword(t, cluster) })
+	t.Run("says that it accepts no connections", func(t *testing.T) { closedToAll(t, cluster) })
 	t.Run("is reported when it is killed, and found again", func(t *testing.T) { killed(t, cluster) })
 }
 
@@ -83,6 +84,26 @@ func wrongPassword(t *testing.T, cluster *devdb.Cluster) {
 	require.ErrorContains(t, err, "check database.url")
 	require.NotContains(t, err.Error(), "s3cret")
 	require.Zero(t, logs.Len())
+}
+
+// As it is while somebody restores or renames it.
+func closedToAll(t *testing.T, cluster *devdb.Cluster) {
+	require.NoError(t, cluster.CreateDatabase(soon(t), "closed"))
+	admin, err := pgx.Connect(soon(t), cluster.URL("postgres"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, admin.Close(soon(t))) }()
+	refused := func(dsn, statement, want string) {
+		t.Helper()
+		_, err := admin.Exec(soon(t), statement)
+		require.NoError(t, err)
+		err = postgres.Wrap(open(t, config(dsn)).Ping(soon(t)))
+		require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
+		require.ErrorContains(t, err, want)
+	}
+	dsn := cluster.URL("closed")
+	clerk := withPassword(t, strings.Replace(dsn, "//postgres@", "//clerk@", 1), "right")
+	refused(clerk, "REVOKE CONNECT ON DATABASE closed FROM PUBLIC", "refuses the login")
+	refused(dsn, "ALTER DATABASE closed ALLOW_CONNECTIONS false", "accepts no connections")
 }
 
 func killed(t *testing.T, cluster *devdb.Cluster) {
