@@ -12,14 +12,14 @@ BEGIN
 END $$;
 
 SELECT pg_temp.rewrite('belfry.inbox_notify()',
-    '    -- A notification too much fails the transaction.
+    $r$    -- A notification too much fails the transaction.
     IF pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.97 THEN
-        PERFORM pg_catalog.pg_notify(''belfry_inbox'', '''');
+        PERFORM pg_catalog.pg_notify('belfry_inbox', '');
     END IF;
-',
-    '    PERFORM pg_catalog.pg_notify(''belfry_inbox'', '''');
-');
+$r$,
+    $r$    PERFORM pg_catalog.pg_notify('belfry_inbox', '');
+$r$);
 SELECT pg_temp.rewrite('belfry.tell_ready(bigint, bigint)',
-    'IN (''off'', ''false'', ''no'', ''0'')
-       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction',
-    'IN (''off'', ''false'', ''no'', ''0'') THEN');
+    $r$IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction$r$,
+    $r$IN ('off', 'false', 'no', '0') THEN$r$);

@@ -17,14 +17,14 @@ BEGIN
 END $$;
 
 SELECT pg_temp.rewrite('belfry.inbox_notify()',
-    '    PERFORM pg_catalog.pg_notify(''belfry_inbox'', '''');
-',
-    '    -- A notification too much fails the transaction.
+    $r$    PERFORM pg_catalog.pg_notify('belfry_inbox', '');
+$r$,
+    $r$    -- A notification too much fails the transaction.
     IF pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.97 THEN
-        PERFORM pg_catalog.pg_notify(''belfry_inbox'', '''');
+        PERFORM pg_catalog.pg_notify('belfry_inbox', '');
     END IF;
-');
+$r$);
 SELECT pg_temp.rewrite('belfry.tell_ready(bigint, bigint)',
-    'IN (''off'', ''false'', ''no'', ''0'') THEN',
-    'IN (''off'', ''false'', ''no'', ''0'')
-       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction');
+    $r$IN ('off', 'false', 'no', '0') THEN$r$,
+    $r$IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction$r$);
