@@ -35,6 +35,7 @@ func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs b
 	c.untilWaiting(1)
 	// Two who wait for the same only read until there is something.
 	others := startOn(t, dsn, soon).client(t)
+	others.popIDs("q", "consumerGroup=others&autoAck=true&subscriptionMode=new") // the group has its place
 	wanted := popCall("q", "consumerGroup=others&wait=true&timeout=60000&autoAck=true&subscriptionMode=new")
 	both := []*begun{others.begin(wanted), others.begin(wanted)}
 	others.untilWaiting(2)
