@@ -94,6 +94,22 @@ func TestATableWhosePartitionsHaveAnotherOwnerIsListed(t *testing.T) {
 	p.as(between, func() { p.exec(`CREATE TABLE t_2 PARTITION OF t_0 FOR VALUES IN (2)`) })
 }
 
+// From Postgres 16 on a role may have the rights of another and not become it, which is
+// what making a function its own takes.
+func TestWhoMayNotBecomeTheOwnerIsTold(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if p.version() < 160000 {
+		return // whoever has the rights may become it
+	}
+	owner, heir := p.role("owner"), p.role("heir")
+	p.exec(`GRANT belfry_producer TO ` + owner + `; GRANT CREATE ON SCHEMA public TO ` + owner + `; GRANT ` + owner + ` TO ` + heir + ` WITH INHERIT TRUE, SET FALSE;
+		CREATE TABLE t (id int); ALTER TABLE t OWNER TO ` + owner)
+	p.as(heir, func() { require.Contains(t, p.refused(`SELECT belfry.attach('t', 'q')`).Hint, "GRANT") })
+	p.exec(`GRANT ` + owner + ` TO ` + heir + ` WITH SET TRUE`)
+	p.as(heir, func() { p.exec(`SELECT belfry.attach('t', 'q')`) })
+}
+
 // rowsFunction is the function of the triggers that partitions have.
 func (p *place) rowsFunction() (function string) {
 	p.t.Helper()

@@ -77,9 +77,9 @@
 // dispatch.fallback_interval. It is also what a transaction needs that is to be
 // prepared, since Postgres prepares none that has notified. Nor does anybody notify while
 // the cluster's queue of notifications is nearly full: one too much fails the
-// transaction. Rows that logical replication brings fire no such trigger. While the listener is not proven the
-// sequencer looks every dispatch.max_poll_interval. Nothing is asked while nothing
-// happens.
+// transaction. Rows that logical replication brings fire no such trigger. While the
+// listener is not proven the sequencer looks every dispatch.max_poll_interval. Nothing is
+// asked while nothing happens.
 //
 // # Why no row is left behind asleep
 //

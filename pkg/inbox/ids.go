@@ -18,7 +18,7 @@ var sqlAdvanceIDs = sql.Query("ids_advance")
 // use, or one was copied table by table. Called before anything is given an id: at the
 // start, and by whoever becomes the sequencer, since that is what somebody does when the
 // database becomes another one under servers that run. On conn it takes as long as a
-// query of a few indexes; an error is that of the database. Who may not run it is told of
+// query of a few indexes, or until ctx ends; an error is that of the database. Who may not run it is told of
 // the right that is missing, and goes on.
 func AdvanceIDs(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

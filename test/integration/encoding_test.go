@@ -61,6 +61,13 @@ func TestADatabaseOfBytes(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, list[0].LastFailure, want, text)
 	}
+	// A name that was readable when the table was attached.
+	execute(t, conn, `TRUNCATE belfry.attachment_failure; DO $$ BEGIN EXECUTE format('ALTER TABLE t RENAME TO %I', 't' || `+bytes+`); END $$`)
+	execute(t, conn, `DO $$ BEGIN EXECUTE format('INSERT INTO %I VALUES (''x'')', 't' || `+bytes+`); END $$`)
+	list, err := desk.List(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, list[0].Table, "unreadable")
+	require.EqualValues(t, 1, list[0].Failures)
 	require.NoError(t, desk.Close(t.Context()))
 
 	waiting := c.begin(anyOf("日本"))
