@@ -18,12 +18,13 @@ import (
 //go:embed migrations/*.sql
 var Migrations embed.FS
 
-// Queries holds queries/name.sql, one statement each. See Query.
+// Queries holds queries/room/name.sql, one statement each. The folder is the room in pkg
+// that owns the statement. See Query.
 //
-//go:embed queries/*.sql
+//go:embed queries/*/*.sql
 var Queries embed.FS
 
-// Query returns the text of queries/name.sql. It panics on an unknown name:
+// Query returns the text of queries/room/name.sql; name is "room/name". It panics on an unknown name:
 // the names are constants in Go code, so this is a mistake in the program, and
 // callers keep the result in a package variable so that it shows at start.
 func Query(name string) string {

@@ -13,7 +13,7 @@ import (
 
 func TestQueryReturnsTheFile(t *testing.T) {
 	t.Parallel()
-	names, err := fs.Glob(sql.Queries, "queries/*.sql")
+	names, err := fs.Glob(sql.Queries, "queries/*/*.sql")
 	require.NoError(t, err)
 	require.NotEmpty(t, names)
 	for _, path := range names {

@@ -15,11 +15,11 @@ import (
 )
 
 var (
-	sqlAttach      = sql.Query("attach")
-	sqlPrint       = sql.Query("attach_print")
-	sqlDetach      = sql.Query("detach")
-	sqlAttachments = sql.Query("attachments")
-	sqlRoles       = sql.Query("role_sql")
+	sqlAttach      = sql.Query("attach/attach")
+	sqlPrint       = sql.Query("attach/attach_print")
+	sqlDetach      = sql.Query("attach/detach")
+	sqlAttachments = sql.Query("attach/attachments")
+	sqlRoles       = sql.Query("attach/role_sql")
 )
 
 // The payloads.

@@ -97,10 +97,10 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 		stepCtx, cancel := c.pool.Bounded(ctx)
 		var id int64
 		var born, queueBorn, retagged, rearm bool
-		err := c.pool.QueryRow(stepCtx, sql.Query("open_partitions"), []string{set.Queue}, []string{queue.DefaultPartition},
+		err := c.pool.QueryRow(stepCtx, sql.Query("store/open_partitions"), []string{set.Queue}, []string{queue.DefaultPartition},
 			o.LeaseTime, o.RetryLimit).Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, nil, &born, &queueBorn, nil)
 		if err == nil {
-			err = c.pool.QueryRow(stepCtx, sql.Query("queue_configure"), set.Queue, set.Namespace, set.Task,
+			err = c.pool.QueryRow(stepCtx, sql.Query("catalog/queue_configure"), set.Queue, set.Namespace, set.Task,
 				o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
 				o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
 				o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
@@ -135,7 +135,7 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err error) {
 	stepCtx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	err = c.pool.QueryRow(stepCtx, sql.Query("queue_delete"), name).Scan(nil)
+	err = c.pool.QueryRow(stepCtx, sql.Query("catalog/queue_delete"), name).Scan(nil)
 	if postgres.IsNoRows(err) {
 		return false, nil
 	}
@@ -177,7 +177,7 @@ func (c *Catalog) closePage(ctx context.Context, id int64, from string) (closed 
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql.Query("partitions_close"), id, int64(page), from)
+		rows, err := tx.Query(ctx, sql.Query("catalog/partitions_close"), id, int64(page), from)
 		if err != nil {
 			return err
 		}
@@ -190,7 +190,7 @@ func (c *Catalog) closePage(ctx context.Context, id int64, from string) (closed 
 			return err
 		}
 		closed = len(ids)
-		_, err = tx.Exec(ctx, sql.Query("cursors_delete"), ids)
+		_, err = tx.Exec(ctx, sql.Query("catalog/cursors_delete"), ids)
 		return err
 	})
 	if err != nil {

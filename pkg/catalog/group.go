@@ -60,7 +60,7 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, life int64, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := c.pool.Query(ctx, sql.Query("groups_named"), group, queueName)
+	rows, err := c.pool.Query(ctx, sql.Query("catalog/groups_named"), group, queueName)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -92,7 +92,7 @@ func (c *Catalog) cursorsOf(ctx context.Context, key groupKey) (cursors int64, e
 func (c *Catalog) cursorsAbove(ctx context.Context, key groupKey, above int64) (upto, cursors int64, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	err = c.pool.QueryRow(ctx, sql.Query("group_cursors_count"), key.group, key.queue, above, int64(page)).Scan(&upto, &cursors)
+	err = c.pool.QueryRow(ctx, sql.Query("catalog/group_cursors_count"), key.group, key.queue, above, int64(page)).Scan(&upto, &cursors)
 	return upto, cursors, err
 }
 
@@ -103,17 +103,17 @@ func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, life int64, kee
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sql.Query("group_lock"), key.queue); err != nil {
+		if _, err := tx.Exec(ctx, sql.Query("catalog/group_lock"), key.queue); err != nil {
 			return err
 		}
 		var name, mode string
 		var start, created pgtype.Timestamptz
-		err := tx.QueryRow(ctx, sql.Query("group_delete"), key.group, life).Scan(nil, &name, &mode, &start, &created)
+		err := tx.QueryRow(ctx, sql.Query("catalog/group_delete"), key.group, life).Scan(nil, &name, &mode, &start, &created)
 		if postgres.IsNoRows(err) {
 			return nil // somebody else was faster, or it is another life
 		}
 		if existed = err == nil; existed && keepSubscription && start.Valid {
-			_, err = tx.Exec(ctx, sql.Query("group_keep"), key.queue, name, mode, start, created)
+			_, err = tx.Exec(ctx, sql.Query("catalog/group_keep"), key.queue, name, mode, start, created)
 		}
 		return err
 	})
@@ -125,7 +125,7 @@ func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, life int64, kee
 // the group has a place in already are not affected: see Seek.
 // Errors: CodeUnavailable.
 func (c *Catalog) MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error) {
-	moved, err = c.exec(ctx, "group_subscription", group, start)
+	moved, err = c.exec(ctx, "catalog/group_subscription", group, start)
 	if err != nil {
 		return 0, postgres.Wrap(fmt.Errorf("moving the subscription of group %q: %w", group, err))
 	}

@@ -27,7 +27,7 @@ func (c *Catalog) Lateness(ctx context.Context) (Lateness, error) {
 	defer cancel()
 	var seconds float64
 	var late Lateness
-	if err := c.pool.QueryRow(ctx, sql.Query("lateness")).Scan(&seconds, &late.Groups); err != nil {
+	if err := c.pool.QueryRow(ctx, sql.Query("catalog/lateness")).Scan(&seconds, &late.Groups); err != nil {
 		return Lateness{}, postgres.Wrap(fmt.Errorf("looking for late messages: %w", err))
 	}
 	late.Oldest = time.Duration(seconds * float64(time.Second))

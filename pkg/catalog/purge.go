@@ -40,7 +40,7 @@ func (c *Catalog) Run(ctx context.Context) error {
 // Purge deletes the rows of every queue and every consumer group whose deletion
 // has begun, in small transactions. Two instances may do it at once.
 func (c *Catalog) Purge(ctx context.Context) error {
-	queues, err := c.page(ctx, "queues_deleted")
+	queues, err := c.page(ctx, "catalog/queues_deleted")
 	if err != nil {
 		return err
 	}
@@ -57,23 +57,23 @@ func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
 		return err
 	}
 	for {
-		ids, err := c.page(ctx, "partitions_closed", id, int64(page))
+		ids, err := c.page(ctx, "catalog/partitions_closed", id, int64(page))
 		if err != nil {
 			return err
 		}
 		if len(ids) == 0 {
 			break
 		}
-		for _, query := range []string{"messages_purge", "dead_letters_purge", "redrives_purge", "traces_purge"} {
+		for _, query := range []string{"catalog/messages_purge", "catalog/dead_letters_purge", "catalog/redrives_purge", "catalog/traces_purge"} {
 			if err := c.repeat(ctx, query, ids, int64(purgePage)); err != nil {
 				return err
 			}
 		}
-		if _, err := c.exec(ctx, "partitions_purge", ids); err != nil {
+		if _, err := c.exec(ctx, "catalog/partitions_purge", ids); err != nil {
 			return err
 		}
 	}
-	for _, query := range []string{"groups_purge", "queue_purge"} {
+	for _, query := range []string{"catalog/groups_purge", "catalog/queue_purge"} {
 		if _, err := c.exec(ctx, query, id); err != nil {
 			return err
 		}
@@ -112,17 +112,17 @@ func (c *Catalog) purgeGroups(ctx context.Context) error {
 // that is gone there will be no more.
 func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 	for above := int64(0); ; {
-		ids, err := c.page(ctx, "queue_partitions", key.queue, above, int64(page))
+		ids, err := c.page(ctx, "catalog/queue_partitions", key.queue, above, int64(page))
 		if err != nil {
 			return err
 		}
 		if len(ids) == 0 {
 			break
 		}
-		if _, err := c.exec(ctx, "group_cursors_purge", ids, key.group); err != nil {
+		if _, err := c.exec(ctx, "catalog/group_cursors_purge", ids, key.group); err != nil {
 			return err
 		}
-		for _, query := range []string{"group_redrives_purge", "group_dead_letters_purge"} {
+		for _, query := range []string{"catalog/group_redrives_purge", "catalog/group_dead_letters_purge"} {
 			if err := c.repeat(ctx, query, ids, key.group, int64(purgePage)); err != nil {
 				return err
 			}
@@ -132,14 +132,14 @@ func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 		}
 		above = ids[len(ids)-1]
 	}
-	_, err := c.exec(ctx, "group_purged", key.group)
+	_, err := c.exec(ctx, "catalog/group_purged", key.group)
 	return err
 }
 
 func (c *Catalog) groupsDeleted(ctx context.Context) ([]groupKey, error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := c.pool.Query(ctx, sql.Query("groups_deleted"))
+	rows, err := c.pool.Query(ctx, sql.Query("catalog/groups_deleted"))
 	if err != nil {
 		return nil, fmt.Errorf("running groups_deleted: %w", err)
 	}

@@ -19,7 +19,7 @@ type cursor struct{ partition, group int64 }
 func (c *Catalog) rearm(ctx context.Context, id int64) error {
 	var held []cursor
 	for above := int64(0); ; {
-		ids, err := c.page(ctx, "queue_partitions", id, above, int64(page))
+		ids, err := c.page(ctx, "catalog/queue_partitions", id, above, int64(page))
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (c *Catalog) setUnarmed(id int64, unarmed bool) {
 // returns the others.
 func (c *Catalog) rearmPage(ctx context.Context, partitions []int64) (held []cursor, err error) {
 	err = c.rearming(ctx, partitions, func(ctx context.Context, tx pgx.Tx) (free []cursor, err error) {
-		rows, err := tx.Query(ctx, sql.Query("rearm_lock"), partitions)
+		rows, err := tx.Query(ctx, sql.Query("catalog/rearm_lock"), partitions)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (c *Catalog) rearmPage(ctx context.Context, partitions []int64) (held []cur
 // rearmOne is rearm of one cursor, for which it waits.
 func (c *Catalog) rearmOne(ctx context.Context, one cursor) error {
 	return c.rearming(ctx, []int64{one.partition}, func(ctx context.Context, tx pgx.Tx) ([]cursor, error) {
-		_, err := tx.Exec(ctx, sql.Query("rearm_wait"), one.partition, one.group)
+		_, err := tx.Exec(ctx, sql.Query("catalog/rearm_wait"), one.partition, one.group)
 		return []cursor{one}, err
 	})
 }
@@ -108,12 +108,12 @@ func (c *Catalog) rearming(ctx context.Context, partitions []int64, lock func(co
 		for i, one := range cursors {
 			places[i], groups[i] = one.partition, one.group
 		}
-		_, err = tx.Exec(bounded, sql.Query("rearm"), places, groups)
+		_, err = tx.Exec(bounded, sql.Query("catalog/rearm"), places, groups)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("computing anew when cursors are ready: %w", err)
 	}
-	_, err = c.exec(ctx, "wake", partitions)
+	_, err = c.exec(ctx, "store/wake", partitions)
 	return err
 }

@@ -55,7 +55,7 @@ func (c *Catalog) Seek(ctx context.Context, queueName, group string, place Place
 	var told int64
 	for above := int64(0); err == nil && t.group != 0; {
 		var ids, places []int64
-		if ids, err = c.page(ctx, "queue_partitions", t.queue, above, int64(page)); err != nil || len(ids) == 0 {
+		if ids, err = c.page(ctx, "catalog/queue_partitions", t.queue, above, int64(page)); err != nil || len(ids) == 0 {
 			break
 		}
 		if places, err = c.seek(ctx, ids, t, place); err != nil {
@@ -111,7 +111,7 @@ func (c *Catalog) seekPartition(ctx context.Context, t target, place Place) (Sou
 	out := SoughtPartition{Moved: true}
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	err = c.pool.QueryRow(ctx, sql.Query("message_at"), t.partition, places[0]).Scan((*[16]byte)(&out.Message))
+	err = c.pool.QueryRow(ctx, sql.Query("catalog/message_at"), t.partition, places[0]).Scan((*[16]byte)(&out.Message))
 	if postgres.IsNoRows(err) {
 		err = nil
 	}
@@ -127,9 +127,9 @@ func (c *Catalog) announceSeek(places []int64) {
 // seek moves the cursors of a group in some partitions and returns where they
 // are now.
 func (c *Catalog) seek(ctx context.Context, partitions []int64, t target, place Place) ([]int64, error) {
-	places, err := c.page(ctx, "group_seek", partitions, t.group, place.arg(), t.life)
+	places, err := c.page(ctx, "catalog/group_seek", partitions, t.group, place.arg(), t.life)
 	if err == nil && len(places) > 0 {
-		_, err = c.exec(ctx, "wake", partitions)
+		_, err = c.exec(ctx, "store/wake", partitions)
 	}
 	return places, err
 }
@@ -139,7 +139,7 @@ func (c *Catalog) target(ctx context.Context, queueName, group string, partition
 	defer cancel()
 	var q, g, p pgtype.Int8
 	var life int64
-	err := c.pool.QueryRow(ctx, sql.Query("seek_target"), queueName, group, partition).Scan(&q, &g, &p, &life)
+	err := c.pool.QueryRow(ctx, sql.Query("catalog/seek_target"), queueName, group, partition).Scan(&q, &g, &p, &life)
 	if postgres.IsNoRows(err) {
 		return target{}, nil
 	}
@@ -152,7 +152,7 @@ func (c *Catalog) stillIn(ctx context.Context, life int64) error {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	var now int64
-	if err := c.pool.QueryRow(ctx, sql.Query("life")).Scan(&now); err != nil {
+	if err := c.pool.QueryRow(ctx, sql.Query("store/life")).Scan(&now); err != nil {
 		return err
 	}
 	if now != life {

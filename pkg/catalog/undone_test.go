@@ -23,9 +23,9 @@ func TestPurgesLeaveWhatIsNotDeleted(t *testing.T) {
 	ids := []int64{r.number(`SELECT id FROM belfry.partition WHERE name = 'p1'`)}
 	group := r.number(`SELECT id FROM belfry.consumer_group`)
 	for query, args := range map[string][]any{
-		"messages_purge": {ids, 10}, "dead_letters_purge": {ids, 10}, "redrives_purge": {ids, 10}, "traces_purge": {ids, 10},
-		"partitions_close": {key, 10, ""}, "partitions_purge": {ids}, "groups_purge": {key}, "queue_purge": {key},
-		"group_cursors_purge": {ids, group}, "group_redrives_purge": {ids, group, 10}, "group_dead_letters_purge": {ids, group, 10},
+		"catalog/messages_purge": {ids, 10}, "catalog/dead_letters_purge": {ids, 10}, "catalog/redrives_purge": {ids, 10}, "catalog/traces_purge": {ids, 10},
+		"catalog/partitions_close": {key, 10, ""}, "catalog/partitions_purge": {ids}, "catalog/groups_purge": {key}, "catalog/queue_purge": {key},
+		"catalog/group_cursors_purge": {ids, group}, "catalog/group_redrives_purge": {ids, group, 10}, "catalog/group_dead_letters_purge": {ids, group, 10},
 	} {
 		tag, err := r.conn.Exec(soon(t), sql.Query(query), args...)
 		require.NoError(t, err, query)

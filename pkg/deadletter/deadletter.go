@@ -104,7 +104,7 @@ func (l *Letters) List(ctx context.Context, f Filter, after Place, limit, offset
 	if total, _, err = l.count(ctx, &f); err != nil {
 		return nil, 0, postgres.Wrap(err)
 	}
-	rows, err := l.pool.Query(ctx, sql.Query("dead_letters_list"), append(f.args(), instant(after.FailedAt), after.ID, limit, offset)...)
+	rows, err := l.pool.Query(ctx, sql.Query("deadletter/list"), append(f.args(), instant(after.FailedAt), after.ID, limit, offset)...)
 	if err != nil {
 		return nil, 0, postgres.Wrap(fmt.Errorf("listing dead letters: %w", err))
 	}
@@ -146,7 +146,7 @@ func (l *Letters) open(payload []byte, encrypted bool) (opened []byte, failure s
 
 // count returns how many dead letters a filter chooses, and the database's clock.
 func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time, err error) {
-	if err := l.pool.QueryRow(ctx, sql.Query("dead_letters_count"), f.args()...).Scan(&n, &now); err != nil {
+	if err := l.pool.QueryRow(ctx, sql.Query("deadletter/count"), f.args()...).Scan(&n, &now); err != nil {
 		return 0, now, fmt.Errorf("counting dead letters: %w", err)
 	}
 	return n, now, nil

@@ -195,10 +195,10 @@ func TestListsWalkTheIndexOfAGroup(t *testing.T) {
 	conn, err := r.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
-	for _, name := range []string{"dead_letters_list", "dead_letters_page", "dead_letters_count"} {
+	for _, name := range []string{"deadletter/list", "deadletter/page", "deadletter/count"} {
 		prepared, err := conn.Conn().Prepare(t.Context(), name, sql.Query(name))
 		require.NoError(t, err)
-		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE "+name+" ("+strings.Join(slices.Repeat([]string{"NULL"}, len(prepared.ParamOIDs)), ", ")+")")
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE \""+name+"\" ("+strings.Join(slices.Repeat([]string{"NULL"}, len(prepared.ParamOIDs)), ", ")+")")
 		require.NoError(t, err)
 		var plan []string
 		for rows.Next() {

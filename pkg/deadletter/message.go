@@ -60,7 +60,7 @@ func (l *Letters) Message(ctx context.Context, partition queue.ID, transactionID
 	var key, seq int64
 	var trace pgtype.UUID
 	var sub pgtype.Text
-	err := l.pool.QueryRow(ctx, sql.Query("message_show"), [16]byte(partition), transactionID).Scan(
+	err := l.pool.QueryRow(ctx, sql.Query("deadletter/message_show"), [16]byte(partition), transactionID).Scan(
 		&key, &seq, (*[16]byte)(&m.ID), &trace, &sub, &m.CreatedAt, &m.Payload, &m.Encrypted, &m.Partition,
 		&m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime, &m.RetryLimit, &m.RetryDelay, &m.TTL)
 	if postgres.IsNoRows(err) {
@@ -71,7 +71,7 @@ func (l *Letters) Message(ctx context.Context, partition queue.ID, transactionID
 	}
 	m.TraceID, m.ProducerSub = trace.Bytes, sub.String
 	m.Payload, m.PayloadError = l.open(m.Payload, m.Encrypted)
-	rows, err := l.pool.Query(ctx, sql.Query("message_groups"), key, seq)
+	rows, err := l.pool.Query(ctx, sql.Query("deadletter/message_groups"), key, seq)
 	if err == nil {
 		m.Readers, err = pgx.CollectRows(rows, readReader)
 	}
@@ -101,7 +101,7 @@ func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID s
 	if _, err := l.find(ctx, partition, transactionID); err != nil {
 		return 0, err
 	}
-	rows, err := l.pool.Query(ctx, sql.Query("dead_letters_of_message"), [16]byte(partition), transactionID, group)
+	rows, err := l.pool.Query(ctx, sql.Query("deadletter/of_message"), [16]byte(partition), transactionID, group)
 	var found living
 	if err == nil {
 		var id int64
@@ -118,7 +118,7 @@ func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID s
 	}
 	if n == 0 && len(found.ids) > 0 {
 		var life int64
-		if err := l.pool.QueryRow(ctx, sql.Query("life")).Scan(&life); err != nil {
+		if err := l.pool.QueryRow(ctx, sql.Query("store/life")).Scan(&life); err != nil {
 			return 0, postgres.Wrap(err)
 		}
 		if life != found.life {
@@ -145,7 +145,7 @@ func groupText(group *string) string {
 func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID string) (key int64, err error) {
 	var seq int64
 	var rest [15]any
-	err = l.pool.QueryRow(ctx, sql.Query("message_show"), [16]byte(partition), transactionID).Scan(append([]any{&key, &seq}, rest[:]...)...)
+	err = l.pool.QueryRow(ctx, sql.Query("deadletter/message_show"), [16]byte(partition), transactionID).Scan(append([]any{&key, &seq}, rest[:]...)...)
 	if postgres.IsNoRows(err) {
 		return 0, errNoMessage()
 	}
@@ -192,7 +192,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 
 // delete is one try of Delete; key is the partition's, for whom it wakes.
 func (l *Letters) delete(ctx context.Context, partition queue.ID, key int64, transactionID string) (existed bool, err error) {
-	rows, err := l.pool.Query(ctx, sql.Query("message_delete"), [16]byte(partition), transactionID, deletePatience.Milliseconds())
+	rows, err := l.pool.Query(ctx, sql.Query("deadletter/message_delete"), [16]byte(partition), transactionID, deletePatience.Milliseconds())
 	if err != nil {
 		return false, err
 	}
@@ -225,7 +225,7 @@ func (l *Letters) delete(ctx context.Context, partition queue.ID, key int64, tra
 // wake follows the commit of a deletion, which may have left a cursor asleep that
 // a push has passed meanwhile.
 func (l *Letters) wake(ctx context.Context, partition int64) {
-	rows, err := l.pool.Query(ctx, sql.Query("wake"), []int64{partition})
+	rows, err := l.pool.Query(ctx, sql.Query("store/wake"), []int64{partition})
 	var ready []queue.Ready
 	if err == nil {
 		var group int64

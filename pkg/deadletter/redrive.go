@@ -44,7 +44,7 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool
 // It is bounded as Redrive is. Errors: CodeUnavailable; asking again goes on.
 func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Done, error) {
 	done, err := l.each(ctx, f, 0, dryRun, func(ctx context.Context, found living) (int64, error) {
-		tag, err := l.pool.Exec(ctx, sql.Query("dead_letters_delete"), found.ids, found.life)
+		tag, err := l.pool.Exec(ctx, sql.Query("deadletter/delete"), found.ids, found.life)
 		return tag.RowsAffected(), err
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *Letters) step(ctx context.Context, f *Filter, after Place, size int64, 
 ) (taken, n int64, last Place, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := l.pool.Query(ctx, sql.Query("dead_letters_page"), append(f.args(), instant(after.FailedAt), after.ID, size)...)
+	rows, err := l.pool.Query(ctx, sql.Query("deadletter/page"), append(f.args(), instant(after.FailedAt), after.ID, size)...)
 	if err != nil {
 		return 0, 0, after, err
 	}
@@ -136,7 +136,7 @@ func (l *Letters) step(ctx context.Context, f *Filter, after Place, size int64, 
 // redrive puts dead letters back, in one transaction; none in another life of the
 // database.
 func (l *Letters) redrive(ctx context.Context, found living) (n int64, err error) {
-	rows, err := l.pool.Query(ctx, sql.Query("redrive_letters"), found.ids, found.life)
+	rows, err := l.pool.Query(ctx, sql.Query("deadletter/redrive_letters"), found.ids, found.life)
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlAdvanceIDs = sql.Query("ids_advance")
+var sqlAdvanceIDs = sql.Query("inbox/ids_advance")
 
 // AdvanceIDs moves the sequences of ids past those that are in use. They fall behind where
 // rows came without them: a database that logical replication has filled is taken into

@@ -22,8 +22,8 @@ func TestPlansMadeForAnEmptyInboxDoForAFullOne(t *testing.T) {
 	require.NoError(t, err)
 	const parameters = "(text, bigint, bigint)"
 	for name, statement := range map[string]struct{ parameters, query, arguments string }{
-		"look":  {parameters, sql.Query("inbox_look"), "('3:3:', 10, 10)"},
-		"first": {parameters, sql.Query("inbox_first"), "('3:3:', 10, 10)"},
+		"look":  {parameters, sql.Query("inbox/look"), "('3:3:', 10, 10)"},
+		"first": {parameters, sql.Query("inbox/first"), "('3:3:', 10, 10)"},
 		"take":  {"(bigint[])", "DELETE FROM belfry.inbox i WHERE i.id = ANY ($1)", "('{1,2}')"}, // as belfry.inbox_take does
 	} {
 		conn, err := r.own.Acquire(t.Context())

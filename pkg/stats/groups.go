@@ -52,7 +52,7 @@ func (g *Groups) List(ctx context.Context) ([]Group, error) {
 		at[groups[i].key] = &groups[i]
 	}
 	if len(groups) > 0 {
-		err = g.pages(ctx, "stats_group_lag", func(row pgx.Rows) (upto int64, err error) {
+		err = g.pages(ctx, "stats/group_lag", func(row pgx.Rows) (upto int64, err error) {
 			var key pgtype.Int8
 			var part Group
 			var age float64
@@ -88,7 +88,7 @@ func (g *Groups) List(ctx context.Context) ([]Group, error) {
 func (g *Groups) named(ctx context.Context, name *string) ([]Group, error) {
 	ctx, cancel := g.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := g.pool.Query(ctx, sql.Query("stats_groups"), name)
+	rows, err := g.pool.Query(ctx, sql.Query("stats/groups"), name)
 	if err != nil {
 		return nil, failed("listing consumer groups", err)
 	}

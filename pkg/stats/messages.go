@@ -118,7 +118,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 		byKey[keys[i]] = &queues[i]
 	}
 	var list MessageList
-	modes, err := collect(ctx, r, "stats_modes", scanMode, keys)
+	modes, err := collect(ctx, r, "stats/modes", scanMode, keys)
 	if err != nil {
 		return list, err
 	}

@@ -98,7 +98,7 @@ func (r *Reader) lanes(ctx context.Context, queues []int64, filter MessageFilter
 	if from.Before(earliest) {
 		from = earliest
 	}
-	return collect(ctx, r, "message_lanes", func(row pgx.CollectableRow) (*lane, error) {
+	return collect(ctx, r, "stats/message_lanes", func(row pgx.CollectableRow) (*lane, error) {
 		l := &lane{instant: to}
 		if err := row.Scan(&l.key, &l.bound); err != nil {
 			return nil, err
@@ -156,7 +156,7 @@ func (m *merger) look(ctx context.Context, chunk []*lane) error {
 	}
 	block = max(minBlock, min(block, maxRows/len(chunk)))
 	read := make([]int, len(chunk))
-	rows, err := collect(ctx, m.reader, "message_block", func(row pgx.CollectableRow) (Message, error) {
+	rows, err := collect(ctx, m.reader, "stats/message_block", func(row pgx.CollectableRow) (Message, error) {
 		one, place, err := scanMessage(row)
 		if err == nil {
 			l := chunk[place-1]

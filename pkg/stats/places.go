@@ -71,7 +71,7 @@ func (g *Groups) Group(ctx context.Context, name string, limit int) ([]QueuePlac
 func (g *Groups) places(ctx context.Context, of Group, above int64, limit int) (found []Place, upto int64, err error) {
 	ctx, cancel := g.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := g.pool.Query(ctx, sql.Query("stats_group_partitions"), of.key, of.queueKey, above, int64(limit))
+	rows, err := g.pool.Query(ctx, sql.Query("stats/group_partitions"), of.key, of.queueKey, above, int64(limit))
 	if err != nil {
 		return nil, 0, failed("reading the places of a consumer group", err)
 	}
@@ -103,7 +103,7 @@ type LaggingPlace struct {
 // limit at most. Errors: CodeUnavailable.
 func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int) ([]LaggingPlace, error) {
 	var found []LaggingPlace
-	err := g.pages(ctx, "stats_lagging", func(row pgx.Rows) (upto int64, err error) {
+	err := g.pages(ctx, "stats/lagging", func(row pgx.Rows) (upto int64, err error) {
 		var p LaggingPlace
 		var queueName, group, partition pgtype.Text
 		var id, lease pgtype.UUID

@@ -48,7 +48,7 @@ func (r *room) requirePlans(state string) {
 	conn, err := r.pool.Acquire(r.t.Context())
 	require.NoError(r.t, err)
 	defer conn.Release()
-	for _, name := range []string{"stats_counts", "stats_partitions", "stats_modes", "message_lanes", "message_block"} {
+	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_lanes", "stats/message_block"} {
 		prepared, err := conn.Conn().Prepare(r.t.Context(), name+state, sql.Query(name))
 		require.NoError(r.t, err)
 		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")
@@ -116,11 +116,11 @@ func TestManyPartitions(t *testing.T) {
 	r := newRoom(t)
 	r.crowd(partitions)
 	queues := []int64{1}
-	require.Less(t, r.reads("stats_counts", queues, []*string{nil}, int64(1000), true), 1000*probes)
+	require.Less(t, r.reads("stats/counts", queues, []*string{nil}, int64(1000), true), 1000*probes)
 	last := "p99"
-	require.Less(t, r.reads("stats_counts", queues, []*string{&last}, int64(1000), true), 1000*probes, "the last page")
-	require.Less(t, r.reads("message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
-	require.Less(t, r.reads("message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
+	require.Less(t, r.reads("stats/counts", queues, []*string{&last}, int64(1000), true), 1000*probes, "the last page")
+	require.Less(t, r.reads("stats/message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
+	require.Less(t, r.reads("stats/message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
 
 	began := time.Now()
 	o, err := r.Overview(t.Context())

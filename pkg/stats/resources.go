@@ -71,7 +71,7 @@ func (r *Reader) queues(ctx context.Context, filter QueueFilter) ([]Queue, error
 	if limit == 0 {
 		limit = 1<<63 - 1
 	}
-	return collect(ctx, r, "stats_queues", scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
+	return collect(ctx, r, "stats/queues", scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
 }
 
 func scanQueue(row pgx.CollectableRow) (Queue, error) {
@@ -110,7 +110,7 @@ func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 			if err := ctx.Err(); err != nil {
 				return err // whoever asked has left
 			}
-			pages, err := collect(ctx, r, "stats_counts", scanCounts, keys, after, int64(partitionPage), found != nil)
+			pages, err := collect(ctx, r, "stats/counts", scanCounts, keys, after, int64(partitionPage), found != nil)
 			if err != nil {
 				return err
 			}

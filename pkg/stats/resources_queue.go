@@ -68,7 +68,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 			return detail, err
 		}
 		want := min(limit-len(detail.Page), partitionPage)
-		page, err := collect(ctx, r, "stats_partitions", scanPartition, q.key, after, int64(want))
+		page, err := collect(ctx, r, "stats/partitions", scanPartition, q.key, after, int64(want))
 		if err != nil {
 			return detail, err
 		}
@@ -103,7 +103,7 @@ func (r *Reader) Exists(ctx context.Context, name string) error {
 
 // queue finds a queue, without its counts.
 func (r *Reader) queue(ctx context.Context, name string) (Queue, error) {
-	found, err := collect(ctx, r, "stats_queue", scanQueue, name)
+	found, err := collect(ctx, r, "stats/queue", scanQueue, name)
 	if err != nil {
 		return Queue{}, err
 	}

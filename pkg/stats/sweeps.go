@@ -26,7 +26,7 @@ type Swept struct {
 
 // swept reads what sweeps did to a queue: nothing at first.
 func (r *Reader) swept(ctx context.Context, key int64) (Swept, error) {
-	found, err := collect(ctx, r, "stats_swept", func(row pgx.CollectableRow) (s Swept, err error) {
+	found, err := collect(ctx, r, "stats/swept", func(row pgx.CollectableRow) (s Swept, err error) {
 		err = row.Scan(&s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired, &s.Skipped)
 		return s, err
 	}, key)
@@ -47,7 +47,7 @@ type Sweep struct {
 
 // Sweeps returns the sweeps that have run, by job. Errors: CodeUnavailable.
 func (r *Reader) Sweeps(ctx context.Context) ([]Sweep, error) {
-	found, err := collect(ctx, r, "stats_sweeps", func(row pgx.CollectableRow) (s Sweep, err error) {
+	found, err := collect(ctx, r, "stats/sweeps", func(row pgx.CollectableRow) (s Sweep, err error) {
 		err = row.Scan(&s.Job, &s.Running, &s.NextAt)
 		return s, err
 	})

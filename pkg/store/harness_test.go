@@ -73,7 +73,7 @@ func (b *bench) push(partition string, transactionIDs ...string) []queue.PushRes
 // is pushed.
 func (b *bench) register(groups ...string) {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), sql.Query("open_partitions"), []string{"q"}, []string{"p"}, 300, 3)
+	_, err := b.pool.Exec(b.t.Context(), sql.Query("store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3)
 	require.NoError(b.t, err)
 	for _, group := range groups {
 		require.Empty(b.t, b.pop(request(group, 1)).Messages)

@@ -34,7 +34,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	drained := transactionIDs(b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 10, Partitions: 1, AutoAck: true}))
 	require.Equal(t, []string{"fast-1"}, drained)
 
-	_, err = slow.Exec(t.Context(), sql.Query("append"), []int64{partition}, []int64{1}, []time.Time{}, []int64{},
+	_, err = slow.Exec(t.Context(), sql.Query("store/append"), []int64{partition}, []int64{1}, []time.Time{}, []int64{},
 		[]int32{1}, []int32{1}, [][16]byte{slowID}, []string{"slow"}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{},
 		[]bool{}, true, nil, b.life())
 	require.NoError(t, err)

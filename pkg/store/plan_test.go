@@ -55,7 +55,7 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64) 
 	require.NoError(b.t, err)
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	var raw []byte
-	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("claim"),
+	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/claim"),
 		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.life())
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
@@ -129,7 +129,7 @@ func TestAppendDoesNotSeeOtherPartitions(t *testing.T) {
 	defer conn.Release()
 	appendOne := func(partition int64, name string) int {
 		var raw []byte
-		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("append"),
+		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/append"),
 			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
 			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.life())
 		require.NoError(t, row.Scan(&raw))
@@ -177,14 +177,14 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hot := []string{
-		"wake", "claim_wait", "settle_lock", "settle", "ack_lock", "ack_find",
-		"ack_apply", "redrive_find", "redrive_settle", "redrive_apply", "redrive_restore", "dead_letter_insert",
-		"lease_extend", "lease_release", "unconsume", "find_group", "find_partitions",
-		"preflight", "match_queues", "queue_depth", "transaction_lock",
-		"group_partitions", "rearm_lock", "rearm_wait", "rearm", "cursors_delete", "partitions_close", "messages_purge", "dead_letters_purge",
-		"sweep_find", "sweep_idle_find",
-		"queue_partitions", "groups_named", "group_cursors_count", "group_cursors_purge", "group_dead_letters_purge", "group_redrives_purge", "seek_target", "message_at",
-		"stats_group_lag", "stats_group_partitions", "stats_lagging",
+		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_lock", "store/ack_find",
+		"store/ack_apply", "store/redrive_find", "store/redrive_settle", "store/redrive_apply", "store/redrive_restore", "store/dead_letter_insert",
+		"store/lease_extend", "store/lease_release", "store/unconsume", "store/find_group", "store/find_partitions",
+		"store/preflight", "store/match_queues", "store/queue_depth", "store/transaction_lock",
+		"store/group_partitions", "catalog/rearm_lock", "catalog/rearm_wait", "catalog/rearm", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
+		"sweep/find", "sweep/idle_find",
+		"catalog/queue_partitions", "catalog/groups_named", "catalog/group_cursors_count", "catalog/group_cursors_purge", "catalog/group_dead_letters_purge", "catalog/group_redrives_purge", "catalog/seek_target", "catalog/message_at",
+		"stats/group_lag", "stats/group_partitions", "stats/lagging",
 	}
 	check := func(state string) {
 		conn, err := b.pool.Acquire(t.Context())

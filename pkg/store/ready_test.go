@@ -189,7 +189,7 @@ func TestWakeWaitsForTheHolderOfTheCursor(t *testing.T) {
 	require.NoError(t, err)
 	woken := make(chan error, 1)
 	go func() {
-		_, err := b.pool.Exec(t.Context(), sql.Query("wake"), []int64{partition})
+		_, err := b.pool.Exec(t.Context(), sql.Query("store/wake"), []int64{partition})
 		woken <- err
 	}()
 	awaitLockWait(t, b)

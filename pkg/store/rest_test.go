@@ -29,7 +29,7 @@ func (b *bench) rearm() {
 	b.t.Helper()
 	var partitions, groups []int64
 	b.scan(`SELECT array_agg(partition_id), array_agg(group_id) FROM belfry.cursor`, nil, &partitions, &groups)
-	b.exec(sql.Query("rearm"), partitions, groups)
+	b.exec(sql.Query("catalog/rearm"), partitions, groups)
 }
 
 // requireRest requires a rest of so long, a fifth more or less; the machine may
@@ -78,11 +78,11 @@ func TestNothingShortensARest(t *testing.T) {
 	unfenced.LeaseID = queue.ID{}
 	for name, run := range map[string]func(){
 		"a push":  func() { b.push("p", "4") },
-		"a wake":  func() { b.exec(sql.Query("wake"), []int64{partition}) },
+		"a wake":  func() { b.exec(sql.Query("store/wake"), []int64{partition}) },
 		"a rearm": b.rearm,
 		"a pause that ends": func() {
 			b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
-			b.exec(sql.Query("wake"), []int64{partition})
+			b.exec(sql.Query("store/wake"), []int64{partition})
 		},
 		"a restart":                    func() { _, err := b.Heal(t.Context()); require.NoError(t, err) },
 		"a stale ack":                  func() { b.ack(d, queue.AckFailed, d.Messages[0]) },

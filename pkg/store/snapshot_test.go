@@ -82,22 +82,22 @@ func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 		sub, err := tx.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { _ = sub.Rollback(t.Context()) }()
-		return b.buffers(sub, sql.Query("claim"), group, partition, int64(1), int64(1), [16]byte(queue.NewID()), floor, floor, true, b.life())
+		return b.buffers(sub, sql.Query("store/claim"), group, partition, int64(1), int64(1), [16]byte(queue.NewID()), floor, floor, true, b.life())
 	}
 	floor := time.Now().Add(-time.Second)
 	claim(&partitions[len(partitions)-1], nil) // reads the catalog
 	claim(nil, &floor)
 	require.Greater(t, claim(nil, nil), walked, "there is something to walk")
 	require.Less(t, claim(nil, &floor), most, "a claim")
-	require.Less(t, b.buffers(tx, sql.Query("claim_wait"), group, nil, floor, 1000), most, "claim_wait")
+	require.Less(t, b.buffers(tx, sql.Query("store/claim_wait"), group, nil, floor, 1000), most, "claim_wait")
 	for _, partition := range partitions {
 		for name, touched := range map[string]int{
 			"a claim from one partition": claim(&partition, nil),
-			"wake":                       b.buffers(tx, sql.Query("wake"), []int64{partition}),
-			"preflight": b.buffers(tx, sql.Query("preflight"), []int64{group, group}, []int64{0, partition}, []int64{2, 1},
+			"wake":                       b.buffers(tx, sql.Query("store/wake"), []int64{partition}),
+			"preflight": b.buffers(tx, sql.Query("store/preflight"), []int64{group, group}, []int64{0, partition}, []int64{2, 1},
 				[]time.Time{floor, floor}, []time.Time{floor, floor}, []int64{b.life(), b.life()}),
-			"ack_lock": b.buffers(tx, sql.Query("ack_lock"), []int64{partition}, []string{"g"}),
-			"ack_apply": b.buffers(tx, sql.Query("ack_apply"), []int64{partition}, []int64{group}, []int64{1}, []int32{0}, []int32{0}, []bool{true},
+			"ack_lock": b.buffers(tx, sql.Query("store/ack_lock"), []int64{partition}, []string{"g"}),
+			"ack_apply": b.buffers(tx, sql.Query("store/ack_apply"), []int64{partition}, []int64{group}, []int64{1}, []int32{0}, []int32{0}, []bool{true},
 				[]int64{1}, []string{"{}"}, []float64{0}),
 		} {
 			require.Less(t, touched, most, name)

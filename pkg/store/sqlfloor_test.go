@@ -113,10 +113,10 @@ func TestTheNewestVersionIsTheAnswer(t *testing.T) {
 		return b.buffers(tx, statement, args...)
 	}
 	claim := func(partition int64) int {
-		return touched(sql.Query("claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false, b.life())
+		return touched(sql.Query("store/claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false, b.life())
 	}
 	settle := func(partition int64) int {
-		return touched(sql.Query("settle_told"), []int64{partition}, []int64{group})
+		return touched(sql.Query("store/settle_told"), []int64{partition}, []int64{group})
 	}
 	claim(due) // these read the catalog
 	settle(due)

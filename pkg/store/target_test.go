@@ -28,7 +28,7 @@ func TestPopNamesWhatItLookedAt(t *testing.T) {
 	first := resolve()
 	require.Equal(t, first, b.pop(req).Target)
 
-	_, err := b.pool.Exec(t.Context(), sql.Query("queue_delete"), "q")
+	_, err := b.pool.Exec(t.Context(), sql.Query("catalog/queue_delete"), "q")
 	require.NoError(t, err)
 	require.Equal(t, first, resolve(), "it is remembered")
 	require.Zero(t, b.pop(req).Target, "it was deleted")

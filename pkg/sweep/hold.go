@@ -22,9 +22,9 @@ const (
 )
 
 var (
-	sqlTake = sql.Query("sweep_take")
-	sqlHold = sql.Query("sweep_hold")
-	sqlDone = sql.Query("sweep_done")
+	sqlTake = sql.Query("sweep/take")
+	sqlHold = sql.Query("sweep/hold")
+	sqlDone = sql.Query("sweep/done")
 )
 
 // errLost ends a run that another instance has taken over.

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	sqlIdleFind   = sql.Query("sweep_idle_find")
-	sqlIdleRemove = sql.Query("sweep_idle_remove")
+	sqlIdleFind   = sql.Query("sweep/idle_find")
+	sqlIdleRemove = sql.Query("sweep/idle_remove")
 )
 
 // removeIdle removes the empty partitions into which nothing was pushed for

@@ -91,7 +91,7 @@ func TestVerbsForMessagesRaceWithEverything(t *testing.T) {
 		if err := r.pool.QueryRow(t.Context(), `SELECT belfry.life(), `+some).Scan(&life, &ids); err != nil {
 			return err
 		}
-		_, err := r.pool.Exec(t.Context(), sql.Query("dead_letters_delete"), ids, life)
+		_, err := r.pool.Exec(t.Context(), sql.Query("deadletter/delete"), ids, life)
 		return err
 	})
 	always(func(int) error {
@@ -118,7 +118,7 @@ func TestVerbsForMessagesRaceWithEverything(t *testing.T) {
 	require.Zero(t, r.number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
 	var partitions []int64
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT array_agg(p.id) FROM belfry.partition p`).Scan(&partitions))
-	require.NoError(t, run(sql.Query("wake"), partitions), "owed by the statements that stand for their verbs")
+	require.NoError(t, run(sql.Query("store/wake"), partitions), "owed by the statements that stand for their verbs")
 	for rule, query := range map[string]string{
 		"redrives": `SELECT count(*) FROM belfry.cursor c WHERE coalesce(c.redrives, 0) <>
 			(SELECT count(*) FROM belfry.redrive d WHERE d.partition_id = c.partition_id AND d.group_id = c.group_id)`,

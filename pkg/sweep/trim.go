@@ -18,9 +18,9 @@ import (
 const round = 10
 
 var (
-	sqlQueues = sql.Query("sweep_queues")
-	sqlFind   = sql.Query("sweep_find")
-	sqlTrim   = sql.Query("sweep_trim")
+	sqlQueues = sql.Query("sweep/queues")
+	sqlFind   = sql.Query("sweep/find")
+	sqlTrim   = sql.Query("sweep/trim")
 )
 
 // trims makes j a job that trims the logs of the queues that want it.

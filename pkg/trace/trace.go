@@ -85,7 +85,7 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 		names = []string{}
 	}
 	var n int64
-	err := t.pool.QueryRow(ctx, sql.Query("trace_insert"), [16]byte(id), [16]byte(e.PartitionID), e.TransactionID,
+	err := t.pool.QueryRow(ctx, sql.Query("trace/insert"), [16]byte(id), [16]byte(e.PartitionID), e.TransactionID,
 		e.Group, e.Type, t.worker, names, string(e.Data)).Scan(&n)
 	if err != nil {
 		return id, postgres.Wrap(fmt.Errorf("storing a trace of message %q: %w", e.TransactionID, err))
@@ -101,7 +101,7 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]Trace, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := t.pool.Query(ctx, sql.Query("traces_of_message"), [16]byte(partition), transactionID, limit)
+	rows, err := t.pool.Query(ctx, sql.Query("trace/of_message"), [16]byte(partition), transactionID, limit)
 	var found []Trace
 	if err == nil {
 		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Trace, error) {
@@ -127,10 +127,10 @@ func (t *Traces) ByName(ctx context.Context, name string, after Place, limit, of
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	place := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
-	err = t.pool.QueryRow(ctx, sql.Query("traces_by_name_count"), name).Scan(&total)
+	err = t.pool.QueryRow(ctx, sql.Query("trace/by_name_count"), name).Scan(&total)
 	var rows pgx.Rows
 	if err == nil {
-		rows, err = t.pool.Query(ctx, sql.Query("traces_by_name"), name, place, [16]byte(after.ID), limit, offset)
+		rows, err = t.pool.Query(ctx, sql.Query("trace/by_name"), name, place, [16]byte(after.ID), limit, offset)
 	}
 	if err == nil {
 		found, err = pgx.CollectRows(rows, t.readNamed)
@@ -164,7 +164,7 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (Named, error) {
 func (t *Traces) Names(ctx context.Context, limit, offset int64) (names []Name, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := t.pool.Query(ctx, sql.Query("trace_names"), limit, offset)
+	rows, err := t.pool.Query(ctx, sql.Query("trace/names"), limit, offset)
 	if err == nil {
 		var name pgtype.Text
 		var seen pgtype.Timestamptz

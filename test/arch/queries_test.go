@@ -31,17 +31,17 @@ var (
 	star = regexp.MustCompile(`(?i)(?:\b(?:select|returning|distinct|all)\b|,|\.)\s*\*`)
 )
 
-// queryFiles reads sql/queries as file name to text.
+// queryFiles reads sql/queries as "room/name.sql" to text.
 func queryFiles(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, "sql", "queries", "*"))
+	paths, err := filepath.Glob(filepath.Join(root, "sql", "queries", "*", "*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	queries := map[string]string{}
 	for _, name := range paths {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
-		queries[filepath.Base(name)] = string(text)
+		queries[filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name)] = string(text)
 	}
 	return queries
 }
@@ -53,8 +53,8 @@ func queryBreaches(name, text string) []string {
 	complain := func(format string, args ...any) {
 		complaints = append(complaints, "sql/queries/"+name+": "+fmt.Sprintf(format, args...))
 	}
-	if !regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
-		complain("call it some_name.sql")
+	if !regexp.MustCompile(`^[a-z]+/[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
+		complain("call it room/some_name.sql")
 	}
 	opening, _, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(opening, "-- ") || len(opening) < minOpening {
@@ -124,28 +124,28 @@ func TestQueryBreachesAreFound(t *testing.T) {
 		name, text string
 		want       string
 	}{
-		{"a.sql", opening + "SELECT a.id FROM a\n", ""},
-		{"a.sql", opening + "SELECT a.id FROM a;\n", ""},
-		{"a.sql", opening + "SELECT a.id FROM a; -- the end\n", ""},
-		{"a.sql", opening + "SELECT count(*), count( * ) FROM a", ""},
-		{"a.sql", opening + "SELECT a.n * 2, (a.n) * a.m, 3*4 FROM a", ""},
-		{"a.sql", opening + "SELECT ';', a.id FROM a -- not; this *\n WHERE a.b = 'select *'", ""},
-		{"a.sql", opening + "SELECT 'it''s; so' FROM a /* nor; this */", ""},
-		{"a.sql", "SELECT a.id FROM a", "open with a comment"},
-		{"a.sql", "-- Reads.\nSELECT a.id FROM a", "open with a comment"},
-		{"a.sql", "\n" + opening + "SELECT a.id FROM a", "open with a comment"},
-		{"a.sql", opening, "no statement"},
-		{"a.sql", opening + "SELECT 1; SELECT 2", "more than one statement"},
-		{"a.sql", opening + "SELECT 1;;", "more than one statement"},
-		{"a.sql", opening + "SELECT * FROM a", `"SELECT *"`},
-		{"a.sql", opening + "select\n  * FROM a", `"select *"`},
-		{"a.sql", opening + "SELECT DISTINCT * FROM a", `"DISTINCT *"`},
-		{"a.sql", opening + "SELECT a.id, b.* FROM a, b", `".*"`},
-		{"a.sql", opening + "SELECT 1, * FROM a", `", *"`},
-		{"a.sql", opening + "DELETE FROM a RETURNING *", `"RETURNING *"`},
-		{"a.sql", opening + "DELETE FROM a RETURNING a.*", `".*"`},
-		{"A-b.sql", opening + "SELECT 1", "some_name.sql"},
-		{"a.txt", opening + "SELECT 1", "some_name.sql"},
+		{"room/a.sql", opening + "SELECT a.id FROM a\n", ""},
+		{"room/a.sql", opening + "SELECT a.id FROM a;\n", ""},
+		{"room/a.sql", opening + "SELECT a.id FROM a; -- the end\n", ""},
+		{"room/a.sql", opening + "SELECT count(*), count( * ) FROM a", ""},
+		{"room/a.sql", opening + "SELECT a.n * 2, (a.n) * a.m, 3*4 FROM a", ""},
+		{"room/a.sql", opening + "SELECT ';', a.id FROM a -- not; this *\n WHERE a.b = 'select *'", ""},
+		{"room/a.sql", opening + "SELECT 'it''s; so' FROM a /* nor; this */", ""},
+		{"room/a.sql", "SELECT a.id FROM a", "open with a comment"},
+		{"room/a.sql", "-- Reads.\nSELECT a.id FROM a", "open with a comment"},
+		{"room/a.sql", "\n" + opening + "SELECT a.id FROM a", "open with a comment"},
+		{"room/a.sql", opening, "no statement"},
+		{"room/a.sql", opening + "SELECT 1; SELECT 2", "more than one statement"},
+		{"room/a.sql", opening + "SELECT 1;;", "more than one statement"},
+		{"room/a.sql", opening + "SELECT * FROM a", `"SELECT *"`},
+		{"room/a.sql", opening + "select\n  * FROM a", `"select *"`},
+		{"room/a.sql", opening + "SELECT DISTINCT * FROM a", `"DISTINCT *"`},
+		{"room/a.sql", opening + "SELECT a.id, b.* FROM a, b", `".*"`},
+		{"room/a.sql", opening + "SELECT 1, * FROM a", `", *"`},
+		{"room/a.sql", opening + "DELETE FROM a RETURNING *", `"RETURNING *"`},
+		{"room/a.sql", opening + "DELETE FROM a RETURNING a.*", `".*"`},
+		{"room/A-b.sql", opening + "SELECT 1", "room/some_name.sql"},
+		{"room/a.txt", opening + "SELECT 1", "room/some_name.sql"},
 	} {
 		complaints := queryBreaches(c.name, c.text)
 		if c.want == "" {

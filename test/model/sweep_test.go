@@ -137,7 +137,7 @@ func (m *machine) sweep(r *rapid.T) {
 	var where, of int64
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(l.id)).
 		Scan(&where, &of))
-	_, err := m.pool.Exec(m.t.Context(), sql.Query("sweep_trim"), of, where, true, int64(1000), nil)
+	_, err := m.pool.Exec(m.t.Context(), sql.Query("sweep/trim"), of, where, true, int64(1000), nil)
 	require.NoError(r, err)
 	m.world.evict(l)
 	m.forget()
@@ -153,7 +153,7 @@ func (m *machine) removeIdle(r *rapid.T, l *lane) {
 	_, err := m.pool.Exec(m.t.Context(), shift, [16]byte(l.id), "-2 days")
 	require.NoError(r, err)
 	var gone bool
-	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep_idle_remove"), where, int32(1)).Scan(&gone))
+	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep/idle_remove"), where, int32(1)).Scan(&gone))
 	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(l.id), "2 days") // if it is there still
 	require.NoError(r, err)
 	want := l.empty()

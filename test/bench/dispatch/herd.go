@@ -124,7 +124,7 @@ func (r *rig) herdOnce(ctx context.Context, server *instance, database string, t
 	if err != nil {
 		return round, err
 	}
-	round.preflights, round.claims, round.waiting = callsOf(all, "preflight"), callsOf(all, "claim"), h.Waiting
+	round.preflights, round.claims, round.waiting = callsOf(all, "store/preflight"), callsOf(all, "store/claim"), h.Waiting
 	return round, nil
 }
 

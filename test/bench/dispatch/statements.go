@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -88,13 +87,13 @@ func (r *rig) statements(ctx context.Context, database string) ([]statement, err
 var openings = readOpenings()
 
 func readOpenings() map[string]string {
-	files, err := fs.Glob(sql.Queries, "queries/*.sql")
+	files, err := fs.Glob(sql.Queries, "queries/*/*.sql")
 	if err != nil {
 		panic("bench: the pattern of the query files is wrong: " + err.Error())
 	}
 	names := map[string]string{}
 	for _, file := range files {
-		name := strings.TrimSuffix(path.Base(file), ".sql")
+		name := strings.TrimSuffix(strings.TrimPrefix(file, "queries/"), ".sql")
 		names[firstLine(sql.Query(name))] = name
 	}
 	return names

@@ -12,10 +12,10 @@ import (
 
 func TestEveryQueryFileIsTellable(t *testing.T) {
 	t.Parallel()
-	files, err := fs.Glob(sql.Queries, "queries/*.sql")
+	files, err := fs.Glob(sql.Queries, "queries/*/*.sql")
 	require.NoError(t, err)
 	require.Len(t, openings, len(files), "two files that open alike would be counted as one")
-	for _, name := range []string{"preflight", "claim"} {
+	for _, name := range []string{"store/preflight", "store/claim"} {
 		require.Equal(t, name, statementName(sql.Query(name)))
 	}
 }
@@ -34,11 +34,11 @@ func TestStatementNames(t *testing.T) {
 
 func TestStatementSums(t *testing.T) {
 	t.Parallel()
-	all := []statement{{"claim", 4, 2 * time.Millisecond}, {canary, 3, 0}, {"preflight", 1, 0}}
+	all := []statement{{"store/claim", 4, 2 * time.Millisecond}, {canary, 3, 0}, {"store/preflight", 1, 0}}
 	require.Equal(t, 5, total(work(all)))
 	require.Len(t, all, 3, "the list stays whole")
-	require.Equal(t, 5, callsOf(all, "claim", "preflight"))
-	require.Equal(t, 0, callsOf(all, "append"))
+	require.Equal(t, 5, callsOf(all, "store/claim", "store/preflight"))
+	require.Equal(t, 0, callsOf(all, "store/append"))
 	require.Equal(t, "claim 2.00 (0.50 ms)", describe(all[:1], 2))
 	require.Equal(t, "4 x claim, 1 x preflight", list(work(all)))
 }
