@@ -16,7 +16,7 @@ import (
 )
 
 // openDesk connects to the configured database, past a pooler if there is one.
-func openDesk(cmd *cobra.Command) (*attach.Desk, error) {
+func openDesk(cmd *cobra.Command) (*attach.Client, error) {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func openDesk(cmd *cobra.Command) (*attach.Desk, error) {
 }
 
 // withDesk runs work on a connection of its own.
-func withDesk(cmd *cobra.Command, work func(ctx context.Context, desk *attach.Desk) error) error {
+func withDesk(cmd *cobra.Command, work func(ctx context.Context, desk *attach.Client) error) error {
 	desk, err := openDesk(cmd)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ of old is NULL, in a delete all of new. The payload is "row" (the row), "changes
 			}
 			r.Table = args[0]
 			r.Payload, r.Columns = shapeOf(payload)
-			return withDesk(cmd, func(ctx context.Context, desk *attach.Desk) error {
+			return withDesk(cmd, func(ctx context.Context, desk *attach.Client) error {
 				if printOnly {
 					text, err := desk.SQL(ctx, &r)
 					if err != nil {
@@ -133,7 +133,7 @@ list shows any more, since what was noted of them is gone, are found as well.`,
 		Example: `  belfry detach public.orders --queue orders`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withDesk(cmd, func(ctx context.Context, desk *attach.Desk) error {
+			return withDesk(cmd, func(ctx context.Context, desk *attach.Client) error {
 				queues, err := desk.Detach(ctx, args[0], queueName)
 				if err != nil {
 					return err
@@ -162,7 +162,7 @@ connects, and for an admin (belfry_admin, the owner of the schema) all of them.`
 }
 
 func runAttachments(cmd *cobra.Command) error {
-	return withDesk(cmd, func(ctx context.Context, desk *attach.Desk) error {
+	return withDesk(cmd, func(ctx context.Context, desk *attach.Client) error {
 		list, err := desk.List(ctx)
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ the schema the rest. SELECT belfry.role_grants('producer', 'my_role') has the
 grants for a role of your own.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withDesk(cmd, func(ctx context.Context, desk *attach.Desk) error {
+			return withDesk(cmd, func(ctx context.Context, desk *attach.Client) error {
 				statements, err := desk.RoleSQL(ctx)
 				if err != nil {
 					return err

@@ -119,7 +119,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 	local := news{p.dispatcher, p.verbs, p.sequencer}
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
 		OnMessage: local.hear,
-		OnDoubt: func(reason string) {
+		OnResync: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
 			pool.ReportLost()
 			local.Doubt(reason)
@@ -129,7 +129,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 			local.Doubt("the listener is " + string(state))
 		},
 		OnInbox: p.sequencer.Wake,
-		Wishes:  p.dispatcher,
+		SQLWaiters:  p.dispatcher,
 	}, log)
 	if err != nil {
 		p.close()

@@ -31,8 +31,8 @@ func (o *others) Ready(ready []queue.Ready) {
 	o.sender.Send(entries...)
 }
 
-func (o *others) Born()        { o.sender.Send(listen.Born()) }
-func (o *others) Doubt()       { o.sender.Send(listen.All()) }
+func (o *others) Born()        { o.sender.Send(listen.Created()) }
+func (o *others) Doubt()       { o.sender.Send(listen.Resync()) }
 func (o *others) Proven() bool { return o.listener.Proven() }
 
 func (o *others) state() httpapi.ListenerState {
@@ -75,9 +75,9 @@ func (n news) hear(m listen.Message) {
 			if m.Instance.IsZero() && e.At.IsZero() {
 				late = append(late, one) // of a session in SQL, whose transaction may have been long
 			}
-		case listen.KindBorn:
+		case listen.KindCreated:
 			n.RemoteBirth()
-		case listen.KindAll:
+		case listen.KindResync:
 			n.Doubt("another instance asked for it")
 		}
 	}

@@ -89,12 +89,12 @@ type Attachment struct {
 	LastFailure  string
 }
 
-// Desk attaches and detaches over one connection, each in a transaction of its
+// Client attaches and detaches over one connection, each in a transaction of its
 // own. It is not safe for concurrent use.
-type Desk struct{ conn *pgx.Conn }
+type Client struct{ conn *pgx.Conn }
 
 // Open connects to the database at url. Its errors do not show the password.
-func Open(ctx context.Context, url string) (*Desk, error) {
+func Open(ctx context.Context, url string) (*Client, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL of the database: %w", err)
@@ -105,29 +105,29 @@ func Open(ctx context.Context, url string) (*Desk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)
 	}
-	return &Desk{conn: conn}, nil
+	return &Client{conn: conn}, nil
 }
 
 // Close ends the connection.
-func (d *Desk) Close(ctx context.Context) error { return d.conn.Close(ctx) }
+func (d *Client) Close(ctx context.Context) error { return d.conn.Close(ctx) }
 
 // Attach attaches a table; what was attached to it for that queue is replaced. It
 // waits for transactions that write to the table. Errors: what Postgres said, with
 // its hint.
-func (d *Desk) Attach(ctx context.Context, r *Request) error {
+func (d *Client) Attach(ctx context.Context, r *Request) error {
 	_, err := d.conn.Exec(ctx, sqlAttach, r.args()...)
 	return explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
 }
 
 // SQL returns what Attach would run, as one transaction, after the same checks.
-func (d *Desk) SQL(ctx context.Context, r *Request) (text string, err error) {
+func (d *Client) SQL(ctx context.Context, r *Request) (text string, err error) {
 	err = d.conn.QueryRow(ctx, sqlPrint, r.args()...).Scan(&text)
 	return "BEGIN;\n" + text + "COMMIT;\n", explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
 }
 
 // Detach takes the triggers for a queue away, or with an empty name all of them,
 // also where nothing is noted of them. It returns the queues the table fed.
-func (d *Desk) Detach(ctx context.Context, table, queueName string) ([]string, error) {
+func (d *Client) Detach(ctx context.Context, table, queueName string) ([]string, error) {
 	var only *string
 	if queueName != "" {
 		only = &queueName
@@ -142,7 +142,7 @@ func (d *Desk) Detach(ctx context.Context, table, queueName string) ([]string, e
 
 // List returns the attachments of tables of this role, and for an admin all of them,
 // by table and queue.
-func (d *Desk) List(ctx context.Context) ([]Attachment, error) {
+func (d *Client) List(ctx context.Context) ([]Attachment, error) {
 	rows, err := d.conn.Query(ctx, sqlAttachments)
 	if err != nil {
 		return nil, explain("listing attachments", err)
@@ -166,7 +166,7 @@ func (d *Desk) List(ctx context.Context) ([]Attachment, error) {
 // RoleSQL returns the statements that make the roles belfry_producer,
 // belfry_consumer and belfry_admin, those that are missing, and give them their
 // rights.
-func (d *Desk) RoleSQL(ctx context.Context) ([]string, error) {
+func (d *Client) RoleSQL(ctx context.Context) ([]string, error) {
 	rows, err := d.conn.Query(ctx, sqlRoles)
 	if err != nil {
 		return nil, explain("listing the grants", err)

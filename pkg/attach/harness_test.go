@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // place is a database with a desk in it. Its superuser owns Belfry.
 type place struct {
-	*attach.Desk
+	*attach.Client
 	t    *testing.T
 	conn *pgx.Conn
 }
@@ -31,7 +31,7 @@ func newPlace(t *testing.T) *place {
 	desk, err := attach.Open(t.Context(), dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, desk.Close(context.Background())) })
-	return &place{Desk: desk, t: t, conn: conn}
+	return &place{Client: desk, t: t, conn: conn}
 }
 
 func (p *place) exec(statement string, args ...any) {

@@ -153,7 +153,7 @@ func (p *place) before() (again func()) {
 }
 
 // deskAs is a desk that works as a role.
-func (p *place) deskAs(role string) *attach.Desk {
+func (p *place) deskAs(role string) *attach.Client {
 	p.t.Helper()
 	dsn, err := url.Parse(p.conn.Config().ConnString())
 	require.NoError(p.t, err)

@@ -69,7 +69,7 @@ type Manager[T any] struct {
 // op is one operation on its way.
 type op[T any] struct {
 	value T
-	lanes []Lane
+	lanes []LockStripe
 	size  int
 	since time.Time
 	state state
@@ -106,7 +106,7 @@ func (m *Manager[T]) Alike() { m.alike = true }
 // batch is in flight. The end of ctx withdraws an operation that has not left
 // yet, with ErrWaiting and ctx.Err(): then it did not happen. One that has left
 // is answered. ErrClosed: it did not happen either.
-func (m *Manager[T]) Do(ctx context.Context, value T, lanes []Lane, size int) error {
+func (m *Manager[T]) Do(ctx context.Context, value T, lanes []LockStripe, size int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -165,9 +165,9 @@ func TestConfigValidate(t *testing.T) {
 
 func TestLaneSpreads(t *testing.T) {
 	t.Parallel()
-	seen := map[batch.Lane]int{}
+	seen := map[batch.LockStripe]int{}
 	for key := range int64(10000) {
-		seen[batch.LaneOf(key)]++
+		seen[batch.LockStripeOf(key)]++
 	}
 	require.Greater(t, len(seen), 9000)
 	for lane, n := range seen {

@@ -142,7 +142,7 @@ func (w *tower) tried() []string {
 }
 
 // begin has an operation done; its outcome comes on the channel.
-func (w *tower) begin(ctx context.Context, name string, lanes []batch.Lane, size int) <-chan error {
+func (w *tower) begin(ctx context.Context, name string, lanes []batch.LockStripe, size int) <-chan error {
 	out := make(chan error, 1)
 	go func() { out <- w.Do(ctx, name, lanes, size) }()
 	synctest.Wait() // so that operations come in the order they are begun

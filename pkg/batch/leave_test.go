@@ -84,10 +84,10 @@ func TestBatchMayWaitForCompany(t *testing.T) {
 func TestLanes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 8 })
-		one, two, three := []batch.Lane{1}, []batch.Lane{2}, []batch.Lane{64}
+		one, two, three := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
 		w.begin(t.Context(), "1", one, 1)
 		require.Equal(t, []string{"1"}, w.inFlight())
-		w.begin(t.Context(), "1+2", []batch.Lane{1, 2}, 1)
+		w.begin(t.Context(), "1+2", []batch.LockStripe{1, 2}, 1)
 		w.begin(t.Context(), "2", two, 1)
 		w.begin(t.Context(), "3", three, 1)
 		require.Equal(t, []string{"1", "3"}, w.inFlight(), "the lane of 2 is wanted by one that came before it")
@@ -102,7 +102,7 @@ func TestAlike(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 2 })
 		w.Alike()
-		one, two, both := []batch.Lane{1}, []batch.Lane{2}, []batch.Lane{1, 2}
+		one, two, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
 		w.begin(t.Context(), "1a", one, 1)
 		w.begin(t.Context(), "1b", one, 1)
 		w.begin(t.Context(), "2a", two, 1)
@@ -165,7 +165,7 @@ func TestOrderWithinALane(t *testing.T) {
 		const lanes, each = 7, 30
 		for i := range each {
 			for lane := range lanes {
-				w.begin(t.Context(), fmt.Sprintf("%d:%d", lane, i), []batch.Lane{batch.LaneOf(int64(lane))}, 1)
+				w.begin(t.Context(), fmt.Sprintf("%d:%d", lane, i), []batch.LockStripe{batch.LockStripeOf(int64(lane))}, 1)
 			}
 		}
 		w.landAll()

@@ -28,7 +28,7 @@ const (
 
 // vigil watches for all consumers in SQL that wait for the same.
 type vigil struct {
-	wish queue.Wish
+	wish queue.SQLWaiter
 	// asked has one when somebody asks who was not told since.
 	asked chan struct{}
 

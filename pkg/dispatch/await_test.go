@@ -16,7 +16,7 @@ import (
 )
 
 // wish waits for the group with the id 1.
-var wish = queue.Wish{Queue: "orders", Group: "g", Channel: "belfry_1"}
+var wish = queue.SQLWaiter{Queue: "orders", Group: "g", Channel: "belfry_1"}
 
 // await asks as a consumer in SQL does, and returns when nothing moves any more.
 func (b *bench) await() {
@@ -135,7 +135,7 @@ func TestAConsumerInSQLIsNotToldOfWhatIsPaused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var resumed atomic.Bool
-		store := &fakeStore{onFound: func(findings []queue.Finding) {
+		store := &fakeStore{onFound: func(findings []queue.ProbeResult) {
 			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, Paused: !resumed.Load()}}
 		}}
 		b := run(t, store)

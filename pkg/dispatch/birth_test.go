@@ -293,7 +293,7 @@ func TestPopByTagsSaysWhatIsAnew(t *testing.T) {
 		var anew []time.Time
 		store := &fakeStore{}
 		store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
-			anew = append(anew, req.Anew)
+			anew = append(anew, req.RefreshSince)
 			return queue.Delivery{Watched: []int64{1}}, nil
 		}
 		b := run(t, store)

@@ -43,7 +43,7 @@ type grant struct {
 
 // claim makes the claims and answers everybody. Those who get nothing are told
 // first; they hold their tickets, so what the claims leave behind wakes them.
-func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings []queue.Finding, decisions []plan.Decision) {
+func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings []queue.ProbeResult, decisions []plan.Decision) {
 	var grants []grant
 	var assignments []queue.Assignment
 	for i, decision := range decisions {
@@ -52,7 +52,7 @@ func (w *worker) claim(ctx context.Context, asks []*ask, looks []look, findings 
 			a.reply <- answer{}
 			continue
 		}
-		assignment := queue.Assignment{Request: a.in.req, Target: queue.Target{Group: a.target.Group, Life: a.target.Life}}
+		assignment := queue.Assignment{Request: a.in.req, Target: queue.Target{Group: a.target.Group, Epoch: a.target.Epoch}}
 		if len(decision.Partitions) == 1 {
 			assignment.Target.Partition = decision.Partitions[0]
 		}
@@ -122,7 +122,7 @@ func leftovers(grants []grant, deliveries []queue.Delivery, err error) map[int64
 
 // learn settles the facts of the targets of a round, and sets the timers for
 // what is due next in them.
-func (w *worker) learn(looks []look, findings []queue.Finding, grants []grant, left map[int64]leftover) {
+func (w *worker) learn(looks []look, findings []queue.ProbeResult, grants []grant, left map[int64]leftover) {
 	given := map[queue.Target]bool{}
 	for _, g := range grants {
 		for _, p := range g.partitions {

@@ -26,7 +26,7 @@ type Store interface {
 	// Pop looks once, on its own.
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	// Preflight looks for many targets with one read-only query.
-	Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.Finding, error)
+	Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error)
 	// Claim makes the claims of one round.
 	Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error)
 	// Release gives a lease back that was not used.
@@ -68,7 +68,7 @@ type key struct {
 // targetKey wakes those who wait for t. Announcements do not tell the life of the
 // database, and to wake somebody in vain does no harm.
 func targetKey(t queue.Target) key {
-	t.Life = 0
+	t.Epoch = 0
 	return key{target: t}
 }
 
@@ -175,7 +175,7 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 // newIntent returns an intent that came now.
 func newIntent(ctx context.Context, req *queue.PopRequest) *intent {
 	now := time.Now()
-	req.Since = now
+	req.WaitingSince = now
 	early := min(time.Duration(float64(req.Wait)*answerEarly), answerEarlyMax)
 	return &intent{
 		ctx: ctx, req: req, since: now, deadline: now.Add(req.Wait - early), handed: make(chan struct{}),

@@ -24,7 +24,7 @@ type fakeStore struct {
 	onPop   func(req *queue.PopRequest) error
 	// onPreflight is told the limit; onFound runs when the findings are made.
 	onPreflight func(limit time.Duration) error
-	onFound     func(findings []queue.Finding)
+	onFound     func(findings []queue.ProbeResult)
 	onClaim     func(assignments []queue.Assignment) error
 	// onClaimed runs when the claims are made.
 	onClaimed func()
@@ -35,7 +35,7 @@ type fakeStore struct {
 	// gone are the groups that were deleted.
 	gone map[int64]bool
 	// ended is a life that has ended.
-	ended queue.Life
+	ended queue.Epoch
 
 	mu         sync.Mutex
 	parts      map[queue.Target]*part
@@ -95,7 +95,7 @@ func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
 }
 
 func (f *fakeStore) goneLocked(target queue.Target) bool {
-	return f.gone[target.Group] || f.ended != 0 && target.Life == f.ended
+	return f.gone[target.Group] || f.ended != 0 && target.Epoch == f.ended
 }
 
 // takeLocked is one claim.
@@ -214,7 +214,7 @@ func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deliv
 	return delivery, nil
 }
 
-func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit time.Duration) ([]queue.Finding, error) {
+func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
 	f.mu.Lock()
 	f.preflights, f.limits = append(f.preflights, time.Now()), append(f.limits, limit)
 	f.probes = append(f.probes, probes)
@@ -231,10 +231,10 @@ func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit tim
 	return findings, nil
 }
 
-func (f *fakeStore) find(probes []queue.Probe) []queue.Finding {
+func (f *fakeStore) find(probes []queue.Probe) []queue.ProbeResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	findings := make([]queue.Finding, len(probes))
+	findings := make([]queue.ProbeResult, len(probes))
 	for i, probe := range probes {
 		due, next := 0, false
 		findings[i].Gone = f.goneLocked(probe.Target)

@@ -12,7 +12,7 @@ type intents struct {
 	mu sync.Mutex
 	m  map[*intent]struct{}
 	// life is the latest one that somebody waits for something in.
-	life queue.Life
+	life queue.Epoch
 	// crowds are the targets somebody waits for.
 	crowds map[queue.Target]*crowd
 	// queues are the targets of crowds by the queue they belong to.
@@ -87,7 +87,7 @@ func (r *intents) moveLocked(in *intent, target queue.Target) {
 	if target == (queue.Target{}) {
 		return
 	}
-	r.life = target.Life
+	r.life = target.Epoch
 	c := r.crowds[target]
 	if c == nil {
 		c = &crowd{members: map[*intent]struct{}{}}
@@ -114,7 +114,7 @@ func (r *intents) tell(source wakeSource, at time.Time, targets ...queue.Target)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, target := range targets {
-		target.Life = r.life
+		target.Epoch = r.life
 		if c := r.crowds[target]; c != nil {
 			c.told = told{source, at}
 		}

@@ -149,7 +149,7 @@ func TestClientThatLeavesBeforeTheClaimLeavesItToTheOthers(t *testing.T) {
 		// Its deadline is the earliest, so it is the first to be served.
 		left := b.begin(ctx, request(time.Minute))
 		pending(t, left)
-		b.store.onFound = func(found []queue.Finding) {
+		b.store.onFound = func(found []queue.ProbeResult) {
 			if len(found[0].Candidates) > 0 {
 				cancel()
 			}

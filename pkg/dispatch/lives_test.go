@@ -18,10 +18,10 @@ import (
 func TestOneIDInTwoLives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lives := map[string]queue.Life{"orders": 5, "bills": 6}
+		lives := map[string]queue.Epoch{"orders": 5, "bills": 6}
 		store := &fakeStore{
 			resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
-				return queue.Target{Group: 1, Life: lives[req.Queue]}, true, nil
+				return queue.Target{Group: 1, Epoch: lives[req.Queue]}, true, nil
 			},
 		}
 		b := run(t, store)
@@ -37,12 +37,12 @@ func TestOneIDInTwoLives(t *testing.T) {
 		require.Empty(t, b.Handoffs("orders", "1"), "nobody waits any more")
 		offers := b.Handoffs("bills", "1")
 		require.Len(t, offers, 1)
-		require.Equal(t, queue.Target{Group: 1, Life: 6}, offers[0].Target, "it is claimed for in its own life")
+		require.Equal(t, queue.Target{Group: 1, Epoch: 6}, offers[0].Target, "it is claimed for in its own life")
 		require.False(t, offers[0].Take(queue.Delivery{}))
 
 		b.ready(1, 1, 1)
 		delivered(t, after)
-		require.Equal(t, queue.Life(6), store.claims[0][0].Target.Life)
+		require.Equal(t, queue.Epoch(6), store.claims[0][0].Target.Epoch)
 		require.InDelta(t, 1, b.labelled("belfry_dispatch_wakes_total", "local", "delivered"), 0)
 
 		for range 2 { // two share a round
@@ -51,7 +51,7 @@ func TestOneIDInTwoLives(t *testing.T) {
 		b.ready(1, 2, 1)
 		synctest.Wait()
 		require.Equal(t, 1, store.calls().preflights)
-		require.Equal(t, queue.Life(6), store.claims[1][0].Target.Life)
+		require.Equal(t, queue.Epoch(6), store.claims[1][0].Target.Epoch)
 	})
 }
 
@@ -64,13 +64,13 @@ func TestTwoLivesInOneRound(t *testing.T) {
 		store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
 			switch {
 			case req.Queue == "others":
-				return queue.Target{Group: 9, Life: 6}, true, nil
+				return queue.Target{Group: 9, Epoch: 6}, true, nil
 			case req.Queue == "bills":
-				return queue.Target{Group: 1, Life: 6}, true, nil
+				return queue.Target{Group: 1, Epoch: 6}, true, nil
 			case forgotten.Load():
-				return queue.Target{Group: 2, Life: 6}, true, nil
+				return queue.Target{Group: 2, Epoch: 6}, true, nil
 			default:
-				return queue.Target{Group: 1, Life: 5}, true, nil
+				return queue.Target{Group: 1, Epoch: 5}, true, nil
 			}
 		}
 		b := run(t, store, oneWorker)
@@ -100,7 +100,7 @@ func TestTwoLivesInOneRound(t *testing.T) {
 		require.True(t, forgotten.Load())
 		for _, claims := range store.claims {
 			for _, one := range claims {
-				require.NotEqual(t, store.ended, one.Target.Life)
+				require.NotEqual(t, store.ended, one.Target.Epoch)
 			}
 		}
 	})

@@ -194,7 +194,7 @@ func present(asks []*ask) []*ask {
 
 // living answers those whose target is gone, so that nothing is planned for them: what has
 // its id now may be somebody else's.
-func living(asks []*ask, looks []look, findings []queue.Finding) []*ask {
+func living(asks []*ask, looks []look, findings []queue.ProbeResult) []*ask {
 	gone := map[queue.Target]bool{}
 	for i, f := range findings {
 		gone[looks[i].target] = f.Gone
@@ -232,7 +232,7 @@ func (w *worker) probes(asks []*ask) ([]look, []queue.Probe) {
 
 // preflight runs the query. One that exceeds its limit is made again with twice
 // the time, so that a slow database delays but never starves.
-func (w *worker) preflight(ctx context.Context, probes []queue.Probe, asks int) ([]queue.Finding, error) {
+func (w *worker) preflight(ctx context.Context, probes []queue.Probe, asks int) ([]queue.ProbeResult, error) {
 	m := w.d.metrics
 	for {
 		started := time.Now()
@@ -257,7 +257,7 @@ func (w *worker) preflight(ctx context.Context, probes []queue.Probe, asks int) 
 }
 
 // plan decides who gets which partition.
-func (w *worker) plan(asks []*ask, looks []look, findings []queue.Finding) []plan.Decision {
+func (w *worker) plan(asks []*ask, looks []look, findings []queue.ProbeResult) []plan.Decision {
 	now := time.Now()
 	intents := make([]plan.Intent, len(asks))
 	for i, a := range asks {
@@ -285,7 +285,7 @@ func (w *worker) plan(asks []*ask, looks []look, findings []queue.Finding) []pla
 
 // merge makes one list of candidates. A partition found for its own sake and
 // for its group's is one candidate.
-func merge(now time.Time, looks []look, findings []queue.Finding) (candidates []plan.Candidate, due int) {
+func merge(now time.Time, looks []look, findings []queue.ProbeResult) (candidates []plan.Candidate, due int) {
 	seen := map[queue.Target]bool{}
 	for i, f := range findings {
 		for _, c := range f.Candidates {

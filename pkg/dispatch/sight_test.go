@@ -18,7 +18,7 @@ func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
-		store.onFound = func(findings []queue.Finding) {
+		store.onFound = func(findings []queue.ProbeResult) {
 			store.mu.Lock()
 			defer store.mu.Unlock()
 			if len(store.settled) == 0 {
@@ -40,7 +40,7 @@ func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
 func TestWhatAConsumerInSQLLeftDueIsSettledBesideWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{onFound: func(findings []queue.Finding) {
+		store := &fakeStore{onFound: func(findings []queue.ProbeResult) {
 			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1}, {Partition: 7}}
 		}}
 		b := run(t, store)
@@ -59,7 +59,7 @@ func TestAllThatConsumersInSQLLeftDueIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 1000
 		store := &fakeStore{}
-		store.onFound = func(findings []queue.Finding) {
+		store.onFound = func(findings []queue.ProbeResult) {
 			store.mu.Lock()
 			defer store.mu.Unlock()
 			findings[0].Candidates = nil
@@ -80,7 +80,7 @@ func TestAConsumerInSQLIsToldAfterTheWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		closes := time.Now().Add(10 * time.Second)
-		b := run(t, &fakeStore{onFound: func(findings []queue.Finding) {
+		b := run(t, &fakeStore{onFound: func(findings []queue.ProbeResult) {
 			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, WindowOpen: time.Now().Before(closes)}}
 		}})
 		b.await()
@@ -152,7 +152,7 @@ func TestWhatCannotBeSettledIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var depth atomic.Int64
-		store := &fakeStore{onFound: func(findings []queue.Finding) {
+		store := &fakeStore{onFound: func(findings []queue.ProbeResult) {
 			findings[0].Candidates = []queue.Candidate{{Partition: 7, Depth: depth.Load()}}
 		}}
 		b := run(t, store)

@@ -188,7 +188,7 @@ func (d *Dispatcher) lookOnce(in *intent) (found *queue.Delivery, again bool, er
 		d.backoffs.reset(target)
 		return delivery, false, nil
 	case delivery.Gone:
-		in.req.Anew = time.Now()
+		in.req.RefreshSince = time.Now()
 		d.store.Forget(in.req, target)
 		return nil, true, nil
 	}
@@ -199,7 +199,7 @@ func (d *Dispatcher) lookOnce(in *intent) (found *queue.Delivery, again bool, er
 func (d *Dispatcher) lookTagged(in *intent) (found *queue.Delivery, again bool, err error) {
 	if in.looked {
 		// A group it has not joined by now was deleted since, or its queue made.
-		in.req.Anew = time.Now()
+		in.req.RefreshSince = time.Now()
 	}
 	in.looked = true
 	delivery, err := d.look(in.ctx, in.req)

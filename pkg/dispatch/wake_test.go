@@ -50,7 +50,7 @@ func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 		store := &fakeStore{}
 		b := run(t, store)
 		outs := b.many(2)
-		store.onFound = func([]queue.Finding) {
+		store.onFound = func([]queue.ProbeResult) {
 			store.onFound = nil
 			b.ready(1, 1, 1)
 		}

@@ -42,7 +42,7 @@ func newWishes() *wishes {
 }
 
 // add notes a wish; false: there are too many.
-func (w *wishes) add(wish queue.Wish) bool {
+func (w *wishes) add(wish queue.SQLWaiter) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := w.m[wish.Channel]
@@ -106,7 +106,7 @@ func (w *wishes) count() int {
 
 // Await hears what a consumer in SQL waits for. It is told, once, when there may be
 // something, or after dispatch.fallback_interval. It does not block.
-func (d *Dispatcher) Await(wish queue.Wish) {
+func (d *Dispatcher) Await(wish queue.SQLWaiter) {
 	if d.wishes.add(wish) || !d.wishes.refused.CompareAndSwap(false, true) {
 		return
 	}

@@ -109,7 +109,7 @@ func (*leases) Settle(context.Context, int64, []int64) {}
 
 func (*leases) Tell(context.Context, string) error { return nil }
 
-func (*leases) Preflight(context.Context, []queue.Probe, time.Duration) ([]queue.Finding, error) {
+func (*leases) Preflight(context.Context, []queue.Probe, time.Duration) ([]queue.ProbeResult, error) {
 	return nil, errors.New("the first look delivers")
 }
 

@@ -87,7 +87,7 @@ func (i *instance) start(t *testing.T, dsn string) {
 	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), zap.NewNop())
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
-		OnMessage: func(listen.Message) {}, OnDoubt: func(string) {}, OnInbox: i.Wake,
+		OnMessage: func(listen.Message) {}, OnResync: func(string) {}, OnInbox: i.Wake,
 	}, zap.NewNop())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

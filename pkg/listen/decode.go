@@ -57,7 +57,7 @@ func decode(payload string) (m Message, err error) {
 	if len(parts) > 0 && parts[0] == "bye" {
 		m.Goodbye, parts = true, parts[1:]
 	}
-	for _, kind := range []Kind{KindBorn, KindAll} {
+	for _, kind := range []Kind{KindCreated, KindResync} {
 		if len(parts) > 0 && parts[0] == string(kind) {
 			m.Entries, parts = append(m.Entries, Entry{Kind: kind}), parts[1:]
 		}

@@ -36,10 +36,10 @@ type event struct {
 }
 
 // wishes are what consumers in SQL wait for; the zero one is that all are to ask again.
-type wishes chan queue.Wish
+type wishes chan queue.SQLWaiter
 
-func (w wishes) Await(wish queue.Wish) { w <- wish }
-func (w wishes) AskAgain()             { w <- queue.Wish{} }
+func (w wishes) Await(wish queue.SQLWaiter) { w <- wish }
+func (w wishes) AskAgain()             { w <- queue.SQLWaiter{} }
 
 // instance is a sender and a listener, as one process has them.
 type instance struct {
@@ -87,9 +87,9 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	require.Equal(t, i.id, i.sender.Instance())
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
 		OnMessage: func(m listen.Message) { put(event{message: m}) },
-		OnDoubt:   func(reason string) { put(event{doubt: reason}) },
+		OnResync:   func(reason string) { put(event{doubt: reason}) },
 		OnState:   func(s listen.State) { put(event{state: s}) },
-		Wishes:    i.wishes,
+		SQLWaiters:    i.wishes,
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i

@@ -49,23 +49,23 @@ const (
 type Callbacks struct {
 	// OnMessage gets what another instance said; there is at least one entry.
 	OnMessage func(Message)
-	// OnDoubt is called when something may have been missed; reason is for the
+	// OnResync is called when something may have been missed; reason is for the
 	// log. What was heard before says nothing about it: look at the tables.
-	OnDoubt func(reason string)
+	OnResync func(reason string)
 	// OnState is called at every change of the state. It may be nil.
 	OnState func(State)
 	// OnInbox is called when rows may have been committed to belfry.inbox: at each
 	// notification of its trigger, and each time LISTEN has come into force. It may
 	// be nil.
 	OnInbox func()
-	// Wishes are told what consumers in SQL wait for. It may be nil.
-	Wishes Wishes
+	// SQLWaiters are told what consumers in SQL wait for. It may be nil.
+	SQLWaiters SQLWaiterSink
 }
 
-// Wishes are told what consumers in SQL wait for.
-type Wishes interface {
+// SQLWaiterSink are told what consumers in SQL wait for.
+type SQLWaiterSink interface {
 	// Await gets one wish.
-	Await(wish queue.Wish)
+	Await(wish queue.SQLWaiter)
 	// AskAgain is called each time LISTEN has come into force: what was said before
 	// was not heard.
 	AskAgain()
@@ -162,7 +162,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	if l.callbacks.OnInbox != nil {
 		library.Handle(InboxChannel, inboxHandler{l})
 	}
-	if l.callbacks.Wishes != nil {
+	if l.callbacks.SQLWaiters != nil {
 		library.Handle(AwaitChannel, wishHandler{l})
 	}
 	err := library.Listen(ctx)
@@ -207,7 +207,7 @@ func (l *Listener) prove() (before State, gap time.Duration) {
 func (l *Listener) doubt(reason string) {
 	l.calls.Lock()
 	defer l.calls.Unlock()
-	l.callbacks.OnDoubt(reason)
+	l.callbacks.OnResync(reason)
 }
 
 func (l *Listener) inbox() {
@@ -217,14 +217,14 @@ func (l *Listener) inbox() {
 }
 
 func (l *Listener) wish(payload string) {
-	w, err := DecodeWish(payload)
+	w, err := DecodeSQLWaiter(payload)
 	if err != nil {
 		l.log.Debug("what a consumer in SQL waits for was not understood", zap.Error(err)) // anybody may say it
 		return
 	}
 	l.calls.Lock()
 	defer l.calls.Unlock()
-	l.callbacks.Wishes.Await(w)
+	l.callbacks.SQLWaiters.Await(w)
 }
 
 func (l *Listener) message(m Message) {

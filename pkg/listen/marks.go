@@ -35,9 +35,9 @@ func (m *marks) empty() bool {
 func (m *marks) add(e Entry) {
 	switch {
 	case m.all:
-	case e.Kind == KindAll || !e.encodable():
+	case e.Kind == KindResync || !e.encodable():
 		m.everything()
-	case e.Kind == KindBorn:
+	case e.Kind == KindCreated:
 		m.born = true
 	default:
 		m.addReady(place{e.Group, e.Partition}, e.At)
@@ -84,16 +84,16 @@ func (m *marks) merge(other *marks) {
 func (m *marks) payloads(instance queue.ID) (payloads []string, entries int64) {
 	message := Message{Instance: instance, Canary: m.canary, Goodbye: m.bye}
 	if m.born {
-		message.Entries = append(message.Entries, Born())
+		message.Entries = append(message.Entries, Created())
 	}
 	if m.all {
-		message.Entries = append(message.Entries, All())
+		message.Entries = append(message.Entries, Resync())
 	}
 	for p, at := range m.ready {
 		message.Entries = append(message.Entries, Ready(p.group, p.partition, at))
 	}
 	if payloads = Encode(message); len(payloads) > maxPayloads {
-		message.Entries = []Entry{All()}
+		message.Entries = []Entry{Resync()}
 		payloads = Encode(message)
 	}
 	return payloads, int64(len(message.Entries))

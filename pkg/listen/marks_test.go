@@ -27,11 +27,11 @@ func TestTheEarliestInstantIsKept(t *testing.T) {
 func TestAllIncludesTheRest(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]Entry{
-		"all": All(), "no group": Ready(0, 1, time.Time{}), "negative partition": Ready(1, -1, time.Time{}), "unknown": {Kind: "odd"},
+		"all": Resync(), "no group": Ready(0, 1, time.Time{}), "negative partition": Ready(1, -1, time.Time{}), "unknown": {Kind: "odd"},
 	} {
 		var m marks
 		m.add(Ready(1, 2, time.Time{}))
-		m.add(Born())
+		m.add(Created())
 		m.add(e)
 		m.add(Ready(1, 3, time.Time{}))
 		require.Equal(t, marks{all: true}, m, name)
@@ -83,9 +83,9 @@ func TestMergingIsAdding(t *testing.T) {
 	entry := rapid.Custom(func(t *rapid.T) Entry {
 		switch rapid.IntRange(0, 20).Draw(t, "kind") {
 		case 0:
-			return Born()
+			return Created()
 		case 1:
-			return All()
+			return Resync()
 		}
 		var at time.Time
 		if seconds := rapid.Int64Range(0, 3).Draw(t, "at"); seconds > 0 {

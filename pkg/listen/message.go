@@ -22,11 +22,11 @@ type Kind string
 const (
 	// KindReady: a partition has, or will have, something poppable for a group.
 	KindReady Kind = "ready"
-	// KindBorn: queues, groups or partitions were made, changed or deleted; what
+	// KindCreated: queues, groups or partitions were made, changed or deleted; what
 	// is remembered of them must be read again.
-	KindBorn Kind = "born"
-	// KindAll: everything may have changed. It includes KindBorn.
-	KindAll Kind = "all"
+	KindCreated Kind = "born"
+	// KindResync: everything may have changed. It includes KindBorn.
+	KindResync Kind = "all"
 )
 
 // Entry is one hint.
@@ -45,16 +45,16 @@ func Ready(group, partition int64, at time.Time) Entry {
 	return Entry{Kind: KindReady, Group: group, Partition: partition, At: at}
 }
 
-// Born returns an entry of KindBorn.
-func Born() Entry { return Entry{Kind: KindBorn} }
+// Created returns an entry of KindBorn.
+func Created() Entry { return Entry{Kind: KindCreated} }
 
-// All returns an entry of KindAll.
-func All() Entry { return Entry{Kind: KindAll} }
+// Resync returns an entry of KindAll.
+func Resync() Entry { return Entry{Kind: KindResync} }
 
 // encodable says whether a decoder will accept the entry.
 func (e Entry) encodable() bool {
 	switch e.Kind {
-	case KindBorn, KindAll:
+	case KindCreated, KindResync:
 		return true
 	case KindReady:
 		return e.Group > 0 && e.Partition >= 0
@@ -105,7 +105,7 @@ func Encode(m Message) []string {
 	if m.Goodbye {
 		buf = append(buf, ";bye"...)
 	}
-	for _, kind := range []Kind{KindBorn, KindAll} {
+	for _, kind := range []Kind{KindCreated, KindResync} {
 		if m.has(kind) {
 			buf = append(append(buf, ';'), kind...)
 		}

@@ -37,7 +37,7 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 		{"ready now", listen.Message{Entries: []listen.Entry{listen.Ready(12, 345, time.Time{})}}, []string{";r=12/345@0"}},
 		{
 			"everything", listen.Message{Canary: math.MaxUint64, Goodbye: true, Entries: []listen.Entry{
-				listen.Ready(12, 345, at), listen.All(), listen.Ready(1, 0, time.Time{}), listen.Born(), listen.Born(),
+				listen.Ready(12, 345, at), listen.Resync(), listen.Ready(1, 0, time.Time{}), listen.Created(), listen.Created(),
 			}},
 			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0"},
 		},
@@ -129,10 +129,10 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 			Instance: id(t, someone), Canary: rapid.Uint64().Draw(t, "canary"), Goodbye: rapid.Bool().Draw(t, "goodbye"),
 		}
 		if rapid.Bool().Draw(t, "born") {
-			sent.Entries = append(sent.Entries, listen.Born())
+			sent.Entries = append(sent.Entries, listen.Created())
 		}
 		if rapid.Bool().Draw(t, "all") {
-			sent.Entries = append(sent.Entries, listen.All())
+			sent.Entries = append(sent.Entries, listen.Resync())
 		}
 		sent.Entries = append(sent.Entries, rapid.SliceOfN(entry(), 0, 700).Draw(t, "entries")...)
 		heard := listen.Message{Instance: sent.Instance}
@@ -181,10 +181,10 @@ func FuzzEncode(f *testing.F) {
 		sent := listen.Message{Instance: id(t, someone), Canary: canary, Goodbye: goodbye}
 		var want []listen.Entry
 		if born {
-			sent.Entries = append(sent.Entries, listen.Born())
+			sent.Entries = append(sent.Entries, listen.Created())
 		}
 		if all {
-			sent.Entries = append(sent.Entries, listen.All())
+			sent.Entries = append(sent.Entries, listen.Resync())
 		}
 		want = append(want, sent.Entries...)
 		at := time.Unix(seconds%(1<<40), nanoseconds%1_000_000_000)

@@ -76,7 +76,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	cfg := swift()
 	cfg.PeerTimeout = 1500 * time.Millisecond
 	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
-	b.sender.Send(listen.Born())
+	b.sender.Send(listen.Created())
 	a.waitMessage(t)
 	require.Len(t, a.listener.Peers(), 1)
 	thaw := network.Freeze()
@@ -88,7 +88,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	thaw()
 	require.Equal(t, "the listener reconnected", a.next(t).doubt)
 	require.Equal(t, listen.StateProven, a.next(t).state)
-	b.sender.Send(listen.Born())
+	b.sender.Send(listen.Created())
 	require.Equal(t, b.id, a.next(t).message.Instance)
 	require.Len(t, a.listener.Peers(), 1)
 }
@@ -113,7 +113,7 @@ func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
 	network, through := pgproxy.New(t, dsn)
 	a := proven(t, through, through, listen.DefaultConfig())
 	defer network.Freeze()()
-	a.sender.Send(listen.Born())
+	a.sender.Send(listen.Created())
 	started := time.Now()
 	a.stopListener()
 	require.Less(t, time.Since(started), time.Second)

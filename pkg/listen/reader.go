@@ -207,7 +207,7 @@ type wishHandler struct{ *Listener }
 func (h wishHandler) HandleBacklog(context.Context, string, *pgx.Conn) error {
 	h.calls.Lock()
 	defer h.calls.Unlock()
-	h.callbacks.Wishes.AskAgain()
+	h.callbacks.SQLWaiters.AskAgain()
 	return nil
 }
 

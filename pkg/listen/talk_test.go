@@ -19,15 +19,15 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	dsn := pgtest.EmptyDatabase(t)
 	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
 	at := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
-	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)), listen.Born())
+	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)), listen.Created())
 	require.Equal(t, listen.Message{
-		Instance: a.id, Entries: []listen.Entry{listen.Born(), listen.Ready(12, 345, at)},
+		Instance: a.id, Entries: []listen.Entry{listen.Created(), listen.Ready(12, 345, at)},
 	}, b.waitMessage(t))
 
 	// The answer comes after it on the same channel, so that a has had the chance
 	// to hear itself.
-	b.sender.Send(listen.All())
-	require.Equal(t, listen.Message{Instance: b.id, Entries: []listen.Entry{listen.All()}}, a.waitMessage(t))
+	b.sender.Send(listen.Resync())
+	require.Equal(t, listen.Message{Instance: b.id, Entries: []listen.Entry{listen.Resync()}}, a.waitMessage(t))
 	a.stopSender() // it counts when Postgres has answered, which may be after b has heard
 	require.EqualValues(t, 3, a.sender.Stats().EntriesIn)
 	require.EqualValues(t, 2, a.sender.Stats().EntriesOut)
@@ -59,8 +59,8 @@ func TestADatabaseHearsOnlyItself(t *testing.T) {
 	first, second := pgtest.EmptyDatabase(t), pgtest.EmptyDatabase(t)
 	a, b := proven(t, first, first, listen.DefaultConfig()), proven(t, second, second, listen.DefaultConfig())
 	c := proven(t, second, second, listen.DefaultConfig())
-	a.sender.Send(listen.All())
-	c.sender.Send(listen.Born())
+	a.sender.Send(listen.Resync())
+	c.sender.Send(listen.Created())
 	require.Equal(t, c.id, b.waitMessage(t).Instance)
 	require.Empty(t, a.listener.Peers())
 }
@@ -114,9 +114,9 @@ func TestASilentPeerIsMissedAndOneThatSaidGoodbyeIsNot(t *testing.T) {
 	a := proven(t, dsn, dsn, cfg)
 	b, c := proven(t, dsn, through, cfg), proven(t, dsn, dsn, cfg)
 	// Each answers once the others' canaries have passed, so they are known.
-	c.sender.Send(listen.Born())
+	c.sender.Send(listen.Created())
 	a.waitMessage(t)
-	b.sender.Send(listen.Born())
+	b.sender.Send(listen.Created())
 	a.waitMessage(t)
 	ids := func() (ids []queue.ID) {
 		for _, peer := range a.listener.Peers() {

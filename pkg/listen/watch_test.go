@@ -21,7 +21,7 @@ func parts(t *testing.T) (r *reader, w *watcher, doubts *[]string) {
 	sender, err := NewSender(url, queue.NewID(), cfg, zap.NewNop())
 	require.NoError(t, err)
 	l, err := NewListener(url, sender, cfg, Callbacks{
-		OnMessage: func(Message) {}, OnDoubt: func(reason string) { *doubts = append(*doubts, reason) },
+		OnMessage: func(Message) {}, OnResync: func(reason string) { *doubts = append(*doubts, reason) },
 	}, zap.NewNop())
 	require.NoError(t, err)
 	life, cut := context.WithCancelCause(t.Context())

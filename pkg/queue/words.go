@@ -74,12 +74,12 @@ type PopRequest struct {
 	Subscription Subscription
 	// Wait is how long to wait for a message; 0 looks once.
 	Wait time.Duration
-	// Since is when it began to wait: what is stored after that is new to a group
+	// WaitingSince is when it began to wait: what is stored after that is new to a group
 	// that is registered later. Zero: it has only just come.
-	Since time.Time
-	// Anew is when its group turned out to be deleted, if it did: then what was stored
+	WaitingSince time.Time
+	// RefreshSince is when its group turned out to be deleted, if it did: then what was stored
 	// before that is not new to a group made anew, unless the queue is new as well.
-	Anew time.Time
+	RefreshSince time.Time
 }
 
 // Tags match queues; an empty field matches any.
@@ -107,18 +107,18 @@ type Subscription struct {
 	From time.Time
 }
 
-// Life is one life of a database: another one begins when Postgres starts again,
+// Epoch is one life of a database: another one begins when Postgres starts again,
 // perhaps on a standby that lacks the last commits or on files that were put back, and
 // when the tables are made anew, restored or truncated. What is remembered by id counts
 // for one life.
-type Life int64
+type Epoch int64
 
 // Partition is what is remembered of a partition. Only Sealed and Bounded can
 // change, and a push notices when they have.
 type Partition struct {
 	// Key is the row's id in the database, in one life of it.
 	Key  int64
-	Life Life
+	Epoch Epoch
 	// ID is its id on the wire.
 	ID       ID
 	Name     string
@@ -188,7 +188,7 @@ func (d *Delivery) DueIn(in time.Duration) {
 // Partition 0 means any partition of the group's queue.
 type Target struct {
 	Group, Partition int64
-	Life             Life
+	Epoch             Epoch
 }
 
 // Handoff is a claim that a push makes for a request that waits for what is
@@ -228,8 +228,8 @@ type Candidate struct {
 	Leased, WindowOpen, Paused bool
 }
 
-// Finding answers a Probe.
-type Finding struct {
+// ProbeResult answers a Probe.
+type ProbeResult struct {
 	// Gone: the group does not exist any more.
 	Gone bool
 	// Candidates are the longest due partitions, Want at most, and the one that

@@ -29,9 +29,9 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 	if len(a.found) == 0 {
 		return a.results, nil
 	}
-	lanes := make([]batch.Lane, len(a.found))
+	lanes := make([]batch.LockStripe, len(a.found))
 	for at, i := range a.found {
-		lanes[at] = batch.LaneOf(a.partition[i].Key)
+		lanes[at] = batch.LockStripeOf(a.partition[i].Key)
 	}
 	err := s.acks.Do(ctx, a, lanes, len(items))
 	if held := heldIn(err); held != nil {

@@ -82,7 +82,7 @@ func (s *Store) queueClaim(b *pgx.Batch, c *claim) {
 	}
 	lease := pgtype.UUID{Bytes: c.delivery.LeaseID, Valid: !c.delivery.LeaseID.IsZero()}
 	b.Queue(sqlClaim, c.target.Group, partitionArg(c.target), int64(c.req.Partitions), int64(c.req.Batch), lease,
-		c.view.due, c.view.next, c.view.look, int64(c.target.Life))
+		c.view.due, c.view.next, c.view.look, int64(c.target.Epoch))
 }
 
 func partitionArg(target queue.Target) pgtype.Int8 {
@@ -99,9 +99,9 @@ func (s *Store) claimOne(ctx context.Context, req *queue.PopRequest, target queu
 	}
 	// Claims of one group skip each other's partitions; those of one partition
 	// would only wait.
-	var lanes []batch.Lane
+	var lanes []batch.LockStripe
 	if target.Partition != 0 {
-		lanes = []batch.Lane{batch.LaneOf(target.Partition)}
+		lanes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
 	}
 	if err := together.Do(ctx, c, lanes, max(1, req.Batch)); err != nil {
 		s.unanswered(err, false, c)
@@ -299,7 +299,7 @@ func (s *Store) finishClaims(ctx context.Context, claims []*claim) error {
 			}
 			c.settled = true
 		}
-		if err := s.namePartitions(ctx, &c.delivery, c.target.Life, c.partitionOf); err != nil {
+		if err := s.namePartitions(ctx, &c.delivery, c.target.Epoch, c.partitionOf); err != nil {
 			return err
 		}
 		s.delivered.remember(&c.delivery, c.partitionOf)

@@ -64,7 +64,7 @@ func (s *Store) findGroup(ctx context.Context, req *queue.PopRequest) (keys queu
 		return keys, true, true, nil
 	}
 	var partition, group pgtype.Int8
-	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group, &keys.Life)
+	err = s.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group, &keys.Epoch)
 	if postgres.IsNoRows(err) {
 		return queue.Target{}, false, false, nil
 	}
@@ -91,12 +91,12 @@ func (s *Store) join(ctx context.Context, req *queue.PopRequest) (group int64, o
 		from = pgtype.Timestamptz{Time: req.Subscription.From, Valid: true}
 	}
 	var waited float64
-	if !req.Since.IsZero() {
-		waited = time.Since(req.Since).Seconds()
+	if !req.WaitingSince.IsZero() {
+		waited = time.Since(req.WaitingSince).Seconds()
 	}
 	anew := waited
-	if !req.Anew.IsZero() {
-		anew = time.Since(req.Anew).Seconds()
+	if !req.RefreshSince.IsZero() {
+		anew = time.Since(req.RefreshSince).Seconds()
 	}
 	var made int64
 	err = s.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, anew).Scan(nil, &group, &made)

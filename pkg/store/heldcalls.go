@@ -34,12 +34,12 @@ type heldCall struct {
 // cursorSeed makes lanes of cursors.
 var cursorSeed = maphash.MakeSeed()
 
-func (n cursorName) lane() batch.Lane { return batch.LaneOf(int64(maphash.Comparable(cursorSeed, n))) }
+func (n cursorName) lane() batch.LockStripe { return batch.LockStripeOf(int64(maphash.Comparable(cursorSeed, n))) }
 
 // lanes are those of its cursors, not of their partitions: who waits for one group
 // has nothing to do with another one.
-func (c *heldCall) lanes() []batch.Lane {
-	lanes := []batch.Lane{c.cursor.lane()}
+func (c *heldCall) lanes() []batch.LockStripe {
+	lanes := []batch.LockStripe{c.cursor.lane()}
 	if c.ack != nil {
 		for _, item := range c.ack.found {
 			lanes = append(lanes, c.ack.cursorOf(item).lane())

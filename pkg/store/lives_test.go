@@ -147,7 +147,7 @@ func TestPopInAnotherLife(t *testing.T) {
 	found := b.pop(req)
 	require.Equal(t, []string{"2"}, transactionIDs(found))
 	require.Equal(t, "p", found.Messages[0].Partition.Name)
-	require.NotEqual(t, before.Life, found.Target.Life)
+	require.NotEqual(t, before.Epoch, found.Target.Epoch)
 }
 
 // An ack is for a partition that is not there any more; what has its id, and a message
@@ -223,6 +223,6 @@ func TestAnotherLifeIsADoubt(t *testing.T) {
 	require.EqualValues(t, 1, heard.doubts.Load())
 	after, _, err := b.Resolve(t.Context(), request("g", 1))
 	require.NoError(t, err)
-	require.NotEqual(t, before.Life, after.Life)
+	require.NotEqual(t, before.Epoch, after.Epoch)
 	require.EqualValues(t, 1, heard.doubts.Load())
 }

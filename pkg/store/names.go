@@ -27,7 +27,7 @@ type groupName struct{ queue, group, partition string }
 // reports that the group is gone), never here.
 type names struct {
 	mu     sync.RWMutex
-	life   queue.Life // zero before the first look-up
+	life   queue.Epoch // zero before the first look-up
 	byName map[laneName]*queue.Partition
 	byKey  map[int64]*queue.Partition
 	byID   map[queue.ID]*queue.Partition
@@ -51,7 +51,7 @@ func (n *names) clearGroupsLocked() { n.groups = map[groupName]queue.Target{} }
 
 // liveLocked forgets everything when life is another one than before, and reports
 // whether it has.
-func (n *names) liveLocked(life queue.Life) (reborn bool) {
+func (n *names) liveLocked(life queue.Epoch) (reborn bool) {
 	if life == n.life {
 		return false
 	}
@@ -70,7 +70,7 @@ func (n *names) add(found []*queue.Partition) (reborn bool) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	reborn = n.liveLocked(found[0].Life)
+	reborn = n.liveLocked(found[0].Epoch)
 	if len(n.byKey)+len(found) > maxNames {
 		n.clearLanesLocked()
 	}
@@ -107,7 +107,7 @@ func (n *names) group(name groupName) (queue.Target, bool) {
 func (n *names) addGroup(name groupName, keys queue.Target) (reborn bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	reborn = n.liveLocked(keys.Life)
+	reborn = n.liveLocked(keys.Epoch)
 	if len(n.groups) >= maxNames {
 		n.clearGroupsLocked()
 	}
@@ -151,7 +151,7 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 		opened, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 			p := &queue.Partition{}
 			var isNew, queueIsNew bool
-			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew, &p.Life)
+			err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew, &p.Epoch)
 			if isNew {
 				born[laneName{p.Queue, p.Name}] = queueIsNew
 			}
@@ -192,7 +192,7 @@ func (s *Store) known(wanted []laneName, found map[laneName]*queue.Partition) (m
 }
 
 // byKeys returns the partitions of the given database ids, in life, that exist.
-func (s *Store) byKeys(ctx context.Context, life queue.Life, keys []int64) (map[int64]*queue.Partition, error) {
+func (s *Store) byKeys(ctx context.Context, life queue.Epoch, keys []int64) (map[int64]*queue.Partition, error) {
 	found, err := lookUp(ctx, s, keys, func(n *names) map[int64]*queue.Partition {
 		if n.life != life {
 			return nil
@@ -201,7 +201,7 @@ func (s *Store) byKeys(ctx context.Context, life queue.Life, keys []int64) (map[
 	},
 		func(p *queue.Partition) int64 { return p.Key },
 		func(missing []int64) (any, any) { return missing, [][16]byte{} })
-	maps.DeleteFunc(found, func(_ int64, p *queue.Partition) bool { return p.Life != life })
+	maps.DeleteFunc(found, func(_ int64, p *queue.Partition) bool { return p.Epoch != life })
 	return found, err
 }
 
@@ -236,7 +236,7 @@ func lookUp[K comparable](ctx context.Context, s *Store, wanted []K,
 	}
 	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
-		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Life)
+		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Epoch)
 		return p, err
 	})
 	if err != nil {
@@ -251,8 +251,8 @@ func lookUp[K comparable](ctx context.Context, s *Store, wanted []K,
 
 // ended says whether another life than life has begun; if so, nothing is remembered of
 // it. Where the database does not say, it has not.
-func (s *Store) ended(ctx context.Context, life queue.Life) bool {
-	var now queue.Life
+func (s *Store) ended(ctx context.Context, life queue.Epoch) bool {
+	var now queue.Epoch
 	if err := s.pool.QueryRow(ctx, sqlLife).Scan(&now); err != nil {
 		return false // what comes next will meet the same
 	}

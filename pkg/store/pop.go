@@ -123,7 +123,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 			// Deleted since it was remembered; perhaps made anew.
 			s.names.forgetGroup(nameOf(req.Queue, req), target)
 			again := *req
-			again.Anew = time.Now()
+			again.RefreshSince = time.Now()
 			req = &again
 		case claim.settled:
 			// Something due was not poppable after all; something else may be.
@@ -161,7 +161,7 @@ func (s *Store) Forget(req *queue.PopRequest, gone queue.Target) {
 }
 
 // namePartitions fills in the partitions of the messages; by holds their ids, in life.
-func (s *Store) namePartitions(ctx context.Context, d *queue.Delivery, life queue.Life, by []int64) error {
+func (s *Store) namePartitions(ctx context.Context, d *queue.Delivery, life queue.Epoch, by []int64) error {
 	if len(by) == 0 {
 		return nil
 	}

@@ -17,20 +17,20 @@ import (
 // the connection survives it.
 //
 // Errors: CodeUnavailable, also when the limit was exceeded (SQLSTATE 57014).
-func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.Finding, error) {
+func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	groups, partitions, wants := make([]int64, len(probes)), make([]int64, len(probes)), make([]int64, len(probes))
 	lives := make([]int64, len(probes))
 	views, dues, nexts := make([]view, len(probes)), make([]pgtype.Timestamptz, len(probes)), make([]pgtype.Timestamptz, len(probes))
 	for i, p := range probes {
-		groups[i], partitions[i], wants[i], lives[i] = p.Target.Group, p.Target.Partition, int64(p.Want), int64(p.Target.Life)
+		groups[i], partitions[i], wants[i], lives[i] = p.Target.Group, p.Target.Partition, int64(p.Want), int64(p.Target.Epoch)
 		if p.Target.Partition == 0 {
 			views[i] = s.floors.begin(p.Target.Group)
 		}
 		dues[i], nexts[i] = orAnytime(views[i].due), orAnytime(views[i].next)
 	}
-	findings, seen := make([]queue.Finding, len(probes)), make([]found, len(probes))
+	findings, seen := make([]queue.ProbeResult, len(probes)), make([]found, len(probes))
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(limit.Milliseconds()))
 	b.Queue(sqlPreflight, groups, partitions, wants, dues, nexts, lives)
@@ -63,7 +63,7 @@ func orAnytime(at pgtype.Timestamptz) pgtype.Timestamptz {
 	return at
 }
 
-func readFindings(rows pgx.Rows, findings []queue.Finding, seen []found) error {
+func readFindings(rows pgx.Rows, findings []queue.ProbeResult, seen []found) error {
 	var place int64
 	var exists bool
 	var partition, depth pgtype.Int8

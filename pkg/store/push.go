@@ -118,16 +118,16 @@ func (s *Store) push(ctx context.Context, p *push) error {
 }
 
 // openLanes opens the partitions of p, creating what does not exist.
-func (s *Store) openLanes(ctx context.Context, p *push) ([]batch.Lane, error) {
+func (s *Store) openLanes(ctx context.Context, p *push) ([]batch.LockStripe, error) {
 	opened, err := s.open(ctx, p.lanes)
 	if err != nil {
 		return nil, err
 	}
-	lanes := make([]batch.Lane, len(p.lanes))
+	lanes := make([]batch.LockStripe, len(p.lanes))
 	p.opened = make([]*queue.Partition, len(p.lanes))
 	for i, name := range p.lanes {
 		p.opened[i] = opened[name]
-		lanes[i] = batch.LaneOf(p.opened[i].Key)
+		lanes[i] = batch.LockStripeOf(p.opened[i].Key)
 	}
 	for i := range p.items {
 		p.results[i].PartitionID = p.opened[p.lane[i]].ID

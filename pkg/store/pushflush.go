@@ -34,7 +34,7 @@ type pushFlush struct {
 	partitions, sealed, bounded []int64
 	// life is that of the database in which they are what they are; zero, which is none,
 	// when the calls do not agree.
-	life queue.Life
+	life queue.Epoch
 	// torn: the calls do not agree on what a partition is.
 	torn bool
 	// stored are the items to store, sorted by partition so that neighbours in
@@ -61,8 +61,8 @@ func newPushFlush(calls []*push) *pushFlush {
 		for _, p := range call.opened {
 			switch {
 			case len(known) == 0:
-				f.life = p.Life
-			case f.life != p.Life:
+				f.life = p.Epoch
+			case f.life != p.Epoch:
 				f.life = 0
 			}
 			if was := known[p.Key]; was != nil {

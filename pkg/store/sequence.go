@@ -29,7 +29,7 @@ func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, i
 			return results, nil
 		}
 		// In another life the rows may be others; whoever looks again sees.
-		if attempt < 3 && postgres.SQLState(err) == postgres.PartitionGone && !s.ended(ctx, p.opened[0].Life) {
+		if attempt < 3 && postgres.SQLState(err) == postgres.PartitionGone && !s.ended(ctx, p.opened[0].Epoch) {
 			s.names.forget(p.opened)
 			continue
 		}

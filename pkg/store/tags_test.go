@@ -71,11 +71,11 @@ func TestWhatIsNewToAGroupOfTagsMadeAnew(t *testing.T) {
 	b.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 day'`)
 	b.exec(`UPDATE belfry.partition SET last_push_at = last_push_at - interval '1 day'`)
 	req := tagged(9)
-	req.Since, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
+	req.WaitingSince, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
 	require.Empty(t, b.pop(req).Messages)
 	push("ns.q", "before")
 	b.exec(`DELETE FROM belfry.consumer_group`)
-	req.Anew = time.Now()
+	req.RefreshSince = time.Now()
 	push("ns.born", "in a new queue")
 	require.Equal(t, []string{"in a new queue"}, transactionIDs(b.pop(req)))
 	require.Empty(t, b.pop(req).Messages)

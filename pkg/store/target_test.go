@@ -69,7 +69,7 @@ func TestWhatIsNewToAGroupMadeAnew(t *testing.T) {
 	b.register()
 	b.exec(`UPDATE belfry.queue SET created_at = created_at - interval '1 day'`)
 	req := request("g", 9)
-	req.Since, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
+	req.WaitingSince, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
 	require.Empty(t, b.pop(req).Messages)
 	b.push("p", "before")
 	b.exec(`DELETE FROM belfry.consumer_group`)

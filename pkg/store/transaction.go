@@ -88,7 +88,7 @@ func (s *Store) transact(ctx context.Context, t *transaction) error {
 		return err
 	}
 	for _, i := range t.ack.found {
-		lanes = append(lanes, batch.LaneOf(t.ack.partition[i].Key))
+		lanes = append(lanes, batch.LockStripeOf(t.ack.partition[i].Key))
 	}
 	settle, err := s.admit(ctx, t.push.opened, t.push.counts())
 	if err != nil {

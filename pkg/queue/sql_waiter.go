@@ -1,8 +1,8 @@
 package queue
 
-// Wish is what a consumer in SQL wants to be told of (belfry.await, migration
+// SQLWaiter is what a consumer in SQL wants to be told of (belfry.await, migration
 // 000030): that there is something to pop.
-type Wish struct {
+type SQLWaiter struct {
 	Queue, Group string
 	// Partition restricts it to one partition; nil means any.
 	Partition *string

@@ -16,14 +16,14 @@ import (
 )
 
 // nextWish returns the next wish; the zero one is that all are to ask again.
-func (i *instance) nextWish(t *testing.T) queue.Wish {
+func (i *instance) nextWish(t *testing.T) queue.SQLWaiter {
 	t.Helper()
 	select {
 	case w := <-i.wishes:
 		return w
 	case <-time.After(patience):
 		t.Fatalf("no wish was heard; logs: %v", i.logs.All())
-		return queue.Wish{}
+		return queue.SQLWaiter{}
 	}
 }
 
@@ -44,7 +44,7 @@ func TestAWishIsHeardAsItWasSaid(t *testing.T) {
 	} {
 		var channel string
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT belfry.await($1, $2, $3)`, names[0], names[1], names[2]).Scan(&channel))
-		require.Equal(t, queue.Wish{Queue: *names[0], Group: *names[1], Partition: names[2], Channel: channel}, i.nextWish(t))
+		require.Equal(t, queue.SQLWaiter{Queue: *names[0], Group: *names[1], Partition: names[2], Channel: channel}, i.nextWish(t))
 		var listening []string
 		rows, err := conn.Query(t.Context(), `SELECT pg_listening_channels()`)
 		require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestWishesThatAreNone(t *testing.T) {
 		"[\"q\",\"g\",null]\n": "", `["q","g",null]]`: "something follows", `["q","g",null]["q","g",null]`: "something follows",
 		string(tooLong): "a name has 256 characters, the limit is 255", `["a\u0000b","g",null]`: "NUL", `["q","g","\u0000"]`: "NUL",
 	} {
-		wish, err := listen.DecodeWish(payload)
+		wish, err := listen.DecodeSQLWaiter(payload)
 		if want == "" {
 			require.NoError(t, err, payload)
 			continue
@@ -112,7 +112,7 @@ func FuzzDecodeWish(f *testing.F) {
 	f.Add(`["orders","billing",null]`)
 	f.Add(`["orders","billing","7"]`)
 	f.Fuzz(func(t *testing.T, payload string) {
-		wish, err := listen.DecodeWish(payload)
+		wish, err := listen.DecodeSQLWaiter(payload)
 		if err != nil {
 			require.Zero(t, wish)
 			return

@@ -23,18 +23,18 @@ const AwaitChannel = "belfry_await"
 // encoding of the database.
 const maxName = 255
 
-// DecodeWish reads a payload of AwaitChannel: a JSON array of queue, group and
+// DecodeSQLWaiter reads a payload of AwaitChannel: a JSON array of queue, group and
 // partition or null. Anybody who may connect can notify, so everything is checked. It
 // never panics, whatever the payload is.
-func DecodeWish(payload string) (queue.Wish, error) {
+func DecodeSQLWaiter(payload string) (queue.SQLWaiter, error) {
 	w, err := decodeWish(payload)
 	if err != nil {
-		return queue.Wish{}, fmt.Errorf("reading the wish %.80q: %w", payload, err)
+		return queue.SQLWaiter{}, fmt.Errorf("reading the wish %.80q: %w", payload, err)
 	}
 	return w, nil
 }
 
-func decodeWish(payload string) (w queue.Wish, err error) {
+func decodeWish(payload string) (w queue.SQLWaiter, err error) {
 	var names []*string
 	decoder := json.NewDecoder(bytes.NewReader([]byte(payload)))
 	if err := decoder.Decode(&names); err != nil {
@@ -60,7 +60,7 @@ func decodeWish(payload string) (w queue.Wish, err error) {
 	}
 	// As the function makes it: of the text, whatever is written there.
 	sum := sha256.Sum256([]byte(payload))
-	return queue.Wish{
+	return queue.SQLWaiter{
 		Queue: *names[0], Group: *names[1], Partition: names[2],
 		Channel: "belfry_" + hex.EncodeToString(sum[:16]),
 	}, nil
