@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -246,7 +247,7 @@ func TestTheServiceSettlesWhatConsumersInSQLLeave(t *testing.T) {
 		b.sqlAck(conn, popped[0].Lease, nil, "completed")
 		_, due := b.readyIn()
 		require.True(t, due)
-		b.Told([]queue.Ready{{Group: group, Partition: partition}})
+		b.OnReady([]queue.Ready{{Group: group, Partition: partition}}, events.SQL)
 		require.Eventually(t, func() bool { _, due := b.readyIn(); return !due }, time.Minute, 5*time.Millisecond)
 	}
 	cancel()

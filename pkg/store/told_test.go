@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
 )
@@ -28,7 +29,7 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 	defer often.Stop()
 	for partition := range int64(cursors) {
 		<-often.C
-		b.Told([]queue.Ready{{Group: 1, Partition: partition + 1}})
+		b.OnReady([]queue.Ready{{Group: 1, Partition: partition + 1}}, events.SQL)
 	}
 	var calls, settled int64
 	require.Eventually(t, func() bool {
