@@ -375,10 +375,10 @@ CREATE TABLE belfry.inbox_rejected (
     reason         text NOT NULL
 );
 
--- From sql/functions/attach/readable.sql.
+-- From sql/functions/attach/is_utf8.sql.
 
 -- Whether a text can be read as UTF-8. It costs a savepoint.
-CREATE FUNCTION belfry.readable(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_text, 'UTF8');
     RETURN true;
@@ -397,11 +397,11 @@ SET search_path = pg_catalog, pg_temp AS $$
         OR EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = p_target AND pg_catalog.pg_has_role(p_role, c.relowner, 'USAGE'))
 $$;
 
--- From sql/functions/attach/attachment_forget.sql.
+-- From sql/functions/attach/forget_dropped_tables.sql.
 
 -- Forgets tables that are gone, whoever attaches or detaches one: nobody owns what
 -- was noted of them.
-CREATE FUNCTION belfry.attachment_forget() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION belfry.forget_dropped_tables() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM belfry.attachment_failure f
@@ -416,19 +416,19 @@ BEGIN
                FOR UPDATE SKIP LOCKED);
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION belfry.attachment_forget() FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.forget_dropped_tables() FROM PUBLIC;
 
--- From sql/functions/attach/attachment_failure_trim.sql.
+-- From sql/functions/attach/trim_attachment_failures.sql.
 
 -- Keeps the latest 100 failures of each attachment, with as much of a message as
 -- an operator reads. It waits for nobody: what another transaction removes, or
 -- holds, is left to the next failure.
-CREATE FUNCTION belfry.attachment_failure_trim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION belfry.trim_attachment_failures() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     FOR n IN REVERSE 2000 .. 1997 LOOP -- where the encoding is SQL_ASCII a letter may be cut
         NEW.message := left(NEW.message, n);
-        EXIT WHEN belfry.readable(NEW.message);
+        EXIT WHEN belfry.is_utf8(NEW.message);
     END LOOP;
     DELETE FROM belfry.attachment_failure f
      WHERE f.id IN (
@@ -443,7 +443,7 @@ BEGIN
 EXCEPTION WHEN serialization_failure THEN -- removed since the snapshot
     RETURN NEW;
 END $$;
-REVOKE ALL ON FUNCTION belfry.attachment_failure_trim() FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.trim_attachment_failures() FROM PUBLIC;
 
 -- From sql/schema/attachment.sql.
 
@@ -469,8 +469,8 @@ CREATE TABLE belfry.attachment (
 );
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER attachment_forget AFTER INSERT OR DELETE ON belfry.attachment
-    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.attachment_forget();
+CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
+    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();
 
 -- From sql/schema/attachment_failure.sql.
 
@@ -487,8 +487,8 @@ CREATE TABLE belfry.attachment_failure (
 CREATE INDEX attachment_failure_latest ON belfry.attachment_failure (target, queue, failed_at);
 ALTER TABLE belfry.attachment_failure ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_failure_owner ON belfry.attachment_failure USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER attachment_failure_trim BEFORE INSERT ON belfry.attachment_failure
-    FOR EACH ROW EXECUTE FUNCTION belfry.attachment_failure_trim();
+CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failure
+    FOR EACH ROW EXECUTE FUNCTION belfry.trim_attachment_failures();
 
 -- From sql/schema/attachments.sql.
 
@@ -500,7 +500,7 @@ CREATE TRIGGER attachment_failure_trim BEFORE INSERT ON belfry.attachment_failur
 -- that trigger, and so cannot make partitions. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
-            WHEN NOT belfry.readable(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
+            WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
        a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by, a.attached_at,
        (SELECT greatest(count(*) FILTER (WHERE t.tgtype & 1 = 0) - CASE WHEN r.relkind = 'p' AND a.events <> '{delete}'
                      AND (count(*) FILTER (WHERE t.tgtype & 1 = 1) = 0 OR EXISTS (
@@ -541,10 +541,10 @@ CREATE FUNCTION belfry.due_at(
           LIMIT 1))
 $$;
 
--- From sql/functions/claim/redrives_at.sql.
+-- From sql/functions/claim/redrives_ready_at.sql.
 
 -- When the redriven messages of a cursor are ready: the first of them decides.
-CREATE FUNCTION belfry.redrives_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r
          WHERE r.partition_id = p_partition AND r.group_id = p_group
@@ -579,7 +579,7 @@ CREATE FUNCTION belfry.ready_at(
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT $8 THEN least(
-        CASE WHEN $10 > 0 THEN belfry.redrives_at($1, $11) END,
+        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
 $$;
 
@@ -738,11 +738,11 @@ END $$;
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT belfry.readable(p_message) THEN
+    IF NOT belfry.is_utf8(p_message) THEN
         p_message := 'an error that cannot be read as UTF-8';
     END IF;
     RAISE WARNING 'the messages of an % of % for queue "%" were not written: %', p_event,
-        CASE WHEN belfry.readable(p_target::text) THEN p_target::text ELSE p_target::oid::text END, p_queue, p_message
+        CASE WHEN belfry.is_utf8(p_target::text) THEN p_target::text ELSE p_target::oid::text END, p_queue, p_message
         USING HINT = 'The statement itself was not disturbed. See belfry.attachments.';
     INSERT INTO belfry.attachment_failure (target, queue, event, code, message)
     SELECT p_target, p_queue, p_event, p_code, p_message
@@ -792,8 +792,8 @@ BEGIN
             v_quote := v_quote || '_';
         END LOOP;
         v_quote := '$' || v_quote || '$';
-        v_old := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_old'') || ' || v_quote;
-        v_new := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_new'') || ' || v_quote;
+        v_old := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_old'') || ' || v_quote;
+        v_new := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_new'') || ' || v_quote;
         v_source := '$1';
         v_paired := '$2';
     END IF;
@@ -1028,11 +1028,11 @@ CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE
       FROM (SELECT pg_catalog.array_to_string(p_key, '/') AS name) AS k
 $$;
 
--- From sql/functions/attach/rows_of.sql.
+-- From sql/functions/attach/transition_rows.sql.
 
 -- What a constant is in an expression does not depend on the session. COLLATE asks for a
 -- right in the schema of the collation, so it stands where it must.
-CREATE FUNCTION belfry.rows_of(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION belfry.transition_rows(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
     SELECT format('(SELECT %s FROM (SELECT *, %L::oid AS tableoid FROM %I) AS r)', string_agg(
                CASE WHEN a.attgenerated = 'v' THEN format('(%s)::%s%s AS %I', pg_get_expr(d.adbin, d.adrelid), format_type(a.atttypid, a.atttypmod),
@@ -1167,7 +1167,7 @@ BEGIN
                 CONTINUE;
             END IF;
             v_moved := true;
-            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) END INTO v_rest
+            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_rest
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
         END IF;
@@ -1180,7 +1180,7 @@ BEGIN
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
             SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO aside
-              FROM belfry.set_aside(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
+              FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
             IF aside.moved THEN
@@ -1454,11 +1454,11 @@ BEGIN
      ORDER BY d.seq;
 END $$;
 
--- From sql/functions/claim/rest.sql.
+-- From sql/functions/claim/retry_delay.sql.
 
 -- How long a message rests after so many failures: twice as long after each, up to
 -- an hour, a fifth more or less, as pkg/store does.
-CREATE FUNCTION belfry.rest(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
     SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
            * (0.8 + 0.4 * random()) * interval '1 millisecond'
 $$;
@@ -1497,7 +1497,7 @@ BEGIN
     RETURN lo;
 END $$;
 
--- From sql/functions/claim/set_aside.sql.
+-- From sql/functions/claim/skip_undeliverable.sql.
 
 -- Moves a cursor that its caller holds locked over what is not to be delivered:
 -- messages older than p_expire_after seconds (0: none is), which are a prefix of
@@ -1512,7 +1512,7 @@ END $$;
 --
 -- Counts: expired (by place in the log, so that it costs the same for a million;
 -- what was deleted among them counts too, dead letters do not) and given_up.
-CREATE FUNCTION belfry.set_aside(
+CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
 ) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
@@ -1573,8 +1573,8 @@ BEGIN
         c.attempts := 0;
         c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
         UPDATE belfry.cursor k
-           SET committed = set_aside.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
-               expired = k.expired + set_aside.expired
+           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+               expired = k.expired + skip_undeliverable.expired
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
         c.alone_until := c.lease_end;
@@ -1632,11 +1632,11 @@ BEGIN
     ELSIF k.lease_end < 0 THEN
         RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
     END IF;
-    RETURN belfry.ack_log(k.partition_id, k.group_id, message_ids, status, error);
+    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
 END $$;
 REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 
--- From sql/functions/consume/ack_log.sql.
+-- From sql/functions/consume/ack_delivery.sql.
 
 -- belfry.ack for the lease of one cursor, which the caller has locked.
 --
@@ -1644,7 +1644,7 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 -- would not see the cursor asleep, and no wake can follow this commit. A cursor
 -- with nothing left is due instead, and whoever looks, the service that is told at
 -- the commit or the next pop, puts it to sleep with a wake behind it.
-CREATE FUNCTION belfry.ack_log(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
+CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_seqs bigint[];
@@ -1712,7 +1712,7 @@ BEGIN
     IF p_status = 'failed' AND v_release THEN
         v_failures := v_failures + 1;
         IF f.retry_backoff_ms > 0 THEN
-            v_retry_at := clock_timestamp() + belfry.rest(f.retry_backoff_ms, v_failures);
+            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
         END IF;
     END IF;
     v_release := v_release OR v_committed >= c.lease_end;
@@ -1733,7 +1733,7 @@ BEGIN
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
     RETURN cardinality(v_seqs);
 END $$;
@@ -1786,7 +1786,7 @@ BEGIN
             UPDATE belfry.redrive d
                SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
                    retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
-                       THEN clock_timestamp() + belfry.rest(f.retry_backoff_ms, d.failures + 1) END
+                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
             CONTINUE;
         END IF;
@@ -1812,7 +1812,7 @@ BEGIN
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
     RETURN v_said;
 END $$;
@@ -1859,22 +1859,23 @@ BEGIN
     IF v_until IS NULL THEN
         PERFORM belfry.raise_lease_lost(lease);
     END IF;
-    PERFORM belfry.tell_ready(v_group, v_partition);
+    PERFORM belfry.announce_ready(v_group, v_partition);
     RETURN v_until;
 END $$;
 REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 
--- From sql/functions/consume/keep_floor.sql.
+-- From sql/functions/consume/load_scan_floor.sql.
 
--- Keeps the floor of a pop in a setting of the session. See session_floor.
-CREATE FUNCTION belfry.keep_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
-LANGUAGE plpgsql AS $$
+-- The digits without backslashes.
+CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    -- The floor and until when, in microseconds. Anybody may have written anything.
+    v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
 BEGIN
-    IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN
-        PERFORM set_config(p_setting, format('%s/%s',
-            floor(extract(epoch FROM least(p_lowest, statement_timestamp() - interval '500 milliseconds')) * 1000000)::bigint,
-            floor(extract(epoch FROM p_now + least(20 * p_took, interval '10 seconds')) * 1000000)::bigint), false);
+    IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
+        RETURN to_timestamp(v_kept[1]::bigint / 1e6);
     END IF;
+    RETURN '-infinity';
 END $$;
 
 -- From sql/functions/consume/pop.sql.
@@ -1944,7 +1945,7 @@ BEGIN
 
     IF v_partition IS NULL THEN
         v_kept_as := 'belfry.floor_' || v_group;
-        v_floor := belfry.session_floor(v_kept_as, v_now);
+        v_floor := belfry.load_scan_floor(v_kept_as, v_now);
     END IF;
     -- Chosen without a lock, and locked one by one with one that is let go again
     -- where nothing is taken: this transaction may last, and what it holds by
@@ -2023,7 +2024,7 @@ BEGIN
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
                    AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
-                PERFORM belfry.tell_ready(v_group, k.partition_id);
+                PERFORM belfry.announce_ready(v_group, k.partition_id);
             ELSIF v_got = 0 THEN
                 RAISE EXCEPTION 'nothing was taken' USING ERRCODE = 'BF012';
             END IF;
@@ -2033,11 +2034,11 @@ BEGIN
         v_room := v_room - v_got;
         IF v_got > 0 THEN
             v_places := v_places - 1;
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
     IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM belfry.keep_floor(v_kept_as, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
+        PERFORM belfry.save_scan_floor(v_kept_as, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.pop(text, text, integer, text, integer) FROM PUBLIC;
@@ -2064,18 +2065,17 @@ BEGIN
         HINT = 'Consume it through the HTTP API.';
 END $$;
 
--- From sql/functions/consume/session_floor.sql.
+-- From sql/functions/consume/save_scan_floor.sql.
 
--- The digits without backslashes.
-CREATE FUNCTION belfry.session_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    -- The floor and until when, in microseconds. Anybody may have written anything.
-    v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
+-- Keeps the floor of a pop in a setting of the session. See session_floor.
+CREATE FUNCTION belfry.save_scan_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
-        RETURN to_timestamp(v_kept[1]::bigint / 1e6);
+    IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN
+        PERFORM set_config(p_setting, format('%s/%s',
+            floor(extract(epoch FROM least(p_lowest, statement_timestamp() - interval '500 milliseconds')) * 1000000)::bigint,
+            floor(extract(epoch FROM p_now + least(20 * p_took, interval '10 seconds')) * 1000000)::bigint), false);
     END IF;
-    RETURN '-infinity';
 END $$;
 
 -- From sql/functions/consume/subscribe.sql.
@@ -2108,6 +2108,64 @@ BEGIN
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBLIC;
+
+-- From sql/functions/database/advance_ids.sql.
+
+-- advance_ids moves the sequences of ids past those that are in use, and returns the
+-- tables of which it moved one. Postgres replicates rows and not sequences, so where a
+-- subscription brought the rows ids would be given away a second time.
+--
+-- A sequence that is not behind costs one look into an index, and is never touched. It is
+-- read once more after a row beyond it was found, since a row may be from a moment ago.
+-- Others may draw from one that is behind at the same time; what they could draw until it
+-- is moved is left out, so it never goes back.
+CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    c_left_out CONSTANT bigint := 1000000;
+    v_ids record;
+    v_next bigint;
+    v_highest bigint;
+    v_advanced text[] := '{}';
+BEGIN
+    FOR v_ids IN
+        SELECT s.oid::regclass AS sequence, a.attrelid::regclass AS "table", a.attname AS "column"
+          FROM pg_class s
+          JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
+          JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+         WHERE s.relkind = 'S' AND s.relnamespace = 'belfry'::regnamespace
+         ORDER BY a.attrelid
+    LOOP
+        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
+        EXECUTE format('SELECT max(%I) FROM %s WHERE %1$I >= $1', v_ids."column", v_ids."table") INTO v_highest USING v_next;
+        CONTINUE WHEN v_highest IS NULL;
+        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
+        CONTINUE WHEN v_highest < v_next;
+        PERFORM setval(v_ids.sequence, v_highest + c_left_out);
+        v_advanced := v_advanced || v_ids."table"::text;
+    END LOOP;
+    RETURN v_advanced;
+END $$;
+REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
+
+-- From sql/functions/database/baseline.sql.
+
+-- The marker of the baseline migration. pkg/migrate refuses a database that has a schema
+-- version and lacks this function: an unreleased version of Belfry made that database.
+CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT 1
+$$;
+
+-- From sql/functions/database/epoch.sql.
+
+-- Which life of its data this database is in: another one begins when Postgres starts
+-- again, perhaps on a standby or on files that were put back, and when the table of
+-- partitions is made anew, restored or truncated. Ids may stand for something else then,
+-- so what a server remembers by id counts for one life (pkg/store/doc.go).
+CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
+           # pg_relation_filenode('belfry.partition'::regclass)::bigint
+$$;
 
 -- From sql/functions/groups/join_group.sql.
 
@@ -2194,7 +2252,7 @@ BEGIN
                      WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
             RETURNING c.partition_id
         LOOP
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END LOOP;
     END IF;
     RETURN v_group;
@@ -2283,55 +2341,53 @@ BEGIN
     END LOOP;
 END $$;
 
--- From sql/functions/ids/advance_ids.sql.
+-- From sql/functions/inbox/check_push.sql.
 
--- advance_ids moves the sequences of ids past those that are in use, and returns the
--- tables of which it moved one. Postgres replicates rows and not sequences, so where a
--- subscription brought the rows ids would be given away a second time.
---
--- A sequence that is not behind costs one look into an index, and is never touched. It is
--- read once more after a row beyond it was found, since a row may be from a moment ago.
--- Others may draw from one that is behind at the same time; what they could draw until it
--- is moved is left out, so it never goes back.
-CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+-- Checks the arguments of push and push_many that are the same for all messages,
+-- and returns when a message with them becomes visible.
+CREATE FUNCTION belfry.check_push(p_queue text, p_delay interval, p_visible_at timestamptz)
+RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
-    c_left_out CONSTANT bigint := 1000000;
-    v_ids record;
-    v_next bigint;
-    v_highest bigint;
-    v_advanced text[] := '{}';
+    v_at timestamptz := p_visible_at;
 BEGIN
-    FOR v_ids IN
-        SELECT s.oid::regclass AS sequence, a.attrelid::regclass AS "table", a.attname AS "column"
-          FROM pg_class s
-          JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
-          JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-         WHERE s.relkind = 'S' AND s.relnamespace = 'belfry'::regnamespace
-         ORDER BY a.attrelid
-    LOOP
-        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
-        EXECUTE format('SELECT max(%I) FROM %s WHERE %1$I >= $1', v_ids."column", v_ids."table") INTO v_highest USING v_next;
-        CONTINUE WHEN v_highest IS NULL;
-        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
-        CONTINUE WHEN v_highest < v_next;
-        PERFORM setval(v_ids.sequence, v_highest + c_left_out);
-        v_advanced := v_advanced || v_ids."table"::text;
-    END LOOP;
-    RETURN v_advanced;
+    IF p_queue IS NULL THEN
+        RAISE EXCEPTION 'the queue is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
+    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION 'the name of the queue is % bytes long', octet_length(p_queue)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
+        RAISE EXCEPTION 'delay and visible_at say the same thing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
+    ELSIF p_delay < interval '0' THEN
+        RAISE EXCEPTION 'the delay % is negative', p_delay
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a message without a delay.';
+    END IF;
+    IF p_delay > interval '0' THEN
+        v_at := clock_timestamp() + p_delay;
+    END IF;
+    IF v_at > clock_timestamp() + interval '365 days' THEN
+        RAISE EXCEPTION 'the message would be visible at %, more than 365 days from now', v_at
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a delay of at most 365 days.';
+    END IF;
+    RETURN v_at;
 END $$;
-REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
 
--- From sql/functions/ids/life.sql.
+-- From sql/functions/inbox/inbox_delete.sql.
 
--- Which life of its data this database is in: another one begins when Postgres starts
--- again, perhaps on a standby or on files that were put back, and when the table of
--- partitions is made anew, restored or truncated. Ids may stand for something else then,
--- so what a server remembers by id counts for one life (pkg/store/doc.go).
-CREATE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
-           # pg_relation_filenode('belfry.partition'::regclass)::bigint
-$$;
+-- Removes rows, in the transaction that appends their messages. All of them or an
+-- error: whoever else has had one has stored its message.
+CREATE FUNCTION belfry.inbox_delete(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_taken bigint;
+BEGIN
+    DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
+    GET DIAGNOSTICS v_taken = ROW_COUNT;
+    IF v_taken <> cardinality(p_ids) THEN
+        RAISE EXCEPTION '% of % rows of the inbox were taken by somebody else', cardinality(p_ids) - v_taken, cardinality(p_ids)
+            USING ERRCODE = 'BF002';
+    END IF;
+END $$;
 
 -- From sql/functions/inbox/inbox_retry.sql.
 
@@ -2350,33 +2406,6 @@ CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LAN
     SELECT count(*) FROM back
 $$;
 
--- From sql/functions/inbox/inbox_take.sql.
-
--- Removes rows, in the transaction that appends their messages. All of them or an
--- error: whoever else has had one has stored its message.
-CREATE FUNCTION belfry.inbox_take(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    v_taken bigint;
-BEGIN
-    DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
-    GET DIAGNOSTICS v_taken = ROW_COUNT;
-    IF v_taken <> cardinality(p_ids) THEN
-        RAISE EXCEPTION '% of % rows of the inbox were taken by somebody else', cardinality(p_ids) - v_taken, cardinality(p_ids)
-            USING ERRCODE = 'BF002';
-    END IF;
-END $$;
-
--- From sql/functions/inbox/new_id.sql.
-
--- A UUID whose first 48 bits are the time in milliseconds (version 7): ids that are
--- made one after the other lie beside each other in an index.
-CREATE FUNCTION belfry.new_id() RETURNS uuid LANGUAGE sql VOLATILE AS $$
-    SELECT encode(set_bit(set_bit(
-               overlay(uuid_send(gen_random_uuid())
-                       PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6),
-               52, 1), 53, 1), 'hex')::uuid
-$$;
-
 -- From sql/functions/inbox/push.sql.
 
 -- Pushes a message when the calling transaction commits; nothing when it rolls
@@ -2388,8 +2417,8 @@ CREATE FUNCTION belfry.push(
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    v_at timestamptz := belfry.push_check(queue, delay, visible_at);
-    v_id text := coalesce(nullif(transaction_id, ''), belfry.new_id()::text);
+    v_at timestamptz := belfry.check_push(queue, delay, visible_at);
+    v_id text := coalesce(nullif(transaction_id, ''), belfry.uuid_v7()::text);
 BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
@@ -2433,38 +2462,6 @@ BEGIN
     RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
 END $$;
 
--- From sql/functions/inbox/push_check.sql.
-
--- Checks the arguments of push and push_many that are the same for all messages,
--- and returns when a message with them becomes visible.
-CREATE FUNCTION belfry.push_check(p_queue text, p_delay interval, p_visible_at timestamptz)
-RETURNS timestamptz LANGUAGE plpgsql AS $$
-DECLARE
-    v_at timestamptz := p_visible_at;
-BEGIN
-    IF p_queue IS NULL THEN
-        RAISE EXCEPTION 'the queue is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
-    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 THEN
-        RAISE EXCEPTION 'the name of the queue is % bytes long', octet_length(p_queue)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
-    ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
-        RAISE EXCEPTION 'delay and visible_at say the same thing'
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
-    ELSIF p_delay < interval '0' THEN
-        RAISE EXCEPTION 'the delay % is negative', p_delay
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a message without a delay.';
-    END IF;
-    IF p_delay > interval '0' THEN
-        v_at := clock_timestamp() + p_delay;
-    END IF;
-    IF v_at > clock_timestamp() + interval '365 days' THEN
-        RAISE EXCEPTION 'the message would be visible at %, more than 365 days from now', v_at
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a delay of at most 365 days.';
-    END IF;
-    RETURN v_at;
-END $$;
-
 -- From sql/functions/inbox/push_many.sql.
 
 -- Pushes many messages with one statement, in the order of the arrays. partitions
@@ -2476,7 +2473,7 @@ CREATE FUNCTION belfry.push_many(
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_at timestamptz := belfry.push_check(push_many.queue, push_many.delay, push_many.visible_at);
+    v_at timestamptz := belfry.check_push(push_many.queue, push_many.delay, push_many.visible_at);
     v_ids text[];
     v_bad bigint;
 BEGIN
@@ -2486,7 +2483,7 @@ BEGIN
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
     -- Side by side, whatever their bounds and dimensions.
-    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.new_id()::text) ORDER BY p.nth),
+    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
            min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
       INTO v_ids, v_bad
       FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);
@@ -2500,6 +2497,17 @@ BEGIN
      ORDER BY p.nth;
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
 END $$;
+
+-- From sql/functions/inbox/uuid_v7.sql.
+
+-- A UUID whose first 48 bits are the time in milliseconds (version 7): ids that are
+-- made one after the other lie beside each other in an index.
+CREATE FUNCTION belfry.uuid_v7() RETURNS uuid LANGUAGE sql VOLATILE AS $$
+    SELECT encode(set_bit(set_bit(
+               overlay(uuid_send(gen_random_uuid())
+                       PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6),
+               52, 1), 53, 1), 'hex')::uuid
+$$;
 
 -- From sql/functions/inbox/wake.sql.
 
@@ -2762,7 +2770,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- From sql/functions/redrive/redrive_letters.sql.
+-- From sql/functions/redrive/redrive_dead_letters.sql.
 
 -- Puts the dead letters with the ids p_letters back for their groups. One whose
 -- group has no cursor any more stays; one whose message is gone is dropped. It
@@ -2771,7 +2779,7 @@ END $$;
 --
 -- Returns a row for each cursor: how many were put back, and the seconds until
 -- it is ready (NULL: it is paused).
-CREATE FUNCTION belfry.redrive_letters(p_letters bigint[])
+CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -2864,14 +2872,6 @@ BEGIN
     END LOOP;
 END $$;
 
--- From sql/functions/schema/baseline.sql.
-
--- The marker of the baseline migration. pkg/migrate refuses a database that has a schema
--- version and lacks this function: an unreleased version of Belfry made that database.
-CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
-    SELECT 1
-$$;
-
 -- From sql/functions/stats/partition_counts.sql.
 
 -- Takes the place of the function of migration 000010: retention that deletes around
@@ -2933,14 +2933,14 @@ LANGUAGE sql STABLE AS $$
             OFFSET 0) AS c
 $$;
 
--- From sql/functions/sweep/remove_idle.sql.
+-- From sql/functions/sweep/remove_idle_partition.sql.
 
 -- Removes a partition that holds no message and into which nothing was pushed
 -- for p_idle, with its cursors. Says whether it did. The queue is locked
 -- (shared) against a group that joins, then the partition: a push that waits for
 -- it finds it gone, looks its name up again and makes a new one. A claim, an ack
 -- and a lease find no cursor.
-CREATE FUNCTION belfry.remove_idle(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
 BEGIN
@@ -2970,7 +2970,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- From sql/functions/sweep/trim.sql.
+-- From sql/functions/sweep/sweep_partition.sql.
 
 -- One step of a sweep over one partition: deletes up to p_limit messages that
 -- the options of its queue want gone, and moves the cursors behind them.
@@ -2998,7 +2998,7 @@ END $$;
 --
 -- Returns what it did by rule; more: there may be more to do; seen: with p_above,
 -- where to go on; and the groups whose cursors moved, as move_cursors does.
-CREATE FUNCTION belfry.trim(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
     groups bigint[], ready_in float8[]
@@ -3211,6 +3211,32 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- From sql/functions/wake/announce_ready.sql.
+
+-- Takes the place of the function of migration 000015. It tells since when the cursor
+-- is ready, or when it will be, as an instance does: who hears it need not look at all
+-- that was ever due there (pkg/store/floors.go). What is ahead by less than ten seconds
+-- may be over by the commit; of that it tells no instant.
+CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_at timestamptz;
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction
+        RETURN;
+    END IF;
+    SELECT c.ready_at INTO v_at
+      FROM belfry.cursor c
+     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
+     ORDER BY c.group_id DESC
+     LIMIT 1;
+    IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
+        v_at := NULL;
+    END IF;
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/%s@%s', p_group, p_partition,
+                                       coalesce((extract(epoch FROM v_at) * 1000000)::bigint, 0)));
+END $$;
+
 -- From sql/functions/wake/await.sql.
 
 -- Consumers in SQL wait without looking, as those over HTTP do. belfry.await lets the
@@ -3241,22 +3267,22 @@ BEGIN
     RETURN v_channel;
 END $$;
 
--- From sql/functions/wake/owes_wake.sql.
+-- From sql/functions/wake/needs_wake.sql.
 
 -- Whether a cursor says that nothing of the log is ready although there may be: it
 -- is asleep, or it waits for the end of its redriven messages' rest alone.
-CREATE FUNCTION belfry.owes_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
+CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0
                 ELSE coalesce($4, 0) > 0 AND $2 < $3 AND $1 > statement_timestamp() AND $5 IS NULL END
 $$;
 
--- From sql/functions/wake/settle_told.sql.
+-- From sql/functions/wake/settle_drained.sql.
 
 -- Puts cursors to sleep that are due although nothing is left, as belfry.ack leaves
 -- them. It skips those that somebody holds: who does leaves them right, or due.
 -- Ascending by (partition, group). A wake of the partitions must follow its commit.
-CREATE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;
     k record;
@@ -3294,7 +3320,7 @@ BEGIN
                  ORDER BY p.id DESC
                  LIMIT 1) AS p
          WHERE c.ctid = v_at
-           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
            AND NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
@@ -3304,32 +3330,6 @@ BEGIN
         END IF;
     END LOOP;
     RETURN v_settled;
-END $$;
-
--- From sql/functions/wake/tell_ready.sql.
-
--- Takes the place of the function of migration 000015. It tells since when the cursor
--- is ready, or when it will be, as an instance does: who hears it need not look at all
--- that was ever due there (pkg/store/floors.go). What is ahead by less than ten seconds
--- may be over by the commit; of that it tells no instant.
-CREATE FUNCTION belfry.tell_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    v_at timestamptz;
-BEGIN
-    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
-       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction
-        RETURN;
-    END IF;
-    SELECT c.ready_at INTO v_at
-      FROM belfry.cursor c
-     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-     ORDER BY c.group_id DESC
-     LIMIT 1;
-    IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
-        v_at := NULL;
-    END IF;
-    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/%s@%s', p_group, p_partition,
-                                       coalesce((extract(epoch FROM v_at) * 1000000)::bigint, 0)));
 END $$;
 
 -- From sql/functions/wake/wake_partitions.sql.
@@ -3365,7 +3365,7 @@ BEGIN
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.owes_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -3374,7 +3374,7 @@ BEGIN
                  LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
-        CONTINUE WHEN NOT belfry.owes_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
+        CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
                                                        h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);

@@ -35,8 +35,8 @@ BEGIN
             v_quote := v_quote || '_';
         END LOOP;
         v_quote := '$' || v_quote || '$';
-        v_old := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_old'') || ' || v_quote;
-        v_new := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_new'') || ' || v_quote;
+        v_old := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_old'') || ' || v_quote;
+        v_new := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_new'') || ' || v_quote;
         v_source := '$1';
         v_paired := '$2';
     END IF;

@@ -118,7 +118,7 @@ BEGIN
                 CONTINUE;
             END IF;
             v_moved := true;
-            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) END INTO v_rest
+            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_rest
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
         END IF;
@@ -131,7 +131,7 @@ BEGIN
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
             SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO aside
-              FROM belfry.set_aside(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
+              FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
             IF aside.moved THEN

@@ -23,6 +23,6 @@ CREATE FUNCTION belfry.ready_at(
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT $8 THEN least(
-        CASE WHEN $10 > 0 THEN belfry.redrives_at($1, $11) END,
+        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
 $$;

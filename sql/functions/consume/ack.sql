@@ -41,6 +41,6 @@ BEGIN
     ELSIF k.lease_end < 0 THEN
         RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
     END IF;
-    RETURN belfry.ack_log(k.partition_id, k.group_id, message_ids, status, error);
+    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
 END $$;
 REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;

@@ -44,7 +44,7 @@ BEGIN
             UPDATE belfry.redrive d
                SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
                    retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
-                       THEN clock_timestamp() + belfry.rest(f.retry_backoff_ms, d.failures + 1) END
+                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
             CONTINUE;
         END IF;
@@ -70,7 +70,7 @@ BEGIN
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
     RETURN v_said;
 END $$;

@@ -23,7 +23,7 @@ BEGIN
     IF v_until IS NULL THEN
         PERFORM belfry.raise_lease_lost(lease);
     END IF;
-    PERFORM belfry.tell_ready(v_group, v_partition);
+    PERFORM belfry.announce_ready(v_group, v_partition);
     RETURN v_until;
 END $$;
 REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;

@@ -63,7 +63,7 @@ BEGIN
 
     IF v_partition IS NULL THEN
         v_kept_as := 'belfry.floor_' || v_group;
-        v_floor := belfry.session_floor(v_kept_as, v_now);
+        v_floor := belfry.load_scan_floor(v_kept_as, v_now);
     END IF;
     -- Chosen without a lock, and locked one by one with one that is let go again
     -- where nothing is taken: this transaction may last, and what it holds by
@@ -142,7 +142,7 @@ BEGIN
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
                    AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
-                PERFORM belfry.tell_ready(v_group, k.partition_id);
+                PERFORM belfry.announce_ready(v_group, k.partition_id);
             ELSIF v_got = 0 THEN
                 RAISE EXCEPTION 'nothing was taken' USING ERRCODE = 'BF012';
             END IF;
@@ -152,11 +152,11 @@ BEGIN
         v_room := v_room - v_got;
         IF v_got > 0 THEN
             v_places := v_places - 1;
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
     IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM belfry.keep_floor(v_kept_as, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
+        PERFORM belfry.save_scan_floor(v_kept_as, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.pop(text, text, integer, text, integer) FROM PUBLIC;

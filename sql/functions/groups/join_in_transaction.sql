@@ -19,7 +19,7 @@ BEGIN
                      WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
             RETURNING c.partition_id
         LOOP
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END LOOP;
     END IF;
     RETURN v_group;

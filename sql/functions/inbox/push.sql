@@ -7,8 +7,8 @@ CREATE FUNCTION belfry.push(
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    v_at timestamptz := belfry.push_check(queue, delay, visible_at);
-    v_id text := coalesce(nullif(transaction_id, ''), belfry.new_id()::text);
+    v_at timestamptz := belfry.check_push(queue, delay, visible_at);
+    v_id text := coalesce(nullif(transaction_id, ''), belfry.uuid_v7()::text);
 BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',

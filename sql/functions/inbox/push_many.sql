@@ -7,7 +7,7 @@ CREATE FUNCTION belfry.push_many(
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_at timestamptz := belfry.push_check(push_many.queue, push_many.delay, push_many.visible_at);
+    v_at timestamptz := belfry.check_push(push_many.queue, push_many.delay, push_many.visible_at);
     v_ids text[];
     v_bad bigint;
 BEGIN
@@ -17,7 +17,7 @@ BEGIN
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
     -- Side by side, whatever their bounds and dimensions.
-    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.new_id()::text) ORDER BY p.nth),
+    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
            min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
       INTO v_ids, v_bad
       FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);

@@ -29,7 +29,7 @@ BEGIN
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.owes_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -38,7 +38,7 @@ BEGIN
                  LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
-        CONTINUE WHEN NOT belfry.owes_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
+        CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
                                                        h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);

@@ -3,7 +3,7 @@
 -- has that id.
 WITH gone AS (
     DELETE FROM belfry.consumer_group g
-     WHERE g.id = $1::bigint AND belfry.life() = $2::bigint
+     WHERE g.id = $1::bigint AND belfry.epoch() = $2::bigint
     RETURNING g.id, g.queue_id, g.name, g.mode, g.start_at, g.created_at
 ), noted AS (
     INSERT INTO belfry.group_deleted (group_id, queue_id)

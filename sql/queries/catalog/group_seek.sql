@@ -4,5 +4,5 @@
 -- what they are meant to be; in another one nothing is moved. The table is named here, so it is
 -- locked before its life is looked at.
 SELECT s.place
-  FROM belfry.seek_cursors(CASE WHEN (SELECT p.id FROM belfry.partition p LIMIT 0) IS NULL AND belfry.life() = $4::bigint THEN $1::bigint[] ELSE '{}' END,
+  FROM belfry.seek_cursors(CASE WHEN (SELECT p.id FROM belfry.partition p LIMIT 0) IS NULL AND belfry.epoch() = $4::bigint THEN $1::bigint[] ELSE '{}' END,
                            $2::bigint, $3::timestamptz) AS s(place)

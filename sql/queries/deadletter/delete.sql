@@ -4,5 +4,5 @@
 DELETE FROM belfry.dead_letter l
  WHERE l.id = ANY (ARRAY (
         SELECT d.id FROM belfry.dead_letter d
-         WHERE d.id = ANY ($1::bigint[]) AND belfry.life() = $2::bigint
+         WHERE d.id = ANY ($1::bigint[]) AND belfry.epoch() = $2::bigint
            FOR UPDATE SKIP LOCKED))

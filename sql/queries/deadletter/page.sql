@@ -3,7 +3,7 @@
 -- transaction id; each may be NULL. $7 and
 -- $8: only those after this place (failed_at and id), or NULL; $9 how many.
 -- life: in which life of the database they have their ids.
-SELECT d.id, d.failed_at, belfry.life() AS life
+SELECT d.id, d.failed_at, belfry.epoch() AS life
   FROM belfry.queue q
  CROSS JOIN LATERAL (
         SELECT g.id, g.name FROM belfry.consumer_group g

@@ -12,4 +12,4 @@ SELECT c.kind, c.partition_id,
              LIMIT 1) IS NOT NULL) AS group_exists,
        c.was_due, c.ready_at, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id,
        c.payload, c.created_at, c.producer_sub, c.encrypted
-  FROM belfry.claim(CASE WHEN belfry.life() = $9::bigint THEN $1::bigint ELSE 0 END, $2::bigint, $3::bigint, $4::bigint, $5::uuid, $6::timestamptz, $7::timestamptz, $8::boolean) AS c
+  FROM belfry.claim(CASE WHEN belfry.epoch() = $9::bigint THEN $1::bigint ELSE 0 END, $2::bigint, $3::bigint, $4::bigint, $5::uuid, $6::timestamptz, $7::timestamptz, $8::boolean) AS c

@@ -6,7 +6,7 @@ SELECT q.id AS queue_id, p.id AS partition_id,
        CASE WHEN g.whole_queue OR (
                 SELECT true FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = g.id)
             THEN g.id END AS group_id,
-       belfry.life() AS life
+       belfry.epoch() AS life
   FROM belfry.queue q
   LEFT JOIN LATERAL (
         SELECT g.id, g.whole_queue FROM belfry.consumer_group g

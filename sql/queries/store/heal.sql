@@ -6,7 +6,7 @@ SELECT max(s.id) AS upto,
        coalesce(array_agg(s.id) FILTER (WHERE s.owes), '{}') AS partition_ids
   FROM (SELECT p.id, EXISTS (
                 SELECT 1 FROM belfry.cursor c
-                 WHERE c.partition_id = p.id AND belfry.owes_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)) AS owes
+                 WHERE c.partition_id = p.id AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)) AS owes
           FROM belfry.partition p
          WHERE p.id > $1::bigint
          ORDER BY p.id

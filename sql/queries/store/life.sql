@@ -1,2 +1,2 @@
 -- Which life the database is in: see belfry.life.
-SELECT belfry.life() AS life
+SELECT belfry.epoch() AS life

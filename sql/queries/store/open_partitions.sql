@@ -7,5 +7,5 @@ SELECT o.queue_name, o.partition_name, o.queue_id, o.partition_id, o.partition_u
        coalesce((SELECT q.max_size > 0 FROM belfry.queue q WHERE q.id = o.queue_id), false) AS bounded,
        (SELECT p.id FROM belfry.partition p WHERE p.id = o.partition_id) IS NULL AS born,
        (SELECT q.id FROM belfry.queue q WHERE q.id = o.queue_id) IS NULL AS queue_born,
-       belfry.life() AS life
+       belfry.epoch() AS life
   FROM belfry.open_partitions($1::text[], $2::text[], $3::bigint, $4::bigint) AS o

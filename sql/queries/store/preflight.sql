@@ -7,7 +7,7 @@
 -- queue lasts. $6, by array: the life of the database in which the group is what it is
 -- remembered as; in another one it does not exist any more. O(places), not O(partitions).
 SELECT k.ord,
-       home.id IS NOT NULL AND k.life = belfry.life() AND (k.partition_id = 0 OR (
+       home.id IS NOT NULL AND k.life = belfry.epoch() AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h
              WHERE h.partition_id = k.partition_id AND h.group_id >= k.group_id AND h.group_id <= k.group_id
              ORDER BY h.group_id DESC

@@ -4,4 +4,4 @@
 -- consumer in SQL holds one for as long as its transaction lasts.
 SELECT t.retention, t.completed, t.evicted, t.expired, t.unread, t.skipped, t.more, t.seen, t.groups, t.ready_in
   FROM (SELECT set_config('lock_timeout', '100', true) AS patience) AS l
- CROSS JOIN LATERAL belfry.trim(CASE WHEN l.patience IS NOT NULL THEN $1::bigint END, $2::bigint, $3::boolean, $4::bigint, $5::bigint) AS t
+ CROSS JOIN LATERAL belfry.sweep_partition(CASE WHEN l.patience IS NOT NULL THEN $1::bigint END, $2::bigint, $3::boolean, $4::bigint, $5::bigint) AS t

@@ -4,7 +4,7 @@
 -- would not see the cursor asleep, and no wake can follow this commit. A cursor
 -- with nothing left is due instead, and whoever looks, the service that is told at
 -- the commit or the next pop, puts it to sleep with a wake behind it.
-CREATE FUNCTION belfry.ack_log(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
+CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_seqs bigint[];
@@ -72,7 +72,7 @@ BEGIN
     IF p_status = 'failed' AND v_release THEN
         v_failures := v_failures + 1;
         IF f.retry_backoff_ms > 0 THEN
-            v_retry_at := clock_timestamp() + belfry.rest(f.retry_backoff_ms, v_failures);
+            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
         END IF;
     END IF;
     v_release := v_release OR v_committed >= c.lease_end;
@@ -93,7 +93,7 @@ BEGIN
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
     RETURN cardinality(v_seqs);
 END $$;

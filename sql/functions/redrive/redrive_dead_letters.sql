@@ -5,7 +5,7 @@
 --
 -- Returns a row for each cursor: how many were put back, and the seconds until
 -- it is ready (NULL: it is paused).
-CREATE FUNCTION belfry.redrive_letters(p_letters bigint[])
+CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE

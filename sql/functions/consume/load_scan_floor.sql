@@ -1,5 +1,5 @@
 -- The digits without backslashes.
-CREATE FUNCTION belfry.session_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
     -- The floor and until when, in microseconds. Anybody may have written anything.
     v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');

@@ -3,7 +3,7 @@
 -- (shared) against a group that joins, then the partition: a push that waits for
 -- it finds it gone, looks its name up again and makes a new one. A claim, an ack
 -- and a lease find no cursor.
-CREATE FUNCTION belfry.remove_idle(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
 BEGIN

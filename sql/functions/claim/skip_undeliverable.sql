@@ -11,7 +11,7 @@
 --
 -- Counts: expired (by place in the log, so that it costs the same for a million;
 -- what was deleted among them counts too, dead letters do not) and given_up.
-CREATE FUNCTION belfry.set_aside(
+CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
 ) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
@@ -72,8 +72,8 @@ BEGIN
         c.attempts := 0;
         c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
         UPDATE belfry.cursor k
-           SET committed = set_aside.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
-               expired = k.expired + set_aside.expired
+           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+               expired = k.expired + skip_undeliverable.expired
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
         c.alone_until := c.lease_end;

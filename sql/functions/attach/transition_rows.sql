@@ -1,6 +1,6 @@
 -- What a constant is in an expression does not depend on the session. COLLATE asks for a
 -- right in the schema of the collation, so it stands where it must.
-CREATE FUNCTION belfry.rows_of(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION belfry.transition_rows(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
     SELECT format('(SELECT %s FROM (SELECT *, %L::oid AS tableoid FROM %I) AS r)', string_agg(
                CASE WHEN a.attgenerated = 'v' THEN format('(%s)::%s%s AS %I', pg_get_expr(d.adbin, d.adrelid), format_type(a.atttypid, a.atttypmod),

@@ -1,5 +1,5 @@
 -- Keeps the floor of a pop in a setting of the session. See session_floor.
-CREATE FUNCTION belfry.keep_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
+CREATE FUNCTION belfry.save_scan_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN

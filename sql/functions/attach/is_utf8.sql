@@ -1,5 +1,5 @@
 -- Whether a text can be read as UTF-8. It costs a savepoint.
-CREATE FUNCTION belfry.readable(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_text, 'UTF8');
     RETURN true;

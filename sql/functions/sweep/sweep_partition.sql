@@ -24,7 +24,7 @@
 --
 -- Returns what it did by rule; more: there may be more to do; seen: with p_above,
 -- where to go on; and the groups whose cursors moved, as move_cursors does.
-CREATE FUNCTION belfry.trim(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
     groups bigint[], ready_in float8[]

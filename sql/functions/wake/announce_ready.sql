@@ -2,7 +2,7 @@
 -- is ready, or when it will be, as an instance does: who hears it need not look at all
 -- that was ever due there (pkg/store/floors.go). What is ahead by less than ten seconds
 -- may be over by the commit; of that it tells no instant.
-CREATE FUNCTION belfry.tell_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;
 BEGIN

@@ -1,7 +1,7 @@
 -- Puts cursors to sleep that are due although nothing is left, as belfry.ack leaves
 -- them. It skips those that somebody holds: who does leaves them right, or due.
 -- Ascending by (partition, group). A wake of the partitions must follow its commit.
-CREATE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;
     k record;
@@ -39,7 +39,7 @@ BEGIN
                  ORDER BY p.id DESC
                  LIMIT 1) AS p
          WHERE c.ctid = v_at
-           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
            AND NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
