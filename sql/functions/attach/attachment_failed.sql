@@ -1,5 +1,6 @@
--- Tells that a statement's messages could not be written: a warning for each, and
--- a row for the operator, about one a second. It never fails.
+-- Called by the function of a trigger if the messages of a statement could not be written. Raises a
+-- warning, and stores a row for the operator, at most one a second for each attachment. It never
+-- raises an error.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,5 +1,5 @@
--- Forgets tables that are gone, whoever attaches or detaches one: nobody owns what
--- was noted of them.
+-- The trigger on belfry.attachment: deletes the rows of dropped tables at each attach and detach.
+-- It runs with the rights of the schema's owner, because nobody owns those rows.
 CREATE FUNCTION belfry.forget_dropped_tables() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

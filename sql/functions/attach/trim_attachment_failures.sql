@@ -1,10 +1,10 @@
--- Keeps the latest 100 failures of each attachment, with as much of a message as
--- an operator reads. It waits for nobody: what another transaction removes, or
--- holds, is left to the next failure.
+-- The trigger on belfry.attachment_failure: keeps the newest 100 failures of each attachment, and
+-- shortens long texts. It waits for nobody: rows that another transaction has locked are left to
+-- the next failure.
 CREATE FUNCTION belfry.trim_attachment_failures() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    FOR n IN REVERSE 2000 .. 1997 LOOP -- where the encoding is SQL_ASCII a letter may be cut
+    FOR n IN REVERSE 2000 .. 1997 LOOP -- with encoding SQL_ASCII the cut may be inside a character
         NEW.message := left(NEW.message, n);
         EXIT WHEN belfry.is_utf8(NEW.message);
     END LOOP;
@@ -18,7 +18,7 @@ BEGIN
                     OFFSET 99)
                FOR UPDATE SKIP LOCKED);
     RETURN NEW;
-EXCEPTION WHEN serialization_failure THEN -- removed since the snapshot
+EXCEPTION WHEN serialization_failure THEN -- another transaction deleted the row after the snapshot
     RETURN NEW;
 END $$;
 REVOKE ALL ON FUNCTION belfry.trim_attachment_failures() FROM PUBLIC;

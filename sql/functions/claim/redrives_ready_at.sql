@@ -1,4 +1,5 @@
--- When the redriven messages of a cursor are ready: the first of them decides.
+-- Returns the instant at which the redriven messages of a cursor are ready, and not before now. The
+-- first one in the order of the log decides.
 CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r

@@ -1,16 +1,18 @@
--- Moves a cursor that its caller holds locked over what is not to be delivered:
--- messages older than p_expire_after seconds (0: none is), which are a prefix of
--- the log since created_at never falls, and a first message that was delivered
--- p_max_deliveries times (0: no limit). With p_dead_letter_expired the expired ones
--- are dead-lettered, 1000 a call; more says that others are left.
+-- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
+-- with expireAfterSeconds or maxDeliveries.
 --
--- alone: the first message must be delivered by itself. A delivery that ended by
--- the end of its lease says that one of its messages may kill its consumers, not
--- which. So before the last attempt the batch is taken apart: up to its end, each
--- message is delivered alone, and only the one that is fatal uses up its attempts.
+-- 1. Expired messages are older than p_expire_after seconds (0: no limit). created_at never
+--    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
+--    letters, at most 1000 in one call. more says that others are left.
+-- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
+--    given_up counts it.
 --
--- Counts: expired (by place in the log, so that it costs the same for a million;
--- what was deleted among them counts too, dead letters do not) and given_up.
+-- alone: deliver the first message by itself. A lease that expires says that one of its messages
+-- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
+-- its end each message is delivered alone, and only the fatal one uses up its attempts.
+--
+-- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
+-- excludes dead letters.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint

@@ -1,4 +1,5 @@
--- Keeps the floor of a pop in a setting of the session. See session_floor.
+-- Stores the floor of the next scans in a setting of the session; see load_scan_floor. p_lowest:
+-- the lowest ready_at that the scan saw. p_now: the start of the scan. p_took: its duration.
 CREATE FUNCTION belfry.save_scan_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

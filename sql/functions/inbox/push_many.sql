@@ -1,6 +1,6 @@
--- Pushes many messages with one statement, in the order of the arrays. partitions
--- and transaction_ids are as long as payloads, or NULL. Returns the places, from
--- 1, and the transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions and
+-- transaction_ids are as long as payloads, or NULL. Returns the positions, from 1, and the
+-- transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -16,7 +16,7 @@ BEGIN
             coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
-    -- Side by side, whatever their bounds and dimensions.
+    -- unnest pairs the arrays, whatever their bounds and dimensions are.
     SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
            min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
       INTO v_ids, v_bad

@@ -1,5 +1,5 @@
--- A UUID whose first 48 bits are the time in milliseconds (version 7): ids that are
--- made one after the other lie beside each other in an index.
+-- Returns a UUID of version 7: the first 48 bits are the time in milliseconds. UUIDs that are
+-- created one after another are neighbours in an index.
 CREATE FUNCTION belfry.uuid_v7() RETURNS uuid LANGUAGE sql VOLATILE AS $$
     SELECT encode(set_bit(set_bit(
                overlay(uuid_send(gen_random_uuid())

@@ -1,13 +1,19 @@
--- Takes the place of the function of migration 000015. It tells since when the cursor
--- is ready, or when it will be, as an instance does: who hears it need not look at all
--- that was ever due there (pkg/store/floors.go). What is ahead by less than ten seconds
--- may be over by the commit; of that it tells no instant.
+-- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
+-- value calls it, also for an instant in the future. pkg/listen describes the text.
+--
+-- The text has the instant at which the cursor is ready, so a server need not scan everything that
+-- was ever due. An instant less than ten seconds ahead may pass before the commit. Then the text
+-- has 0 (unknown).
+--
+-- A session with belfry.notify = off announces nothing. Then waiting requests see the cursor at the
+-- next dispatch.fallback_interval. Nothing is announced while the notification queue of Postgres is
+-- 97 % full, because one more could fail the transaction.
 CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;
 BEGIN
     IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
-       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction
+       OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
         RETURN;
     END IF;
     SELECT c.ready_at INTO v_at

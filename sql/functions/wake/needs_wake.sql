@@ -1,5 +1,5 @@
--- Whether a cursor says that nothing of the log is ready although there may be: it
--- is asleep, or it waits for the end of its redriven messages' rest alone.
+-- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
+-- NULL, or it waits only for the retry delay of redriven messages.
 CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0

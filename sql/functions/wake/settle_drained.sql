@@ -1,6 +1,10 @@
--- Puts cursors to sleep that are due although nothing is left, as belfry.ack leaves
--- them. It skips those that somebody holds: who does leaves them right, or due.
--- Ascending by (partition, group). A wake of the partitions must follow its commit.
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
+-- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- number of settled cursors. A wake of the partitions must follow the commit.
+--
+-- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
+-- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
+-- newer snapshot.
 CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;
@@ -24,7 +28,7 @@ BEGIN
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        -- Newer snapshots than that of the lock.
+        -- These statements have newer snapshots than the lock.
         SELECT c.ctid INTO v_at
           FROM belfry.cursor c
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id

@@ -1,5 +1,9 @@
--- What wake.sql tells. A cursor is locked before it is judged, and found by its
--- newest version.
+-- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with
+-- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
+-- messages before that instant. start_at is cleared at the first message after it.
+--
+-- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
+-- commit does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
