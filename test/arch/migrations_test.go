@@ -122,7 +122,7 @@ func patchBreaches(name, text string) []string {
 func TestNoSQLPatchesAFunction(t *testing.T) {
 	t.Parallel()
 	count := 0
-	err := filepath.WalkDir(filepath.Join(root, "sql"), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "sql"), func(path string, _ os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".sql" {
 			return err
 		}
