@@ -1,0 +1,26 @@
+-- Registers a group, with its cursors. None is left asleep: no wake can follow the
+-- commit of somebody else's transaction, so whatever pushes meanwhile is found by
+-- the look that a ready_at of now asks for. Returns NULL for an unknown queue.
+CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_group bigint;
+    v_made bigint;
+    k record;
+BEGIN
+    SELECT j.group_id, j.cursors_made INTO v_group, v_made FROM belfry.join_group(p_queue, p_group, p_partition, p_mode, p_start) AS j;
+    IF v_made > 0 THEN
+        FOR k IN
+            UPDATE belfry.cursor c
+               SET ready_at = clock_timestamp()
+             WHERE c.group_id = v_group AND c.ready_at IS NULL AND c.start_at IS NULL
+               AND c.partition_id = ANY (ARRAY (
+                    SELECT p.id FROM belfry.partition p
+                     WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
+            RETURNING c.partition_id
+        LOOP
+            PERFORM belfry.tell_ready(v_group, k.partition_id);
+        END LOOP;
+    END IF;
+    RETURN v_group;
+END $$;
