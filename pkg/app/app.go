@@ -9,26 +9,13 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/catalog"
-	"github.com/belfry-mq/belfry/pkg/deadletter"
-	"github.com/belfry-mq/belfry/pkg/dispatch"
-	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
-	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/seal"
-	"github.com/belfry-mq/belfry/pkg/stats"
-	"github.com/belfry-mq/belfry/pkg/store"
-	"github.com/belfry-mq/belfry/pkg/sweep"
-	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
 // warmConnections stay open while nothing happens, so that the first request
@@ -68,88 +55,6 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return err
 	}
 	return p.run(ctx, ln, log, ready)
-}
-
-// parts are the rooms of a running server.
-type parts struct {
-	verbs      *store.Store
-	operator   *catalog.Catalog
-	sweeper    *sweep.Sweeper
-	sequencer  *inbox.Sequencer
-	dispatcher *dispatch.Dispatcher
-	listener   *listen.Listener
-	sender     *listen.Sender
-	server     *httpapi.Server
-	close      func()
-}
-
-func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) (*parts, error) {
-	sealer, err := seal.New(cfg.Encryption)
-	if err != nil {
-		return nil, err
-	}
-	p := &parts{close: func() {}}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	p.verbs = store.New(pool, store.Config{Defaults: cfg.Defaults, Sealer: sealer, Batch: cfg.Batch}, store.NewMetrics(reg), log)
-	p.operator = catalog.New(pool, log)
-	if cfg.Dispatch.UsePriorityDispatch {
-		urgentConfig := cfg.Database
-		urgentConfig.PoolSize = int32(min(cfg.Dispatch.PollWorkers+1, 1000))
-		urgent, err := postgres.Open(ctx, urgentConfig, "belfry-dispatch", urgentConfig.PoolSize)
-		if err != nil {
-			return nil, err
-		}
-		p.close = urgent.Close
-		urgent.ReportTo(pool) // what is claimed there may owe a wake as well
-		p.verbs.Prioritise(urgent.Pool)
-	}
-	p.sender, err = listen.NewSender(cfg.Database.DirectURL(), queue.NewID(), cfg.Listen, log)
-	if err != nil {
-		p.close()
-		return nil, err
-	}
-	p.sender.OnReadOnly(pool.Distrust)
-	peers := &others{sender: p.sender}
-	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
-	if err := p.openInbox(ctx, cfg, pool, peers.Proven, reg, log); err != nil {
-		p.close()
-		return nil, err
-	}
-	local := news{p.dispatcher, p.verbs, p.sequencer}
-	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, listen.Callbacks{
-		OnMessage: local.hear,
-		OnResync: func(reason string) {
-			// Whoever fell silent may have died between a commit and its wake.
-			pool.ReportLost()
-			local.Doubt(reason)
-		},
-		OnState: func(state listen.State) {
-			// Those who sleep long because we were proven must sleep less now.
-			local.Doubt("the listener is " + string(state))
-		},
-		OnInbox: p.sequencer.Wake,
-		SQLWaiters:  p.dispatcher,
-	}, log)
-	if err != nil {
-		p.close()
-		return nil, err
-	}
-	peers.listener = p.listener
-	p.verbs.Announce(storeNews{p.dispatcher, p.sequencer, peers})
-	operator := operatorNews{local, peers}
-	p.operator.Announce(operator)
-	p.sweeper = sweep.New(pool, cfg.Sweep, operator, sweep.NewMetrics(reg), log)
-	letters := deadletter.New(pool, sealer, log)
-	letters.Announce(local)
-	observe(reg, pool, p.verbs, peers)
-	reg.MustRegister(newLateness(p.operator.Lateness))
-	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
-		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator, GroupReader: stats.NewGroups(pool),
-		Resources: stats.New(pool), Letters: letters, Traces: trace.New(pool, sealer, hostname()), Ping: pool.Ping, Listener: peers.state, Inbox: p.inboxState,
-		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
-	})
-	return p, nil
 }
 
 // run starts the background work and serves, and stops all of it in order.
@@ -199,43 +104,6 @@ func (p *parts) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	return p.verbs.Close(ctx)
-}
-
-// observe registers what is read off the pool, the store and the listener.
-func observe(reg *prometheus.Registry, pool *postgres.Pool, verbs *store.Store, peers *others) {
-	gauge := func(name, help string, value func() float64) {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
-	}
-	counter := func(name, help string, value func() float64) {
-		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
-	}
-	gauge("belfry_pool_connections", "Connections of the pool.", func() float64 { return float64(pool.Stat().TotalConns()) })
-	gauge("belfry_pool_acquired", "Connections in use.", func() float64 { return float64(pool.Stat().AcquiredConns()) })
-	counter("belfry_heals_total", "Looks for partitions that a crash left asleep.", func() float64 {
-		passes, _ := verbs.Heals()
-		return float64(passes)
-	})
-	counter("belfry_healed_partitions_total", "Partitions that a crash had left asleep, and that were woken.", func() float64 {
-		_, partitions := verbs.Heals()
-		return float64(partitions)
-	})
-	gauge("belfry_listener_proven", "1 while the listener has proven that it hears.", func() float64 {
-		if peers.Proven() {
-			return 1
-		}
-		return 0
-	})
-	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
-		func() float64 { return peers.state().Proof.Seconds() })
-	gauge("belfry_listener_peers", "Other instances heard.", func() float64 { return float64(peers.state().Peers) })
-	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
-		func() float64 { return float64(peers.listener.Reconnects()) })
-	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(peers.sender.Stats().Flushes) })
-	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(peers.sender.Stats().Failures) })
-	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",
-		func() float64 { return float64(peers.sender.Stats().EntriesIn) })
-	counter("belfry_notify_entries_out_total", "Announcements sent after coalescing.",
-		func() float64 { return float64(peers.sender.Stats().EntriesOut) })
 }
 
 // prepareSchema migrates, or only checks when that was switched off.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -26,8 +27,8 @@ type Catalog struct {
 	log  *zap.Logger
 	// purge receives when there is something to purge; one signal stands for
 	// many.
-	purge     chan struct{}
-	announcer Announcer
+	purge  chan struct{}
+	events *events.Bus
 
 	mu sync.Mutex
 	// unarmed are the queues whose options were changed by a Configure that failed
@@ -35,29 +36,10 @@ type Catalog struct {
 	unarmed map[int64]bool
 }
 
-// Announcer is told, after a commit, what those who wait must hear of. It must
-// not block.
-type Announcer interface {
-	// Born: whoever waits for this partition should look; an empty partition
-	// stands for the queue, and for every queue by tags.
-	Born(queueName, partition string)
-	// Doubt: everybody who waits should look.
-	Doubt(reason string)
-}
-
-// silent is the Announcer of a Catalog nobody listens to.
-type silent struct{}
-
-func (silent) Born(_, _ string) {}
-func (silent) Doubt(string)     {}
-
 // New returns a Catalog on pool.
-func New(pool *postgres.Pool, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1), announcer: silent{}, unarmed: map[int64]bool{}}
+func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Catalog {
+	return &Catalog{pool: pool, log: log, purge: make(chan struct{}, 1), events: bus, unarmed: map[int64]bool{}}
 }
-
-// Announce makes the catalog tell a. Call it before the first verb.
-func (c *Catalog) Announce(a Announcer) { c.announcer = a }
 
 // Settings are what Configure stores.
 type Settings struct {
@@ -83,7 +65,7 @@ type Configured struct {
 func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, error) {
 	out, err := c.configure(ctx, set)
 	if err != nil {
-		c.announcer.Doubt("the outcome of configuring a queue is unknown")
+		c.events.Resync("the outcome of configuring a queue is unknown", events.Here)
 		return Configured{}, postgres.Wrap(fmt.Errorf("configuring queue %q: %w", set.Queue, err))
 	}
 	return out, nil
@@ -114,16 +96,16 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 			return out, err
 		}
 		if queueBorn || retagged {
-			c.announcer.Born(set.Queue, "")
+			c.events.Created(set.Queue, "", events.Here)
 		} else if born {
-			c.announcer.Born(set.Queue, queue.DefaultPartition)
+			c.events.Created(set.Queue, queue.DefaultPartition, events.Here)
 		}
 		if !rearm && !c.isUnarmed(id) {
 			return out, nil
 		}
 		err = c.rearm(ctx, id)
 		c.setUnarmed(id, err != nil)
-		c.announcer.Doubt("a delay or a window was changed")
+		c.events.Resync("a delay or a window was changed", events.Here)
 		return out, err
 	}
 }
@@ -140,7 +122,7 @@ func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err er
 		return false, nil
 	}
 	c.requestPurge()
-	c.announcer.Doubt("a queue was deleted")
+	c.events.Resync("a queue was deleted", events.Here)
 	if err != nil {
 		return true, postgres.Wrap(fmt.Errorf("deleting queue %q: %w", name, err))
 	}

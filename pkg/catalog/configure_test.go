@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -143,7 +144,7 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 	go func() {
 		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 		set.Options.DelayedProcessing = 3600
-		_, err := catalog.New(r.pool, zap.NewNop()).Configure(ctx, set)
+		_, err := catalog.New(r.pool, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
 		done <- err
 	}()
 	r.await("the change waits for the cursor", r.somebodyWaits)

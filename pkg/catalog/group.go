@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -48,7 +49,7 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 	}
 	if len(found) > 0 || err != nil {
 		c.requestPurge()
-		c.announcer.Doubt("a consumer group was deleted")
+		c.events.Resync("a consumer group was deleted", events.Here)
 	}
 	if err != nil {
 		return out, postgres.Wrap(fmt.Errorf("deleting consumer group %q: %w", group, err))

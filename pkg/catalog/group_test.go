@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/events"
 )
 
 // of counts the rows that a group has in a table.
@@ -51,7 +52,7 @@ func TestDeletedGroupIsGoneAtOnceAndPurgedLater(t *testing.T) {
 	require.NoError(t, err)
 
 	// The process that began it has died; another one goes on.
-	stop := run(t, catalog.New(openPool(t, r.dsn), zap.NewNop()))
+	stop := run(t, catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop()))
 	r.await("it is purged", func() bool { return r.of("group_deleted", gone) == 0 })
 	require.NoError(t, stop())
 	require.Zero(t, r.of("cursor", gone))

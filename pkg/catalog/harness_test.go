@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -23,6 +24,7 @@ const patience = time.Minute
 // room is a catalog on a database of its own, and a connection to look at it.
 type room struct {
 	*catalog.Catalog
+	bus  *events.Bus
 	t    *testing.T
 	dsn  string
 	pool *postgres.Pool
@@ -33,7 +35,8 @@ func newRoom(t *testing.T) *room {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	pool := openPool(t, dsn)
-	return &room{Catalog: catalog.New(pool, zap.NewNop()), t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
+	bus := &events.Bus{}
+	return &room{Catalog: catalog.New(pool, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
 }
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {

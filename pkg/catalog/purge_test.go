@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/events"
 )
 
 func TestRunPurgesAfterEachDelete(t *testing.T) {
@@ -69,7 +70,7 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 	require.Less(t, left.messages, int64(12000), "what was begun was finished")
 	require.Equal(t, int64(1), left.queues, "and the queue is still known as deleted")
 
-	require.NoError(t, catalog.New(openPool(t, r.dsn), zap.NewNop()).Purge(soon(t)))
+	require.NoError(t, catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop()).Purge(soon(t)))
 	require.Equal(t, rows{}, r.count(h))
 	require.NoError(t, r.Purge(soon(t)), "nothing to do is no error")
 }
@@ -89,7 +90,7 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 	}
 	done, ctx := make(chan error, 3), soon(t)
 	for range cap(done) {
-		instance := catalog.New(openPool(t, r.dsn), zap.NewNop())
+		instance := catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop())
 		go func() { done <- instance.Purge(ctx) }()
 	}
 	for range cap(done) {
@@ -115,7 +116,7 @@ func TestPurgeThatFailsIsTriedAgain(t *testing.T) {
 		warned <- e
 		return nil
 	}))
-	stop := run(t, catalog.New(r.pool, log))
+	stop := run(t, catalog.New(r.pool, &events.Bus{}, log))
 	select {
 	case e := <-warned:
 		require.Equal(t, zapcore.WarnLevel, e.Level)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -73,7 +74,7 @@ func (c *Catalog) Seek(ctx context.Context, queueName, group string, place Place
 		err = c.stillIn(ctx, t.life)
 	}
 	if moved > told || err != nil {
-		c.announcer.Doubt("a consumer group was moved")
+		c.events.Resync("a consumer group was moved", events.Here)
 	}
 	if err != nil {
 		return moved, postgres.Wrap(fmt.Errorf("moving group %q of queue %q: %w", group, queueName, err))
@@ -93,7 +94,7 @@ func (c *Catalog) SeekPartition(ctx context.Context, queueName, group, partition
 		out, err = c.seekPartition(ctx, t, place)
 	}
 	if err != nil {
-		c.announcer.Doubt("the outcome of moving a consumer group is unknown")
+		c.events.Resync("the outcome of moving a consumer group is unknown", events.Here)
 		return out, postgres.Wrap(fmt.Errorf("moving group %q in partition %q of queue %q: %w", group, partition, queueName, err))
 	}
 	return out, nil
@@ -120,7 +121,7 @@ func (c *Catalog) seekPartition(ctx context.Context, t target, place Place) (Sou
 
 func (c *Catalog) announceSeek(places []int64) {
 	if len(places) > 0 {
-		c.announcer.Doubt("a consumer group was moved")
+		c.events.Resync("a consumer group was moved", events.Here)
 	}
 }
 

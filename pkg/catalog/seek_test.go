@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -32,13 +33,12 @@ func (r *room) cursorsWhere(condition string, args ...any) int64 {
 
 // doubts counts what a catalog announces.
 type doubts struct {
+	events.Nop
 	mu sync.Mutex
 	n  int
 }
 
-func (d *doubts) Born(_, _ string) {}
-
-func (d *doubts) Doubt(string) {
+func (d *doubts) OnResync(string, events.Origin) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.n++
@@ -126,7 +126,7 @@ func TestSeekOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	told := &doubts{}
-	r.Announce(told)
+	r.bus.Subscribe(told)
 	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})
 	asked := told.count()
 	for _, name := range [][2]string{{"unknown", "g1"}, {"orders", "unknown"}} {
@@ -151,7 +151,7 @@ func TestSeekOfOnePartition(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t)
 	told := &doubts{}
-	r.Announce(told)
+	r.bus.Subscribe(told)
 	r.hourly("orders", size{partitions: 2, messages: 3, groups: 1})
 	for i, c := range []struct {
 		place catalog.Place
@@ -178,7 +178,7 @@ func TestSeekBackOnTenThousandPartitions(t *testing.T) {
 	r.exec("UPDATE belfry.cursor SET committed = 3, ready_at = NULL")
 	bound := max(2*time.Second, 60*time.Since(bare))
 	told := &doubts{}
-	r.Announce(told)
+	r.bus.Subscribe(told)
 	for _, c := range []struct {
 		place catalog.Place
 		want  int64
@@ -206,7 +206,7 @@ func TestSeekTellsOfEveryPageItMoved(t *testing.T) {
 	r.exec(`DELETE FROM belfry.cursor WHERE partition_id NOT IN (
 		SELECT max(s.id) FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 1000 AS page FROM belfry.partition) AS s GROUP BY s.page)`)
 	var heard doubts
-	r.Announce(&heard)
+	r.bus.Subscribe(&heard)
 	moved, err := r.Seek(soon(t), "orders", "g1", catalog.Place{})
 	require.NoError(t, err)
 	require.Equal(t, int64(3), moved)

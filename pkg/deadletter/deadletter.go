@@ -9,32 +9,19 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// Announcer is told, after a commit, what others must hear of. It must not block.
-type Announcer interface {
-	// Ready: these partitions are poppable for these groups, now or in a while.
-	Ready(ready []queue.Ready)
-	// ForgetLease: a message that this lease may hold was deleted.
-	ForgetLease(lease queue.ID)
-}
-
-// silent is the Announcer of Letters nobody listens to.
-type silent struct{}
-
-func (silent) Ready([]queue.Ready)  {}
-func (silent) ForgetLease(queue.ID) {}
-
 // Letters runs the verbs. It is safe for concurrent use.
 type Letters struct {
-	pool      *postgres.Pool
-	sealer    *seal.Sealer
-	announcer Announcer
-	log       *zap.Logger
+	pool   *postgres.Pool
+	sealer *seal.Sealer
+	events *events.Bus
+	log    *zap.Logger
 	// page is how many dead letters one transaction takes, and budget how long
 	// Redrive and Purge go on before they say what remains.
 	page   int64
@@ -48,12 +35,9 @@ const (
 
 // New returns Letters on pool. sealer opens the payloads of queues with
 // encryptionEnabled; it may be nil.
-func New(pool *postgres.Pool, sealer *seal.Sealer, log *zap.Logger) *Letters {
-	return &Letters{pool: pool, sealer: sealer, announcer: silent{}, log: log, page: pageSize, budget: budget}
+func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Letters {
+	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, page: pageSize, budget: budget}
 }
-
-// Announce makes the room tell a. Call it before the first verb.
-func (l *Letters) Announce(a Announcer) { l.announcer = a }
 
 // Filter chooses dead letters; what is nil or zero chooses all.
 type Filter struct {

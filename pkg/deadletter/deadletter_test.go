@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -26,10 +27,11 @@ type room struct {
 	t    *testing.T
 	pool *postgres.Pool
 	told []queue.Ready
+	events.Nop
 }
 
-func (r *room) Ready(ready []queue.Ready) { r.told = append(r.told, ready...) }
-func (r *room) ForgetLease(queue.ID)      {}
+// OnReady notes what was announced.
+func (r *room) OnReady(ready []queue.Ready, _ events.Origin) { r.told = append(r.told, ready...) }
 
 func newRoom(t *testing.T) *room {
 	t.Helper()
@@ -38,8 +40,9 @@ func newRoom(t *testing.T) *room {
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	r := &room{Letters: deadletter.New(pool, nil, zap.NewNop()), t: t, pool: pool}
-	r.Announce(r)
+	bus := &events.Bus{}
+	r := &room{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
+	bus.Subscribe(r)
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -215,7 +216,7 @@ func (l *Letters) delete(ctx context.Context, partition queue.ID, key int64, tra
 		return false, err
 	}
 	for _, one := range leases {
-		l.announcer.ForgetLease(one)
+		l.events.LeaseChanged(one)
 	}
 	l.announce(ready)
 	l.wake(ctx, key)
@@ -253,6 +254,6 @@ func readyIn(group, partition int64, seconds float64) queue.Ready {
 
 func (l *Letters) announce(ready []queue.Ready) {
 	if len(ready) > 0 {
-		l.announcer.Ready(ready)
+		l.events.Ready(ready, events.Here)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -28,15 +29,14 @@ const (
 	wakeFallback wakeSource = "fallback"
 )
 
-// Ready announces what a commit of this instance made poppable: to the requests
-// waiting here, and to the other instances. It never blocks.
-func (d *Dispatcher) Ready(ready []queue.Ready) {
-	d.announce(ready, wakeLocal)
-	d.others.Ready(ready)
+// OnReady wakes the requests that wait for these partitions.
+func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
+	if from == events.Here {
+		d.announce(ready, wakeLocal)
+	} else {
+		d.announce(ready, wakeNotify)
+	}
 }
-
-// Remote announces what another instance reported.
-func (d *Dispatcher) Remote(ready []queue.Ready) { d.announce(ready, wakeNotify) }
 
 func (d *Dispatcher) announce(ready []queue.Ready, source wakeSource) {
 	now := time.Now()
@@ -58,28 +58,25 @@ func (d *Dispatcher) announce(ready []queue.Ready, source wakeSource) {
 	d.metrics.woken.WithLabelValues(string(source)).Add(float64(woken))
 }
 
-// Born announces a queue or partition created by this instance.
-func (d *Dispatcher) Born(queueName, partition string) {
+// OnCreated wakes the requests that wait for a name that did not exist. A peer does not say which
+// name it created, so then all of them look.
+func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) {
 	now := time.Now()
+	if from != events.Here {
+		d.intents.tellBirth(wakeNotify, now)
+		d.notifier.Announce(anyBirth, now)
+		return
+	}
 	d.intents.tellBirth(wakeLocal, now)
 	d.notifier.Announce(birthKey(queueName, partition), now)
 	if partition == "" {
 		// Pops by tags wait for any queue.
 		d.notifier.Announce(anyBirth, now)
 	}
-	d.others.Born()
 }
 
-// RemoteBirth announces that another instance created something.
-func (d *Dispatcher) RemoteBirth() {
-	now := time.Now()
-	d.intents.tellBirth(wakeNotify, now)
-	d.notifier.Announce(anyBirth, now)
-}
-
-// Doubt says that something may have been missed: all knowledge is dropped and
-// every waiting request looks.
-func (d *Dispatcher) Doubt(reason string) {
+// OnResync drops all knowledge and makes every waiting request look.
+func (d *Dispatcher) OnResync(reason string, _ events.Origin) {
 	d.facts.dropAll()
 	d.intents.tellDoubt(time.Now())
 	woken := d.notifier.AnnounceAll()

@@ -133,7 +133,7 @@ func (d *Dispatcher) keep(ctx context.Context, v *vigil) bool {
 			return true
 		case seen == sightSomething:
 			next = hold
-		case seen == sightUnsure || !d.others.Proven():
+		case seen == sightUnsure || !d.proven():
 			next = now.Add(d.policy.Delay(empties, rand.Float64()))
 		}
 		if next.After(over) {
@@ -200,7 +200,7 @@ func (d *Dispatcher) see(ctx context.Context, v *vigil, held bool) (*notify.Tick
 	case !registered:
 		return ticket, sightSomething // a pop registers it
 	}
-	if until, known := d.facts.empty(targetKey(target), time.Now()); known && d.others.Proven() {
+	if until, known := d.facts.empty(targetKey(target), time.Now()); known && d.proven() {
 		d.scheduleNext(target, until)
 		return ticket, sightNothing
 	}

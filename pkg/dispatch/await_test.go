@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -21,7 +22,7 @@ var wish = queue.SQLWaiter{Queue: "orders", Group: "g", Channel: "belfry_1"}
 // await asks as a consumer in SQL does, and returns when nothing moves any more.
 func (b *bench) await() {
 	b.t.Helper()
-	b.Await(wish)
+	b.bus.SQLWaiter(wish)
 	synctest.Wait()
 }
 
@@ -83,7 +84,7 @@ func TestManyConsumersInSQLAreToldTogether(t *testing.T) {
 		}
 		another := wish // of the same group, as a name that is written otherwise
 		another.Channel = "belfry_2"
-		b.Await(another)
+		b.bus.SQLWaiter(another)
 		synctest.Wait()
 		require.Equal(t, 1, b.store.calls().preflights, "nothing is there, as is known")
 		b.ready(1, 1, 1)
@@ -119,9 +120,9 @@ func TestConsumersInSQLAreToldEverLaterOfWhatOneOfThemHolds(t *testing.T) {
 		b.ready(1, 2, 1)
 		require.Equal(t, before+1, b.told(), "what is announced is told at once")
 		b.await()
-		b.Remote([]queue.Ready{{Group: 1, Partition: 1}})
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 		require.Equal(t, before+2, b.told(), "as is the end of the transaction")
-		b.Remote([]queue.Ready{{Group: 1, Partition: 1}})
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 		b.await()
 		require.Equal(t, before+3, b.told(), "also before it asks")
 		b.await()
@@ -182,10 +183,10 @@ func TestAConsumerInSQLIsToldOfABirth(t *testing.T) {
 		}}
 		b := run(t, store)
 		b.await()
-		b.RemoteBirth()
+		b.bus.Created("", "", events.Peer)
 		require.Zero(t, b.told(), "it was another one")
 		there.Store(true)
-		b.Born("orders", "")
+		b.bus.Created("orders", "", events.Here)
 		require.Equal(t, 1, b.told(), "a pop registers the group")
 		group.Store(1)
 		b.await()
@@ -277,7 +278,7 @@ func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		b.AskAgain()
+		b.bus.Listening()
 		synctest.Wait()
 		require.Equal(t, []tell{{queue.AgainChannel, time.Now()}}, b.store.told())
 	})
@@ -291,7 +292,7 @@ func TestMoreWishesThanTheBoundAreToldToAskAgain(t *testing.T) {
 		for i := range 10_002 {
 			w := wish
 			w.Channel = fmt.Sprint(i)
-			b.Await(w)
+			b.bus.SQLWaiter(w)
 		}
 		synctest.Wait()
 		require.InDelta(t, 10_000, b.value("belfry_dispatch_sql_wishes"), 0)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -35,11 +36,11 @@ func TestBirthWakesWhoWaitsForTheName(t *testing.T) {
 		req  *queue.PopRequest
 		born func(*bench)
 	}{
-		"the queue":                    {request(time.Hour), func(b *bench) { b.Born("orders", "") }},
-		"the queue, elsewhere":         {request(time.Hour), func(b *bench) { b.RemoteBirth() }},
-		"the partition":                {specific(time.Hour), func(b *bench) { b.Born("orders", "1") }},
-		"the partition with its queue": {specific(time.Hour), func(b *bench) { b.Born("orders", "") }},
-		"the partition, elsewhere":     {specific(time.Hour), func(b *bench) { b.RemoteBirth() }},
+		"the queue":                    {request(time.Hour), func(b *bench) { b.bus.Created("orders", "", events.Here) }},
+		"the queue, elsewhere":         {request(time.Hour), func(b *bench) { b.bus.Created("", "", events.Peer) }},
+		"the partition":                {specific(time.Hour), func(b *bench) { b.bus.Created("orders", "1", events.Here) }},
+		"the partition with its queue": {specific(time.Hour), func(b *bench) { b.bus.Created("orders", "", events.Here) }},
+		"the partition, elsewhere":     {specific(time.Hour), func(b *bench) { b.bus.Created("", "", events.Peer) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,8 +49,8 @@ func TestBirthWakesWhoWaitsForTheName(t *testing.T) {
 				b := run(t, store)
 				out := b.begin(context.WithoutCancel(t.Context()), c.req)
 				pending(t, out)
-				b.Born("another", "")
-				b.Born("orders", "2")
+				b.bus.Created("another", "", events.Here)
+				b.bus.Created("orders", "2", events.Here)
 				pending(t, out)
 				exists.Store(true)
 				c.born(b)
@@ -76,7 +77,7 @@ func TestBirthDuringTheLookIsNotLost(t *testing.T) {
 					target, ok, err := answer(req)
 					if asked++; asked == before {
 						exists.Store(true)
-						b.Born("orders", "")
+						b.bus.Created("orders", "", events.Here)
 						b.ready(1, 1, 1)
 					}
 					return target, ok, err
@@ -84,7 +85,7 @@ func TestBirthDuringTheLookIsNotLost(t *testing.T) {
 				b = run(t, store)
 				out := b.begin(context.WithoutCancel(t.Context()), request(time.Hour))
 				synctest.Wait()
-				b.Born("another", "")
+				b.bus.Created("another", "", events.Here)
 				require.Zero(t, delivered(t, out).took)
 			})
 		})
@@ -102,7 +103,7 @@ func TestMessageAfterABirthDuringTheLook(t *testing.T) {
 		store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
 			target, ok, err := answer(req)
 			if exists.CompareAndSwap(false, true) {
-				b.Born("orders", "")
+				b.bus.Created("orders", "", events.Here)
 			}
 			return target, ok, err
 		}
@@ -123,7 +124,7 @@ func TestBirthWithAMessageIsFound(t *testing.T) {
 		out := b.wait()
 		exists.Store(true)
 		store.put(1, 1, 1, 0)
-		b.Born("orders", "")
+		b.bus.Created("orders", "", events.Here)
 		delivered(t, out)
 	})
 }
@@ -136,9 +137,9 @@ func tagged(wait time.Duration) *queue.PopRequest {
 func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(*bench){
-		"a group it watches":   func(b *bench) { b.Ready([]queue.Ready{{Group: 2, Partition: 9}}) },
-		"a queue is born":      func(b *bench) { b.Born("new", "") },
-		"one is, elsewhere":    func(b *bench) { b.RemoteBirth() },
+		"a group it watches":   func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 9}}, events.Here) },
+		"a queue is born":      func(b *bench) { b.bus.Created("new", "", events.Here) },
+		"one is, elsewhere":    func(b *bench) { b.bus.Created("", "", events.Peer) },
 		"the next due instant": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
 				out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
 				pending(t, out)
 				require.Equal(t, 2, store.calls().pops, "it looks again once it knows what to watch")
-				b.Ready([]queue.Ready{{Group: 3, Partition: 1}})
+				b.bus.Ready([]queue.Ready{{Group: 3, Partition: 1}}, events.Here)
 				pending(t, out)
 				require.Equal(t, 2, store.calls().pops, "another group is not its business")
 				full.Store(true)
@@ -198,7 +199,7 @@ func TestDeletionBeforeTheLookIsNoticed(t *testing.T) {
 				pending(t, out)
 				if !anew {
 					exists.Store(true)
-					b.Born("orders", "")
+					b.bus.Created("orders", "", events.Here)
 					pending(t, out)
 				}
 				b.ready(5, 1, 1)
@@ -273,7 +274,7 @@ func TestGroupThatIsGoneIsResolvedAnew(t *testing.T) {
 				store.mu.Lock()
 				store.gone = map[int64]bool{1: true}
 				store.mu.Unlock()
-				b.Doubt("a queue was deleted")
+				b.bus.Resync("a queue was deleted", events.Peer)
 				_, still := split(t, outs)
 				require.Equal(t, waiting, still)
 				require.Positive(t, store.forgotten)
@@ -300,7 +301,7 @@ func TestPopByTagsSaysWhatIsAnew(t *testing.T) {
 		out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
 		pending(t, out)
 		time.Sleep(time.Minute / 2)
-		b.Doubt("a consumer group was deleted")
+		b.bus.Resync("a consumer group was deleted", events.Peer)
 		pending(t, out)
 		require.Greater(t, len(anew), 2)
 		require.Zero(t, anew[0], "the first look registers it")

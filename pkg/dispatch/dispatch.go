@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/notify"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -37,16 +38,17 @@ type Store interface {
 	Tell(ctx context.Context, channel string) error
 }
 
-// Others are the other instances. What it is told must not block.
-type Others interface {
-	// Ready: these became ready here.
-	Ready(ready []queue.Ready)
-	// Born: a queue or partition was created here.
-	Born()
-	// Doubt: look at everything again.
-	Doubt()
-	// Proven reports whether what others do is being heard.
-	Proven() bool
+// Deps are what a Dispatcher works with.
+type Deps struct {
+	Store Store
+	// Intents are shared with the store, which hands pushed messages over to them.
+	Intents *Intents
+	// Events reach the waiting requests from it.
+	Events *events.Bus
+	// Proven says whether the notifications of other instances are being heard.
+	Proven  func() bool
+	Metrics *Metrics
+	Log     *zap.Logger
 }
 
 const (
@@ -87,8 +89,9 @@ func birthKey(queueName, partition string) key {
 
 // Dispatcher answers pops. It is safe for concurrent use.
 type Dispatcher struct {
+	events.Nop
 	store   Store
-	others  Others
+	proven  func() bool
 	log     *zap.Logger
 	cfg     Config
 	poll    SmartPoll
@@ -100,7 +103,7 @@ type Dispatcher struct {
 	backoffs *backoffs
 	workers  []*worker
 	waiting  atomic.Int64
-	intents  *intents
+	intents  *Intents
 	wishes   *wishes
 
 	stopOnce sync.Once
@@ -109,20 +112,21 @@ type Dispatcher struct {
 
 // New returns a Dispatcher; Run makes its rounds. Stop ends the waiting of its
 // requests.
-func New(store Store, others Others, cfg Config, poll SmartPoll, metrics *Metrics, log *zap.Logger) *Dispatcher {
+func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
-		store: store, others: others, log: log, cfg: cfg, poll: poll, metrics: metrics,
+		store: deps.Store, proven: deps.Proven, log: deps.Log, cfg: cfg, poll: poll, metrics: deps.Metrics,
 		policy: backoff.Policy{
 			Initial: cfg.PollInterval, Max: cfg.MaxPollInterval,
 			Threshold: cfg.BackoffThreshold, Multiplier: cfg.BackoffMultiplier,
 		},
-		notifier: notify.New[key](), facts: newFacts(cfg.FallbackInterval), backoffs: newBackoffs(), intents: newIntents(), wishes: newWishes(),
+		notifier: notify.New[key](), facts: newFacts(cfg.FallbackInterval), backoffs: newBackoffs(), intents: deps.Intents, wishes: newWishes(),
 		stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {
 		d.workers = append(d.workers, newWorker(d))
 	}
-	metrics.observe(d)
+	deps.Metrics.observe(d)
+	deps.Events.Subscribe(d)
 	return d
 }
 

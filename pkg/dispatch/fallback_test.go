@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -125,7 +126,7 @@ func TestGroupsBackOffEachForItself(t *testing.T) {
 func TestBackoffIsReset(t *testing.T) {
 	t.Parallel()
 	for name, reset := range map[string]func(b *bench){
-		"by a wake": func(b *bench) { b.Ready([]queue.Ready{{Group: 1, Partition: 1}}) },
+		"by a wake": func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) },
 		"by a delivery": func(b *bench) {
 			b.store.put(1, 1, 1, 0)
 			delivered(b.t, b.begin(b.t.Context(), request(time.Hour)))
@@ -178,8 +179,8 @@ func TestProvenFallbackIsNoBackoff(t *testing.T) {
 		synctest.Wait()
 		require.Greater(t, len(b.store.looks()), 1)
 		require.Empty(t, b.Status().Backoff)
-		b.others.deaf.Store(true)
-		b.Doubt("the listener is degraded")
+		b.deaf.Store(true)
+		b.bus.Resync("the listener is degraded", events.Peer)
 		synctest.Wait()
 		before := len(b.store.looks())
 		time.Sleep(100 * ms)

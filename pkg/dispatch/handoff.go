@@ -30,18 +30,18 @@ const (
 // who wait for their target. What the push brings then needs no wake-up, no
 // look, and no round trip of its own. A request with AutoAck is left out: what is
 // claimed for it is gone when it has found something else meanwhile.
-func (d *Dispatcher) Handoffs(queueName, partition string) []queue.Handoff {
-	offers := d.intents.offer(queueName, partition)
+func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
+	offers := r.offer(queueName, partition)
 	handoffs := make([]queue.Handoff, len(offers))
 	for i, o := range offers {
 		handoffs[i] = queue.Handoff{
 			Assignment: queue.Assignment{Request: o.in.req, Target: o.target},
 			Take: func(delivery queue.Delivery) bool {
-				if !d.intents.hand(o.in, delivery) {
+				if !r.hand(o.in, delivery) {
 					return false
 				}
-				d.metrics.viable.Inc()
-				d.metrics.assignments.Add(float64(delivery.Partitions))
+				r.metrics.viable.Inc()
+				r.metrics.assignments.Add(float64(delivery.Partitions))
 				return true
 			},
 		}
@@ -57,7 +57,7 @@ type offer struct {
 
 // offer returns the lone sleepers that a push to the partition concerns, and
 // marks them. Those who want just this partition come first.
-func (r *intents) offer(queueName, partition string) []offer {
+func (r *Intents) offer(queueName, partition string) []offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	targets := r.queues[queueName]
@@ -82,7 +82,7 @@ func (r *intents) offer(queueName, partition string) []offer {
 
 // hand concludes an offer. It reports whether the delivery has reached the
 // intent; one without messages never does.
-func (r *intents) hand(in *intent, delivery queue.Delivery) bool {
+func (r *Intents) hand(in *intent, delivery queue.Delivery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in.rest != offered {
@@ -99,7 +99,7 @@ func (r *intents) hand(in *intent, delivery queue.Delivery) bool {
 }
 
 // lie marks that the intent has nothing to do until it is woken.
-func (r *intents) lie(in *intent) {
+func (r *Intents) lie(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in.rest = asleep
@@ -107,7 +107,7 @@ func (r *intents) lie(in *intent) {
 
 // rise marks that the intent is about to look, unless a delivery was handed to it
 // meanwhile.
-func (r *intents) rise(in *intent) (handedOver bool) {
+func (r *Intents) rise(in *intent) (handedOver bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in.rest == handed {

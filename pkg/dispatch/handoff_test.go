@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -40,7 +41,7 @@ func TestHandoffIsTheWholeWakeUp(t *testing.T) {
 				b := run(t, store)
 				out := b.begin(t.Context(), req)
 				pending(t, out)
-				offers := b.Handoffs("orders", "1")
+				offers := b.intents.Handoffs("orders", "1")
 				require.Len(t, offers, 1)
 				require.Equal(t, queue.Assignment{Request: req, Target: targetOf(req)}, offers[0].Assignment)
 				d := brought()
@@ -48,7 +49,7 @@ func TestHandoffIsTheWholeWakeUp(t *testing.T) {
 				require.Equal(t, d.LeaseID, delivered(t, out).LeaseID)
 				require.Equal(t, calls{pops: 1}, store.calls(), "its first look was the only one")
 				require.InDelta(t, 1, b.labelled("belfry_dispatch_wakes_total", "handoff", "delivered"), 0)
-				require.Empty(t, b.Handoffs("orders", "1"))
+				require.Empty(t, b.intents.Handoffs("orders", "1"))
 			})
 		})
 	}
@@ -78,8 +79,8 @@ func TestWhoGetsNoHandoff(t *testing.T) {
 				for _, req := range waiting {
 					pending(t, b.begin(t.Context(), req))
 				}
-				require.Empty(t, b.Handoffs("orders", "1"))
-				require.Empty(t, b.Handoffs("bills", "1"))
+				require.Empty(t, b.intents.Handoffs("orders", "1"))
+				require.Empty(t, b.intents.Handoffs("bills", "1"))
 			})
 		})
 	}
@@ -103,10 +104,10 @@ func TestHandoffsOfSeveralGroups(t *testing.T) {
 		pending(t, anyOut)
 		specificOut := b.begin(t.Context(), inGroup(specific(time.Hour), "2"))
 		pending(t, specificOut)
-		offers := b.Handoffs("orders", "1")
+		offers := b.intents.Handoffs("orders", "1")
 		require.Len(t, offers, 2)
 		require.Equal(t, []int64{2, 1}, []int64{offers[0].Target.Group, offers[1].Target.Group}, "who wants just this one comes first")
-		require.Empty(t, b.Handoffs("orders", "1"), "they are offered already")
+		require.Empty(t, b.intents.Handoffs("orders", "1"), "they are offered already")
 		require.True(t, offers[1].Take(brought()))
 		delivered(t, anyOut)
 		pending(t, specificOut)
@@ -123,11 +124,11 @@ func TestHandoffInVain(t *testing.T) {
 		store := &fakeStore{}
 		b := run(t, store)
 		out := b.wait()
-		require.False(t, b.Handoffs("orders", "1")[0].Take(queue.Delivery{}))
+		require.False(t, b.intents.Handoffs("orders", "1")[0].Take(queue.Delivery{}))
 		pending(t, out)
-		require.Empty(t, b.Handoffs("orders", "1"))
+		require.Empty(t, b.intents.Handoffs("orders", "1"))
 		store.put(1, 1, 1, time.Minute)
-		b.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Minute}})
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Minute}}, events.Here)
 		pending(t, out)
 		require.Equal(t, calls{pops: 1}, store.calls())
 		time.Sleep(time.Minute)
@@ -141,7 +142,7 @@ func TestHandoffToOneThatHasGoneOn(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *bench, leave context.CancelFunc){
 		"it found something else":     func(b *bench, _ context.CancelFunc) { b.ready(1, 2, 1) },
-		"it looked in vain":           func(b *bench, _ context.CancelFunc) { b.Doubt("a doubt") },
+		"it looked in vain":           func(b *bench, _ context.CancelFunc) { b.bus.Resync("a doubt", events.Peer) },
 		"its client left":             func(_ *bench, leave context.CancelFunc) { leave() },
 		"its time was up":             nil,
 		"the server is being stopped": func(b *bench, _ context.CancelFunc) { b.Stop() },
@@ -154,7 +155,7 @@ func TestHandoffToOneThatHasGoneOn(t *testing.T) {
 				defer leave()
 				b.begin(ctx, request(time.Hour))
 				synctest.Wait()
-				offer := b.Handoffs("orders", "1")[0]
+				offer := b.intents.Handoffs("orders", "1")[0]
 				if wake == nil {
 					time.Sleep(time.Hour)
 				} else {
@@ -171,7 +172,7 @@ func TestHandoffToOneThatHasGoneOn(t *testing.T) {
 func TestHandedAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *bench){
-		"a wake-up": func(b *bench) { b.Doubt("a doubt") },
+		"a wake-up": func(b *bench) { b.bus.Resync("a doubt", events.Peer) },
 		"the stop":  func(b *bench) { b.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +180,7 @@ func TestHandedAtTheSameTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := run(t, &fakeStore{})
 				out := b.wait()
-				offer := b.Handoffs("orders", "1")[0]
+				offer := b.intents.Handoffs("orders", "1")[0]
 				d := brought()
 				require.True(t, offer.Take(d))
 				wake(b)
@@ -198,7 +199,7 @@ func TestHandedToAClientThatLeaves(t *testing.T) {
 		out := b.begin(ctx, request(time.Hour))
 		pending(t, out)
 		d := brought()
-		require.True(t, b.Handoffs("orders", "1")[0].Take(d))
+		require.True(t, b.intents.Handoffs("orders", "1")[0].Take(d))
 		leave()
 		require.ErrorIs(t, settled(t, out).err, context.Canceled)
 		require.Equal(t, []queue.ID{d.LeaseID}, store.leases())

@@ -15,21 +15,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// fakeOthers counts what the other instances are told.
-type fakeOthers struct {
-	deaf          atomic.Bool // not proven
-	ready, births atomic.Int64
-}
-
-func (o *fakeOthers) Ready(ready []queue.Ready) { o.ready.Add(int64(len(ready))) }
-func (o *fakeOthers) Born()                     { o.births.Add(1) }
-func (o *fakeOthers) Doubt()                    {}
-func (o *fakeOthers) Proven() bool              { return !o.deaf.Load() }
 
 // settings are what a test may change of a bench.
 type settings struct {
@@ -45,11 +35,13 @@ func bound(n int) func(*settings) { return func(s *settings) { s.MaxIntentions =
 // bench is a running Dispatcher on a fake store.
 type bench struct {
 	*dispatch.Dispatcher
-	t      *testing.T
-	store  *fakeStore
-	others *fakeOthers
-	reg    *prometheus.Registry
-	logs   *observer.ObservedLogs
+	t       *testing.T
+	store   *fakeStore
+	bus     *events.Bus
+	intents *dispatch.Intents
+	deaf    atomic.Bool // the listener is not proven
+	reg     *prometheus.Registry
+	logs    *observer.ObservedLogs
 	// end ends Run.
 	end context.CancelFunc
 }
@@ -62,9 +54,13 @@ func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *bench {
 		edit(&s)
 	}
 	core, logs := observer.New(zap.InfoLevel)
-	b := &bench{t: t, store: store, others: &fakeOthers{}, reg: prometheus.NewRegistry(), logs: logs}
-	b.others.deaf.Store(s.deaf)
-	b.Dispatcher = dispatch.New(store, b.others, s.Config, s.smart, dispatch.NewMetrics(b.reg), zap.New(core))
+	b := &bench{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
+	b.deaf.Store(s.deaf)
+	metrics := dispatch.NewMetrics(b.reg)
+	b.intents = dispatch.NewIntents(metrics)
+	b.Dispatcher = dispatch.New(dispatch.Deps{
+		Store: store, Intents: b.intents, Events: b.bus, Proven: func() bool { return !b.deaf.Load() }, Metrics: metrics, Log: zap.New(core),
+	}, s.Config, s.smart)
 	var ctx context.Context
 	ctx, b.end = context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -121,7 +117,7 @@ func (b *bench) labelled(name string, labels ...string) float64 {
 // ready commits n messages in a partition of the group and announces them.
 func (b *bench) ready(group, partition int64, n int) {
 	b.store.put(group, partition, n, 0)
-	b.Ready([]queue.Ready{{Group: group, Partition: partition}})
+	b.bus.Ready([]queue.Ready{{Group: group, Partition: partition}}, events.Here)
 }
 
 // request pops the queue whose group has the id 1, and which has partition 1.

@@ -7,10 +7,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// intents are the requests that are waiting.
-type intents struct {
-	mu sync.Mutex
-	m  map[*intent]struct{}
+// Intents are the requests that are waiting.
+type Intents struct {
+	metrics *Metrics
+	mu      sync.Mutex
+	m       map[*intent]struct{}
 	// life is the latest one that somebody waits for something in.
 	life queue.Epoch
 	// crowds are the targets somebody waits for.
@@ -44,19 +45,20 @@ type told struct {
 	at     time.Time
 }
 
-func newIntents() *intents {
-	return &intents{
-		m: map[*intent]struct{}{}, crowds: map[queue.Target]*crowd{}, queues: map[string]map[queue.Target]struct{}{},
+// NewIntents returns an empty registry of waiting requests.
+func NewIntents(metrics *Metrics) *Intents {
+	return &Intents{
+		metrics: metrics, m: map[*intent]struct{}{}, crowds: map[queue.Target]*crowd{}, queues: map[string]map[queue.Target]struct{}{},
 	}
 }
 
-func (r *intents) add(in *intent) {
+func (r *Intents) add(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.m[in] = struct{}{}
 }
 
-func (r *intents) remove(in *intent) {
+func (r *Intents) remove(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.m, in)
@@ -64,13 +66,13 @@ func (r *intents) remove(in *intent) {
 }
 
 // waitsFor notes what the intent waits for; the zero Target is nothing known.
-func (r *intents) waitsFor(in *intent, target queue.Target) {
+func (r *Intents) waitsFor(in *intent, target queue.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.moveLocked(in, target)
 }
 
-func (r *intents) moveLocked(in *intent, target queue.Target) {
+func (r *Intents) moveLocked(in *intent, target queue.Target) {
 	if in.counted == target {
 		return
 	}
@@ -101,7 +103,7 @@ func (r *intents) moveLocked(in *intent, target queue.Target) {
 }
 
 // alone says whether nobody else waits for the target.
-func (r *intents) alone(target queue.Target) bool {
+func (r *Intents) alone(target queue.Target) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.crowds[target]
@@ -110,7 +112,7 @@ func (r *intents) alone(target queue.Target) bool {
 
 // tell notes where an announcement about targets came from; of which life, it does not
 // say.
-func (r *intents) tell(source wakeSource, at time.Time, targets ...queue.Target) {
+func (r *Intents) tell(source wakeSource, at time.Time, targets ...queue.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, target := range targets {
@@ -121,13 +123,13 @@ func (r *intents) tell(source wakeSource, at time.Time, targets ...queue.Target)
 	}
 }
 
-func (r *intents) tellBirth(source wakeSource, at time.Time) {
+func (r *Intents) tellBirth(source wakeSource, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.born = told{source, at}
 }
 
-func (r *intents) tellDoubt(at time.Time) {
+func (r *Intents) tellDoubt(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.swept = told{wakeSweep, at}
@@ -135,7 +137,7 @@ func (r *intents) tellDoubt(at time.Time) {
 
 // source says what woke an intent whose ticket was taken at armed: what was told
 // since, and the timer if nothing was.
-func (r *intents) source(in *intent, armed time.Time) wakeSource {
+func (r *Intents) source(in *intent, armed time.Time) wakeSource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	heard := []told{r.swept}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -48,13 +49,13 @@ func TestWhatDropsTheKnowledge(t *testing.T) {
 		more int
 	}{
 		"nothing":                    {func(*bench) {}, 0},
-		"ready here":                 {func(b *bench) { b.Ready(ready) }, 1},
-		"ready elsewhere":            {func(b *bench) { b.Remote(ready) }, 1},
-		"ready later":                {func(b *bench) { b.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Hour}}) }, 1},
-		"ready in another group":     {func(b *bench) { b.Ready([]queue.Ready{{Group: 2, Partition: 1}}) }, 0},
-		"ready in another partition": {func(b *bench) { b.Ready([]queue.Ready{{Group: 1, Partition: 2}}) }, 0},
-		"doubt":                      {func(b *bench) { b.Doubt("reconnected") }, 1},
-		"not proven":                 {func(b *bench) { b.others.deaf.Store(true) }, 1},
+		"ready here":                 {func(b *bench) { b.bus.Ready(ready, events.Here) }, 1},
+		"ready elsewhere":            {func(b *bench) { b.bus.Ready(ready, events.Peer) }, 1},
+		"ready later":                {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Hour}}, events.Here) }, 1},
+		"ready in another group":     {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 1}}, events.Here) }, 0},
+		"ready in another partition": {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 2}}, events.Here) }, 0},
+		"doubt":                      {func(b *bench) { b.bus.Resync("reconnected", events.Peer) }, 1},
+		"not proven":                 {func(b *bench) { b.deaf.Store(true) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +112,7 @@ func TestKnowledgeEndsAtTheDueInstant(t *testing.T) {
 		delivered(t, out)
 
 		store.put(1, 2, 1, 10*time.Second)
-		b.Doubt("test")
+		b.bus.Resync("test", events.Peer)
 		<-b.begin(t.Context(), request(time.Second))
 		time.Sleep(time.Minute)
 		a := delivered(t, b.begin(t.Context(), request(time.Second)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -26,7 +27,7 @@ func (b *bench) together(reqs []*queue.PopRequest, partitions ...int64) []<-chan
 		<-hold
 		return nil
 	}
-	b.Doubt("to look together")
+	b.bus.Resync("to look together", events.Peer)
 	synctest.Wait()
 	for _, p := range partitions {
 		b.ready(1, p, 1)

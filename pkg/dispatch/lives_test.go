@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -34,8 +35,8 @@ func TestOneIDInTwoLives(t *testing.T) {
 		pending(t, after)
 		leave()
 		require.ErrorIs(t, (<-before).err, context.Canceled)
-		require.Empty(t, b.Handoffs("orders", "1"), "nobody waits any more")
-		offers := b.Handoffs("bills", "1")
+		require.Empty(t, b.intents.Handoffs("orders", "1"), "nobody waits any more")
+		offers := b.intents.Handoffs("bills", "1")
 		require.Len(t, offers, 1)
 		require.Equal(t, queue.Target{Group: 1, Epoch: 6}, offers[0].Target, "it is claimed for in its own life")
 		require.False(t, offers[0].Take(queue.Delivery{}))
@@ -116,7 +117,7 @@ func TestWhatIsGoneAgainAndAgainIsNotLookedForWithoutPause(t *testing.T) {
 		b := run(t, store)
 		out := b.begin(t.Context(), request(time.Hour))
 		pending(t, out)
-		b.Doubt("another server")
+		b.bus.Resync("another server", events.Peer)
 		time.Sleep(10 * time.Second)
 		pending(t, out)
 		require.Greater(t, store.calls().claims, 10)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -98,7 +99,7 @@ func TestForAConsumerInSQLABusyGroupIsLookedAtAtAPace(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.await()
 		for range 1000 { // in a second
-			b.Remote([]queue.Ready{{Group: 1, Partition: 1}})
+			b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 			time.Sleep(time.Millisecond)
 		}
 		require.Less(t, b.store.calls().preflights, 50)
@@ -122,10 +123,10 @@ func TestForConsumersInSQLThereIsOneLookAtATime(t *testing.T) {
 		for i := range 100 {
 			w := wish
 			w.Channel = fmt.Sprint(i)
-			b.Await(w)
+			b.bus.SQLWaiter(w)
 		}
 		time.Sleep(time.Second)
-		b.Doubt("a test")
+		b.bus.Resync("a test", events.Peer)
 		time.Sleep(time.Second)
 		require.EqualValues(t, 1, most.Load())
 		require.GreaterOrEqual(t, b.store.calls().preflights, 2)
@@ -174,7 +175,7 @@ func TestAConsumerInSQLIsToldOfWhatIsAnnouncedDuringTheLook(t *testing.T) {
 		var b *bench
 		b = run(t, &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
 			if announce.Swap(false) {
-				b.Remote([]queue.Ready{{Group: 1, Partition: 1}})
+				b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 			}
 			return targetOf(req), true, nil
 		}})

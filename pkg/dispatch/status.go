@@ -73,7 +73,7 @@ func cut[T any](list []T, truncated bool) ([]T, bool) {
 	return list[:statusLimit], true
 }
 
-func (r *intents) groups(now time.Time) []WaitingGroup {
+func (r *Intents) groups(now time.Time) []WaitingGroup {
 	r.mu.Lock()
 	byName := map[WaitingGroup]*WaitingGroup{}
 	for in := range r.m {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -155,7 +156,7 @@ func TestStatusSaysWhoWaitsForWhat(t *testing.T) {
 		b.begin(context.WithoutCancel(t.Context()), tagged(time.Minute))
 		synctest.Wait()
 		b.store.put(1, 4, 1, 30*time.Second)
-		b.Ready([]queue.Ready{{Group: 1, Partition: 4, In: 30 * time.Second}})
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 4, In: 30 * time.Second}}, events.Here)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		status := b.Status()
@@ -185,9 +186,9 @@ func TestWakesAreCountedBySourceAndOutcome(t *testing.T) {
 		outs := b.many(3)
 		b.ready(1, 1, 1)
 		split(t, outs)
-		b.Remote([]queue.Ready{{Group: 1, Partition: 2}})
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 2}}, events.Peer)
 		synctest.Wait()
-		b.Doubt("for the test")
+		b.bus.Resync("for the test", events.Peer)
 		synctest.Wait()
 		time.Sleep(leaseTime)
 		split(t, outs)

@@ -167,7 +167,7 @@ func (d *Dispatcher) lookOnce(in *intent) (found *queue.Delivery, again bool, er
 		_, again, err = d.store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	default:
-		if until, ok := d.facts.empty(targetKey(target), time.Now()); ok && d.others.Proven() {
+		if until, ok := d.facts.empty(targetKey(target), time.Now()); ok && d.proven() {
 			// When it wakes it goes through a round, as all who wake with it.
 			in.looked = true
 			d.scheduleNext(target, until)
@@ -326,7 +326,7 @@ func (d *Dispatcher) over(in *intent) (bool, error) {
 func (d *Dispatcher) fallback(in *intent) (at time.Time, shared bool) {
 	now := time.Now()
 	switch {
-	case d.others.Proven():
+	case d.proven():
 		return now.Add(spread(d.cfg.FallbackInterval)), false
 	case in.target.Group == 0:
 		in.empties++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -17,9 +18,9 @@ import (
 func TestAnnouncementDuringTheLookIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, announce := range map[string]func(*bench, queue.Ready){
-		"a commit of this instance":    func(b *bench, r queue.Ready) { b.Ready([]queue.Ready{r}) },
-		"a commit of another instance": func(b *bench, r queue.Ready) { b.Remote([]queue.Ready{r}) },
-		"a doubt":                      func(b *bench, _ queue.Ready) { b.Doubt("reconnected") },
+		"a commit of this instance":    func(b *bench, r queue.Ready) { b.bus.Ready([]queue.Ready{r}, events.Here) },
+		"a commit of another instance": func(b *bench, r queue.Ready) { b.bus.Ready([]queue.Ready{r}, events.Peer) },
+		"a doubt":                      func(b *bench, _ queue.Ready) { b.bus.Resync("reconnected", events.Peer) },
 	} {
 		for _, req := range []*queue.PopRequest{request(time.Hour), specific(time.Hour)} {
 			t.Run(fmt.Sprintf("%s, specific %t", name, req.Partition != nil), func(t *testing.T) {
@@ -54,7 +55,7 @@ func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 			store.onFound = nil
 			b.ready(1, 1, 1)
 		}
-		b.Ready([]queue.Ready{{Group: 1, Partition: 1}}) // of something that is taken already
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of something that is taken already
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
 		require.Equal(t, calls{pops: 1, preflights: 2, claims: 1}, store.calls())
@@ -73,7 +74,7 @@ func TestAnnouncementDuringAClaimIsNotLost(t *testing.T) {
 			store.onClaimed = nil
 			b.ready(1, 1, 1)
 		}
-		b.Ready([]queue.Ready{{Group: 1, Partition: 1}}) // of something that is taken already
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of something that is taken already
 		delivered(t, out)
 		require.Equal(t, calls{pops: 1, preflights: 0, claims: 2}, store.calls())
 	})
@@ -94,7 +95,6 @@ func TestThousandWaitersAndOneMessageAreOneLook(t *testing.T) {
 		require.Equal(t, 999, b.Waiting())
 		after := store.calls()
 		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: before.claims + 1}, after)
-		require.Equal(t, int64(1), b.others.ready.Load(), "the other instances are told")
 
 		// They are not lost either: each message finds one of them.
 		for i := range 20 {
@@ -116,11 +116,10 @@ func TestEachPartitionOfACommitFindsAWaiter(t *testing.T) {
 			store.put(1, p, 1, 0)
 			ready = append(ready, queue.Ready{Group: 1, Partition: p})
 		}
-		b.Remote(ready)
+		b.bus.Ready(ready, events.Peer)
 		got, waiting := split(t, outs)
 		require.Equal(t, 30, got)
 		require.Equal(t, 20, waiting)
-		require.Zero(t, b.others.ready.Load(), "what others reported is not told again")
 		require.Zero(t, b.value("belfry_smart_poll_double_assignment_errors_total"))
 	})
 }
@@ -154,7 +153,7 @@ func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 		outs := b.many(3)
 		before := store.calls()
 		store.put(1, 1, 1, 7*time.Second)
-		b.Ready([]queue.Ready{{Group: 1, Partition: 1, In: 7 * time.Second}})
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: 7 * time.Second}}, events.Here)
 		time.Sleep(7*time.Second - time.Nanosecond)
 		_, waiting := split(t, outs)
 		require.Equal(t, 3, waiting)
@@ -178,7 +177,7 @@ func TestNextInOfALookWakesAtItsInstant(t *testing.T) {
 		"a later look": func(b *bench) []<-chan answer {
 			outs := b.many(2)
 			b.store.put(1, 1, 1, time.Minute)
-			b.Remote([]queue.Ready{{Group: 1, Partition: 1}}) // another instance says no instant
+			b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer) // another instance says no instant
 			return outs
 		},
 	} {

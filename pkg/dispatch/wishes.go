@@ -104,9 +104,9 @@ func (w *wishes) count() int {
 	return len(w.m)
 }
 
-// Await hears what a consumer in SQL waits for. It is told, once, when there may be
-// something, or after dispatch.fallback_interval. It does not block.
-func (d *Dispatcher) Await(wish queue.SQLWaiter) {
+// OnSQLWaiter starts to watch for a SQL waiter. The waiter is notified once, when there may be
+// something to pop or after dispatch.fallback_interval.
+func (d *Dispatcher) OnSQLWaiter(wish queue.SQLWaiter) {
 	if d.wishes.add(wish) || !d.wishes.refused.CompareAndSwap(false, true) {
 		return
 	}
@@ -114,13 +114,13 @@ func (d *Dispatcher) Await(wish queue.SQLWaiter) {
 		zap.Int("limit", maxWishes), zap.Duration("later", d.cfg.FallbackInterval))
 	time.AfterFunc(d.cfg.FallbackInterval, func() {
 		d.wishes.refused.Store(false)
-		d.AskAgain()
+		d.OnListening()
 	})
 }
 
-// AskAgain tells all consumers in SQL to ask again, since one may not have been
-// heard. It does not block.
-func (d *Dispatcher) AskAgain() { raise(d.wishes.again) }
+// OnListening asks all SQL waiters to announce themselves again, because an announcement may not
+// have been heard.
+func (d *Dispatcher) OnListening() { raise(d.wishes.again) }
 
 // attend watches for what consumers in SQL wait for, until ctx ends or Stop is
 // called. They are told by another instance then, or to ask again by the next one.

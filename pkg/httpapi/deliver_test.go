@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -118,13 +119,6 @@ func (*leases) Claim(context.Context, []queue.Assignment) ([]queue.Delivery, err
 }
 
 // alone is a server without other instances.
-type alone struct{}
-
-func (alone) Ready([]queue.Ready) {}
-func (alone) Born()               {}
-func (alone) Doubt()              {}
-func (alone) Proven() bool        { return true }
-
 func (l *leases) Pop(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 	l.popped()
 	return l.delivery, nil
@@ -173,8 +167,11 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 				store.delivery.LeaseID = queue.ID{}
 			}
 			s, _ := newServer(&fakes{})
-			s.deps.Popper = dispatch.New(store, alone{}, dispatch.DefaultConfig(), dispatch.DefaultSmartPoll(),
-				dispatch.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
+			metrics := dispatch.NewMetrics(prometheus.NewRegistry())
+			s.deps.Popper = dispatch.New(dispatch.Deps{
+				Store: store, Intents: dispatch.NewIntents(metrics), Events: &events.Bus{}, Proven: func() bool { return true },
+				Metrics: metrics, Log: zap.NewNop(),
+			}, dispatch.DefaultConfig(), dispatch.DefaultSmartPoll())
 			w := &writer{ResponseRecorder: *httptest.NewRecorder(), flushing: c.flushing, onWrite: func() error {
 				if c.leaves == "write" {
 					cancel()

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -67,7 +68,10 @@ func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, i.store.Close(context.Background())) })
 	cfg := Config{MaxPayload: 1000, FallbackInterval: time.Hour, PollInterval: time.Hour}
-	i.Sequencer = New(pool, openPool(t, dsn, Connections), i, func() bool { return true }, cfg, NewMetrics(i.reg), zap.NewNop())
+	i.Sequencer = New(Deps{
+		Pool: pool, Own: openPool(t, dsn, Connections), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
+		Metrics: NewMetrics(i.reg), Log: zap.NewNop(),
+	}, cfg)
 	return i
 }
 
@@ -87,7 +91,7 @@ func (i *instance) start(t *testing.T, dsn string) {
 	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), zap.NewNop())
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
-		OnMessage: func(listen.Message) {}, OnResync: func(string) {}, OnInbox: i.Wake,
+		OnMessage: func(listen.Message) {}, OnResync: func(string) {}, OnInbox: i.OnInbox,
 	}, zap.NewNop())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

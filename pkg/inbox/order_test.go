@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/events"
 )
 
 func describe(err error) string {
@@ -238,7 +240,7 @@ func TestDoubtReadsEverything(t *testing.T) {
 	r.session().insert("a", "one")
 	r.turned()
 	require.Empty(t, r.stored("a"), "the snapshot says that it has been dealt with")
-	r.Doubt()
+	r.OnResync("", events.Peer)
 	r.turned()
 	require.Equal(t, []string{"one"}, r.stored("a"))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -83,6 +84,7 @@ type Config struct {
 // Sequencer moves rows of the inbox into their partitions. Its methods may be
 // called from several goroutines.
 type Sequencer struct {
+	events.Nop
 	pool, own *postgres.Pool
 	appender  Appender
 	// proven says whether announcements are heard.
@@ -125,20 +127,33 @@ type Sequencer struct {
 	sleep
 }
 
-// New returns a Sequencer. own are Connections connections that lead directly to
-// Postgres, for it alone; pool is for what is not its work, and is told when
-// something may need healing. proven says whether Wake is called in time.
-func New(
-	pool, own *postgres.Pool, appender Appender, proven func() bool, cfg Config, metrics *Metrics, log *zap.Logger,
-) *Sequencer {
-	return &Sequencer{
-		pool: pool, own: own, appender: appender, proven: proven, cfg: cfg, metrics: metrics, log: log,
-		woken: make(chan struct{}, 1), seen: nothing, linger: linger, stalled: stalledAfter,
-	}
+// Deps are what a Sequencer works with.
+type Deps struct {
+	// Pool is for what is not the work of the sequencer; it is told when something may need healing.
+	Pool *postgres.Pool
+	// Own holds Connections connections that lead directly to Postgres, for the Sequencer alone.
+	Own      *postgres.Pool
+	Appender Appender
+	// Events tell the Sequencer that rows wait in the inbox.
+	Events *events.Bus
+	// Proven says whether OnInbox is called in time.
+	Proven  func() bool
+	Metrics *Metrics
+	Log     *zap.Logger
 }
 
-// Wake says that rows may wait in the inbox. It never blocks.
-func (s *Sequencer) Wake() {
+// New returns a Sequencer. Run does its work.
+func New(deps Deps, cfg Config) *Sequencer {
+	s := &Sequencer{
+		pool: deps.Pool, own: deps.Own, appender: deps.Appender, proven: deps.Proven, cfg: cfg, metrics: deps.Metrics, log: deps.Log,
+		woken: make(chan struct{}, 1), seen: nothing, linger: linger, stalled: stalledAfter,
+	}
+	deps.Events.Subscribe(s)
+	return s
+}
+
+// OnInbox notes that rows may wait in the inbox. It never blocks.
+func (s *Sequencer) OnInbox() {
 	s.heard.Add(1)
 	select {
 	case s.woken <- struct{}{}:
@@ -146,11 +161,11 @@ func (s *Sequencer) Wake() {
 	}
 }
 
-// Doubt says that announcements may have been missed, or that the database is not
-// what it was: one that failed over may give out transaction numbers again.
-func (s *Sequencer) Doubt() {
+// OnResync notes that announcements may have been missed, or that the database was replaced: one
+// that failed over may give out transaction numbers again.
+func (s *Sequencer) OnResync(string, events.Origin) {
 	s.doubt.Store(true)
-	s.Wake()
+	s.OnInbox()
 }
 
 // Run sequences, or stands by while another instance does, until ctx ends; it

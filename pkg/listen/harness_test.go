@@ -39,7 +39,7 @@ type event struct {
 type wishes chan queue.SQLWaiter
 
 func (w wishes) Await(wish queue.SQLWaiter) { w <- wish }
-func (w wishes) AskAgain()             { w <- queue.SQLWaiter{} }
+func (w wishes) AskAgain()                  { w <- queue.SQLWaiter{} }
 
 // instance is a sender and a listener, as one process has them.
 type instance struct {
@@ -86,10 +86,10 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	require.NoError(t, err)
 	require.Equal(t, i.id, i.sender.Instance())
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
-		OnMessage: func(m listen.Message) { put(event{message: m}) },
+		OnMessage:  func(m listen.Message) { put(event{message: m}) },
 		OnResync:   func(reason string) { put(event{doubt: reason}) },
-		OnState:   func(s listen.State) { put(event{state: s}) },
-		SQLWaiters:    i.wishes,
+		OnState:    func(s listen.State) { put(event{state: s}) },
+		SQLWaiters: i.wishes,
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i

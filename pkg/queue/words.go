@@ -117,7 +117,7 @@ type Epoch int64
 // change, and a push notices when they have.
 type Partition struct {
 	// Key is the row's id in the database, in one life of it.
-	Key  int64
+	Key   int64
 	Epoch Epoch
 	// ID is its id on the wire.
 	ID       ID
@@ -188,7 +188,7 @@ func (d *Delivery) DueIn(in time.Duration) {
 // Partition 0 means any partition of the group's queue.
 type Target struct {
 	Group, Partition int64
-	Epoch             Epoch
+	Epoch            Epoch
 }
 
 // Handoff is a claim that a push makes for a request that waits for what is

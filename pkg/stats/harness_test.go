@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
@@ -48,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	conn, err := pgx.Connect(t.Context(), cfg.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, zap.NewNop()), conn: conn}
+	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, &events.Bus{}, zap.NewNop()), conn: conn}
 }
 
 func (r *fixture) exec(statement string, args ...any) {

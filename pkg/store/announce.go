@@ -7,33 +7,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Announcer is told, after a commit, what became poppable by it. It must not
-// block.
-type Announcer interface {
-	// Ready: these partitions are poppable for these groups, now or in a while.
-	Ready(ready []queue.Ready)
-	// Born: this partition was created; partition is empty when its queue was
-	// created with it. Whoever waits for that name should look.
-	Born(queueName, partition string)
-	// Handoffs returns the claims to make with a push to one partition, and their
-	// order; each must be concluded by its Take before Ready is told of the push.
+// Handoffs knows the requests that wait for a push.
+type Handoffs interface {
+	// Handoffs returns the claims to make with a push to one partition, in order. The store calls
+	// Take of each before it publishes that the partition is ready. It does not block.
 	Handoffs(queueName, partition string) []queue.Handoff
-	// Doubt: something may have become poppable that nobody can name. Everybody who
-	// waits, here or at another instance, should look.
-	Doubt(reason string)
 }
 
-// silent is the Announcer of a Store nobody listens to.
-type silent struct{}
+// noHandoffs is the Handoffs of a Store without waiting requests.
+type noHandoffs struct{}
 
-func (silent) Ready([]queue.Ready) {}
-func (silent) Born(_, _ string)    {}
-func (silent) Doubt(string)        {}
-
-func (silent) Handoffs(_, _ string) []queue.Handoff { return nil }
+func (noHandoffs) Handoffs(_, _ string) []queue.Handoff { return nil }
 
 // readReady reads rows of (group, partition, seconds until ready or NULL, that
 // instant).
@@ -68,30 +56,29 @@ func readyResult(results pgx.BatchResults, what string) ([]queue.Ready, error) {
 	return ready, nil
 }
 
-// Heard tells the store what others made ready: other instances, other rooms.
-func (s *Store) Heard(ready []queue.Ready) { s.floors.ready(ready...) }
-
-// HeardLate is Heard of what was committed any time after the statement that made
-// it ready.
-func (s *Store) HeardLate(ready []queue.Ready) {
+// OnReady lowers the scan floors of the groups. A SQL consumer announces a cursor that it left
+// without saying since when the cursor is ready, because its transaction may have been long: then
+// the floor of the group is dropped. Cursors that SQL consumers left are queued for settling.
+func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
+	s.floors.ready(ready...)
+	if from != events.SQL {
+		return
+	}
 	for _, r := range ready {
-		s.floors.forget(r.Group)
+		if r.At.IsZero() {
+			s.floors.forget(r.Group)
+		}
 	}
+	s.told.add(ready)
 }
 
-// Doubt tells the store that something may have become ready that it was not told
-// of.
-func (s *Store) Doubt() { s.floors.forget(0) }
+// OnResync drops all scan floors.
+func (s *Store) OnResync(string, events.Origin) { s.floors.forget(0) }
 
-func (s *Store) announce(ready []queue.Ready) {
-	if len(ready) > 0 {
-		s.floors.ready(ready...)
-		s.announcer.Ready(ready)
-	}
-}
+// OnLeaseChanged forgets the delivery of a lease.
+func (s *Store) OnLeaseChanged(lease queue.ID) { s.delivered.forget(lease) }
 
-// doubt makes everybody look: what became poppable is not known.
-func (s *Store) doubt(reason string) {
-	s.Doubt()
-	s.announcer.Doubt(reason)
-}
+func (s *Store) announce(ready []queue.Ready) { s.events.Ready(ready, events.Here) }
+
+// resync makes every waiter look, because the store does not know what became poppable.
+func (s *Store) resync(reason string) { s.events.Resync(reason, events.Here) }

@@ -4,8 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
+
+// Observe subscribes h to what the store commits, and makes it the store's Handoffs.
+func (s *Store) Observe(h interface {
+	events.Handler
+	Handoffs
+}) {
+	s.handoffs = h
+	s.events.Subscribe(h)
+}
 
 // PushAlone is Push without the manager: in a transaction of its own.
 func (s *Store) PushAlone(ctx context.Context, items []queue.PushItem) error {

@@ -22,13 +22,13 @@ type handoffs struct {
 	failed error
 }
 
-// handoffs returns the claims to make with a flush. One to several partitions is
+// newHandoffs returns the claims to make with a flush. One to several partitions is
 // left to the rounds: they look for all of them with one query.
-func (s *Store) handoffs(f *pushFlush) *handoffs {
+func (s *Store) newHandoffs(f *pushFlush) *handoffs {
 	h := &handoffs{s: s}
 	if len(f.partitions) == 1 {
 		only := f.calls[0].opened[0]
-		h.list = s.announcer.Handoffs(only.Queue, only.Name)
+		h.list = s.handoffs.Handoffs(only.Queue, only.Name)
 	}
 	return h
 }

@@ -6,11 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// receiver is an Announcer with one request that waits.
+// receiver notes events, and has one request that waits.
 type receiver struct {
+	events.Nop
 	// offered is the request; nil: nobody waits. gone: it has gone on.
 	offered *queue.PopRequest
 	target  queue.Target
@@ -24,11 +26,9 @@ type receiver struct {
 	doubts atomic.Int64
 }
 
-func (r *receiver) Doubt(string) { r.doubts.Add(1) }
+func (r *receiver) OnResync(string, events.Origin) { r.doubts.Add(1) }
 
-func (r *receiver) Born(_, _ string) {}
-
-func (r *receiver) Ready(ready []queue.Ready) {
+func (r *receiver) OnReady(ready []queue.Ready, _ events.Origin) {
 	r.order, r.ready = append(r.order, "ready"), append(r.ready, ready...)
 }
 
@@ -55,7 +55,7 @@ func waiting(t *testing.T, req *queue.PopRequest) (*bench, *receiver) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	r := &receiver{offered: req, target: target}
-	b.Announce(r)
+	b.Observe(r)
 	return b, r
 }
 

@@ -27,7 +27,7 @@ func TestAHealCountsWhatItWakes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
-	b.Announce(heard)
+	b.Observe(heard)
 	quiet := func(why string) {
 		t.Helper()
 		announced, wrote := b.requireHeal(0, heard)
@@ -63,7 +63,7 @@ func TestAHealCountsPartitions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
-	b.Announce(heard)
+	b.Observe(heard)
 	b.register("g", "h")
 	b.push("p", "1")
 	b.push("p2", "1")

@@ -34,7 +34,9 @@ type heldCall struct {
 // cursorSeed makes lanes of cursors.
 var cursorSeed = maphash.MakeSeed()
 
-func (n cursorName) lane() batch.LockStripe { return batch.LockStripeOf(int64(maphash.Comparable(cursorSeed, n))) }
+func (n cursorName) lane() batch.LockStripe {
+	return batch.LockStripeOf(int64(maphash.Comparable(cursorSeed, n)))
+}
 
 // lanes are those of its cursors, not of their partitions: who waits for one group
 // has nothing to do with another one.

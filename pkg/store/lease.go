@@ -81,10 +81,6 @@ func (s *Store) takeBack(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// ForgetLease makes the store look for the messages of a lease when they are
-// acknowledged, because one of them was deleted.
-func (s *Store) ForgetLease(lease queue.ID) { s.delivered.forget(lease) }
-
 // Release gives a lease back whose delivery did not reach its client; the
 // messages are poppable again at once and no attempt is counted.
 func (s *Store) Release(ctx context.Context, lease queue.ID) error {

@@ -212,7 +212,7 @@ func TestAnotherLifeIsADoubt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
-	b.Announce(heard)
+	b.Observe(heard)
 	b.register("g")
 	b.push("p", "1")
 	require.Zero(t, heard.doubts.Load())

@@ -30,7 +30,7 @@ func TestWhoWaitsHearsOfAPushWhoseAnswerWasLost(t *testing.T) {
 	direct, network, s := behind(t)
 	direct.register("g")
 	heard := &receiver{}
-	s.Announce(heard)
+	s.Observe(heard)
 	network.CutCommit.Store(true)
 	results, err := s.Push(t.Context(), []queue.PushItem{item("p", "1")})
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestWhoWaitsHearsOfATransactionWhoseAnswerWasLost(t *testing.T) {
 	direct, network, s := behind(t)
 	direct.register("g")
 	heard := &receiver{}
-	s.Announce(heard)
+	s.Observe(heard)
 	network.CutCommit.Store(true)
 	result, err := s.Transact(t.Context(), transaction(item("p", "1")))
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestALostConnectionIsAReasonForDoubt(t *testing.T) {
 	direct.push("p", "1")
 	d := direct.pop(request("g", 1))
 	heard := &receiver{}
-	s.Announce(heard)
+	s.Observe(heard)
 	runs(t, s)
 	require.Zero(t, heard.doubts.Load())
 	network.CutCommit.Store(true)
@@ -85,7 +85,7 @@ func TestAHandoffWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	req := request("g", 1)
 	target, _, err := direct.Resolve(t.Context(), req)
 	require.NoError(t, err)
-	s.Announce(&receiver{offered: req, target: target})
+	s.Observe(&receiver{offered: req, target: target})
 	network.CutCommit.Store(true)
 	_, err = s.Push(t.Context(), []queue.PushItem{item("p", "1")})
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestWhoWaitsHearsOfWhatAnEarlierTryHadLeased(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	heard := &receiver{}
-	s.Announce(heard)
+	s.Observe(heard)
 	network.CutRow.Store(true)
 	d, err := s.Pop(t.Context(), req)
 	require.NoError(t, err)

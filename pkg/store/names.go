@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -168,7 +169,7 @@ func (s *Store) open(ctx context.Context, wanted []laneName) (map[laneName]*queu
 			if newQueue {
 				name.partition = ""
 			}
-			s.announcer.Born(name.queue, name.partition)
+			s.events.Created(name.queue, name.partition, events.Here)
 		}
 	}
 	return nil, fmt.Errorf("opening partitions of a queue that is being deleted again and again: %v", wanted[0].queue)
@@ -268,7 +269,7 @@ func (s *Store) ended(ctx context.Context, life queue.Epoch) bool {
 func (s *Store) reborn(so bool) {
 	if so {
 		s.log.Info("Postgres was started again, or the tables were put back or made anew: nothing is remembered of them")
-		s.doubt("another life of the database")
+		s.resync("another life of the database")
 	}
 }
 

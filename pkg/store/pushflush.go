@@ -139,7 +139,7 @@ func (s *Store) store(ctx context.Context, f *pushFlush, send sendFunc, taken []
 	}
 	b.Queue(sqlAppend, args...)
 	b.Queue("COMMIT")
-	handed := s.handoffs(f)
+	handed := s.newHandoffs(f)
 	handed.queue(b, f.partitions)
 	var ready []queue.Ready
 	var committed bool
@@ -166,7 +166,7 @@ func (s *Store) store(ctx context.Context, f *pushFlush, send sendFunc, taken []
 	s.announce(ready)
 	if f.again {
 		// The wake of that try was its own as well, and its answer is lost.
-		s.doubt("a push had been stored by a try without an answer")
+		s.resync("a push had been stored by a try without an answer")
 	}
 	if committed {
 		return nil // whatever failed after that is not the callers'

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -24,7 +25,7 @@ func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), query, args...)
 	require.NoError(b.t, err)
-	b.Doubt() // nobody announces what a test does to the tables
+	b.OnResync("", events.Peer) // nobody announces what a test does to the tables
 }
 
 // The table of the package doc, row by row.

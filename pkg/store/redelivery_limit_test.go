@@ -108,7 +108,7 @@ func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	require.NoError(t, err)
 	keyless := b.Store
 	heard := &receiver{}
-	keyless.Announce(heard)
+	keyless.Observe(heard)
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
 	b.register("g")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -71,7 +72,7 @@ func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
-	b.Announce(heard)
+	b.Observe(heard)
 	b.rested(0, "a")
 	heard.ready = nil
 	b.push("p", "1", "2", "3")
@@ -183,7 +184,7 @@ func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
 	require.Zero(t, settled, "one that does not rest stays due")
 
 	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "failed")
-	b.Told([]queue.Ready{{Group: group, Partition: b.onlyPartition()}})
+	b.OnReady([]queue.Ready{{Group: group, Partition: b.onlyPartition()}}, events.SQL)
 	require.Eventually(t, func() (rests bool) {
 		b.scan(`SELECT coalesce(c.ready_at = r.retry_at, false) FROM belfry.cursor c, belfry.redrive r`, nil, &rests)
 		return rests

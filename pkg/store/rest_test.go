@@ -102,7 +102,7 @@ func TestWhoeverWaitsHearsWhenARestEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
-	b.Announce(heard)
+	b.Observe(heard)
 	b.register("g")
 	b.option("retry_backoff_ms = 600000")
 	b.push("p", "1")

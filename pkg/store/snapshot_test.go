@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -129,7 +130,7 @@ func TestAPopFindsWhatWasCommittedLate(t *testing.T) {
 		return b.DueFloor(group).After(readyAt)
 	}, 10*time.Second, 50*time.Millisecond, "the floor rises above it")
 	require.NoError(t, tx.Commit(t.Context()))
-	b.Heard([]queue.Ready{{Group: group, Partition: partition}})
+	b.OnReady([]queue.Ready{{Group: group, Partition: partition}}, events.Peer)
 	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(request("g", 1))))
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -246,7 +247,7 @@ func TestTheServiceSettlesWhatConsumersInSQLLeave(t *testing.T) {
 		b.sqlAck(conn, popped[0].Lease, nil, "completed")
 		_, due := b.readyIn()
 		require.True(t, due)
-		b.Told([]queue.Ready{{Group: group, Partition: partition}})
+		b.OnReady([]queue.Ready{{Group: group, Partition: partition}}, events.SQL)
 		require.Eventually(t, func() bool { _, due := b.readyIn(); return !due }, time.Minute, 5*time.Millisecond)
 	}
 	cancel()
@@ -264,7 +265,7 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 	require.NoError(t, err)
 	const told = `SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@' || `
 	b.push("p", "1")
-	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.tell_ready(c.group_id, c.partition_id)`
+	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.announce_ready(c.group_id, c.partition_id)`
 	const leased = `(SELECT lease_id FROM belfry.cursor OFFSET 0) AS c, `
 	for _, verb := range []string{
 		`belfry.pop('q', 'g')`, leased + `belfry.extend(c.lease_id, 60)`, leased + `belfry.ack(c.lease_id)`, soon,

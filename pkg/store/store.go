@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
@@ -55,8 +56,10 @@ var (
 
 // Store runs the hot verbs. It is safe for concurrent use.
 type Store struct {
+	events.Nop
 	pool      *postgres.Pool
-	announcer Announcer
+	events    *events.Bus
+	handoffs  Handoffs
 	defaults  queue.Defaults
 	log       *zap.Logger
 	sealer    *seal.Sealer
@@ -97,15 +100,29 @@ type Config struct {
 	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
 	Sealer *seal.Sealer
 	Batch  batch.Config
+	// Events carries what the store commits to the other rooms; nil: a bus of its own.
+	Events *events.Bus
+	// Handoffs knows the requests that wait for a push; nil: none.
+	Handoffs Handoffs
+	// Urgent are connections for the preflights and claims of woken pops, so that these never queue
+	// behind ordinary traffic; nil: they use the store's pool.
+	Urgent *pgxpool.Pool
 }
 
 // New returns a Store on pool. Close it after the last verb.
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
+	if cfg.Events == nil {
+		cfg.Events = &events.Bus{}
+	}
+	if cfg.Handoffs == nil {
+		cfg.Handoffs = noHandoffs{}
+	}
 	s := &Store{
-		pool: pool, announcer: silent{}, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
+		pool: pool, events: cfg.Events, handoffs: cfg.Handoffs, urgent: cfg.Urgent, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
 		names: newNames(), delivered: newDelivered(), rooms: newRooms(), floors: newFloors(), told: newTold(),
 		heldCursors: newHeldCursors(),
 	}
+	s.events.Subscribe(s)
 	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
 	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
 	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))
@@ -115,15 +132,6 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	metrics.observe(s)
 	return s
 }
-
-// Announce makes the store tell a what becomes poppable. Call it before the
-// first verb.
-func (s *Store) Announce(a Announcer) { s.announcer = a }
-
-// Prioritise gives the preflights and claims of woken pops connections of their
-// own, so that they never queue behind ordinary traffic. Call it before the
-// first verb.
-func (s *Store) Prioritise(urgent *pgxpool.Pool) { s.urgent = urgent }
 
 // urgentBatch is batch on the connections of woken pops.
 func (s *Store) urgentBatch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResults) error) error {

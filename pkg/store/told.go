@@ -37,18 +37,17 @@ func newTold() told {
 	return told{cursors: map[queue.Target]struct{}{}, signal: make(chan struct{}, 1)}
 }
 
-// Told hears that consumers in SQL left these cursors. Run settles them. It does
-// not block.
-func (s *Store) Told(ready []queue.Ready) {
-	s.told.mu.Lock()
-	defer s.told.mu.Unlock()
+// add queues cursors that SQL consumers left; Run settles them. It does not block.
+func (t *told) add(ready []queue.Ready) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, r := range ready {
-		if r.Partition != 0 && len(s.told.cursors) < maxTold {
-			s.told.cursors[queue.Target{Group: r.Group, Partition: r.Partition}] = struct{}{}
+		if r.Partition != 0 && len(t.cursors) < maxTold {
+			t.cursors[queue.Target{Group: r.Group, Partition: r.Partition}] = struct{}{}
 		}
 	}
 	select {
-	case s.told.signal <- struct{}{}:
+	case t.signal <- struct{}{}:
 	default: // a signal is pending and covers these
 	}
 }

@@ -65,7 +65,7 @@ func (s *Store) flushTransaction(ctx context.Context, calls []*transaction) ([]e
 		// Whoever committed it may not have come to the wake, or not have heard of whom
 		// it woke.
 		s.wake(ctx, f.touched())
-		s.doubt("a transaction had been applied by a try without an answer")
+		s.resync("a transaction had been applied by a try without an answer")
 	}
 	return nil, err
 }

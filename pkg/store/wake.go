@@ -128,7 +128,7 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 		s.giveBackUnsure(ctx)
 		if s.pool.Broke() {
-			s.doubt("what was committed last may never have been told")
+			s.resync("what was committed last may never have been told")
 		}
 		select {
 		case <-ctx.Done():

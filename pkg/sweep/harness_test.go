@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -37,18 +38,19 @@ type room struct {
 
 // ears remember what was announced.
 type ears struct {
+	events.Nop
 	mu     sync.Mutex
 	ready  []queue.Ready
 	doubts int
 }
 
-func (e *ears) Ready(ready []queue.Ready) {
+func (e *ears) OnReady(ready []queue.Ready, _ events.Origin) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ready = append(e.ready, ready...)
 }
 
-func (e *ears) Doubt(string) {
+func (e *ears) OnResync(string, events.Origin) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.doubts++
@@ -70,7 +72,9 @@ func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *ears, *
 		edit(&cfg)
 	}
 	heard, reg := &ears{}, prometheus.NewRegistry()
-	s := New(pool, cfg, heard, NewMetrics(reg), zap.NewNop())
+	bus := &events.Bus{}
+	bus.Subscribe(heard)
+	s := New(pool, cfg, bus, NewMetrics(reg), zap.NewNop())
 	s.idle = 1 // a test has no others to let work
 	return s, heard, reg
 }
@@ -109,7 +113,7 @@ func (r *room) exec(statement string, args ...any) {
 	r.t.Helper()
 	_, err := r.pool.Exec(soon(r.t), statement, args...)
 	require.NoError(r.t, err)
-	r.store.Doubt() // nobody announces what a test does to the tables
+	r.store.OnResync("", events.Peer) // nobody announces what a test does to the tables
 }
 
 // number runs a query that returns one.

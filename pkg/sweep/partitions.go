@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -61,7 +62,7 @@ func (s *Sweeper) removeIdle(ctx context.Context, h *hold) error {
 // of that name is another one.
 func (s *Sweeper) doubt(removed int) {
 	if removed > 0 {
-		s.announcer.Doubt("idle partitions were removed")
+		s.events.Resync("idle partitions were removed", events.Here)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // The jobs, as the table belfry.sweep and the metrics name them.
@@ -22,29 +22,20 @@ const (
 // page is how many partitions one look covers.
 const page = 1000
 
-// Announcer is told, after a commit, what those who wait must hear of. It must
-// not block.
-type Announcer interface {
-	// Ready: these partitions are poppable for these groups, now or in a while.
-	Ready(ready []queue.Ready)
-	// Doubt: everybody who waits should look.
-	Doubt(reason string)
-}
-
 // Sweeper runs the sweeps. It is safe for concurrent use.
 type Sweeper struct {
-	pool      *postgres.Pool
-	cfg       Config
-	announcer Announcer
-	metrics   *Metrics
-	log       *zap.Logger
+	pool    *postgres.Pool
+	cfg     Config
+	events  *events.Bus
+	metrics *Metrics
+	log     *zap.Logger
 	// idle is how much longer it rests than it works.
 	idle int
 }
 
-// New returns a Sweeper on pool that tells announcer what it changed.
-func New(pool *postgres.Pool, cfg Config, announcer Announcer, metrics *Metrics, log *zap.Logger) *Sweeper {
-	return &Sweeper{pool: pool, cfg: cfg, announcer: announcer, metrics: metrics, log: log, idle: 7}
+// New returns a Sweeper on pool that publishes on bus what it changed.
+func New(pool *postgres.Pool, cfg Config, bus *events.Bus, metrics *Metrics, log *zap.Logger) *Sweeper {
+	return &Sweeper{pool: pool, cfg: cfg, events: bus, metrics: metrics, log: log, idle: 7}
 }
 
 // job is one of the sweeps.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -219,7 +220,7 @@ func (s *Sweeper) tell(t trimmed) {
 	s.metrics.expired.Add(float64(t.expired))
 	s.metrics.skipped.Add(float64(t.skipped))
 	if len(t.ready) > 0 {
-		s.announcer.Ready(t.ready)
+		s.events.Ready(t.ready, events.Here)
 	}
 }
 

@@ -144,9 +144,8 @@ CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
 
 -- From sql/schema/group_deleted.sql.
 
--- A group whose deletion has begun. The row in consumer_group is already deleted, so nobody
--- can pop, acknowledge or extend. The cursors and dead letters of the group are deleted in
--- small transactions.
+-- A group whose deletion has begun. The row in consumer_group is already deleted, so every pop, ack
+-- and extend fails. The cursors and dead letters of the group are deleted in small transactions.
 CREATE TABLE belfry.group_deleted (
     group_id bigint PRIMARY KEY,
     queue_id bigint NOT NULL
@@ -299,27 +298,39 @@ CREATE TABLE belfry.queue_sweep (
 
 -- From sql/functions/inbox/inbox_notify.sql.
 
--- The trigger of the inbox had a condition, belfry.notify, which Postgres reads from
--- the catalog and plans anew in every statement: two thirds of what the trigger cost a
--- statement of one row. The function asks now, in an expression that each session plans once.
+-- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
+-- equal notifications of a transaction into one.
+--
+-- Commits that notify run one after another in the whole cluster. So a producer leaves the
+-- notification out while the sequencer is awake, because an awake sequencer reads the inbox anyway.
+--
+-- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
+-- 2. A producer that leaves out the notification holds lock 8 (shared) until its transaction ends.
+-- 3. The sequencer takes lock 8 exclusively before it sleeps. So it sleeps only after such
+--    producers have ended. pkg/inbox proves that no row is lost.
+--
+-- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
+-- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
+-- setting. The setting is read in the function and not in a WHEN clause: a WHEN clause is planned
+-- in every statement. 1111837766 is "BELF".
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_awake boolean := false;
 BEGIN
-    -- Before any lock: who says so takes none.
+    -- Before the locks: a session with belfry.notify = off takes none.
     IF pg_catalog.lower(pg_catalog.current_setting('belfry.notify', true)) OPERATOR(pg_catalog.=) ANY ('{off,false,no,0}') THEN
         RETURN NULL;
     END IF;
     IF pg_catalog.pg_try_advisory_xact_lock_shared(1111837766, 8) THEN
-        -- In this order. Whoever gets lock 10 gives it back in the same expression,
-        -- so that no cancelled statement keeps it.
+        -- Lock 8 before lock 10. The same expression releases lock 10, so a cancelled statement
+        -- cannot keep it.
         v_awake := CASE WHEN pg_catalog.pg_try_advisory_lock_shared(1111837766, 10)
                         THEN NOT pg_catalog.pg_advisory_unlock_shared(1111837766, 10) ELSE true END;
     END IF;
     IF v_awake THEN
         RETURN NULL;
     END IF;
-    -- A notification too much fails the transaction.
+    -- A full notification queue would fail the transaction.
     IF pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.97 THEN
         PERFORM pg_catalog.pg_notify('belfry_inbox', '');
     END IF;
@@ -375,10 +386,11 @@ CREATE TABLE belfry.inbox_rejected (
     reason         text NOT NULL
 );
 
--- From sql/functions/attach/readable.sql.
+-- From sql/functions/attach/is_utf8.sql.
 
--- Whether a text can be read as UTF-8. It costs a savepoint.
-CREATE FUNCTION belfry.readable(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+-- Reports whether a text can be converted to UTF-8. A database with another encoding may store
+-- texts that cannot. It costs a subtransaction.
+CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_text, 'UTF8');
     RETURN true;
@@ -388,20 +400,20 @@ END $$;
 
 -- From sql/functions/attach/owns_table.sql.
 
--- Whose an attachment and its failures are: the owner's of the table, and those of
--- an admin, who is known by the right to change what is noted. What is noted of a
--- table that is gone is an admin's.
+-- Reports whether a role may see the attachment of a table: the owner of the table, a member of the
+-- owner, or an admin. An admin is a role that may update belfry.attachment. Only an admin sees the
+-- rows of a dropped table.
 CREATE FUNCTION belfry.owns_table(p_target oid, p_role name) RETURNS boolean LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
     SELECT pg_catalog.has_table_privilege(p_role, 'belfry.attachment', 'UPDATE')
         OR EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = p_target AND pg_catalog.pg_has_role(p_role, c.relowner, 'USAGE'))
 $$;
 
--- From sql/functions/attach/attachment_forget.sql.
+-- From sql/functions/attach/forget_dropped_tables.sql.
 
--- Forgets tables that are gone, whoever attaches or detaches one: nobody owns what
--- was noted of them.
-CREATE FUNCTION belfry.attachment_forget() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+-- The trigger on belfry.attachment: deletes the rows of dropped tables at each attach and detach.
+-- It runs with the rights of the schema's owner, because nobody owns those rows.
+CREATE FUNCTION belfry.forget_dropped_tables() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM belfry.attachment_failure f
@@ -416,19 +428,19 @@ BEGIN
                FOR UPDATE SKIP LOCKED);
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION belfry.attachment_forget() FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.forget_dropped_tables() FROM PUBLIC;
 
--- From sql/functions/attach/attachment_failure_trim.sql.
+-- From sql/functions/attach/trim_attachment_failures.sql.
 
--- Keeps the latest 100 failures of each attachment, with as much of a message as
--- an operator reads. It waits for nobody: what another transaction removes, or
--- holds, is left to the next failure.
-CREATE FUNCTION belfry.attachment_failure_trim() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+-- The trigger on belfry.attachment_failure: keeps the newest 100 failures of each attachment, and
+-- shortens long texts. It waits for nobody: rows that another transaction has locked are left to
+-- the next failure.
+CREATE FUNCTION belfry.trim_attachment_failures() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    FOR n IN REVERSE 2000 .. 1997 LOOP -- where the encoding is SQL_ASCII a letter may be cut
+    FOR n IN REVERSE 2000 .. 1997 LOOP -- with encoding SQL_ASCII the cut may be inside a character
         NEW.message := left(NEW.message, n);
-        EXIT WHEN belfry.readable(NEW.message);
+        EXIT WHEN belfry.is_utf8(NEW.message);
     END LOOP;
     DELETE FROM belfry.attachment_failure f
      WHERE f.id IN (
@@ -440,10 +452,10 @@ BEGIN
                     OFFSET 99)
                FOR UPDATE SKIP LOCKED);
     RETURN NEW;
-EXCEPTION WHEN serialization_failure THEN -- removed since the snapshot
+EXCEPTION WHEN serialization_failure THEN -- another transaction deleted the row after the snapshot
     RETURN NEW;
 END $$;
-REVOKE ALL ON FUNCTION belfry.attachment_failure_trim() FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.trim_attachment_failures() FROM PUBLIC;
 
 -- From sql/schema/attachment.sql.
 
@@ -469,8 +481,8 @@ CREATE TABLE belfry.attachment (
 );
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER attachment_forget AFTER INSERT OR DELETE ON belfry.attachment
-    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.attachment_forget();
+CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
+    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();
 
 -- From sql/schema/attachment_failure.sql.
 
@@ -487,8 +499,8 @@ CREATE TABLE belfry.attachment_failure (
 CREATE INDEX attachment_failure_latest ON belfry.attachment_failure (target, queue, failed_at);
 ALTER TABLE belfry.attachment_failure ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_failure_owner ON belfry.attachment_failure USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER attachment_failure_trim BEFORE INSERT ON belfry.attachment_failure
-    FOR EACH ROW EXECUTE FUNCTION belfry.attachment_failure_trim();
+CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failure
+    FOR EACH ROW EXECUTE FUNCTION belfry.trim_attachment_failures();
 
 -- From sql/schema/attachments.sql.
 
@@ -500,7 +512,7 @@ CREATE TRIGGER attachment_failure_trim BEFORE INSERT ON belfry.attachment_failur
 -- that trigger, and so cannot make partitions. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
-            WHEN NOT belfry.readable(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
+            WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
        a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by, a.attached_at,
        (SELECT greatest(count(*) FILTER (WHERE t.tgtype & 1 = 0) - CASE WHEN r.relkind = 'p' AND a.events <> '{delete}'
                      AND (count(*) FILTER (WHERE t.tgtype & 1 = 1) = 0 OR EXISTS (
@@ -525,8 +537,9 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
 
 -- From sql/functions/claim/due_at.sql.
 
--- When the head of a partition becomes poppable, for queues with a delay or a
--- window and partitions with delayed messages.
+-- Returns the instant at which the first message after committed becomes visible, and not before
+-- now. ready_at calls it for queues with a delay or a window, and for partitions with delayed
+-- messages.
 CREATE FUNCTION belfry.due_at(
     partition_id bigint, committed bigint, last_push_at timestamptz, delay_seconds bigint, window_seconds bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
@@ -541,10 +554,11 @@ CREATE FUNCTION belfry.due_at(
           LIMIT 1))
 $$;
 
--- From sql/functions/claim/redrives_at.sql.
+-- From sql/functions/claim/redrives_ready_at.sql.
 
--- When the redriven messages of a cursor are ready: the first of them decides.
-CREATE FUNCTION belfry.redrives_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+-- Returns the instant at which the redriven messages of a cursor are ready, and not before now. The
+-- first one in the order of the log decides.
+CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r
          WHERE r.partition_id = p_partition AND r.group_id = p_group
@@ -554,10 +568,13 @@ $$;
 
 -- From sql/functions/claim/ready_at.sql.
 
--- THE rule of ready_at for a cursor without a live lease, in place of that of
--- migration 000001: NULL when nothing is left or it is paused; now when messages
--- were redriven or the head is poppable, else the instant it becomes so. The body
--- is one expression, so the planner inlines it.
+-- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
+-- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
+-- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
+-- rule. The body is one expression, so the planner inlines it.
+--
+-- This form does not read belfry.redrive. It serves callers that know of no redrives, or that let
+-- any redrive be ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
@@ -571,23 +588,23 @@ CREATE FUNCTION belfry.ready_at(
     END
 $$;
 
--- THE rule of ready_at (migration 000005), where messages may have been redriven:
--- the earlier of theirs and of the log's. It looks at their rows, so those are
--- written in a statement before.
+-- The same rule with the retry delays of redriven messages: the earlier one of their instant and
+-- the instant of the log. It reads belfry.redrive, so a statement that changes redrives must come
+-- before.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT $8 THEN least(
-        CASE WHEN $10 > 0 THEN belfry.redrives_at($1, $11) END,
+        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
 $$;
 
 -- From sql/functions/attach/attach.sql.
 
--- Makes every change of a table a message of a queue; what was attached to it for
--- that queue before is replaced. The table belongs to the caller, or to a role
--- the caller is a member of, and its owner is a producer.
+-- Turns every change of a table into a message of a queue. An earlier attachment of the table to
+-- that queue is replaced. The caller must own the table, or be a member of the owner. The owner
+-- must have the rights of a producer.
 CREATE FUNCTION belfry.attach(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
     payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
@@ -598,8 +615,8 @@ END $$;
 
 -- From sql/functions/attach/attach_sql.sql.
 
--- The statements that attach a table, one after the other; belfry.attach runs
--- them. It checks everything that can be checked before, and changes nothing.
+-- Returns the statements that attach a table; belfry.attach runs them. It checks everything that
+-- can be checked before, and changes nothing. It has the parameters of belfry.attach.
 CREATE FUNCTION belfry.attach_sql(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
     payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
@@ -626,7 +643,7 @@ BEGIN
         RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
-    -- In an order of their own, so that the same wish has the same text.
+    -- In a fixed order, so equal arguments give equal text.
     SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
       FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
      WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
@@ -657,9 +674,10 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- An expression can stand in both places; what ends one of them, and goes on with
-            -- something else, cannot. A cursor refuses several statements before it runs one. Nothing
-            -- is fetched from it: whoever plans runs functions that are the same each time.
+            -- The condition must be valid in both places. Text that closes one place and goes on
+            -- with another statement is not valid in the other place. A cursor refuses several
+            -- statements. EXPLAIN is opened and never fetched, because planning would run the
+            -- immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -679,7 +697,7 @@ BEGIN
         v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target);
         v_gone := array_append(v_gone, old.function_oid);
     END LOOP;
-    -- The one for rows may have been taken for a trigger by anybody.
+    -- Other roles may have created triggers with the function for rows. Then it stays.
     FOR old IN
         SELECT DISTINCT f.id FROM unnest(v_gone) AS f(id)
          WHERE f.id IS NOT NULL AND NOT EXISTS (
@@ -687,19 +705,19 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- The one for each row has a function of its own, which everybody may run: who makes a partition
-    -- makes its trigger, and need not be who owned the table when it was attached.
+    -- The trigger for rows has a function that every role may execute. The creator of a partition
+    -- creates its trigger too, and may be another role than the owner at the time of attach.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
-        -- The owner's: what an owner before has left has another name.
+        -- The name depends on the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
         IF to_regprocedure(v_function || '()') IS NOT NULL
             AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL AND v_event <> 'rows'
         THEN
-            -- Left by a table that came back to its owner, or somebody else's, with rights of its own.
+            -- The table came back to this owner, or another role created a function of this name.
             v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
         END IF;
         IF v_event = 'rows' THEN
-            -- What follows RETURN says whose it is, as in the others.
+            -- attachment_triggers reads the queue from the text after RETURN.
             v_sql := v_sql || format(E'CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L;\n'
                     'GRANT EXECUTE ON FUNCTION %1$s() TO PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %3$I;\n', v_function,
                     format(E'\nBEGIN\n    RETURN NEW;\n    INSERT INTO belfry.inbox (queue, partition, payload)\n    SELECT %L, NULL, NULL;\nEND ', queue),
@@ -714,9 +732,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- It runs never. Where a partition has one, Postgres takes what a statement inserted
-        -- from what was stored; else generated columns are NULL where it is stored in another
-        -- way than in the table, and MERGE tells what it inserted last as the rows it updates.
+        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
+        -- stored. Without it, generated columns are NULL if a partition has another column order.
+        -- And MERGE reports the row it inserted last as the rows that it updates.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
@@ -733,16 +751,17 @@ END $$;
 
 -- From sql/functions/attach/attachment_failed.sql.
 
--- Tells that a statement's messages could not be written: a warning for each, and
--- a row for the operator, about one a second. It never fails.
+-- Called by the function of a trigger if the messages of a statement could not be written. Raises a
+-- warning, and stores a row for the operator, at most one a second for each attachment. It never
+-- raises an error.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT belfry.readable(p_message) THEN
+    IF NOT belfry.is_utf8(p_message) THEN
         p_message := 'an error that cannot be read as UTF-8';
     END IF;
     RAISE WARNING 'the messages of an % of % for queue "%" were not written: %', p_event,
-        CASE WHEN belfry.readable(p_target::text) THEN p_target::text ELSE p_target::oid::text END, p_queue, p_message
+        CASE WHEN belfry.is_utf8(p_target::text) THEN p_target::text ELSE p_target::oid::text END, p_queue, p_message
         USING HINT = 'The statement itself was not disturbed. See belfry.attachments.';
     INSERT INTO belfry.attachment_failure (target, queue, event, code, message)
     SELECT p_target, p_queue, p_event, p_code, p_message
@@ -755,10 +774,10 @@ END $$;
 
 -- From sql/functions/attach/attachment_function.sql.
 
--- The text of the function that runs after each statement with p_event. It works
--- with the rights of the table's owner, and others may be able to make functions in
--- the table's schema: what is written here names its schema, and only a condition
--- is read with the table's.
+-- Returns the text of the function that runs after each statement with p_event. That function runs
+-- with the rights of the table's owner, and other roles may create functions in the table's schema.
+-- So every name in the text has its schema. Only a condition is read with the table's schema in the
+-- search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -766,9 +785,9 @@ CREATE FUNCTION belfry.attachment_function(
 DECLARE
     v_side text := CASE WHEN p_event = 'delete' THEN 'old' ELSE 'new' END;
     v_columns text;
-    -- No column of the table is called so.
+    -- A name that no column of the table has.
     v_one text := 'belfry_row';
-    -- Of a side, and json or jsonb. new.* is the row even where a column is called new.
+    -- A format of the side, and json or jsonb. new.* is the row even if a column is called new.
     v_row text := 'pg_catalog.to_%2$s(%1$s.*)';
     v_lane text := quote_literal('Default');
     v_from text;
@@ -778,8 +797,8 @@ DECLARE
     v_insert text;
     v_body text;
     v_tag text := 'belfry';
-    -- Where the rows are computed, the statement is put together when it runs, of what
-    -- stands in these quotes, which nothing in it ends.
+    -- With virtual columns, the function builds its statement at run time from the text between
+    -- these quotes. The text cannot contain the quotes.
     v_computed boolean := EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = p_target AND a.attgenerated = 'v');
     v_quote text := 'belfry_text';
     v_old text := 'belfry_old';
@@ -792,8 +811,8 @@ BEGIN
             v_quote := v_quote || '_';
         END LOOP;
         v_quote := '$' || v_quote || '$';
-        v_old := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_old'') || ' || v_quote;
-        v_new := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_new'') || ' || v_quote;
+        v_old := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_old'') || ' || v_quote;
+        v_new := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_new'') || ' || v_quote;
         v_source := '$1';
         v_paired := '$2';
     END IF;
@@ -817,13 +836,15 @@ BEGIN
     v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
     v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
     v_from := CASE
-        -- Both hold the rows in the order in which they were updated, and a row that was
-        -- swallowed on its way to another partition is in the old ones alone: then the
-        -- nth of one is not that of the other, and nothing is paired. A plan is kept that
-        -- was made for as few rows as the first statement had. With a full join, which
-        -- OFFSET 0 keeps one, it cannot be n * n steps for n rows. A row of a transition
-        -- table has places for the columns that were dropped, which (new_one).* does not
-        -- count: the rows of the inner SELECT * have none.
+        -- Pairs old and new rows by their position, because both tables have the order of the
+        -- update. A row that a trigger drops on its way to another partition is only among the
+        -- old rows. Then positions do not match, the counts differ, and nothing is paired.
+        --
+        -- The plan is kept from a first statement that may have few rows. A FULL JOIN cannot
+        -- become a nested loop of n * n steps, and OFFSET 0 keeps it a FULL JOIN.
+        --
+        -- A row of a transition table has entries for dropped columns, and (new_one).* would
+        -- shift by them. The inner SELECT * removes those entries.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
@@ -832,7 +853,7 @@ BEGIN
             OFFSET 0) AS pair
      CROSS JOIN LATERAL (SELECT (pair.new_one).*) AS new
      CROSS JOIN LATERAL (SELECT (pair.old_one).*) AS old$t$, v_one, v_new, v_old, v_paired)
-        -- Without the table's name, which may change.
+        -- Without the name of the table, because it may change.
         WHEN p_event = 'delete' THEN format(E'\n      FROM %1$s AS old\n      LEFT JOIN %1$s AS new ON false', v_old)
         ELSE format(E'\n      FROM %1$s AS new\n      LEFT JOIN %1$s AS old ON false', v_new) END;
     IF v_pairs THEN
@@ -850,7 +871,7 @@ BEGIN
         v_where := v_where || format('(changed.before IS NOT NULL OR NOT %s)', v_paired);
     END IF;
     IF p_condition IS NOT NULL THEN
-        -- What is not known of an old row is nothing to leave the new one out for.
+        -- If the old row is unknown, the condition cannot exclude the new row.
         v_where := v_where || format(CASE WHEN v_pairs
             THEN E'COALESCE((%s\n           ), NOT %s)' ELSE E'(%s\n           )' END, p_condition, v_paired);
     END IF;
@@ -897,8 +918,12 @@ END $$;
 
 -- From sql/functions/attach/attachment_triggers.sql.
 
--- As before (migration 000019), and the one for each row of a partitioned table, which its
--- partitions have from it. It runs a function of the others.
+-- Returns the triggers of an attachment, and their functions. For a partitioned table that includes
+-- the trigger for each row.
+--
+-- The name of a trigger proves nothing, because the owner of a table chooses names, and the caller
+-- of detach may have more rights. So function_oid is NULL for a function of another owner. The
+-- functions of an earlier owner of the table are left to that owner.
 CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text DEFAULT NULL)
 RETURNS TABLE (trigger_name name, function_oid regprocedure, queue text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
@@ -906,7 +931,7 @@ SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
       FROM pg_trigger t
       JOIN pg_class c ON c.oid = t.tgrelid
       JOIN pg_proc f ON f.oid = t.tgfoid
-     -- As attachment_function writes it: with doubled quotes, and backslashes if E.
+     -- The queue as attachment_function writes it: quotes are doubled, and backslashes too after E.
      CROSS JOIN LATERAL (
             SELECT substring(f.prosrc FROM 'INSERT INTO belfry\.inbox \(queue, partition, payload\)\s+SELECT\s+(E?''(?:[^'']|'''')*''), ') AS literal
      ) AS l
@@ -924,7 +949,7 @@ $$;
 
 -- From sql/functions/attach/check_attachable.sql.
 
--- Checks that a table may be attached by whoever calls, and says what is missing.
+-- Raises an error if the caller may not attach the table, and says what is missing.
 CREATE FUNCTION belfry.check_attachable(p_target regclass) RETURNS void LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -970,8 +995,8 @@ END $$;
 
 -- From sql/functions/attach/detach.sql.
 
--- Takes the triggers of a table away, those of one queue or all of them, also those
--- of which nothing is noted (any more). Returns the queues it fed.
+-- Drops the triggers of a table, for one queue or for all. That includes triggers without a row in
+-- belfry.attachment. Returns the queues that the table fed.
 CREATE FUNCTION belfry.detach(target regclass, queue text DEFAULT NULL) RETURNS SETOF text LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -993,7 +1018,7 @@ BEGIN
     END LOOP;
     FOR t IN
         SELECT DISTINCT f.id FROM unnest(v_functions) AS f(id)
-         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- somebody else's
+         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- another role has a trigger with it
     LOOP
         EXECUTE format('DROP FUNCTION %s', t.id);
     END LOOP;
@@ -1008,7 +1033,7 @@ END $$;
 
 -- From sql/functions/attach/key_text.sql.
 
--- The text of a value, whatever the settings of the session.
+-- Returns a value as text, independent of the settings of the session.
 CREATE FUNCTION belfry.key_text(p_value anyelement) RETURNS text LANGUAGE plpgsql STABLE
 SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1
 SET lc_monetary = 'C' AS $$
@@ -1018,9 +1043,8 @@ END $$;
 
 -- From sql/functions/attach/partition_of.sql.
 
--- The partition of a message: the texts of its key, those that are not NULL, with
--- a slash between them. A name that would be too long is its hash instead. It is called
--- where the table's schema is in the path.
+-- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A name
+-- above 255 bytes is replaced by its hash.
 CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN k.name IS NULL OR k.name = '' THEN 'Default'
                 WHEN pg_catalog.octet_length(k.name) > 255 THEN 'md5:' || pg_catalog.md5(k.name)
@@ -1028,11 +1052,15 @@ CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE
       FROM (SELECT pg_catalog.array_to_string(p_key, '/') AS name) AS k
 $$;
 
--- From sql/functions/attach/rows_of.sql.
+-- From sql/functions/attach/transition_rows.sql.
 
--- What a constant is in an expression does not depend on the session. COLLATE asks for a
--- right in the schema of the collation, so it stands where it must.
-CREATE FUNCTION belfry.rows_of(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+-- Returns a SELECT in parentheses with the rows of a transition table of p_table. Virtual columns
+-- are NULL in a transition table, so the SELECT computes them. A row may come from a table below
+-- p_table. Then its table is not known, and tableoid is NULL.
+--
+-- The SET clauses make the text of a constant independent of the session. COLLATE needs a right in
+-- the schema of the collation, so it is written only for a collation that differs from the type's.
+CREATE FUNCTION belfry.transition_rows(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
     SELECT format('(SELECT %s FROM (SELECT *, %L::oid AS tableoid FROM %I) AS r)', string_agg(
                CASE WHEN a.attgenerated = 'v' THEN format('(%s)::%s%s AS %I', pg_get_expr(d.adbin, d.adrelid), format_type(a.atttypid, a.atttypmod),
@@ -1047,34 +1075,41 @@ $$;
 
 -- From sql/functions/claim/claim.sql.
 
--- Takes the place of the function of migration 000004: what was redriven comes
--- before the log, and where the queue has expireAfterSeconds or maxDeliveries it
--- sets aside what is not to be delivered before it looks, and delivers a suspect
--- alone.
+-- One pop of a group. Takes the leases of up to p_partitions due partitions and returns up to
+-- p_batch messages. The partition that has been due the longest comes first. The query store/claim
+-- is the only caller besides belfry.pop.
 --
--- One pop: takes the lease of up to p_partitions due partitions of a group (or
--- of p_partition alone), the longest due first, and returns up to p_batch
--- messages from them. p_lease is the lease id; NULL consumes on delivery
--- (autoAck). A lease that a crash of the database forgets is harmless, so its
--- commit does not wait for the disk.
+--   p_partition   Claim from this partition alone. NULL: from any partition.
+--   p_lease       The id of the leases. NULL: consume the messages on delivery (autoAck).
+--   p_floor       The caller knows that no cursor is due before this instant. NULL: unknown.
+--   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
+--   p_look        Verify p_floor, and return a 'floor' row.
 --
--- Rows of several kinds, 'group' first:
---   'group'    always one: does the group still exist, was anything due, the
---              instant the next thing is due (when nothing was held) and, as
---              created_at, the database's clock
---   'leased'   a partition whose messages, the rows after it, are delivered
---   'redelivered'  the same, of messages that were redriven (see redeliver)
---   'aside'    before the others of a partition; seq: messages that expired,
---              attempts: messages given up
---   'message'  a delivered message
---   'tried'    a partition that was due, but no message was in sight: see
---              settle.sql
---   'moved'    a partition that is not poppable yet; its ready_at was put right
+-- The kinds of result rows; 'group' comes first:
 --
--- It is a function, not one statement, because what it costs to start a plan of
--- that size is more than what a claim of one message costs to run. Each
--- statement sees what was committed before it began: once a cursor is locked,
--- the newest of its partition.
+--   'group'        Always one row. group_exists: The group and its queue exist. was_due: A
+--                  cursor was due. ready_at: The next instant at which a cursor is due, if the
+--                  call locked none. created_at: The clock of the database.
+--   'leased'       A partition whose messages are delivered. The 'message' rows follow it. Its
+--                  payload is what an undo of an autoAck delivery needs.
+--   'redelivered'  The same for redriven messages. See redeliver.
+--   'aside'        Comes before the other rows of a partition that skipped messages. seq is the
+--                  number of expired messages. attempts is the number of messages given up.
+--   'message'      A delivered message.
+--   'tried'        A partition that was due although no message is visible. The caller settles
+--                  the cursor with store/settle.
+--   'moved'        A partition that is not due any more. Its ready_at was corrected.
+--   'floor'        Comes last without p_partition, if p_look is set or nothing was locked. No
+--                  cursor is due before ready_at. No cursor becomes ready between now and
+--                  created_at. NULL: unknown.
+--
+-- Locks: the cursor row of each partition it delivers from. It skips locked cursors, and so waits
+-- for nobody. A commit with a lease does not wait for the disk: a lease that a crash loses only
+-- makes the messages due earlier.
+--
+-- It is a function because starting a plan of this size costs more than the claim of one message.
+-- Each statement has a new snapshot. So a statement after the lock of a cursor sees the newest
+-- version of the partition.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
@@ -1092,12 +1127,12 @@ DECLARE
     v_room bigint := p_batch;
     v_taken bigint;
     v_upto bigint;
-    v_most bigint;
+    v_limit bigint;
     v_more boolean;
-    v_moved boolean; -- the cursor was written since it was locked
+    v_moved boolean; -- a statement wrote the cursor after its lock
     v_hidden_from bigint;
-    v_rest timestamptz;
-    v_held boolean := false;
+    v_redrives_ready timestamptz;
+    v_any_locked boolean := false;
     due CURSOR FOR
         SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at
           FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
@@ -1115,7 +1150,7 @@ DECLARE
                          ORDER BY n.group_id DESC
                          LIMIT 1) AS newest
                   JOIN belfry.cursor c ON c.ctid = newest.at
-                 WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- not by the index of ready_at
+                 WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
     f record;
@@ -1124,10 +1159,10 @@ BEGIN
     IF p_lease IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    -- Fetched one by one, so that it locks no more than it needs.
+    -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
     LOOP
-        EXIT WHEN v_room = 0; -- whoever comes next may have the others
+        EXIT WHEN v_room = 0; -- the other partitions are left to other pops
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
@@ -1142,11 +1177,11 @@ BEGIN
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
                  ORDER BY p.id DESC
                  LIMIT 1) AS p
-          JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- see append
+          JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
-        CONTINUE WHEN NOT FOUND; -- it is being deleted
-        IF NOT v_held THEN
-            v_held := true;
+        CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        IF NOT v_any_locked THEN
+            v_any_locked := true;
             kind := 'group';
             group_exists := true;
             was_due := true;
@@ -1154,20 +1189,20 @@ BEGIN
             RETURN NEXT;
         END IF;
         v_moved := false;
-        v_rest := NULL;
+        v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
-            -- What was put back comes first, in a delivery of its own.
+            -- Redriven messages come first, in a delivery of their own.
             RETURN QUERY
             SELECT r.kind, r.partition_id, NULL::boolean, r.ready_at > v_now, r.ready_at, r.attempts, r.seq, r.id, r.transaction_id,
                    r.trace_id, r.payload, r.created_at, r.producer_sub, r.encrypted
               FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now) AS r;
             GET DIAGNOSTICS v_taken = ROW_COUNT;
             IF v_taken > 0 THEN
-                v_room := v_room - (v_taken - 1); -- the first row is that of the partition
+                v_room := v_room - (v_taken - 1); -- the first row stands for the partition
                 CONTINUE;
             END IF;
             v_moved := true;
-            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) END INTO v_rest
+            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_redrives_ready
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
         END IF;
@@ -1175,12 +1210,12 @@ BEGIN
             f.ready_at := NULL;
         END IF;
         partition_id := k.partition_id;
-        was_due := v_rest IS NOT NULL;
-        v_most := v_room;
+        was_due := v_redrives_ready IS NOT NULL;
+        v_limit := v_room;
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
             SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO aside
-              FROM belfry.set_aside(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
+              FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
             IF aside.moved THEN
@@ -1200,7 +1235,7 @@ BEGIN
                 v_more := aside.more;
             END IF;
             IF aside.alone AND p_lease IS NOT NULL THEN
-                v_most := 1;
+                v_limit := 1;
             END IF;
         END IF;
         IF v_moved THEN
@@ -1210,10 +1245,10 @@ BEGIN
              ORDER BY c.group_id DESC
              LIMIT 1;
         END IF;
-        ready_at := least(f.ready_at, v_rest);
+        ready_at := least(f.ready_at, v_redrives_ready);
         IF f.ready_at IS NULL OR f.ready_at > v_now OR v_more THEN
             UPDATE belfry.cursor c
-               SET ready_at = least(f.ready_at, v_rest), lease_id = NULL, lease_until = NULL, lease_end = NULL
+               SET ready_at = least(f.ready_at, v_redrives_ready), lease_id = NULL, lease_until = NULL, lease_end = NULL
              WHERE c.ctid = k.ctid;
             kind := 'moved';
             RETURN NEXT;
@@ -1227,7 +1262,7 @@ BEGIN
                       FROM belfry.message m
                      WHERE m.partition_id = k.partition_id AND m.seq > k.committed
                      ORDER BY m.seq
-                     LIMIT v_most) AS v
+                     LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq) INTO v_taken, v_upto
@@ -1236,7 +1271,7 @@ BEGIN
                  WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq < v_hidden_from
                    AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
                  ORDER BY m.seq
-                 LIMIT least(f.last_seq - k.committed, v_most)) AS s;
+                 LIMIT least(f.last_seq - k.committed, v_limit)) AS s;
         IF v_taken = 0 THEN
             kind := 'tried';
             RETURN NEXT;
@@ -1254,14 +1289,14 @@ BEGIN
             UPDATE belfry.cursor c
                SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = 0, failures = 0,
                    committed = v_upto,
-                   ready_at = least(v_rest, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
+                   ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
                                                             f.delayed_processing, f.window_buffer, f.paused, NULL, NULL)),
                    skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
             RETURNING c.ready_at, c.attempts INTO ready_at, attempts;
         END IF;
-        IF NOT FOUND THEN -- it would be delivered without a lease
+        IF NOT FOUND THEN -- the messages would be delivered without a lease
             RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
         END IF;
         kind := 'leased';
@@ -1277,14 +1312,14 @@ BEGIN
          ORDER BY m.seq;
     END LOOP;
     CLOSE due;
-    IF p_partition IS NULL AND (p_look OR NOT v_held) THEN
+    IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         SELECT c.ready_at INTO v_due
           FROM belfry.cursor c
          WHERE c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
          ORDER BY c.ready_at
          LIMIT 1;
     END IF;
-    IF NOT v_held THEN
+    IF NOT v_any_locked THEN
         kind := 'group';
         created_at := v_now;
         SELECT q.deleted_at IS NULL, v_now + make_interval(secs => coalesce(nullif(q.lease_time, 0), 60))
@@ -1312,10 +1347,10 @@ BEGIN
         END IF;
         RETURN NEXT;
     END IF;
-    IF p_partition IS NULL AND (p_look OR NOT v_held) THEN
+    IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         kind := 'floor';
-        -- Not later than a lease that is taken now: others do not tell of theirs.
-        created_at := CASE WHEN NOT v_held AND v_due IS NULL THEN least(ready_at, v_lease) END;
+        -- Not after the end of a lease that starts now: other servers do not announce leases.
+        created_at := CASE WHEN NOT v_any_locked AND v_due IS NULL THEN least(ready_at, v_lease) END;
         ready_at := coalesce(v_due, v_now);
         RETURN NEXT;
     END IF;
@@ -1323,20 +1358,18 @@ END $$;
 
 -- From sql/functions/claim/redeliver.sql.
 
--- Takes the place of the function of migration 000008; maxDeliveries is new, and
--- there always is a first row.
+-- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
+-- calls it with the cursor locked.
 --
--- Delivers up to p_batch redriven messages of a cursor that the caller has
--- locked, in the order of the log: a row of kind 'redelivered' for the
--- partition, then the messages, each with its own attempts. Without p_lease
--- they are settled on delivery (autoAck); the partition's row then has, as
--- payload, what redrive_restore.sql needs to take that back.
+-- Returns a row of kind 'redelivered' for the partition, and then a 'message' row for each message,
+-- each with its own attempts. With p_lease NULL the messages are settled on delivery (autoAck), and
+-- the first row has as payload what redrive_restore needs to undo that. seq of the first row is the
+-- number of messages given up. The kind of the first row is 'moved' if no message is left to
+-- deliver. Without any row, the first redriven message still waits for its retry delay.
 --
--- One that was delivered as often as the queue's maxDeliveries says, since it was
--- put back, becomes a dead letter again. One that has a single delivery left is
--- delivered alone, so that only the one that is fatal uses them up. The
--- partition's row has, as seq, how many were given up; its kind is 'moved' when
--- there is nothing to deliver.
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
+-- A message with one delivery left is delivered alone, so that only a fatal message uses up its
+-- deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS TABLE (
     kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
@@ -1345,17 +1378,17 @@ RETURNS TABLE (
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := p_now;
-    v_most bigint;
+    v_max_deliveries bigint;
     v_last bigint;
     v_seqs bigint[];
     v_attempts integer[];
     v_given_up bigint[];
     v_settled bigint;
     v_left integer;
-    v_rests bigint;
+    v_waiting_seq bigint;
     one record;
 BEGIN
-    SELECT nullif(q.max_deliveries, 0) INTO v_most
+    SELECT nullif(q.max_deliveries, 0) INTO v_max_deliveries
       FROM belfry.partition p
       JOIN belfry.queue q ON q.id = p.queue_id
      WHERE p.id = p_partition;
@@ -1368,25 +1401,25 @@ BEGIN
          LIMIT p_batch
     LOOP
         IF one.retry_at > p_now THEN
-            v_rests := one.seq;
+            v_waiting_seq := one.seq;
             EXIT;
-        ELSIF one.deliveries >= v_most THEN
+        ELSIF one.deliveries >= v_max_deliveries THEN
             v_given_up := array_append(v_given_up, one.seq);
-        ELSIF one.deliveries = v_most - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
-            EXIT; -- its last delivery is one of its own
+        ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+            EXIT; -- the last delivery of this message is a delivery of its own
         ELSE
             v_seqs := array_append(v_seqs, one.seq);
             v_attempts := array_append(v_attempts, one.attempts + 1);
         END IF;
         v_last := one.seq;
-        EXIT WHEN one.deliveries = v_most - 1 AND p_lease IS NOT NULL;
+        EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;
     END LOOP;
-    -- Those whose message is gone lead nowhere.
+    -- Redrives without a message can never be delivered.
     DELETE FROM belfry.redrive d
-     WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_rests), true)
+     WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_waiting_seq), true)
        AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;
     GET DIAGNOSTICS v_settled = ROW_COUNT;
-    IF v_last IS NULL AND v_rests IS NOT NULL THEN
+    IF v_last IS NULL AND v_waiting_seq IS NOT NULL THEN
         IF v_settled > 0 THEN
             UPDATE belfry.cursor c SET redrives = c.redrives - v_settled WHERE c.partition_id = p_partition AND c.group_id = p_group;
         END IF;
@@ -1454,23 +1487,22 @@ BEGIN
      ORDER BY d.seq;
 END $$;
 
--- From sql/functions/claim/rest.sql.
+-- From sql/functions/claim/retry_delay.sql.
 
--- How long a message rests after so many failures: twice as long after each, up to
--- an hour, a fifth more or less, as pkg/store does.
-CREATE FUNCTION belfry.rest(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
+-- Returns the delay before a message that failed p_failures times is delivered again. The delay
+-- doubles with each failure, up to an hour, and varies by 20 % at random. pkg/store computes the
+-- same delay.
+CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
     SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
            * (0.8 + 0.4 * random()) * interval '1 millisecond'
 $$;
 
 -- From sql/functions/claim/seq_at.sql.
 
--- Takes the place of the function of migration 000001: it looks at what is there
--- of a log, and returns its beginning for an instant before that.
---
--- The last seq of a partition that was stored at or before an instant: the
--- place a group starts from, or seeks to. created_at never falls within a
--- partition, so it is a binary search; a hole in the log is no matter.
+-- Returns the last seq of a partition that was stored at or before p_instant. If all stored
+-- messages are newer, it returns the seq before the first one. A group starts there, or seeks
+-- there. created_at never decreases within a partition, so this is a binary search. Deleted
+-- messages do not disturb it.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -1497,22 +1529,24 @@ BEGIN
     RETURN lo;
 END $$;
 
--- From sql/functions/claim/set_aside.sql.
+-- From sql/functions/claim/skip_undeliverable.sql.
 
--- Moves a cursor that its caller holds locked over what is not to be delivered:
--- messages older than p_expire_after seconds (0: none is), which are a prefix of
--- the log since created_at never falls, and a first message that was delivered
--- p_max_deliveries times (0: no limit). With p_dead_letter_expired the expired ones
--- are dead-lettered, 1000 a call; more says that others are left.
+-- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
+-- with expireAfterSeconds or maxDeliveries.
 --
--- alone: the first message must be delivered by itself. A delivery that ended by
--- the end of its lease says that one of its messages may kill its consumers, not
--- which. So before the last attempt the batch is taken apart: up to its end, each
--- message is delivered alone, and only the one that is fatal uses up its attempts.
+-- 1. Expired messages are older than p_expire_after seconds (0: no limit). created_at never
+--    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
+--    letters, at most 1000 in one call. more says that others are left.
+-- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
+--    given_up counts it.
 --
--- Counts: expired (by place in the log, so that it costs the same for a million;
--- what was deleted among them counts too, dead letters do not) and given_up.
-CREATE FUNCTION belfry.set_aside(
+-- alone: deliver the first message by itself. A lease that expires says that one of its messages
+-- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
+-- its end each message is delivered alone, and only the fatal one uses up its attempts.
+--
+-- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
+-- excludes dead letters.
+CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
 ) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
@@ -1573,8 +1607,8 @@ BEGIN
         c.attempts := 0;
         c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
         UPDATE belfry.cursor k
-           SET committed = set_aside.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
-               expired = k.expired + set_aside.expired
+           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+               expired = k.expired + skip_undeliverable.expired
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
         c.alone_until := c.lease_end;
@@ -1589,19 +1623,18 @@ END $$;
 
 -- From sql/functions/consume/ack.sql.
 
--- Says what became of messages that belfry.pop gave out; message_ids NULL: of all
--- the lease still holds. With the lease gone the transaction fails with SQLSTATE
--- BF010, so that its effects never commit beside those of another consumer.
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
+-- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
+-- commit beside those of another consumer. status is one of these:
 --
---   completed  done, with everything before it in the partition
---   failed     delivered again from the first of them on, after the queue's
---              retryDelay; out of retries: a dead letter
---   retry      delivered again, and no failure is counted
---   dlq        a dead letter now
+--   completed  The messages, and all before them in the partition, are finished.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
+--              letter if no retry is left.
+--   retry      Delivered again, without counting a failure.
+--   dlq        A dead letter now.
 --
--- The rules are those of pkg/store (decideAck) for a call whose messages all have
--- the same status. Returns how many messages it was said of; 0: of none the lease
--- still holds.
+-- decideAck in pkg/store has the same rules for a call with one status. Returns the number of
+-- messages that the call changed; 0: the lease holds none of them any more. Locks the cursor.
 CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
@@ -1616,8 +1649,8 @@ BEGIN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
     END IF;
-    PERFORM convert_to(error, 'UTF8'); -- it is listed with those of others
-    -- There is one: belfry.pop gives each partition a lease of its own.
+    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The HTTP API gave it out; acknowledge it there.';
@@ -1632,19 +1665,19 @@ BEGIN
     ELSIF k.lease_end < 0 THEN
         RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
     END IF;
-    RETURN belfry.ack_log(k.partition_id, k.group_id, message_ids, status, error);
+    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
 END $$;
 REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 
--- From sql/functions/consume/ack_log.sql.
+-- From sql/functions/consume/ack_delivery.sql.
 
--- belfry.ack for the lease of one cursor, which the caller has locked.
+-- belfry.ack for a lease of messages from the log. The caller has locked the cursor.
 --
--- ready_at is never left NULL: a push that commits before this transaction does
--- would not see the cursor asleep, and no wake can follow this commit. A cursor
--- with nothing left is due instead, and whoever looks, the service that is told at
--- the commit or the next pop, puts it to sleep with a wake behind it.
-CREATE FUNCTION belfry.ack_log(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
+-- ready_at is never set to NULL. A push that commits before this transaction would not see the
+-- cursor without ready_at, and no wake can follow this commit. So a drained cursor stays marked
+-- ready. The server that gets the announcement, or the next pop, settles it and runs a wake
+-- afterwards.
+CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_seqs bigint[];
@@ -1672,7 +1705,7 @@ BEGIN
              LIMIT 1) AS p
       JOIN belfry.queue q ON q.id = p.queue_id
       JOIN belfry.consumer_group g ON g.id = p_group;
-    IF NOT FOUND THEN -- it is being deleted
+    IF NOT FOUND THEN -- the partition or the group is being deleted
         PERFORM belfry.raise_lease_lost(c.lease_id);
     END IF;
     SELECT coalesce(array_agg(m.seq ORDER BY m.seq), '{}') INTO v_seqs
@@ -1712,7 +1745,7 @@ BEGIN
     IF p_status = 'failed' AND v_release THEN
         v_failures := v_failures + 1;
         IF f.retry_backoff_ms > 0 THEN
-            v_retry_at := clock_timestamp() + belfry.rest(f.retry_backoff_ms, v_failures);
+            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
         END IF;
     END IF;
     v_release := v_release OR v_committed >= c.lease_end;
@@ -1729,22 +1762,23 @@ BEGIN
                                              f.window_buffer, f.paused, v_retry_at, c.redrives, p_group) END, clock_timestamp())
                ELSE k.ready_at END
      WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- it would not be said of them
+    IF NOT FOUND THEN -- the messages would not be acknowledged
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
     RETURN cardinality(v_seqs);
 END $$;
 
 -- From sql/functions/consume/ack_redelivery.sql.
 
--- belfry.ack for a lease of redriven messages: each stands for itself.
+-- belfry.ack for a lease of redriven messages. The caller has locked the cursor. Each message is
+-- settled by itself, and no other message with it.
 CREATE FUNCTION belfry.ack_redelivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_said bigint := 0;
+    v_acked bigint := 0;
     v_settled integer := 0;
     v_release boolean := false;
     c record;
@@ -1775,7 +1809,7 @@ BEGIN
            AND (p_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = d.seq) = ANY (p_ids))
          ORDER BY d.seq
     LOOP
-        v_said := v_said + 1;
+        v_acked := v_acked + 1;
         IF p_status = 'dlq' OR p_status = 'failed' AND r.failures >= f.retry_limit THEN
             INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
             VALUES (p_partition, r.seq, p_group, r.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
@@ -1786,14 +1820,14 @@ BEGIN
             UPDATE belfry.redrive d
                SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
                    retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
-                       THEN clock_timestamp() + belfry.rest(f.retry_backoff_ms, d.failures + 1) END
+                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
             CONTINUE;
         END IF;
         DELETE FROM belfry.redrive d WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
         v_settled := v_settled + 1;
     END LOOP;
-    IF v_said = 0 THEN
+    IF v_acked = 0 THEN
         RETURN 0;
     END IF;
     v_release := v_release OR -c.lease_end - v_settled <= 0;
@@ -1808,18 +1842,19 @@ BEGIN
                                              f.window_buffer, f.paused, c.retry_at, (c.redrives - v_settled)::integer, p_group) END, clock_timestamp())
                ELSE k.ready_at END
      WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- it would not be said of them
+    IF NOT FOUND THEN -- the messages would not be acknowledged
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
-    RETURN v_said;
+    RETURN v_acked;
 END $$;
 
 -- From sql/functions/consume/check_names.sql.
 
--- Refuses a queue name or a group name that belfry cannot use.
+-- Raises an error if a queue name or a group name is NULL, empty, longer than 255 bytes or not
+-- valid UTF-8.
 CREATE FUNCTION belfry.check_names(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_queue, 'UTF8'), pg_catalog.convert_to(p_group, 'UTF8');
@@ -1834,8 +1869,8 @@ END $$;
 
 -- From sql/functions/consume/extend.sql.
 
--- Prolongs a lease to now + seconds, never shortening it, and returns when it
--- ends. Fails as belfry.ack does when it is over.
+-- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease
+-- ends. Raises BF010 if the lease is over, as belfry.ack does.
 CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -1859,37 +1894,60 @@ BEGIN
     IF v_until IS NULL THEN
         PERFORM belfry.raise_lease_lost(lease);
     END IF;
-    PERFORM belfry.tell_ready(v_group, v_partition);
+    PERFORM belfry.announce_ready(v_group, v_partition);
     RETURN v_until;
 END $$;
 REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 
--- From sql/functions/consume/keep_floor.sql.
+-- From sql/functions/consume/load_scan_floor.sql.
 
--- Keeps the floor of a pop in a setting of the session. See session_floor.
-CREATE FUNCTION belfry.keep_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
-LANGUAGE plpgsql AS $$
+-- Returns the instant from which a pop of this session scans cursors, or -infinity. save_scan_floor
+-- stored it in the setting p_setting. Any session can write the setting, so the pattern accepts
+-- only digits, and a floor counts for at most ten seconds.
+--
+-- A held snapshot keeps old index entries, and a scan walks all of them. Nobody tells a SQL session
+-- about cursors that become ready below its floor. So a floor is kept only where scans are slow,
+-- and not for long:
+--
+-- 1. After a scan of more than 2 ms, the next scans start at the floor for twenty times the
+--    duration of that scan, and at most ten seconds.
+-- 2. The floor is the lowest ready_at that the scan saw. Cursors that other sessions hold and
+--    drained cursors count too.
+-- 3. The floor is at least half a second before the statement. If a transaction took longer than
+--    that to make a cursor due, a pop may find the cursor only when the floor expires.
+-- 4. A REPEATABLE READ snapshot may be older than its statement, so it stores no floor.
+--
+-- The setting rolls back with the transaction. A pool may pass it to another client: the setting is
+-- per group.
+CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    -- The floor, and the instant at which it expires, in microseconds. Any session can write any
+    -- value.
+    v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
 BEGIN
-    IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN
-        PERFORM set_config(p_setting, format('%s/%s',
-            floor(extract(epoch FROM least(p_lowest, statement_timestamp() - interval '500 milliseconds')) * 1000000)::bigint,
-            floor(extract(epoch FROM p_now + least(20 * p_took, interval '10 seconds')) * 1000000)::bigint), false);
+    IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
+        RETURN to_timestamp(v_kept[1]::bigint / 1e6);
     END IF;
+    RETURN '-infinity';
 END $$;
 
 -- From sql/functions/consume/pop.sql.
 
--- Takes up to batch messages from up to partitions partitions that have something
--- due for the group, the longest due first, or from the one named. Returns no rows
--- when nothing is due, or when all that is due is in the hands of others.
+-- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
+-- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
+-- or if other sessions hold everything that is due.
 --
--- Each partition has a lease of its own, which the rows from it share. Popped and acknowledged in one transaction, the
--- messages are held by its lock: if it rolls back, or its connection dies, they
--- are due again at once and were never delivered. Committed, the lease holds them
--- for the queue's leaseTime, and belfry.ack in a later transaction fails once that
--- is over.
+-- Each partition has its own lease, which its rows share. If one transaction pops and acknowledges,
+-- the row lock protects the messages: after a rollback or a lost connection they are due at once,
+-- and the delivery does not count. After a commit the lease protects them for the queue's
+-- leaseTime. Later, belfry.ack fails.
 --
--- attempt counts the committed deliveries of the first message, this one included.
+-- attempt counts the committed deliveries of the first message, including this one.
+--
+-- Locks: one cursor for each partition it takes messages from. The candidates are selected without
+-- locks. Each is locked in a subtransaction, which is rolled back if the claim returns nothing,
+-- because this transaction may last long. The scan starts at the floor of the session; see
+-- load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
     partitions integer DEFAULT 1
@@ -1906,13 +1964,13 @@ DECLARE
     v_partition bigint;
     v_lease uuid;
     v_room bigint := pop.batch;
-    v_places integer := pop.partitions;
-    v_got bigint;
-    v_kept boolean;
+    v_partitions_left integer := pop.partitions;
+    v_received bigint;
+    v_skipped boolean;
     v_now timestamptz := clock_timestamp();
     k record;
     r record;
-    v_kept_as text; -- the setting with this session's floor
+    v_floor_setting text; -- the name of the setting with the floor of this session
     v_floor timestamptz := '-infinity';
     v_lowest timestamptz;
     v_took interval;
@@ -1943,12 +2001,12 @@ BEGIN
     END IF;
 
     IF v_partition IS NULL THEN
-        v_kept_as := 'belfry.floor_' || v_group;
-        v_floor := belfry.session_floor(v_kept_as, v_now);
+        v_floor_setting := 'belfry.floor_' || v_group;
+        v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
-    -- Chosen without a lock, and locked one by one with one that is let go again
-    -- where nothing is taken: this transaction may last, and what it holds by
-    -- accident would be missing to others.
+    -- The loop selects cursors without a lock, and locks them one by one. If a cursor gives no
+    -- message, the subtransaction releases its lock. This transaction may last long, and other
+    -- sessions could not use the locked partitions.
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -1957,7 +2015,7 @@ BEGIN
                          WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                          ORDER BY c.ready_at) AS a
                 UNION ALL
-                -- coalesce keeps this off the index by ready_at.
+                -- coalesce: not by the index cursor_ready.
                 SELECT o.at, o.partition_id, o.committed, o.redrives, o.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -1974,15 +2032,14 @@ BEGIN
             v_took := clock_timestamp() - v_now;
             v_lowest := k.ready_at;
         END IF;
-        EXIT WHEN v_room <= 0 OR v_places <= 0;
+        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0;
         CONTINUE WHEN k.filled IS NOT TRUE;
-        v_got := 0;
-        v_kept := false;
+        v_received := 0;
+        v_skipped := false;
         v_lease := gen_random_uuid();
         BEGIN
-            -- What somebody holds is passed over here: belfry.claim would look for
-            -- another version of it, through all that there are. What has changed since
-            -- the look is not.
+            -- Skips a cursor that another session holds. belfry.claim would search all
+            -- versions of the row. A cursor that changed since the selection is not skipped.
             PERFORM FROM belfry.cursor c WHERE c.ctid = k.at FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
                 PERFORM FROM belfry.cursor c WHERE c.ctid = k.at;
@@ -1996,14 +2053,14 @@ BEGIN
                 WHEN 'leased', 'redelivered' THEN
                     attempt := r.attempts;
                 WHEN 'aside' THEN
-                    v_kept := true;
+                    v_skipped := true;
                 WHEN 'moved' THEN
-                    v_kept := v_kept OR r.seq IS NOT NULL;
+                    v_skipped := v_skipped OR r.seq IS NOT NULL;
                 WHEN 'message' THEN
                     IF r.encrypted THEN
                         PERFORM belfry.raise_sealed(pop.queue);
                     END IF;
-                    v_got := v_got + 1;
+                    v_received := v_received + 1;
                     lease := v_lease;
                     partition_name := k.name;
                     seq := r.seq;
@@ -2014,39 +2071,39 @@ BEGIN
                     created_at := r.created_at;
                     attempt := coalesce(r.attempts, attempt);
                     RETURN NEXT;
-                ELSE -- it is told of the group, or that nothing is there
+                ELSE -- 'group' and 'tried' rows need no action
                 END CASE;
             END LOOP;
-            IF v_got = 0 AND v_kept THEN
-                -- Messages were set aside (expired, or delivered too often).
+            IF v_received = 0 AND v_skipped THEN
+                -- Messages were skipped (expired, or delivered too often). The subtransaction is
+                -- kept.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
                    AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
-                PERFORM belfry.tell_ready(v_group, k.partition_id);
-            ELSIF v_got = 0 THEN
+                PERFORM belfry.announce_ready(v_group, k.partition_id);
+            ELSIF v_received = 0 THEN
                 RAISE EXCEPTION 'nothing was taken' USING ERRCODE = 'BF012';
             END IF;
         EXCEPTION WHEN SQLSTATE 'BF012' THEN
-            NULL; -- and with it the lock
+            NULL; -- the rollback has released the lock
         END;
-        v_room := v_room - v_got;
-        IF v_got > 0 THEN
-            v_places := v_places - 1;
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+        v_room := v_room - v_received;
+        IF v_received > 0 THEN
+            v_partitions_left := v_partitions_left - 1;
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
     IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM belfry.keep_floor(v_kept_as, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
+        PERFORM belfry.save_scan_floor(v_floor_setting, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.pop(text, text, integer, text, integer) FROM PUBLIC;
 
 -- From sql/functions/consume/raise_lease_lost.sql.
 
--- What is said of a lease that is over held only for one whose time was up: a second
--- belfry.ack of the same lease was told that messages were due again that it had
--- completed.
+-- Raises BF010: the lease is over, or never existed. Both reasons for a lease that is over are in
+-- the text, because the database does not remember which one applies.
 CREATE FUNCTION belfry.raise_lease_lost(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'lease % is over, or was never given', p_lease USING ERRCODE = 'BF010',
@@ -2057,34 +2114,35 @@ END $$;
 
 -- From sql/functions/consume/raise_sealed.sql.
 
--- Raises the error for a queue with sealed payloads.
+-- Raises BF011: the queue seals its payloads, and the database has no key.
 CREATE FUNCTION belfry.raise_sealed(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'queue % seals its payloads, and the database has no key', quote_literal(p_queue) USING ERRCODE = 'BF011',
         HINT = 'Consume it through the HTTP API.';
 END $$;
 
--- From sql/functions/consume/session_floor.sql.
+-- From sql/functions/consume/save_scan_floor.sql.
 
--- The digits without backslashes.
-CREATE FUNCTION belfry.session_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    -- The floor and until when, in microseconds. Anybody may have written anything.
-    v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
+-- Stores the floor of the next scans in a setting of the session; see load_scan_floor. p_lowest:
+-- the lowest ready_at that the scan saw. p_now: the start of the scan. p_took: its duration.
+CREATE FUNCTION belfry.save_scan_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
+LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
-        RETURN to_timestamp(v_kept[1]::bigint / 1e6);
+    IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN
+        PERFORM set_config(p_setting, format('%s/%s',
+            floor(extract(epoch FROM least(p_lowest, statement_timestamp() - interval '500 milliseconds')) * 1000000)::bigint,
+            floor(extract(epoch FROM p_now + least(20 * p_took, interval '10 seconds')) * 1000000)::bigint), false);
     END IF;
-    RETURN '-infinity';
 END $$;
 
 -- From sql/functions/consume/subscribe.sql.
 
--- Registers a consumer group on a queue, which its first pop would do as well:
--- mode 'all' starts at the first message, 'new' behind the last one stored,
--- 'timestamp' behind the last one stored at or before start_at. What is registered
--- already stays. Until the transaction ends nobody can make a partition of this
--- queue, so it is best done in one of its own.
+-- Registers a consumer group on a queue. The first pop of the group would do the same. mode 'all'
+-- starts at the first message, 'new' behind the newest message, 'timestamp' behind the last message
+-- stored at or before start_at. An existing group keeps its subscription.
+--
+-- Locks the queue until the end of the transaction: no session can create a partition of it
+-- meanwhile. So the call belongs in a transaction of its own.
 CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -2109,16 +2167,73 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBLIC;
 
+-- From sql/functions/database/advance_ids.sql.
+
+-- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
+-- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
+-- be assigned twice.
+--
+-- A sequence that is not behind costs one index probe, and is not changed. The sequence is read
+-- again after a higher id was found, because that row may be new. Other sessions may draw ids
+-- meanwhile. So the sequence jumps a million ids ahead, and never goes back.
+CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    c_left_out CONSTANT bigint := 1000000;
+    v_ids record;
+    v_next bigint;
+    v_highest bigint;
+    v_advanced text[] := '{}';
+BEGIN
+    FOR v_ids IN
+        SELECT s.oid::regclass AS sequence, a.attrelid::regclass AS "table", a.attname AS "column"
+          FROM pg_class s
+          JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
+          JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+         WHERE s.relkind = 'S' AND s.relnamespace = 'belfry'::regnamespace
+         ORDER BY a.attrelid
+    LOOP
+        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
+        EXECUTE format('SELECT max(%I) FROM %s WHERE %1$I >= $1', v_ids."column", v_ids."table") INTO v_highest USING v_next;
+        CONTINUE WHEN v_highest IS NULL;
+        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
+        CONTINUE WHEN v_highest < v_next;
+        PERFORM setval(v_ids.sequence, v_highest + c_left_out);
+        v_advanced := v_advanced || v_ids."table"::text;
+    END LOOP;
+    RETURN v_advanced;
+END $$;
+REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
+
+-- From sql/functions/database/baseline.sql.
+
+-- The marker of the baseline migration. pkg/migrate refuses a database that has a schema version
+-- and lacks this function: an unreleased version of Belfry made that database.
+CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT 1
+$$;
+
+-- From sql/functions/database/epoch.sql.
+
+-- Returns the epoch of the data. The epoch changes when Postgres starts again, for example on a
+-- standby or on restored files. It also changes when the table partition is rewritten, restored or
+-- truncated. In a new epoch an id may stand for something else. So a server keeps what it knows by
+-- id for one epoch only.
+CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
+           # pg_relation_filenode('belfry.partition'::regclass)::bigint
+$$;
+
 -- From sql/functions/groups/join_group.sql.
 
--- As in version 1, and: what was kept from a deleted group decides; mode new
--- starts at p_start (when the pop came) if given; a start in the future holds.
+-- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
+-- partition, or only in p_partition. What is stored already wins over p_mode and p_start. That
+-- includes the subscription kept from a deleted group. Mode 'new' starts at p_start if it is given,
+-- otherwise now. A start in the future is kept in the cursors.
 --
--- Registers a consumer group at its first pop and gives it the cursors it
--- lacks: in every partition, or in the named one. What is stored first wins;
--- later wishes for another start are ignored. Returns no row for an unknown
--- queue. New cursors may have missed a push that was committing meanwhile: the
--- caller wakes the partitions after the commit.
+-- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
+-- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the
+-- partitions after the commit.
 CREATE FUNCTION belfry.join_group(
     p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
 ) RETURNS TABLE (queue_id bigint, group_id bigint, cursors_made bigint)
@@ -2173,9 +2288,10 @@ END $$;
 
 -- From sql/functions/groups/join_in_transaction.sql.
 
--- Registers a group, with its cursors. None is left asleep: no wake can follow the
--- commit of somebody else's transaction, so whatever pushes meanwhile is found by
--- the look that a ready_at of now asks for. Returns NULL for an unknown queue.
+-- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
+-- unknown queue. belfry.pop and belfry.subscribe call it. No wake can follow the commit of a
+-- client, so each new cursor is marked ready although it may be empty. A probe finds the messages
+-- that were pushed meanwhile.
 CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -2194,7 +2310,7 @@ BEGIN
                      WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
             RETURNING c.partition_id
         LOOP
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END LOOP;
     END IF;
     RETURN v_group;
@@ -2202,11 +2318,10 @@ END $$;
 
 -- From sql/functions/groups/move_cursors.sql.
 
--- Moves the cursors of a partition that stand before p_upto, and on which no
--- lease is live at p_now, to it. An expired lease ends. The caller holds the partition
--- and all its cursors: no push can commit in between, so ready_at is exact and
--- no wake is owed. Returns the groups and in how many seconds they are ready
--- (NULL: nothing left).
+-- Moves the cursors of a partition that are before p_upto to p_upto. A cursor with a live lease at
+-- p_now stays. An expired lease ends. sweep_partition calls it and holds the locks of the partition
+-- and of all its cursors. So no push can commit meanwhile: ready_at is exact, and no wake is
+-- needed. Returns the moved groups, and the seconds until each is ready (NULL: nothing is left).
 CREATE FUNCTION belfry.move_cursors(p_partition bigint, p_upto bigint, p_now timestamptz)
 RETURNS TABLE (group_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -2237,17 +2352,16 @@ END $$;
 
 -- From sql/functions/groups/seek_cursors.sql.
 
--- Moves the cursors of group p_group in p_partitions, which ascend, behind the
--- last message stored at or before p_place: 'infinity' is behind the last one,
--- '-infinity' before the first. Leases end, and what is first then has no
--- attempts behind it. Moved back (or not at all), the group gets dead letters
--- again as it gets everything else; moved forward, those beyond are still
--- skipped. A wake must follow. Returns where the cursors are.
+-- Moves the cursors of group p_group in p_partitions (ascending) behind the last message stored at
+-- or before p_instant. 'infinity' is behind the newest message, '-infinity' before the first one.
+-- Leases end, and attempts and failures start at 0. After a move backwards or to the same place,
+-- the group receives its dead letters again. After a move forward, dead letters ahead are still
+-- skipped. Returns the new positions. A wake must follow the commit.
 --
--- It is a function, not one statement, because each of its statements has one
--- plan, by primary key, and costs the same for each cursor: the one plan of an
--- UPDATE joined to a page of cursors costs its square.
-CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_place timestamptz)
+-- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
+-- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
+-- square of the page.
+CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_id bigint;
@@ -2259,17 +2373,17 @@ BEGIN
         SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
-        -- A newer snapshot than that of the lock: last_seq is not behind committed.
+        -- This snapshot is newer than the lock, so last_seq is not behind committed.
         SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
                q.paused OR g.paused AS paused INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
          WHERE p.id = v_id;
-        CONTINUE WHEN NOT FOUND; -- it is being deleted
-        v_to := CASE WHEN p_place = '-infinity' THEN f.trimmed
-                     WHEN p_place = 'infinity' OR f.last_push_at <= p_place THEN f.last_seq
-                     ELSE belfry.seq_at(v_id, p_place) END;
+        CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        v_to := CASE WHEN p_instant = '-infinity' THEN f.trimmed
+                     WHEN p_instant = 'infinity' OR f.last_push_at <= p_instant THEN f.last_seq
+                     ELSE belfry.seq_at(v_id, p_instant) END;
         UPDATE belfry.cursor c
            SET committed = v_to,
                skip = CASE WHEN v_to > k.committed THEN (
@@ -2283,161 +2397,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- From sql/functions/ids/advance_ids.sql.
+-- From sql/functions/inbox/check_push.sql.
 
--- advance_ids moves the sequences of ids past those that are in use, and returns the
--- tables of which it moved one. Postgres replicates rows and not sequences, so where a
--- subscription brought the rows ids would be given away a second time.
---
--- A sequence that is not behind costs one look into an index, and is never touched. It is
--- read once more after a row beyond it was found, since a row may be from a moment ago.
--- Others may draw from one that is behind at the same time; what they could draw until it
--- is moved is left out, so it never goes back.
-CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
-DECLARE
-    c_left_out CONSTANT bigint := 1000000;
-    v_ids record;
-    v_next bigint;
-    v_highest bigint;
-    v_advanced text[] := '{}';
-BEGIN
-    FOR v_ids IN
-        SELECT s.oid::regclass AS sequence, a.attrelid::regclass AS "table", a.attname AS "column"
-          FROM pg_class s
-          JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
-          JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-         WHERE s.relkind = 'S' AND s.relnamespace = 'belfry'::regnamespace
-         ORDER BY a.attrelid
-    LOOP
-        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
-        EXECUTE format('SELECT max(%I) FROM %s WHERE %1$I >= $1', v_ids."column", v_ids."table") INTO v_highest USING v_next;
-        CONTINUE WHEN v_highest IS NULL;
-        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
-        CONTINUE WHEN v_highest < v_next;
-        PERFORM setval(v_ids.sequence, v_highest + c_left_out);
-        v_advanced := v_advanced || v_ids."table"::text;
-    END LOOP;
-    RETURN v_advanced;
-END $$;
-REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
-
--- From sql/functions/ids/life.sql.
-
--- Which life of its data this database is in: another one begins when Postgres starts
--- again, perhaps on a standby or on files that were put back, and when the table of
--- partitions is made anew, restored or truncated. Ids may stand for something else then,
--- so what a server remembers by id counts for one life (pkg/store/doc.go).
-CREATE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql STABLE AS $$
-    SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
-           # pg_relation_filenode('belfry.partition'::regclass)::bigint
-$$;
-
--- From sql/functions/inbox/inbox_retry.sql.
-
--- Puts rejected rows back at the end of the inbox: those with the given ids, or all.
--- Returns how many.
-CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LANGUAGE sql AS $$
-    WITH gone AS (
-        DELETE FROM belfry.inbox_rejected r
-         WHERE inbox_retry.ids IS NULL OR r.id = ANY (inbox_retry.ids)
-        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at
-    ), back AS (
-        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at FROM gone g ORDER BY g.id
-        RETURNING 1
-    )
-    SELECT count(*) FROM back
-$$;
-
--- From sql/functions/inbox/inbox_take.sql.
-
--- Removes rows, in the transaction that appends their messages. All of them or an
--- error: whoever else has had one has stored its message.
-CREATE FUNCTION belfry.inbox_take(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    v_taken bigint;
-BEGIN
-    DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
-    GET DIAGNOSTICS v_taken = ROW_COUNT;
-    IF v_taken <> cardinality(p_ids) THEN
-        RAISE EXCEPTION '% of % rows of the inbox were taken by somebody else', cardinality(p_ids) - v_taken, cardinality(p_ids)
-            USING ERRCODE = 'BF002';
-    END IF;
-END $$;
-
--- From sql/functions/inbox/new_id.sql.
-
--- A UUID whose first 48 bits are the time in milliseconds (version 7): ids that are
--- made one after the other lie beside each other in an index.
-CREATE FUNCTION belfry.new_id() RETURNS uuid LANGUAGE sql VOLATILE AS $$
-    SELECT encode(set_bit(set_bit(
-               overlay(uuid_send(gen_random_uuid())
-                       PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6),
-               52, 1), 53, 1), 'hex')::uuid
-$$;
-
--- From sql/functions/inbox/push.sql.
-
--- Pushes a message when the calling transaction commits; nothing when it rolls
--- back. Returns its transaction id: the given one, or one that is made. A message
--- with a transaction id that its partition has already is stored once.
-CREATE FUNCTION belfry.push(
-    queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
-) RETURNS text LANGUAGE plpgsql AS $$
-#variable_conflict use_variable
-DECLARE
-    v_at timestamptz := belfry.push_check(queue, delay, visible_at);
-    v_id text := coalesce(nullif(transaction_id, ''), belfry.new_id()::text);
-BEGIN
-    IF payload IS NULL THEN
-        RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
-    ELSIF octet_length(partition) > 255 THEN
-        RAISE EXCEPTION 'belfry.push: the name of the partition is % bytes long', octet_length(partition)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 bytes are allowed.';
-    ELSIF char_length(v_id) > 255 THEN
-        RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
-    END IF;
-    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
-    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
-    RETURN v_id;
-END $$;
-
--- The same for jsonb.
-CREATE FUNCTION belfry.push(
-    queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
-) RETURNS text LANGUAGE sql AS $$
-    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
-$$;
-
--- The same for JSON as text, which is what a quoted payload without a type is.
-CREATE FUNCTION belfry.push(
-    queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
-    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
-) RETURNS text LANGUAGE plpgsql AS $$
-#variable_conflict use_variable
-DECLARE
-    v_payload json;
-BEGIN
-    BEGIN
-        v_payload := payload::json;
-    EXCEPTION WHEN invalid_text_representation THEN
-        RAISE EXCEPTION 'belfry.push: the payload is no JSON: %', left(payload, 80)
-            USING ERRCODE = 'invalid_text_representation',
-                  HINT = 'Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).';
-    END;
-    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
-END $$;
-
--- From sql/functions/inbox/push_check.sql.
-
--- Checks the arguments of push and push_many that are the same for all messages,
--- and returns when a message with them becomes visible.
-CREATE FUNCTION belfry.push_check(p_queue text, p_delay interval, p_visible_at timestamptz)
+-- Checks the arguments that push and push_many have for all messages. Returns the instant at which
+-- the messages become visible.
+CREATE FUNCTION belfry.check_push(p_queue text, p_delay interval, p_visible_at timestamptz)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz := p_visible_at;
@@ -2465,18 +2429,107 @@ BEGIN
     RETURN v_at;
 END $$;
 
+-- From sql/functions/inbox/inbox_delete.sql.
+
+-- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is
+-- missing: another sequencer has already stored its message.
+CREATE FUNCTION belfry.inbox_delete(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_taken bigint;
+BEGIN
+    DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
+    GET DIAGNOSTICS v_taken = ROW_COUNT;
+    IF v_taken <> cardinality(p_ids) THEN
+        RAISE EXCEPTION '% of % rows of the inbox were taken by somebody else', cardinality(p_ids) - v_taken, cardinality(p_ids)
+            USING ERRCODE = 'BF002';
+    END IF;
+END $$;
+
+-- From sql/functions/inbox/inbox_retry.sql.
+
+-- Puts rejected rows back at the end of the inbox: the rows with these ids, or all. Returns the
+-- number of rows.
+CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LANGUAGE sql AS $$
+    WITH gone AS (
+        DELETE FROM belfry.inbox_rejected r
+         WHERE inbox_retry.ids IS NULL OR r.id = ANY (inbox_retry.ids)
+        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at
+    ), back AS (
+        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at FROM gone g ORDER BY g.id
+        RETURNING 1
+    )
+    SELECT count(*) FROM back
+$$;
+
+-- From sql/functions/inbox/push.sql.
+
+-- Pushes one message when the calling transaction commits. Returns the transaction id: the given
+-- one, or a new one. A second message with a transaction id that its partition has already is not
+-- stored.
+CREATE FUNCTION belfry.push(
+    queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    v_at timestamptz := belfry.check_push(queue, delay, visible_at);
+    v_id text := coalesce(nullif(transaction_id, ''), belfry.uuid_v7()::text);
+BEGIN
+    IF payload IS NULL THEN
+        RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
+    ELSIF octet_length(partition) > 255 THEN
+        RAISE EXCEPTION 'belfry.push: the name of the partition is % bytes long', octet_length(partition)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 bytes are allowed.';
+    ELSIF char_length(v_id) > 255 THEN
+        RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
+    END IF;
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
+    RETURN v_id;
+END $$;
+
+-- The same for a jsonb payload.
+CREATE FUNCTION belfry.push(
+    queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE sql AS $$
+    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
+$$;
+
+-- The same for JSON as text. A quoted payload without a type is text.
+CREATE FUNCTION belfry.push(
+    queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    v_payload json;
+BEGIN
+    BEGIN
+        v_payload := payload::json;
+    EXCEPTION WHEN invalid_text_representation THEN
+        RAISE EXCEPTION 'belfry.push: the payload is no JSON: %', left(payload, 80)
+            USING ERRCODE = 'invalid_text_representation',
+                  HINT = 'Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).';
+    END;
+    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
+END $$;
+
 -- From sql/functions/inbox/push_many.sql.
 
--- Pushes many messages with one statement, in the order of the arrays. partitions
--- and transaction_ids are as long as payloads, or NULL. Returns the places, from
--- 1, and the transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions and
+-- transaction_ids are as long as payloads, or NULL. Returns the positions, from 1, and the
+-- transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_at timestamptz := belfry.push_check(push_many.queue, push_many.delay, push_many.visible_at);
+    v_at timestamptz := belfry.check_push(push_many.queue, push_many.delay, push_many.visible_at);
     v_ids text[];
     v_bad bigint;
 BEGIN
@@ -2485,8 +2538,8 @@ BEGIN
             coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
-    -- Side by side, whatever their bounds and dimensions.
-    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.new_id()::text) ORDER BY p.nth),
+    -- unnest pairs the arrays, whatever their bounds and dimensions are.
+    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
            min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
       INTO v_ids, v_bad
       FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);
@@ -2501,26 +2554,62 @@ BEGIN
     RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
 END $$;
 
+-- From sql/functions/inbox/uuid_v7.sql.
+
+-- Returns a UUID of version 7: the first 48 bits are the time in milliseconds. UUIDs that are
+-- created one after another are neighbours in an index.
+CREATE FUNCTION belfry.uuid_v7() RETURNS uuid LANGUAGE sql VOLATILE AS $$
+    SELECT encode(set_bit(set_bit(
+               overlay(uuid_send(gen_random_uuid())
+                       PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6),
+               52, 1), 53, 1), 'hex')::uuid
+$$;
+
 -- From sql/functions/inbox/wake.sql.
 
--- Says that rows wait in the inbox: for sessions with belfry.notify = off, after
--- their last commit, or once in a while.
+-- Notifies the sequencer that rows wait in the inbox. A session with belfry.notify = off calls it
+-- after its last commit, or from time to time.
 CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
     SELECT pg_catalog.pg_notify('belfry_inbox', '')
 $$;
 
 -- From sql/functions/push/append.sql.
 
--- Takes the place of the function of migration 000006 (it is told there and in
--- 000003): partitions are reached by their newest version.
+-- Appends messages to partitions. The query store/append is the only caller.
+--
+-- Arrays with one element per partition, distinct and ascending:
+--   p_partitions     ids.
+--   p_counts         numbers of messages.
+--   p_visible_until  the latest p_visible_at, or an empty array.
+-- p_sealed lists the partitions whose payloads are sealed. p_bounded lists the partitions whose
+-- queue has a maxSize; NULL: do not check that.
+--
+-- Arrays with one element per message:
+--   p_lanes          the index in p_partitions.
+--   p_nths           the position among the messages of that partition, from 1.
+--   p_ids, p_transactions, p_payloads: one value for each.
+--   p_traces, p_subs, p_visible_at, p_encrypted: may also be empty.
+-- A transaction id occurs once in a partition. p_check_duplicates says that a transaction id may be
+-- stored already.
+--
+-- Returns a row for each duplicate: its position in the message arrays, from 1, and the stored id.
+-- Raises BF001 if the caller's knowledge of a partition is out of date: the partition is deleted or
+-- closed, or its queue changed sealing or maxSize.
+--
+-- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
+-- The search for duplicates is a later statement, so its snapshot holds every stored message.
+--
+-- It is a function for two reasons. Arrays with an index do what joins did in time that grows with
+-- messages times partitions. And its plans are kept: starting a plan of this size costs more than
+-- running it.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
-    p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_look boolean,
+    p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_check_duplicates boolean,
     p_bounded bigint[] DEFAULT NULL
 ) RETURNS TABLE (ord bigint, stored_id uuid) LANGUAGE plpgsql AS $$
 DECLARE
-    v_places tid[];
+    v_ctids tid[];
     v_seqs bigint[];
     v_times timestamptz[];
     v_stored uuid[];
@@ -2528,7 +2617,7 @@ DECLARE
     v_nths integer[] := p_nths;
 BEGIN
     SELECT array_agg(held.ctid), array_agg(held.last_seq), array_agg(greatest(held.last_push_at, clock_timestamp()))
-      INTO v_places, v_seqs, v_times
+      INTO v_ctids, v_seqs, v_times
       FROM (SELECT k.id FROM unnest(p_partitions) AS k(id) ORDER BY k.id) AS k
      CROSS JOIN LATERAL (
             SELECT p.ctid, p.id, p.queue_id, p.closed, p.last_seq, p.last_push_at
@@ -2539,7 +2628,7 @@ BEGIN
                FOR NO KEY UPDATE) AS held
      CROSS JOIN LATERAL (
             SELECT q.encryption_enabled, q.max_size FROM belfry.queue q
-             -- coalesce: no index of living queues may be the way in.
+             -- coalesce: the planner must not use the partial indexes of live queues.
              WHERE q.id = held.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' OFFSET 0) AS q
      WHERE NOT held.closed
        AND q.encryption_enabled = (held.id = ANY (p_sealed))
@@ -2548,17 +2637,17 @@ BEGIN
         PERFORM belfry.raise_partition_gone();
     END IF;
 
-    IF p_look THEN
+    IF p_check_duplicates THEN
         SELECT array_agg(m.id ORDER BY i.ord), count(m.id) > 0
-          INTO v_stored, p_look
+          INTO v_stored, p_check_duplicates
           FROM unnest(p_lanes, p_transactions) WITH ORDINALITY AS i(lane, transaction_id, ord)
           LEFT JOIN LATERAL (
                 SELECT m.id FROM belfry.message m
                  WHERE m.partition_id = p_partitions[i.lane] AND m.transaction_id = i.transaction_id
                  LIMIT 1) AS m ON true;
     END IF;
-    IF p_look THEN
-        -- Some are: they have no place, and the others move up.
+    IF p_check_duplicates THEN
+        -- Duplicates get no seq, and the other messages move up.
         RETURN QUERY
         SELECT s.ord, s.id FROM unnest(v_stored) WITH ORDINALITY AS s(id, ord) WHERE s.id IS NOT NULL;
         SELECT array_agg(CASE WHEN i.id IS NULL THEN i.nth END ORDER BY i.ord)
@@ -2582,18 +2671,18 @@ BEGIN
        SET last_seq = p.last_seq + k.n,
            last_push_at = k.at,
            visible_until = greatest(p.visible_until, k.visible_until)
-      FROM unnest(v_places, v_counts, v_times, p_visible_until) AS k(place, n, at, visible_until)
+      FROM unnest(v_ctids, v_counts, v_times, p_visible_until) AS k(place, n, at, visible_until)
      WHERE p.ctid = k.place AND k.n > 0;
 END $$;
 
 -- From sql/functions/push/open_partitions.sql.
 
--- As in version 1, and a cursor born before its group's start waits for it.
--- Finds or creates queues and partitions by name. The share lock on the queue
--- row and the update lock of join_group exclude each other, so a partition and
--- a group born at the same time never miss each other's cursor. Names that
--- belong to a queue being deleted at this instant are absent from the result;
--- the caller asks again.
+-- Finds or creates queues and partitions by name, and returns one row for each pair. A name of a
+-- queue that is being deleted right now has no row, and the caller asks again.
+--
+-- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
+-- NO KEY UPDATE. So if a partition and a group are created at the same time, the cursor between
+-- them exists. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
 ) RETURNS TABLE (
@@ -2619,7 +2708,7 @@ BEGIN
           WHERE q.name = ANY (p_queues) AND q.deleted_at IS NULL
           ORDER BY q.id FOR SHARE;
 
-        WITH born AS (
+        WITH created AS (
             INSERT INTO belfry.partition (queue_id, name)
             SELECT DISTINCT q.id, w.partition
               FROM unnest(p_queues, p_partitions) AS w(queue, partition)
@@ -2631,10 +2720,10 @@ BEGIN
             RETURNING id, queue_id
         )
         INSERT INTO belfry.cursor (partition_id, group_id, start_at)
-        SELECT born.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
-          FROM born
+        SELECT created.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
+          FROM created
          CROSS JOIN LATERAL (
-                SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = born.queue_id AND g.whole_queue OFFSET 0) AS g;
+                SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = created.queue_id AND g.whole_queue OFFSET 0) AS g;
     END IF;
 
     RETURN QUERY
@@ -2650,9 +2739,8 @@ END $$;
 
 -- From sql/functions/push/raise_partition_gone.sql.
 
--- Raised inside a push that remembers a partition wrongly (it is gone, closing,
--- or its queue began to seal): the caller looks the names up again and repeats
--- the push.
+-- Raises BF001 in a push whose caller has outdated knowledge of a partition. The caller looks the
+-- names up again and repeats the push.
 CREATE FUNCTION belfry.raise_partition_gone() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'a partition of this push is gone' USING ERRCODE = 'BF001';
@@ -2660,18 +2748,15 @@ END $$;
 
 -- From sql/functions/redrive/delete_message.sql.
 
--- Takes the place of the function of migration 000008: a group that starts later
--- gets nothing earlier when a message is deleted.
+-- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips
+-- it from now on, so its depth stays exact. A lease without a message left ends.
 --
--- Deletes a message from its log, with its dead letters, redrives and traces. A
--- cursor that has not passed it skips it from now on, so its depth stays exact;
--- a lease that has nothing left to deliver ends. It locks the partition, then every
--- cursor of it in the order of everybody. A wake of the partition must
--- follow.
+-- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
+-- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
+-- NULLs.
 --
--- Returns a row for each cursor it touched: the lease that may hold the message
--- (or NULL), and the seconds until the cursor is ready (NULL: it is not); and, when
--- the message existed, one row of NULLs.
+-- Locks the partition, and then every cursor of it in group order. A wake of the partition must
+-- follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -2686,7 +2771,7 @@ DECLARE
 BEGIN
     PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN; -- the purge of its queue takes everything, in an order of its own
+        RETURN; -- the purge of the queue deletes everything, and locks in another order
     END IF;
     PERFORM c.group_id FROM belfry.cursor c
       WHERE c.partition_id = p_partition
@@ -2733,8 +2818,8 @@ BEGIN
                        ELSE v_committed >= k.lease_end END;
         UPDATE belfry.cursor c
            SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
-               -- Another message is the first one now. It was delivered once at most, with
-               -- its batch, and it did not fail.
+               -- The first message after committed is another one now. It was delivered at
+               -- most once, with its batch, and did not fail.
                attempts = CASE WHEN v_committed = k.committed THEN c.attempts
                                WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
                                ELSE least(c.attempts, 1) END,
@@ -2762,16 +2847,15 @@ BEGIN
     RETURN NEXT;
 END $$;
 
--- From sql/functions/redrive/redrive_letters.sql.
+-- From sql/functions/redrive/redrive_dead_letters.sql.
 
--- Puts the dead letters with the ids p_letters back for their groups. One whose
--- group has no cursor any more stays; one whose message is gone is dropped. It
--- locks the cursors in the order of everybody before it looks, so a row counts
--- once whoever races.
+-- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
+-- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
+-- messages put back, and the seconds until it is ready (NULL: it is paused).
 --
--- Returns a row for each cursor: how many were put back, and the seconds until
--- it is ready (NULL: it is paused).
-CREATE FUNCTION belfry.redrive_letters(p_letters bigint[])
+-- Locks the cursors in (partition, group) order before it reads. So each dead letter counts once,
+-- even if two calls race.
+CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -2794,7 +2878,7 @@ BEGIN
            AND (SELECT true FROM belfry.cursor c WHERE c.partition_id = d.partition_id AND c.group_id = d.group_id)
         RETURNING d.partition_id, d.group_id, d.seq, d.attempts,
                   (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) AS there,
-                  -- One that was put back already, and buried again after a seek, is put back once.
+                  -- A message may be redriven already, and dead-lettered again after a seek.
                   (SELECT true FROM belfry.redrive r
                     WHERE r.partition_id = d.partition_id AND r.group_id = d.group_id AND r.seq = d.seq) IS NULL AS fresh
     ), kept AS (
@@ -2822,8 +2906,8 @@ END $$;
 
 -- From sql/functions/roles/role_grants.sql.
 
--- The statements that give role_name the rights of a producer, a consumer or an
--- admin. They are for any role, also for one that logs in.
+-- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
+-- 'admin'. The role may also be one that logs in.
 CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -2845,13 +2929,14 @@ BEGIN
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
      WHERE o.oid = 'belfry.queue'::regclass AND kind = ANY (string_to_array(s.kinds, ' '))
-       -- Other tools keep their record elsewhere.
+       -- Another migration tool keeps its record elsewhere.
        AND (s.text NOT LIKE '%schema_migrations%' OR to_regclass('belfry.schema_migrations') IS NOT NULL);
 END $$;
 
 -- From sql/functions/roles/role_sql.sql.
 
--- Everything a role that may create roles runs to have the three.
+-- Returns the statements that create the three roles and their rights. A role with CREATEROLE runs
+-- them.
 CREATE FUNCTION belfry.role_sql() RETURNS SETOF text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_kind text;
@@ -2864,35 +2949,21 @@ BEGIN
     END LOOP;
 END $$;
 
--- From sql/functions/schema/baseline.sql.
-
--- The marker of the baseline migration. pkg/migrate refuses a database that has a schema
--- version and lacks this function: an unreleased version of Belfry made that database.
-CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
-    SELECT 1
-$$;
-
 -- From sql/functions/stats/partition_counts.sql.
 
--- Takes the place of the function of migration 000010: retention that deletes around
--- a live lease does not take from what the lease holds, and what was redriven is not
--- done.
+-- Counts the messages of one partition by state, in one row. done is the seq up to which every
+-- group has finished. The cost grows with groups and dead letters, not with messages. The body is
+-- one SELECT, so the planner inlines it.
 --
--- The messages of one partition by state; one row, O(groups + dead letters).
--- done is the seq up to which every group is done. The body is one SELECT, so
--- the planner inlines it.
+-- For each cursor, remaining is the number of messages that its group must still finish. waiting is
+-- the part of remaining that no live lease of the log covers. Both include redriven messages. The
+-- group with the most work left decides the state of a message. Without a group, every message is
+-- pending. A dead-lettered message counts only as dead, whatever the other groups do with it.
 --
--- Of each cursor: remaining is what its group is still to finish, waiting is
--- what of that no live lease of the log covers; both with what was redriven. A
--- message counts by the group that has got the least far with it; without any
--- group it waits. A dead-lettered message
--- counts as that and nothing else, whatever other groups do with it.
---
--- A cursor does not know of every message that is gone before it: those deleted one
--- by one before its group joined or sought back, and those that retention deleted
--- beyond a live lease. The least() takes them off what waits, never off what the
--- lease holds. Until the cursor has passed them, completed messages that are still
--- stored may count as waiting, at most as many as are gone.
+-- A cursor does not know every deleted message ahead of it: single deletions before the group
+-- joined or sought back, and retention beyond a live lease. least() subtracts them from the waiting
+-- messages, and never from the leased ones. Until the cursor has passed them, completed messages
+-- may count as waiting, at most as many as were deleted.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$
@@ -2933,14 +3004,15 @@ LANGUAGE sql STABLE AS $$
             OFFSET 0) AS c
 $$;
 
--- From sql/functions/sweep/remove_idle.sql.
+-- From sql/functions/sweep/remove_idle_partition.sql.
 
--- Removes a partition that holds no message and into which nothing was pushed
--- for p_idle, with its cursors. Says whether it did. The queue is locked
--- (shared) against a group that joins, then the partition: a push that waits for
--- it finds it gone, looks its name up again and makes a new one. A claim, an ack
--- and a lease find no cursor.
-CREATE FUNCTION belfry.remove_idle(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
+-- cursors go too. Returns whether it did.
+--
+-- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
+-- push that waits for the partition finds it deleted, looks up the name again, and creates a new
+-- one. A claim or an ack finds no cursor.
+CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
 BEGIN
@@ -2970,35 +3042,40 @@ BEGIN
     RETURN true;
 END $$;
 
--- From sql/functions/sweep/trim.sql.
+-- From sql/functions/sweep/sweep_partition.sql.
 
--- One step of a sweep over one partition: deletes up to p_limit messages that
--- the options of its queue want gone, and moves the cursors behind them.
+-- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
+-- queue and moves cursors past them. pkg/sweep calls it until more is false.
 --
--- p_evict: the rules that wait for no retentionEnabled, maxWaitTimeSeconds
--- ('evicted': pending for a group or read by none) and expireAfterSeconds
--- ('expired': deletes nothing, moves cursors; with deadLetterExpired it leaves dead
--- letters, as set_aside does). Else retentionSeconds ('retention':
--- read or not) and completedRetentionSeconds ('completed': behind every cursor).
--- p_above: NULL, or look again at what was kept in the swept part of the log
--- above this seq.
+-- p_evict selects the rules, in this order:
 --
--- Locks: the queue (shared: no cursor is made meanwhile, see join_group), the
--- partition, its cursors in order. So no claim, ack, extension or seek runs
--- beside it, and a lease that is live once they are locked stays as it is until the
--- commit: what it covers is not deleted and its cursor not moved. A dead-lettered
--- message is kept until its dead letters are gone (redriven and settled, or
--- purged) or, for 'retention', all as old
--- as it must be; they go with it. One that somebody works on is left alone.
+--   true   'expired' (expireAfterSeconds): moves cursors and deletes nothing. With
+--          deadLetterExpired the messages become dead letters, as in skip_undeliverable.
+--          'evicted' (maxWaitTimeSeconds): deletes messages that a group has not consumed, or that
+--          no group reads.
+--   false  'retention' (retentionSeconds): deletes messages, consumed or not.
+--          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
+--          Both need retentionEnabled.
 --
--- A log only grows and created_at never falls in it, so what is too old is a
--- prefix, and a look at the first p_limit messages of the part in question finds
--- it. A crash that forgets a step leaves it to the next sweep; its commit does not
--- wait for the disk.
+-- p_above: NULL; or a seq above which the already swept part of the log is examined again, for
+-- messages that were kept before.
 --
--- Returns what it did by rule; more: there may be more to do; seen: with p_above,
--- where to go on; and the groups whose cursors moved, as move_cursors does.
-CREATE FUNCTION belfry.trim(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+-- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
+-- So no claim, ack, extend or seek runs at the same time. A lease that is live once they are locked
+-- stays live until the commit: its messages are not deleted, and its cursor does not move.
+--
+-- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
+-- it together with its dead letters once all of them are old enough. A dead letter that another
+-- session has locked is kept.
+--
+-- created_at never decreases within a log, so old messages are a prefix. Reading the first p_limit
+-- messages of the range is enough. The commit does not wait for the disk: a lost step is repeated
+-- by the next sweep.
+--
+-- Returns the counts by rule. skipped and unread are described in sql/schema/queue_sweep.sql. more:
+-- another step may find work. seen: with p_above, where the next step goes on. groups and ready_in:
+-- the moved cursors, as move_cursors returns them.
+CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
     groups bigint[], ready_in float8[]
@@ -3050,7 +3127,7 @@ BEGIN
       WHERE c.partition_id = p_partition
       ORDER BY c.partition_id, c.group_id
         FOR NO KEY UPDATE;
-    -- Not before the locks: a lease ends or goes on while one waits for them.
+    -- After the locks: a lease may end or be extended while this call waits for them.
     v_now := clock_timestamp();
     v_swept := greatest(p.swept, p.trimmed);
     retention := 0; completed := 0; evicted := 0; expired := 0; unread := 0; skipped := 0;
@@ -3081,7 +3158,7 @@ BEGIN
             ELSE v_swept END);
         v_bound := CASE WHEN p_above IS NULL THEN p.last_seq ELSE p.swept END;
         IF rule.name = 'completed' THEN
-            v_bound := least(v_bound, coalesce(v_low, 0)); -- what nobody reads is not completed
+            v_bound := least(v_bound, coalesce(v_low, 0)); -- without a group, no message is completed
         END IF;
         IF p_above IS NOT NULL THEN
             v_room := p_limit;
@@ -3188,14 +3265,14 @@ BEGIN
      LIMIT 1;
     v_trimmed := coalesce(v_trimmed, p.last_seq);
     v_swept := greatest(v_swept, v_trimmed);
-    -- Without progress there is nothing to go on with, only what must stay.
+    -- Without progress all that is left must stay, and another step would find nothing.
     more := p_above IS NULL AND v_room <= 0 AND (v_gone > 0 OR v_n > 0 OR v_swept > p.swept);
     IF v_gone > 0 OR v_trimmed > p.trimmed OR v_swept > p.swept THEN
         UPDATE belfry.partition k
            SET trimmed = v_trimmed, holes = k.holes + v_gone - (v_trimmed - p.trimmed), swept = v_swept
          WHERE k.id = p_partition;
     END IF;
-    -- A cursor may have been set back, or made, before the beginning of the log.
+    -- A seek or a new group may have put a cursor before the first stored message.
     FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
         groups := groups || moved.group_id;
         ready_in := ready_in || moved.ready_in;
@@ -3211,21 +3288,54 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- From sql/functions/wake/announce_ready.sql.
+
+-- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
+-- value calls it, also for an instant in the future. pkg/listen describes the text.
+--
+-- The text has the instant at which the cursor is ready, so a server need not scan everything that
+-- was ever due. An instant less than ten seconds ahead may pass before the commit. Then the text
+-- has 0 (unknown).
+--
+-- A session with belfry.notify = off announces nothing. Then waiting requests see the cursor at the
+-- next dispatch.fallback_interval. Nothing is announced while the notification queue of Postgres is
+-- 97 % full, because one more could fail the transaction.
+CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_at timestamptz;
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
+        RETURN;
+    END IF;
+    SELECT c.ready_at INTO v_at
+      FROM belfry.cursor c
+     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
+     ORDER BY c.group_id DESC
+     LIMIT 1;
+    IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
+        v_at := NULL;
+    END IF;
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/%s@%s', p_group, p_partition,
+                                       coalesce((extract(epoch FROM v_at) * 1000000)::bigint, 0)));
+END $$;
+
 -- From sql/functions/wake/await.sql.
 
--- Consumers in SQL wait without looking, as those over HTTP do. belfry.await lets the
--- session LISTEN on a channel of what it waits for, and asks the instances to be told
--- there; it does both at the commit, in this order. Each wish is told once, so it goes
--- after each pop that found nothing. On belfry_again whoever connects tells everybody to
--- ask again: it may have missed a wish. The channel is made of the wish, which says
--- everything an instance needs, so that a queue that does not exist yet can be waited
--- for, and nothing is written.
+-- Lets a SQL session wait for messages without polling. The session LISTENs on a channel for this
+-- queue, group and partition, and asks the servers for a notification there. Both take effect at
+-- the commit, in this order. Returns the name of the channel.
+--
+-- A request is answered once, so a session repeats the call after each pop that found nothing. A
+-- server that has just connected notifies belfry_again, because it may have missed requests; then
+-- every session calls again. The channel name is a hash of the request. So a session can wait for a
+-- queue that does not exist yet, and nothing is written.
 --
 -- It runs with the caller's rights: LISTEN and NOTIFY need none.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    v_wish text;
+    v_request text;
     v_channel text;
 BEGIN
     PERFORM belfry.check_names(await.queue, await.consumer_group);
@@ -3233,30 +3343,34 @@ BEGIN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
     END IF;
-    v_wish := json_build_array(await.queue, await.consumer_group, await.partition)::text;
-    v_channel := 'belfry_' || left(encode(sha256(convert_to(v_wish, 'UTF8')), 'hex'), 32);
+    v_request := json_build_array(await.queue, await.consumer_group, await.partition)::text;
+    v_channel := 'belfry_' || left(encode(sha256(convert_to(v_request, 'UTF8')), 'hex'), 32);
     EXECUTE format('LISTEN %I', v_channel);
     LISTEN belfry_again;
-    PERFORM pg_notify('belfry_await', v_wish);
+    PERFORM pg_notify('belfry_await', v_request);
     RETURN v_channel;
 END $$;
 
--- From sql/functions/wake/owes_wake.sql.
+-- From sql/functions/wake/needs_wake.sql.
 
--- Whether a cursor says that nothing of the log is ready although there may be: it
--- is asleep, or it waits for the end of its redriven messages' rest alone.
-CREATE FUNCTION belfry.owes_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
+-- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
+-- NULL, or it waits only for the retry delay of redriven messages.
+CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0
                 ELSE coalesce($4, 0) > 0 AND $2 < $3 AND $1 > statement_timestamp() AND $5 IS NULL END
 $$;
 
--- From sql/functions/wake/settle_told.sql.
+-- From sql/functions/wake/settle_drained.sql.
 
--- Puts cursors to sleep that are due although nothing is left, as belfry.ack leaves
--- them. It skips those that somebody holds: who does leaves them right, or due.
--- Ascending by (partition, group). A wake of the partitions must follow its commit.
-CREATE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
+-- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- number of settled cursors. A wake of the partitions must follow the commit.
+--
+-- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
+-- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
+-- newer snapshot.
+CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;
     k record;
@@ -3279,7 +3393,7 @@ BEGIN
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        -- Newer snapshots than that of the lock.
+        -- These statements have newer snapshots than the lock.
         SELECT c.ctid INTO v_at
           FROM belfry.cursor c
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
@@ -3294,7 +3408,7 @@ BEGIN
                  ORDER BY p.id DESC
                  LIMIT 1) AS p
          WHERE c.ctid = v_at
-           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
            AND NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
@@ -3306,36 +3420,14 @@ BEGIN
     RETURN v_settled;
 END $$;
 
--- From sql/functions/wake/tell_ready.sql.
-
--- Takes the place of the function of migration 000015. It tells since when the cursor
--- is ready, or when it will be, as an instance does: who hears it need not look at all
--- that was ever due there (pkg/store/floors.go). What is ahead by less than ten seconds
--- may be over by the commit; of that it tells no instant.
-CREATE FUNCTION belfry.tell_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    v_at timestamptz;
-BEGIN
-    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
-       OR pg_notification_queue_usage() >= 0.97 THEN -- one too much fails the transaction
-        RETURN;
-    END IF;
-    SELECT c.ready_at INTO v_at
-      FROM belfry.cursor c
-     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-     ORDER BY c.group_id DESC
-     LIMIT 1;
-    IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
-        v_at := NULL;
-    END IF;
-    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/%s@%s', p_group, p_partition,
-                                       coalesce((extract(epoch FROM v_at) * 1000000)::bigint, 0)));
-END $$;
-
 -- From sql/functions/wake/wake_partitions.sql.
 
--- What wake.sql tells. A cursor is locked before it is judged, and found by its
--- newest version.
+-- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with
+-- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
+-- messages before that instant. start_at is cleared at the first message after it.
+--
+-- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
+-- commit does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3365,7 +3457,7 @@ BEGIN
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.owes_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -3374,7 +3466,7 @@ BEGIN
                  LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
-        CONTINUE WHEN NOT belfry.owes_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
+        CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
                                                        h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);
@@ -3399,10 +3491,10 @@ END $$;
 
 -- Three roles without a login. An operator grants them to the roles that log in:
 --
---   belfry_producer  inserts into the inbox, and attaches its own tables
---   belfry_consumer  pops and acknowledges through functions, and reads no table
---   belfry_admin     has both rights, and reads and writes every table, but changes no
---                    definition: what the server needs if it does not own the schema
+--   belfry_producer  Inserts into the inbox, and attaches its own tables.
+--   belfry_consumer  Pops and acknowledges through functions, and reads no table.
+--   belfry_admin     Has both rights, and reads and writes every table. It changes no
+--                    definition. The server needs these rights if it does not own the schema.
 --
 -- Roles belong to the whole cluster, so a down migration keeps them. If the migrating role may
 -- not create roles, the migration goes on without them, and "belfry roles" prints the statements.

@@ -20,5 +20,5 @@ CREATE TABLE belfry.attachment (
 );
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER attachment_forget AFTER INSERT OR DELETE ON belfry.attachment
-    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.attachment_forget();
+CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
+    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();

@@ -11,5 +11,5 @@ CREATE TABLE belfry.attachment_failure (
 CREATE INDEX attachment_failure_latest ON belfry.attachment_failure (target, queue, failed_at);
 ALTER TABLE belfry.attachment_failure ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_failure_owner ON belfry.attachment_failure USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER attachment_failure_trim BEFORE INSERT ON belfry.attachment_failure
-    FOR EACH ROW EXECUTE FUNCTION belfry.attachment_failure_trim();
+CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failure
+    FOR EACH ROW EXECUTE FUNCTION belfry.trim_attachment_failures();

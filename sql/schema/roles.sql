@@ -1,9 +1,9 @@
 -- Three roles without a login. An operator grants them to the roles that log in:
 --
---   belfry_producer  inserts into the inbox, and attaches its own tables
---   belfry_consumer  pops and acknowledges through functions, and reads no table
---   belfry_admin     has both rights, and reads and writes every table, but changes no
---                    definition: what the server needs if it does not own the schema
+--   belfry_producer  Inserts into the inbox, and attaches its own tables.
+--   belfry_consumer  Pops and acknowledges through functions, and reads no table.
+--   belfry_admin     Has both rights, and reads and writes every table. It changes no
+--                    definition. The server needs these rights if it does not own the schema.
 --
 -- Roles belong to the whole cluster, so a down migration keeps them. If the migrating role may
 -- not create roles, the migration goes on without them, and "belfry roles" prints the statements.

@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -36,6 +37,7 @@ var (
 
 // house is a database and the instances that serve it.
 type house struct {
+	events.Nop
 	pool    *postgres.Pool
 	catalog *catalog.Catalog
 	letters *deadletter.Letters
@@ -51,7 +53,8 @@ func newHouse(t *testing.T) *house {
 	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	h := &house{pool: pool, catalog: catalog.New(pool, zap.NewNop()), letters: deadletter.New(pool, nil, zap.NewNop())}
+	bus := &events.Bus{}
+	h := &house{pool: pool, catalog: catalog.New(pool, bus, zap.NewNop()), letters: deadletter.New(pool, nil, bus, zap.NewNop())}
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()
@@ -62,7 +65,7 @@ func newHouse(t *testing.T) *house {
 			h.stores[limit][i] = s
 		}
 	}
-	h.letters.Announce(h)
+	bus.Subscribe(h)
 	return h
 }
 

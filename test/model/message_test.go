@@ -23,12 +23,12 @@ func (known memory) remember(d *queue.Delivery) {
 	known[d.LeaseID] = places
 }
 
-// ForgetLease is what every instance is told when a message is deleted. (Tests of
+// OnLeaseChanged is what every instance is told when a message is deleted. (Tests of
 // the house run beside each other; nothing else is announced to it.)
-func (h *house) ForgetLease(lease queue.ID) {
+func (h *house) OnLeaseChanged(lease queue.ID) {
 	for _, stores := range h.stores {
 		for _, s := range stores {
-			s.ForgetLease(lease)
+			s.OnLeaseChanged(lease)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -168,7 +169,7 @@ func (m *machine) removeIdle(r *rapid.T, l *lane) {
 func (m *machine) forget() {
 	for _, stores := range m.stores {
 		for _, s := range stores {
-			s.Doubt()
+			s.OnResync("", events.Peer)
 		}
 	}
 }

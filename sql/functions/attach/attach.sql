@@ -1,6 +1,6 @@
--- Makes every change of a table a message of a queue; what was attached to it for
--- that queue before is replaced. The table belongs to the caller, or to a role
--- the caller is a member of, and its owner is a producer.
+-- Turns every change of a table into a message of a queue. An earlier attachment of the table to
+-- that queue is replaced. The caller must own the table, or be a member of the owner. The owner
+-- must have the rights of a producer.
 CREATE FUNCTION belfry.attach(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
     payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false

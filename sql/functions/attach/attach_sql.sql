@@ -1,5 +1,5 @@
--- The statements that attach a table, one after the other; belfry.attach runs
--- them. It checks everything that can be checked before, and changes nothing.
+-- Returns the statements that attach a table; belfry.attach runs them. It checks everything that
+-- can be checked before, and changes nothing. It has the parameters of belfry.attach.
 CREATE FUNCTION belfry.attach_sql(
     target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
     payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
@@ -26,7 +26,7 @@ BEGIN
         RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
-    -- In an order of their own, so that the same wish has the same text.
+    -- In a fixed order, so equal arguments give equal text.
     SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
       FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
      WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
@@ -57,9 +57,10 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- An expression can stand in both places; what ends one of them, and goes on with
-            -- something else, cannot. A cursor refuses several statements before it runs one. Nothing
-            -- is fetched from it: whoever plans runs functions that are the same each time.
+            -- The condition must be valid in both places. Text that closes one place and goes on
+            -- with another statement is not valid in the other place. A cursor refuses several
+            -- statements. EXPLAIN is opened and never fetched, because planning would run the
+            -- immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -79,7 +80,7 @@ BEGIN
         v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target);
         v_gone := array_append(v_gone, old.function_oid);
     END LOOP;
-    -- The one for rows may have been taken for a trigger by anybody.
+    -- Other roles may have created triggers with the function for rows. Then it stays.
     FOR old IN
         SELECT DISTINCT f.id FROM unnest(v_gone) AS f(id)
          WHERE f.id IS NOT NULL AND NOT EXISTS (
@@ -87,19 +88,19 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- The one for each row has a function of its own, which everybody may run: who makes a partition
-    -- makes its trigger, and need not be who owned the table when it was attached.
+    -- The trigger for rows has a function that every role may execute. The creator of a partition
+    -- creates its trigger too, and may be another role than the owner at the time of attach.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
-        -- The owner's: what an owner before has left has another name.
+        -- The name depends on the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
         IF to_regprocedure(v_function || '()') IS NOT NULL
             AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL AND v_event <> 'rows'
         THEN
-            -- Left by a table that came back to its owner, or somebody else's, with rights of its own.
+            -- The table came back to this owner, or another role created a function of this name.
             v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
         END IF;
         IF v_event = 'rows' THEN
-            -- What follows RETURN says whose it is, as in the others.
+            -- attachment_triggers reads the queue from the text after RETURN.
             v_sql := v_sql || format(E'CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L;\n'
                     'GRANT EXECUTE ON FUNCTION %1$s() TO PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %3$I;\n', v_function,
                     format(E'\nBEGIN\n    RETURN NEW;\n    INSERT INTO belfry.inbox (queue, partition, payload)\n    SELECT %L, NULL, NULL;\nEND ', queue),
@@ -114,9 +115,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- It runs never. Where a partition has one, Postgres takes what a statement inserted
-        -- from what was stored; else generated columns are NULL where it is stored in another
-        -- way than in the table, and MERGE tells what it inserted last as the rows it updates.
+        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
+        -- stored. Without it, generated columns are NULL if a partition has another column order.
+        -- And MERGE reports the row it inserted last as the rows that it updates.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target

@@ -1,7 +1,7 @@
--- The text of the function that runs after each statement with p_event. It works
--- with the rights of the table's owner, and others may be able to make functions in
--- the table's schema: what is written here names its schema, and only a condition
--- is read with the table's.
+-- Returns the text of the function that runs after each statement with p_event. That function runs
+-- with the rights of the table's owner, and other roles may create functions in the table's schema.
+-- So every name in the text has its schema. Only a condition is read with the table's schema in the
+-- search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -9,9 +9,9 @@ CREATE FUNCTION belfry.attachment_function(
 DECLARE
     v_side text := CASE WHEN p_event = 'delete' THEN 'old' ELSE 'new' END;
     v_columns text;
-    -- No column of the table is called so.
+    -- A name that no column of the table has.
     v_one text := 'belfry_row';
-    -- Of a side, and json or jsonb. new.* is the row even where a column is called new.
+    -- A format of the side, and json or jsonb. new.* is the row even if a column is called new.
     v_row text := 'pg_catalog.to_%2$s(%1$s.*)';
     v_lane text := quote_literal('Default');
     v_from text;
@@ -21,8 +21,8 @@ DECLARE
     v_insert text;
     v_body text;
     v_tag text := 'belfry';
-    -- Where the rows are computed, the statement is put together when it runs, of what
-    -- stands in these quotes, which nothing in it ends.
+    -- With virtual columns, the function builds its statement at run time from the text between
+    -- these quotes. The text cannot contain the quotes.
     v_computed boolean := EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = p_target AND a.attgenerated = 'v');
     v_quote text := 'belfry_text';
     v_old text := 'belfry_old';
@@ -35,8 +35,8 @@ BEGIN
             v_quote := v_quote || '_';
         END LOOP;
         v_quote := '$' || v_quote || '$';
-        v_old := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_old'') || ' || v_quote;
-        v_new := v_quote || ' || belfry.rows_of(TG_RELID, ''belfry_new'') || ' || v_quote;
+        v_old := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_old'') || ' || v_quote;
+        v_new := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_new'') || ' || v_quote;
         v_source := '$1';
         v_paired := '$2';
     END IF;
@@ -60,13 +60,15 @@ BEGIN
     v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
     v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
     v_from := CASE
-        -- Both hold the rows in the order in which they were updated, and a row that was
-        -- swallowed on its way to another partition is in the old ones alone: then the
-        -- nth of one is not that of the other, and nothing is paired. A plan is kept that
-        -- was made for as few rows as the first statement had. With a full join, which
-        -- OFFSET 0 keeps one, it cannot be n * n steps for n rows. A row of a transition
-        -- table has places for the columns that were dropped, which (new_one).* does not
-        -- count: the rows of the inner SELECT * have none.
+        -- Pairs old and new rows by their position, because both tables have the order of the
+        -- update. A row that a trigger drops on its way to another partition is only among the
+        -- old rows. Then positions do not match, the counts differ, and nothing is paired.
+        --
+        -- The plan is kept from a first statement that may have few rows. A FULL JOIN cannot
+        -- become a nested loop of n * n steps, and OFFSET 0 keeps it a FULL JOIN.
+        --
+        -- A row of a transition table has entries for dropped columns, and (new_one).* would
+        -- shift by them. The inner SELECT * removes those entries.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
@@ -75,7 +77,7 @@ BEGIN
             OFFSET 0) AS pair
      CROSS JOIN LATERAL (SELECT (pair.new_one).*) AS new
      CROSS JOIN LATERAL (SELECT (pair.old_one).*) AS old$t$, v_one, v_new, v_old, v_paired)
-        -- Without the table's name, which may change.
+        -- Without the name of the table, because it may change.
         WHEN p_event = 'delete' THEN format(E'\n      FROM %1$s AS old\n      LEFT JOIN %1$s AS new ON false', v_old)
         ELSE format(E'\n      FROM %1$s AS new\n      LEFT JOIN %1$s AS old ON false', v_new) END;
     IF v_pairs THEN
@@ -93,7 +95,7 @@ BEGIN
         v_where := v_where || format('(changed.before IS NOT NULL OR NOT %s)', v_paired);
     END IF;
     IF p_condition IS NOT NULL THEN
-        -- What is not known of an old row is nothing to leave the new one out for.
+        -- If the old row is unknown, the condition cannot exclude the new row.
         v_where := v_where || format(CASE WHEN v_pairs
             THEN E'COALESCE((%s\n           ), NOT %s)' ELSE E'(%s\n           )' END, p_condition, v_paired);
     END IF;

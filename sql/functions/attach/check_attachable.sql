@@ -1,4 +1,4 @@
--- Checks that a table may be attached by whoever calls, and says what is missing.
+-- Raises an error if the caller may not attach the table, and says what is missing.
 CREATE FUNCTION belfry.check_attachable(p_target regclass) RETURNS void LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,10 @@
--- THE rule of ready_at for a cursor without a live lease, in place of that of
--- migration 000001: NULL when nothing is left or it is paused; now when messages
--- were redriven or the head is poppable, else the instant it becomes so. The body
--- is one expression, so the planner inlines it.
+-- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
+-- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
+-- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
+-- rule. The body is one expression, so the planner inlines it.
+--
+-- This form does not read belfry.redrive. It serves callers that know of no redrives, or that let
+-- any redrive be ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
@@ -15,14 +18,14 @@ CREATE FUNCTION belfry.ready_at(
     END
 $$;
 
--- THE rule of ready_at (migration 000005), where messages may have been redriven:
--- the earlier of theirs and of the log's. It looks at their rows, so those are
--- written in a statement before.
+-- The same rule with the retry delays of redriven messages: the earlier one of their instant and
+-- the instant of the log. It reads belfry.redrive, so a statement that changes redrives must come
+-- before.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN NOT $8 THEN least(
-        CASE WHEN $10 > 0 THEN belfry.redrives_at($1, $11) END,
+        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
 $$;

@@ -1,17 +1,15 @@
--- Takes the place of the function of migration 000008; maxDeliveries is new, and
--- there always is a first row.
+-- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
+-- calls it with the cursor locked.
 --
--- Delivers up to p_batch redriven messages of a cursor that the caller has
--- locked, in the order of the log: a row of kind 'redelivered' for the
--- partition, then the messages, each with its own attempts. Without p_lease
--- they are settled on delivery (autoAck); the partition's row then has, as
--- payload, what redrive_restore.sql needs to take that back.
+-- Returns a row of kind 'redelivered' for the partition, and then a 'message' row for each message,
+-- each with its own attempts. With p_lease NULL the messages are settled on delivery (autoAck), and
+-- the first row has as payload what redrive_restore needs to undo that. seq of the first row is the
+-- number of messages given up. The kind of the first row is 'moved' if no message is left to
+-- deliver. Without any row, the first redriven message still waits for its retry delay.
 --
--- One that was delivered as often as the queue's maxDeliveries says, since it was
--- put back, becomes a dead letter again. One that has a single delivery left is
--- delivered alone, so that only the one that is fatal uses them up. The
--- partition's row has, as seq, how many were given up; its kind is 'moved' when
--- there is nothing to deliver.
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
+-- A message with one delivery left is delivered alone, so that only a fatal message uses up its
+-- deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS TABLE (
     kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
@@ -20,17 +18,17 @@ RETURNS TABLE (
 #variable_conflict use_column
 DECLARE
     v_now timestamptz := p_now;
-    v_most bigint;
+    v_max_deliveries bigint;
     v_last bigint;
     v_seqs bigint[];
     v_attempts integer[];
     v_given_up bigint[];
     v_settled bigint;
     v_left integer;
-    v_rests bigint;
+    v_waiting_seq bigint;
     one record;
 BEGIN
-    SELECT nullif(q.max_deliveries, 0) INTO v_most
+    SELECT nullif(q.max_deliveries, 0) INTO v_max_deliveries
       FROM belfry.partition p
       JOIN belfry.queue q ON q.id = p.queue_id
      WHERE p.id = p_partition;
@@ -43,25 +41,25 @@ BEGIN
          LIMIT p_batch
     LOOP
         IF one.retry_at > p_now THEN
-            v_rests := one.seq;
+            v_waiting_seq := one.seq;
             EXIT;
-        ELSIF one.deliveries >= v_most THEN
+        ELSIF one.deliveries >= v_max_deliveries THEN
             v_given_up := array_append(v_given_up, one.seq);
-        ELSIF one.deliveries = v_most - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
-            EXIT; -- its last delivery is one of its own
+        ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+            EXIT; -- the last delivery of this message is a delivery of its own
         ELSE
             v_seqs := array_append(v_seqs, one.seq);
             v_attempts := array_append(v_attempts, one.attempts + 1);
         END IF;
         v_last := one.seq;
-        EXIT WHEN one.deliveries = v_most - 1 AND p_lease IS NOT NULL;
+        EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;
     END LOOP;
-    -- Those whose message is gone lead nowhere.
+    -- Redrives without a message can never be delivered.
     DELETE FROM belfry.redrive d
-     WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_rests), true)
+     WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_waiting_seq), true)
        AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;
     GET DIAGNOSTICS v_settled = ROW_COUNT;
-    IF v_last IS NULL AND v_rests IS NOT NULL THEN
+    IF v_last IS NULL AND v_waiting_seq IS NOT NULL THEN
         IF v_settled > 0 THEN
             UPDATE belfry.cursor c SET redrives = c.redrives - v_settled WHERE c.partition_id = p_partition AND c.group_id = p_group;
         END IF;

@@ -1,9 +1,7 @@
--- Takes the place of the function of migration 000001: it looks at what is there
--- of a log, and returns its beginning for an instant before that.
---
--- The last seq of a partition that was stored at or before an instant: the
--- place a group starts from, or seeks to. created_at never falls within a
--- partition, so it is a binary search; a hole in the log is no matter.
+-- Returns the last seq of a partition that was stored at or before p_instant. If all stored
+-- messages are newer, it returns the seq before the first one. A group starts there, or seeks
+-- there. created_at never decreases within a partition, so this is a binary search. Deleted
+-- messages do not disturb it.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

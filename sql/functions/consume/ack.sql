@@ -1,16 +1,15 @@
--- Says what became of messages that belfry.pop gave out; message_ids NULL: of all
--- the lease still holds. With the lease gone the transaction fails with SQLSTATE
--- BF010, so that its effects never commit beside those of another consumer.
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
+-- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
+-- commit beside those of another consumer. status is one of these:
 --
---   completed  done, with everything before it in the partition
---   failed     delivered again from the first of them on, after the queue's
---              retryDelay; out of retries: a dead letter
---   retry      delivered again, and no failure is counted
---   dlq        a dead letter now
+--   completed  The messages, and all before them in the partition, are finished.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
+--              letter if no retry is left.
+--   retry      Delivered again, without counting a failure.
+--   dlq        A dead letter now.
 --
--- The rules are those of pkg/store (decideAck) for a call whose messages all have
--- the same status. Returns how many messages it was said of; 0: of none the lease
--- still holds.
+-- decideAck in pkg/store has the same rules for a call with one status. Returns the number of
+-- messages that the call changed; 0: the lease holds none of them any more. Locks the cursor.
 CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
@@ -25,8 +24,8 @@ BEGIN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
     END IF;
-    PERFORM convert_to(error, 'UTF8'); -- it is listed with those of others
-    -- There is one: belfry.pop gives each partition a lease of its own.
+    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The HTTP API gave it out; acknowledge it there.';
@@ -41,6 +40,6 @@ BEGIN
     ELSIF k.lease_end < 0 THEN
         RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
     END IF;
-    RETURN belfry.ack_log(k.partition_id, k.group_id, message_ids, status, error);
+    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
 END $$;
 REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;

@@ -1,8 +1,9 @@
--- belfry.ack for a lease of redriven messages: each stands for itself.
+-- belfry.ack for a lease of redriven messages. The caller has locked the cursor. Each message is
+-- settled by itself, and no other message with it.
 CREATE FUNCTION belfry.ack_redelivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    v_said bigint := 0;
+    v_acked bigint := 0;
     v_settled integer := 0;
     v_release boolean := false;
     c record;
@@ -33,7 +34,7 @@ BEGIN
            AND (p_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = d.seq) = ANY (p_ids))
          ORDER BY d.seq
     LOOP
-        v_said := v_said + 1;
+        v_acked := v_acked + 1;
         IF p_status = 'dlq' OR p_status = 'failed' AND r.failures >= f.retry_limit THEN
             INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
             VALUES (p_partition, r.seq, p_group, r.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
@@ -44,14 +45,14 @@ BEGIN
             UPDATE belfry.redrive d
                SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
                    retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
-                       THEN clock_timestamp() + belfry.rest(f.retry_backoff_ms, d.failures + 1) END
+                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
             CONTINUE;
         END IF;
         DELETE FROM belfry.redrive d WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
         v_settled := v_settled + 1;
     END LOOP;
-    IF v_said = 0 THEN
+    IF v_acked = 0 THEN
         RETURN 0;
     END IF;
     v_release := v_release OR -c.lease_end - v_settled <= 0;
@@ -66,11 +67,11 @@ BEGIN
                                              f.window_buffer, f.paused, c.retry_at, (c.redrives - v_settled)::integer, p_group) END, clock_timestamp())
                ELSE k.ready_at END
      WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- it would not be said of them
+    IF NOT FOUND THEN -- the messages would not be acknowledged
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
-    RETURN v_said;
+    RETURN v_acked;
 END $$;

@@ -1,4 +1,5 @@
--- Refuses a queue name or a group name that belfry cannot use.
+-- Raises an error if a queue name or a group name is NULL, empty, longer than 255 bytes or not
+-- valid UTF-8.
 CREATE FUNCTION belfry.check_names(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_queue, 'UTF8'), pg_catalog.convert_to(p_group, 'UTF8');

@@ -1,5 +1,5 @@
--- Prolongs a lease to now + seconds, never shortening it, and returns when it
--- ends. Fails as belfry.ack does when it is over.
+-- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease
+-- ends. Raises BF010 if the lease is over, as belfry.ack does.
 CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 DECLARE
@@ -23,7 +23,7 @@ BEGIN
     IF v_until IS NULL THEN
         PERFORM belfry.raise_lease_lost(lease);
     END IF;
-    PERFORM belfry.tell_ready(v_group, v_partition);
+    PERFORM belfry.announce_ready(v_group, v_partition);
     RETURN v_until;
 END $$;
 REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;

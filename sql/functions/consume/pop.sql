@@ -1,14 +1,18 @@
--- Takes up to batch messages from up to partitions partitions that have something
--- due for the group, the longest due first, or from the one named. Returns no rows
--- when nothing is due, or when all that is due is in the hands of others.
+-- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
+-- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
+-- or if other sessions hold everything that is due.
 --
--- Each partition has a lease of its own, which the rows from it share. Popped and acknowledged in one transaction, the
--- messages are held by its lock: if it rolls back, or its connection dies, they
--- are due again at once and were never delivered. Committed, the lease holds them
--- for the queue's leaseTime, and belfry.ack in a later transaction fails once that
--- is over.
+-- Each partition has its own lease, which its rows share. If one transaction pops and acknowledges,
+-- the row lock protects the messages: after a rollback or a lost connection they are due at once,
+-- and the delivery does not count. After a commit the lease protects them for the queue's
+-- leaseTime. Later, belfry.ack fails.
 --
--- attempt counts the committed deliveries of the first message, this one included.
+-- attempt counts the committed deliveries of the first message, including this one.
+--
+-- Locks: one cursor for each partition it takes messages from. The candidates are selected without
+-- locks. Each is locked in a subtransaction, which is rolled back if the claim returns nothing,
+-- because this transaction may last long. The scan starts at the floor of the session; see
+-- load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
     partitions integer DEFAULT 1
@@ -25,13 +29,13 @@ DECLARE
     v_partition bigint;
     v_lease uuid;
     v_room bigint := pop.batch;
-    v_places integer := pop.partitions;
-    v_got bigint;
-    v_kept boolean;
+    v_partitions_left integer := pop.partitions;
+    v_received bigint;
+    v_skipped boolean;
     v_now timestamptz := clock_timestamp();
     k record;
     r record;
-    v_kept_as text; -- the setting with this session's floor
+    v_floor_setting text; -- the name of the setting with the floor of this session
     v_floor timestamptz := '-infinity';
     v_lowest timestamptz;
     v_took interval;
@@ -62,12 +66,12 @@ BEGIN
     END IF;
 
     IF v_partition IS NULL THEN
-        v_kept_as := 'belfry.floor_' || v_group;
-        v_floor := belfry.session_floor(v_kept_as, v_now);
+        v_floor_setting := 'belfry.floor_' || v_group;
+        v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
-    -- Chosen without a lock, and locked one by one with one that is let go again
-    -- where nothing is taken: this transaction may last, and what it holds by
-    -- accident would be missing to others.
+    -- The loop selects cursors without a lock, and locks them one by one. If a cursor gives no
+    -- message, the subtransaction releases its lock. This transaction may last long, and other
+    -- sessions could not use the locked partitions.
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -76,7 +80,7 @@ BEGIN
                          WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
                          ORDER BY c.ready_at) AS a
                 UNION ALL
-                -- coalesce keeps this off the index by ready_at.
+                -- coalesce: not by the index cursor_ready.
                 SELECT o.at, o.partition_id, o.committed, o.redrives, o.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -93,15 +97,14 @@ BEGIN
             v_took := clock_timestamp() - v_now;
             v_lowest := k.ready_at;
         END IF;
-        EXIT WHEN v_room <= 0 OR v_places <= 0;
+        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0;
         CONTINUE WHEN k.filled IS NOT TRUE;
-        v_got := 0;
-        v_kept := false;
+        v_received := 0;
+        v_skipped := false;
         v_lease := gen_random_uuid();
         BEGIN
-            -- What somebody holds is passed over here: belfry.claim would look for
-            -- another version of it, through all that there are. What has changed since
-            -- the look is not.
+            -- Skips a cursor that another session holds. belfry.claim would search all
+            -- versions of the row. A cursor that changed since the selection is not skipped.
             PERFORM FROM belfry.cursor c WHERE c.ctid = k.at FOR NO KEY UPDATE SKIP LOCKED;
             IF NOT FOUND THEN
                 PERFORM FROM belfry.cursor c WHERE c.ctid = k.at;
@@ -115,14 +118,14 @@ BEGIN
                 WHEN 'leased', 'redelivered' THEN
                     attempt := r.attempts;
                 WHEN 'aside' THEN
-                    v_kept := true;
+                    v_skipped := true;
                 WHEN 'moved' THEN
-                    v_kept := v_kept OR r.seq IS NOT NULL;
+                    v_skipped := v_skipped OR r.seq IS NOT NULL;
                 WHEN 'message' THEN
                     IF r.encrypted THEN
                         PERFORM belfry.raise_sealed(pop.queue);
                     END IF;
-                    v_got := v_got + 1;
+                    v_received := v_received + 1;
                     lease := v_lease;
                     partition_name := k.name;
                     seq := r.seq;
@@ -133,30 +136,31 @@ BEGIN
                     created_at := r.created_at;
                     attempt := coalesce(r.attempts, attempt);
                     RETURN NEXT;
-                ELSE -- it is told of the group, or that nothing is there
+                ELSE -- 'group' and 'tried' rows need no action
                 END CASE;
             END LOOP;
-            IF v_got = 0 AND v_kept THEN
-                -- Messages were set aside (expired, or delivered too often).
+            IF v_received = 0 AND v_skipped THEN
+                -- Messages were skipped (expired, or delivered too often). The subtransaction is
+                -- kept.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
                    AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
-                PERFORM belfry.tell_ready(v_group, k.partition_id);
-            ELSIF v_got = 0 THEN
+                PERFORM belfry.announce_ready(v_group, k.partition_id);
+            ELSIF v_received = 0 THEN
                 RAISE EXCEPTION 'nothing was taken' USING ERRCODE = 'BF012';
             END IF;
         EXCEPTION WHEN SQLSTATE 'BF012' THEN
-            NULL; -- and with it the lock
+            NULL; -- the rollback has released the lock
         END;
-        v_room := v_room - v_got;
-        IF v_got > 0 THEN
-            v_places := v_places - 1;
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+        v_room := v_room - v_received;
+        IF v_received > 0 THEN
+            v_partitions_left := v_partitions_left - 1;
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
     IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
-        PERFORM belfry.keep_floor(v_kept_as, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
+        PERFORM belfry.save_scan_floor(v_floor_setting, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.pop(text, text, integer, text, integer) FROM PUBLIC;

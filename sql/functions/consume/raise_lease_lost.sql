@@ -1,6 +1,5 @@
--- What is said of a lease that is over held only for one whose time was up: a second
--- belfry.ack of the same lease was told that messages were due again that it had
--- completed.
+-- Raises BF010: the lease is over, or never existed. Both reasons for a lease that is over are in
+-- the text, because the database does not remember which one applies.
 CREATE FUNCTION belfry.raise_lease_lost(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'lease % is over, or was never given', p_lease USING ERRCODE = 'BF010',

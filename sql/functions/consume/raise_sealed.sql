@@ -1,4 +1,4 @@
--- Raises the error for a queue with sealed payloads.
+-- Raises BF011: the queue seals its payloads, and the database has no key.
 CREATE FUNCTION belfry.raise_sealed(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'queue % seals its payloads, and the database has no key', quote_literal(p_queue) USING ERRCODE = 'BF011',

@@ -1,8 +1,9 @@
--- Registers a consumer group on a queue, which its first pop would do as well:
--- mode 'all' starts at the first message, 'new' behind the last one stored,
--- 'timestamp' behind the last one stored at or before start_at. What is registered
--- already stays. Until the transaction ends nobody can make a partition of this
--- queue, so it is best done in one of its own.
+-- Registers a consumer group on a queue. The first pop of the group would do the same. mode 'all'
+-- starts at the first message, 'new' behind the newest message, 'timestamp' behind the last message
+-- stored at or before start_at. An existing group keeps its subscription.
+--
+-- Locks the queue until the end of the transaction: no session can create a partition of it
+-- meanwhile. So the call belongs in a transaction of its own.
 CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$

@@ -1,11 +1,11 @@
--- As in version 1, and: what was kept from a deleted group decides; mode new
--- starts at p_start (when the pop came) if given; a start in the future holds.
+-- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
+-- partition, or only in p_partition. What is stored already wins over p_mode and p_start. That
+-- includes the subscription kept from a deleted group. Mode 'new' starts at p_start if it is given,
+-- otherwise now. A start in the future is kept in the cursors.
 --
--- Registers a consumer group at its first pop and gives it the cursors it
--- lacks: in every partition, or in the named one. What is stored first wins;
--- later wishes for another start are ignored. Returns no row for an unknown
--- queue. New cursors may have missed a push that was committing meanwhile: the
--- caller wakes the partitions after the commit.
+-- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
+-- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the
+-- partitions after the commit.
 CREATE FUNCTION belfry.join_group(
     p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
 ) RETURNS TABLE (queue_id bigint, group_id bigint, cursors_made bigint)

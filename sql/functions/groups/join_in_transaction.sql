@@ -1,6 +1,7 @@
--- Registers a group, with its cursors. None is left asleep: no wake can follow the
--- commit of somebody else's transaction, so whatever pushes meanwhile is found by
--- the look that a ready_at of now asks for. Returns NULL for an unknown queue.
+-- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
+-- unknown queue. belfry.pop and belfry.subscribe call it. No wake can follow the commit of a
+-- client, so each new cursor is marked ready although it may be empty. A probe finds the messages
+-- that were pushed meanwhile.
 CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -19,7 +20,7 @@ BEGIN
                      WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
             RETURNING c.partition_id
         LOOP
-            PERFORM belfry.tell_ready(v_group, k.partition_id);
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
         END LOOP;
     END IF;
     RETURN v_group;

@@ -1,14 +1,13 @@
--- Moves the cursors of group p_group in p_partitions, which ascend, behind the
--- last message stored at or before p_place: 'infinity' is behind the last one,
--- '-infinity' before the first. Leases end, and what is first then has no
--- attempts behind it. Moved back (or not at all), the group gets dead letters
--- again as it gets everything else; moved forward, those beyond are still
--- skipped. A wake must follow. Returns where the cursors are.
+-- Moves the cursors of group p_group in p_partitions (ascending) behind the last message stored at
+-- or before p_instant. 'infinity' is behind the newest message, '-infinity' before the first one.
+-- Leases end, and attempts and failures start at 0. After a move backwards or to the same place,
+-- the group receives its dead letters again. After a move forward, dead letters ahead are still
+-- skipped. Returns the new positions. A wake must follow the commit.
 --
--- It is a function, not one statement, because each of its statements has one
--- plan, by primary key, and costs the same for each cursor: the one plan of an
--- UPDATE joined to a page of cursors costs its square.
-CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_place timestamptz)
+-- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
+-- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
+-- square of the page.
+CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_id bigint;
@@ -20,17 +19,17 @@ BEGIN
         SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
-        -- A newer snapshot than that of the lock: last_seq is not behind committed.
+        -- This snapshot is newer than the lock, so last_seq is not behind committed.
         SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
                q.paused OR g.paused AS paused INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
          WHERE p.id = v_id;
-        CONTINUE WHEN NOT FOUND; -- it is being deleted
-        v_to := CASE WHEN p_place = '-infinity' THEN f.trimmed
-                     WHEN p_place = 'infinity' OR f.last_push_at <= p_place THEN f.last_seq
-                     ELSE belfry.seq_at(v_id, p_place) END;
+        CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        v_to := CASE WHEN p_instant = '-infinity' THEN f.trimmed
+                     WHEN p_instant = 'infinity' OR f.last_push_at <= p_instant THEN f.last_seq
+                     ELSE belfry.seq_at(v_id, p_instant) END;
         UPDATE belfry.cursor c
            SET committed = v_to,
                skip = CASE WHEN v_to > k.committed THEN (

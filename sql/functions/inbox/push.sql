@@ -1,14 +1,14 @@
--- Pushes a message when the calling transaction commits; nothing when it rolls
--- back. Returns its transaction id: the given one, or one that is made. A message
--- with a transaction id that its partition has already is stored once.
+-- Pushes one message when the calling transaction commits. Returns the transaction id: the given
+-- one, or a new one. A second message with a transaction id that its partition has already is not
+-- stored.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
 ) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    v_at timestamptz := belfry.push_check(queue, delay, visible_at);
-    v_id text := coalesce(nullif(transaction_id, ''), belfry.new_id()::text);
+    v_at timestamptz := belfry.check_push(queue, delay, visible_at);
+    v_id text := coalesce(nullif(transaction_id, ''), belfry.uuid_v7()::text);
 BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
@@ -25,7 +25,7 @@ BEGIN
     RETURN v_id;
 END $$;
 
--- The same for jsonb.
+-- The same for a jsonb payload.
 CREATE FUNCTION belfry.push(
     queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -33,7 +33,7 @@ CREATE FUNCTION belfry.push(
     SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
 $$;
 
--- The same for JSON as text, which is what a quoted payload without a type is.
+-- The same for JSON as text. A quoted payload without a type is text.
 CREATE FUNCTION belfry.push(
     queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL

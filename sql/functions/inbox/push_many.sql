@@ -1,13 +1,13 @@
--- Pushes many messages with one statement, in the order of the arrays. partitions
--- and transaction_ids are as long as payloads, or NULL. Returns the places, from
--- 1, and the transaction ids.
+-- Pushes many messages with one statement, in the order of the arrays. partitions and
+-- transaction_ids are as long as payloads, or NULL. Returns the positions, from 1, and the
+-- transaction ids.
 CREATE FUNCTION belfry.push_many(
     queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
 ) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_at timestamptz := belfry.push_check(push_many.queue, push_many.delay, push_many.visible_at);
+    v_at timestamptz := belfry.check_push(push_many.queue, push_many.delay, push_many.visible_at);
     v_ids text[];
     v_bad bigint;
 BEGIN
@@ -16,8 +16,8 @@ BEGIN
             coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
             USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
     END IF;
-    -- Side by side, whatever their bounds and dimensions.
-    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.new_id()::text) ORDER BY p.nth),
+    -- unnest pairs the arrays, whatever their bounds and dimensions are.
+    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
            min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
       INTO v_ids, v_bad
       FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);

@@ -1,13 +1,38 @@
--- Takes the place of the function of migration 000006 (it is told there and in
--- 000003): partitions are reached by their newest version.
+-- Appends messages to partitions. The query store/append is the only caller.
+--
+-- Arrays with one element per partition, distinct and ascending:
+--   p_partitions     ids.
+--   p_counts         numbers of messages.
+--   p_visible_until  the latest p_visible_at, or an empty array.
+-- p_sealed lists the partitions whose payloads are sealed. p_bounded lists the partitions whose
+-- queue has a maxSize; NULL: do not check that.
+--
+-- Arrays with one element per message:
+--   p_lanes          the index in p_partitions.
+--   p_nths           the position among the messages of that partition, from 1.
+--   p_ids, p_transactions, p_payloads: one value for each.
+--   p_traces, p_subs, p_visible_at, p_encrypted: may also be empty.
+-- A transaction id occurs once in a partition. p_check_duplicates says that a transaction id may be
+-- stored already.
+--
+-- Returns a row for each duplicate: its position in the message arrays, from 1, and the stored id.
+-- Raises BF001 if the caller's knowledge of a partition is out of date: the partition is deleted or
+-- closed, or its queue changed sealing or maxSize.
+--
+-- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
+-- The search for duplicates is a later statement, so its snapshot holds every stored message.
+--
+-- It is a function for two reasons. Arrays with an index do what joins did in time that grows with
+-- messages times partitions. And its plans are kept: starting a plan of this size costs more than
+-- running it.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
-    p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_look boolean,
+    p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_check_duplicates boolean,
     p_bounded bigint[] DEFAULT NULL
 ) RETURNS TABLE (ord bigint, stored_id uuid) LANGUAGE plpgsql AS $$
 DECLARE
-    v_places tid[];
+    v_ctids tid[];
     v_seqs bigint[];
     v_times timestamptz[];
     v_stored uuid[];
@@ -15,7 +40,7 @@ DECLARE
     v_nths integer[] := p_nths;
 BEGIN
     SELECT array_agg(held.ctid), array_agg(held.last_seq), array_agg(greatest(held.last_push_at, clock_timestamp()))
-      INTO v_places, v_seqs, v_times
+      INTO v_ctids, v_seqs, v_times
       FROM (SELECT k.id FROM unnest(p_partitions) AS k(id) ORDER BY k.id) AS k
      CROSS JOIN LATERAL (
             SELECT p.ctid, p.id, p.queue_id, p.closed, p.last_seq, p.last_push_at
@@ -26,7 +51,7 @@ BEGIN
                FOR NO KEY UPDATE) AS held
      CROSS JOIN LATERAL (
             SELECT q.encryption_enabled, q.max_size FROM belfry.queue q
-             -- coalesce: no index of living queues may be the way in.
+             -- coalesce: the planner must not use the partial indexes of live queues.
              WHERE q.id = held.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' OFFSET 0) AS q
      WHERE NOT held.closed
        AND q.encryption_enabled = (held.id = ANY (p_sealed))
@@ -35,17 +60,17 @@ BEGIN
         PERFORM belfry.raise_partition_gone();
     END IF;
 
-    IF p_look THEN
+    IF p_check_duplicates THEN
         SELECT array_agg(m.id ORDER BY i.ord), count(m.id) > 0
-          INTO v_stored, p_look
+          INTO v_stored, p_check_duplicates
           FROM unnest(p_lanes, p_transactions) WITH ORDINALITY AS i(lane, transaction_id, ord)
           LEFT JOIN LATERAL (
                 SELECT m.id FROM belfry.message m
                  WHERE m.partition_id = p_partitions[i.lane] AND m.transaction_id = i.transaction_id
                  LIMIT 1) AS m ON true;
     END IF;
-    IF p_look THEN
-        -- Some are: they have no place, and the others move up.
+    IF p_check_duplicates THEN
+        -- Duplicates get no seq, and the other messages move up.
         RETURN QUERY
         SELECT s.ord, s.id FROM unnest(v_stored) WITH ORDINALITY AS s(id, ord) WHERE s.id IS NOT NULL;
         SELECT array_agg(CASE WHEN i.id IS NULL THEN i.nth END ORDER BY i.ord)
@@ -69,6 +94,6 @@ BEGIN
        SET last_seq = p.last_seq + k.n,
            last_push_at = k.at,
            visible_until = greatest(p.visible_until, k.visible_until)
-      FROM unnest(v_places, v_counts, v_times, p_visible_until) AS k(place, n, at, visible_until)
+      FROM unnest(v_ctids, v_counts, v_times, p_visible_until) AS k(place, n, at, visible_until)
      WHERE p.ctid = k.place AND k.n > 0;
 END $$;

@@ -1,9 +1,9 @@
--- As in version 1, and a cursor born before its group's start waits for it.
--- Finds or creates queues and partitions by name. The share lock on the queue
--- row and the update lock of join_group exclude each other, so a partition and
--- a group born at the same time never miss each other's cursor. Names that
--- belong to a queue being deleted at this instant are absent from the result;
--- the caller asks again.
+-- Finds or creates queues and partitions by name, and returns one row for each pair. A name of a
+-- queue that is being deleted right now has no row, and the caller asks again.
+--
+-- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
+-- NO KEY UPDATE. So if a partition and a group are created at the same time, the cursor between
+-- them exists. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
 ) RETURNS TABLE (
@@ -29,7 +29,7 @@ BEGIN
           WHERE q.name = ANY (p_queues) AND q.deleted_at IS NULL
           ORDER BY q.id FOR SHARE;
 
-        WITH born AS (
+        WITH created AS (
             INSERT INTO belfry.partition (queue_id, name)
             SELECT DISTINCT q.id, w.partition
               FROM unnest(p_queues, p_partitions) AS w(queue, partition)
@@ -41,10 +41,10 @@ BEGIN
             RETURNING id, queue_id
         )
         INSERT INTO belfry.cursor (partition_id, group_id, start_at)
-        SELECT born.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
-          FROM born
+        SELECT created.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
+          FROM created
          CROSS JOIN LATERAL (
-                SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = born.queue_id AND g.whole_queue OFFSET 0) AS g;
+                SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = created.queue_id AND g.whole_queue OFFSET 0) AS g;
     END IF;
 
     RETURN QUERY

@@ -1,15 +1,12 @@
--- Takes the place of the function of migration 000008: a group that starts later
--- gets nothing earlier when a message is deleted.
+-- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips
+-- it from now on, so its depth stays exact. A lease without a message left ends.
 --
--- Deletes a message from its log, with its dead letters, redrives and traces. A
--- cursor that has not passed it skips it from now on, so its depth stays exact;
--- a lease that has nothing left to deliver ends. It locks the partition, then every
--- cursor of it in the order of everybody. A wake of the partition must
--- follow.
+-- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
+-- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
+-- NULLs.
 --
--- Returns a row for each cursor it touched: the lease that may hold the message
--- (or NULL), and the seconds until the cursor is ready (NULL: it is not); and, when
--- the message existed, one row of NULLs.
+-- Locks the partition, and then every cursor of it in group order. A wake of the partition must
+-- follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -24,7 +21,7 @@ DECLARE
 BEGIN
     PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        RETURN; -- the purge of its queue takes everything, in an order of its own
+        RETURN; -- the purge of the queue deletes everything, and locks in another order
     END IF;
     PERFORM c.group_id FROM belfry.cursor c
       WHERE c.partition_id = p_partition
@@ -71,8 +68,8 @@ BEGIN
                        ELSE v_committed >= k.lease_end END;
         UPDATE belfry.cursor c
            SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
-               -- Another message is the first one now. It was delivered once at most, with
-               -- its batch, and it did not fail.
+               -- The first message after committed is another one now. It was delivered at
+               -- most once, with its batch, and did not fail.
                attempts = CASE WHEN v_committed = k.committed THEN c.attempts
                                WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
                                ELSE least(c.attempts, 1) END,

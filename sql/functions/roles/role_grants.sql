@@ -1,5 +1,5 @@
--- The statements that give role_name the rights of a producer, a consumer or an
--- admin. They are for any role, also for one that logs in.
+-- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
+-- 'admin'. The role may also be one that logs in.
 CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -21,6 +21,6 @@ BEGIN
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
      WHERE o.oid = 'belfry.queue'::regclass AND kind = ANY (string_to_array(s.kinds, ' '))
-       -- Other tools keep their record elsewhere.
+       -- Another migration tool keeps its record elsewhere.
        AND (s.text NOT LIKE '%schema_migrations%' OR to_regclass('belfry.schema_migrations') IS NOT NULL);
 END $$;

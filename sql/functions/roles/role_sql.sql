@@ -1,4 +1,5 @@
--- Everything a role that may create roles runs to have the three.
+-- Returns the statements that create the three roles and their rights. A role with CREATEROLE runs
+-- them.
 CREATE FUNCTION belfry.role_sql() RETURNS SETOF text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_kind text;

@@ -1,22 +1,16 @@
--- Takes the place of the function of migration 000010: retention that deletes around
--- a live lease does not take from what the lease holds, and what was redriven is not
--- done.
+-- Counts the messages of one partition by state, in one row. done is the seq up to which every
+-- group has finished. The cost grows with groups and dead letters, not with messages. The body is
+-- one SELECT, so the planner inlines it.
 --
--- The messages of one partition by state; one row, O(groups + dead letters).
--- done is the seq up to which every group is done. The body is one SELECT, so
--- the planner inlines it.
+-- For each cursor, remaining is the number of messages that its group must still finish. waiting is
+-- the part of remaining that no live lease of the log covers. Both include redriven messages. The
+-- group with the most work left decides the state of a message. Without a group, every message is
+-- pending. A dead-lettered message counts only as dead, whatever the other groups do with it.
 --
--- Of each cursor: remaining is what its group is still to finish, waiting is
--- what of that no live lease of the log covers; both with what was redriven. A
--- message counts by the group that has got the least far with it; without any
--- group it waits. A dead-lettered message
--- counts as that and nothing else, whatever other groups do with it.
---
--- A cursor does not know of every message that is gone before it: those deleted one
--- by one before its group joined or sought back, and those that retention deleted
--- beyond a live lease. The least() takes them off what waits, never off what the
--- lease holds. Until the cursor has passed them, completed messages that are still
--- stored may count as waiting, at most as many as are gone.
+-- A cursor does not know every deleted message ahead of it: single deletions before the group
+-- joined or sought back, and retention beyond a live lease. least() subtracts them from the waiting
+-- messages, and never from the leased ones. Until the cursor has passed them, completed messages
+-- may count as waiting, at most as many as were deleted.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$

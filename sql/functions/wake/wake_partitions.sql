@@ -1,5 +1,9 @@
--- What wake.sql tells. A cursor is locked before it is judged, and found by its
--- newest version.
+-- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with
+-- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
+-- messages before that instant. start_at is cleared at the first message after it.
+--
+-- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
+-- commit does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -29,7 +33,7 @@ BEGIN
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.owes_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -38,7 +42,7 @@ BEGIN
                  LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
-        CONTINUE WHEN NOT belfry.owes_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
+        CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
                                                        h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);

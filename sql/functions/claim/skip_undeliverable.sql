@@ -1,17 +1,19 @@
--- Moves a cursor that its caller holds locked over what is not to be delivered:
--- messages older than p_expire_after seconds (0: none is), which are a prefix of
--- the log since created_at never falls, and a first message that was delivered
--- p_max_deliveries times (0: no limit). With p_dead_letter_expired the expired ones
--- are dead-lettered, 1000 a call; more says that others are left.
+-- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
+-- with expireAfterSeconds or maxDeliveries.
 --
--- alone: the first message must be delivered by itself. A delivery that ended by
--- the end of its lease says that one of its messages may kill its consumers, not
--- which. So before the last attempt the batch is taken apart: up to its end, each
--- message is delivered alone, and only the one that is fatal uses up its attempts.
+-- 1. Expired messages are older than p_expire_after seconds (0: no limit). created_at never
+--    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
+--    letters, at most 1000 in one call. more says that others are left.
+-- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
+--    given_up counts it.
 --
--- Counts: expired (by place in the log, so that it costs the same for a million;
--- what was deleted among them counts too, dead letters do not) and given_up.
-CREATE FUNCTION belfry.set_aside(
+-- alone: deliver the first message by itself. A lease that expires says that one of its messages
+-- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
+-- its end each message is delivered alone, and only the fatal one uses up its attempts.
+--
+-- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
+-- excludes dead letters.
+CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
 ) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
@@ -72,8 +74,8 @@ BEGIN
         c.attempts := 0;
         c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
         UPDATE belfry.cursor k
-           SET committed = set_aside.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
-               expired = k.expired + set_aside.expired
+           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+               expired = k.expired + skip_undeliverable.expired
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
         c.alone_until := c.lease_end;

@@ -1,10 +1,10 @@
--- belfry.ack for the lease of one cursor, which the caller has locked.
+-- belfry.ack for a lease of messages from the log. The caller has locked the cursor.
 --
--- ready_at is never left NULL: a push that commits before this transaction does
--- would not see the cursor asleep, and no wake can follow this commit. A cursor
--- with nothing left is due instead, and whoever looks, the service that is told at
--- the commit or the next pop, puts it to sleep with a wake behind it.
-CREATE FUNCTION belfry.ack_log(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
+-- ready_at is never set to NULL. A push that commits before this transaction would not see the
+-- cursor without ready_at, and no wake can follow this commit. So a drained cursor stays marked
+-- ready. The server that gets the announcement, or the next pop, settles it and runs a wake
+-- afterwards.
+CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     v_seqs bigint[];
@@ -32,7 +32,7 @@ BEGIN
              LIMIT 1) AS p
       JOIN belfry.queue q ON q.id = p.queue_id
       JOIN belfry.consumer_group g ON g.id = p_group;
-    IF NOT FOUND THEN -- it is being deleted
+    IF NOT FOUND THEN -- the partition or the group is being deleted
         PERFORM belfry.raise_lease_lost(c.lease_id);
     END IF;
     SELECT coalesce(array_agg(m.seq ORDER BY m.seq), '{}') INTO v_seqs
@@ -72,7 +72,7 @@ BEGIN
     IF p_status = 'failed' AND v_release THEN
         v_failures := v_failures + 1;
         IF f.retry_backoff_ms > 0 THEN
-            v_retry_at := clock_timestamp() + belfry.rest(f.retry_backoff_ms, v_failures);
+            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
         END IF;
     END IF;
     v_release := v_release OR v_committed >= c.lease_end;
@@ -89,11 +89,11 @@ BEGIN
                                              f.window_buffer, f.paused, v_retry_at, c.redrives, p_group) END, clock_timestamp())
                ELSE k.ready_at END
      WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- it would not be said of them
+    IF NOT FOUND THEN -- the messages would not be acknowledged
         RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
     END IF;
     IF v_release THEN
-        PERFORM belfry.tell_ready(p_group, p_partition);
+        PERFORM belfry.announce_ready(p_group, p_partition);
     END IF;
     RETURN cardinality(v_seqs);
 END $$;

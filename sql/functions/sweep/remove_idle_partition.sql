@@ -1,9 +1,10 @@
--- Removes a partition that holds no message and into which nothing was pushed
--- for p_idle, with its cursors. Says whether it did. The queue is locked
--- (shared) against a group that joins, then the partition: a push that waits for
--- it finds it gone, looks its name up again and makes a new one. A claim, an ack
--- and a lease find no cursor.
-CREATE FUNCTION belfry.remove_idle(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+-- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
+-- cursors go too. Returns whether it did.
+--
+-- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
+-- push that waits for the partition finds it deleted, looks up the name again, and creates a new
+-- one. A claim or an ack finds no cursor.
+CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     v_queue bigint;
 BEGIN

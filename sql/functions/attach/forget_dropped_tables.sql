@@ -1,6 +1,6 @@
--- Forgets tables that are gone, whoever attaches or detaches one: nobody owns what
--- was noted of them.
-CREATE FUNCTION belfry.attachment_forget() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+-- The trigger on belfry.attachment: deletes the rows of dropped tables at each attach and detach.
+-- It runs with the rights of the schema's owner, because nobody owns those rows.
+CREATE FUNCTION belfry.forget_dropped_tables() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM belfry.attachment_failure f
@@ -15,4 +15,4 @@ BEGIN
                FOR UPDATE SKIP LOCKED);
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION belfry.attachment_forget() FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.forget_dropped_tables() FROM PUBLIC;

@@ -1,6 +1,6 @@
--- Removes rows, in the transaction that appends their messages. All of them or an
--- error: whoever else has had one has stored its message.
-CREATE FUNCTION belfry.inbox_take(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+-- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is
+-- missing: another sequencer has already stored its message.
+CREATE FUNCTION belfry.inbox_delete(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_taken bigint;
 BEGIN

@@ -1,7 +1,11 @@
--- Puts cursors to sleep that are due although nothing is left, as belfry.ack leaves
--- them. It skips those that somebody holds: who does leaves them right, or due.
--- Ascending by (partition, group). A wake of the partitions must follow its commit.
-CREATE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
+-- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- number of settled cursors. A wake of the partitions must follow the commit.
+--
+-- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
+-- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
+-- newer snapshot.
+CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_settled bigint := 0;
     k record;
@@ -24,7 +28,7 @@ BEGIN
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
-        -- Newer snapshots than that of the lock.
+        -- These statements have newer snapshots than the lock.
         SELECT c.ctid INTO v_at
           FROM belfry.cursor c
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
@@ -39,7 +43,7 @@ BEGIN
                  ORDER BY p.id DESC
                  LIMIT 1) AS p
          WHERE c.ctid = v_at
-           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
            AND NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed

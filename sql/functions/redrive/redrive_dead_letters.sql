@@ -1,11 +1,10 @@
--- Puts the dead letters with the ids p_letters back for their groups. One whose
--- group has no cursor any more stays; one whose message is gone is dropped. It
--- locks the cursors in the order of everybody before it looks, so a row counts
--- once whoever races.
+-- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
+-- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
+-- messages put back, and the seconds until it is ready (NULL: it is paused).
 --
--- Returns a row for each cursor: how many were put back, and the seconds until
--- it is ready (NULL: it is paused).
-CREATE FUNCTION belfry.redrive_letters(p_letters bigint[])
+-- Locks the cursors in (partition, group) order before it reads. So each dead letter counts once,
+-- even if two calls race.
+CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -28,7 +27,7 @@ BEGIN
            AND (SELECT true FROM belfry.cursor c WHERE c.partition_id = d.partition_id AND c.group_id = d.group_id)
         RETURNING d.partition_id, d.group_id, d.seq, d.attempts,
                   (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) AS there,
-                  -- One that was put back already, and buried again after a seek, is put back once.
+                  -- A message may be redriven already, and dead-lettered again after a seek.
                   (SELECT true FROM belfry.redrive r
                     WHERE r.partition_id = d.partition_id AND r.group_id = d.group_id AND r.seq = d.seq) IS NULL AS fresh
     ), kept AS (

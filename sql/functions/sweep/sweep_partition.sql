@@ -1,30 +1,35 @@
--- One step of a sweep over one partition: deletes up to p_limit messages that
--- the options of its queue want gone, and moves the cursors behind them.
+-- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
+-- queue and moves cursors past them. pkg/sweep calls it until more is false.
 --
--- p_evict: the rules that wait for no retentionEnabled, maxWaitTimeSeconds
--- ('evicted': pending for a group or read by none) and expireAfterSeconds
--- ('expired': deletes nothing, moves cursors; with deadLetterExpired it leaves dead
--- letters, as set_aside does). Else retentionSeconds ('retention':
--- read or not) and completedRetentionSeconds ('completed': behind every cursor).
--- p_above: NULL, or look again at what was kept in the swept part of the log
--- above this seq.
+-- p_evict selects the rules, in this order:
 --
--- Locks: the queue (shared: no cursor is made meanwhile, see join_group), the
--- partition, its cursors in order. So no claim, ack, extension or seek runs
--- beside it, and a lease that is live once they are locked stays as it is until the
--- commit: what it covers is not deleted and its cursor not moved. A dead-lettered
--- message is kept until its dead letters are gone (redriven and settled, or
--- purged) or, for 'retention', all as old
--- as it must be; they go with it. One that somebody works on is left alone.
+--   true   'expired' (expireAfterSeconds): moves cursors and deletes nothing. With
+--          deadLetterExpired the messages become dead letters, as in skip_undeliverable.
+--          'evicted' (maxWaitTimeSeconds): deletes messages that a group has not consumed, or that
+--          no group reads.
+--   false  'retention' (retentionSeconds): deletes messages, consumed or not.
+--          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
+--          Both need retentionEnabled.
 --
--- A log only grows and created_at never falls in it, so what is too old is a
--- prefix, and a look at the first p_limit messages of the part in question finds
--- it. A crash that forgets a step leaves it to the next sweep; its commit does not
--- wait for the disk.
+-- p_above: NULL; or a seq above which the already swept part of the log is examined again, for
+-- messages that were kept before.
 --
--- Returns what it did by rule; more: there may be more to do; seen: with p_above,
--- where to go on; and the groups whose cursors moved, as move_cursors does.
-CREATE FUNCTION belfry.trim(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+-- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
+-- So no claim, ack, extend or seek runs at the same time. A lease that is live once they are locked
+-- stays live until the commit: its messages are not deleted, and its cursor does not move.
+--
+-- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
+-- it together with its dead letters once all of them are old enough. A dead letter that another
+-- session has locked is kept.
+--
+-- created_at never decreases within a log, so old messages are a prefix. Reading the first p_limit
+-- messages of the range is enough. The commit does not wait for the disk: a lost step is repeated
+-- by the next sweep.
+--
+-- Returns the counts by rule. skipped and unread are described in sql/schema/queue_sweep.sql. more:
+-- another step may find work. seen: with p_above, where the next step goes on. groups and ready_in:
+-- the moved cursors, as move_cursors returns them.
+CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
     groups bigint[], ready_in float8[]
@@ -76,7 +81,7 @@ BEGIN
       WHERE c.partition_id = p_partition
       ORDER BY c.partition_id, c.group_id
         FOR NO KEY UPDATE;
-    -- Not before the locks: a lease ends or goes on while one waits for them.
+    -- After the locks: a lease may end or be extended while this call waits for them.
     v_now := clock_timestamp();
     v_swept := greatest(p.swept, p.trimmed);
     retention := 0; completed := 0; evicted := 0; expired := 0; unread := 0; skipped := 0;
@@ -107,7 +112,7 @@ BEGIN
             ELSE v_swept END);
         v_bound := CASE WHEN p_above IS NULL THEN p.last_seq ELSE p.swept END;
         IF rule.name = 'completed' THEN
-            v_bound := least(v_bound, coalesce(v_low, 0)); -- what nobody reads is not completed
+            v_bound := least(v_bound, coalesce(v_low, 0)); -- without a group, no message is completed
         END IF;
         IF p_above IS NOT NULL THEN
             v_room := p_limit;
@@ -214,14 +219,14 @@ BEGIN
      LIMIT 1;
     v_trimmed := coalesce(v_trimmed, p.last_seq);
     v_swept := greatest(v_swept, v_trimmed);
-    -- Without progress there is nothing to go on with, only what must stay.
+    -- Without progress all that is left must stay, and another step would find nothing.
     more := p_above IS NULL AND v_room <= 0 AND (v_gone > 0 OR v_n > 0 OR v_swept > p.swept);
     IF v_gone > 0 OR v_trimmed > p.trimmed OR v_swept > p.swept THEN
         UPDATE belfry.partition k
            SET trimmed = v_trimmed, holes = k.holes + v_gone - (v_trimmed - p.trimmed), swept = v_swept
          WHERE k.id = p_partition;
     END IF;
-    -- A cursor may have been set back, or made, before the beginning of the log.
+    -- A seek or a new group may have put a cursor before the first stored message.
     FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
         groups := groups || moved.group_id;
         ready_in := ready_in || moved.ready_in;

@@ -1,11 +1,10 @@
--- advance_ids moves the sequences of ids past those that are in use, and returns the
--- tables of which it moved one. Postgres replicates rows and not sequences, so where a
--- subscription brought the rows ids would be given away a second time.
+-- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
+-- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
+-- be assigned twice.
 --
--- A sequence that is not behind costs one look into an index, and is never touched. It is
--- read once more after a row beyond it was found, since a row may be from a moment ago.
--- Others may draw from one that is behind at the same time; what they could draw until it
--- is moved is left out, so it never goes back.
+-- A sequence that is not behind costs one index probe, and is not changed. The sequence is read
+-- again after a higher id was found, because that row may be new. Other sessions may draw ids
+-- meanwhile. So the sequence jumps a million ids ahead, and never goes back.
 CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

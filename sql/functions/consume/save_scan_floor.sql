@@ -1,5 +1,6 @@
--- Keeps the floor of a pop in a setting of the session. See session_floor.
-CREATE FUNCTION belfry.keep_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
+-- Stores the floor of the next scans in a setting of the session; see load_scan_floor. p_lowest:
+-- the lowest ready_at that the scan saw. p_now: the start of the scan. p_took: its duration.
+CREATE FUNCTION belfry.save_scan_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN

@@ -1,6 +1,6 @@
--- Checks the arguments of push and push_many that are the same for all messages,
--- and returns when a message with them becomes visible.
-CREATE FUNCTION belfry.push_check(p_queue text, p_delay interval, p_visible_at timestamptz)
+-- Checks the arguments that push and push_many have for all messages. Returns the instant at which
+-- the messages become visible.
+CREATE FUNCTION belfry.check_push(p_queue text, p_delay interval, p_visible_at timestamptz)
 RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz := p_visible_at;

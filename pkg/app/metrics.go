@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/inbox"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+)
+
+// scrapeTimeout bounds what is asked of the database for a scrape.
+const scrapeTimeout = 2 * time.Second
+
+// registerGauges registers the metrics that are read from the rooms at each scrape.
+func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
+	gauge := func(name, help string, value func() float64) {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	counter := func(name, help string, value func() float64) {
+		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	}
+	gauge("belfry_pool_connections", "Connections of the pool.", func() float64 { return float64(pool.Stat().TotalConns()) })
+	gauge("belfry_pool_acquired", "Connections in use.", func() float64 { return float64(pool.Stat().AcquiredConns()) })
+	counter("belfry_heals_total", "Looks for partitions that a crash left asleep.", func() float64 {
+		passes, _ := p.verbs.Heals()
+		return float64(passes)
+	})
+	counter("belfry_healed_partitions_total", "Partitions that a crash had left asleep, and that were woken.", func() float64 {
+		_, partitions := p.verbs.Heals()
+		return float64(partitions)
+	})
+	gauge("belfry_listener_proven", "1 while the listener has proven that it hears.", func() float64 {
+		if p.listener.Proven() {
+			return 1
+		}
+		return 0
+	})
+	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
+		func() float64 { return listenerState(p.listener).Proof.Seconds() })
+	gauge("belfry_listener_peers", "Other instances heard.", func() float64 { return float64(len(p.listener.Peers())) })
+	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
+		func() float64 { return float64(p.listener.Reconnects()) })
+	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats().Flushes) })
+	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats().Failures) })
+	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",
+		func() float64 { return float64(p.sender.Stats().EntriesIn) })
+	counter("belfry_notify_entries_out_total", "Announcements sent after coalescing.",
+		func() float64 { return float64(p.sender.Stats().EntriesOut) })
+}
+
+// inboxCounts is collected by asking the database, at a scrape and never else. A
+// database that does not answer leaves its metrics out of the scrape.
+type inboxCounts struct {
+	count                     func(context.Context) (inbox.Counts, error)
+	waiting, rejected, oldest *prometheus.Desc
+}
+
+func newInboxCounts(count func(context.Context) (inbox.Counts, error)) *inboxCounts {
+	return &inboxCounts{
+		count: count,
+		waiting: prometheus.NewDesc("belfry_inbox_waiting_rows",
+			"Messages written by SQL that are committed and not yet in their partitions; counted up to 100000.", nil, nil),
+		rejected: prometheus.NewDesc("belfry_inbox_rejected_rows",
+			"Messages written by SQL that could not be sequenced and lie in belfry.inbox_rejected; counted up to 100000.", nil, nil),
+		oldest: prometheus.NewDesc("belfry_inbox_oldest_seconds",
+			"How long ago the oldest message that waits to be sequenced was written; 0 when none waits.", nil, nil),
+	}
+}
+
+func (c *inboxCounts) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- c.waiting
+	descriptions <- c.rejected
+	descriptions <- c.oldest
+}
+
+func (c *inboxCounts) Collect(samples chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	found, err := c.count(ctx)
+	if err != nil {
+		return // health and the error counters say that the database is away
+	}
+	samples <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(found.Waiting))
+	samples <- prometheus.MustNewConstMetric(c.rejected, prometheus.GaugeValue, float64(found.Rejected))
+	samples <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
+}
+
+// lateness is collected by asking the database, at a scrape and never else. A
+// database that does not answer leaves its metrics out of the scrape.
+type lateness struct {
+	look         func(context.Context) (catalog.Lateness, error)
+	oldest, late *prometheus.Desc
+}
+
+func newLateness(look func(context.Context) (catalog.Lateness, error)) *lateness {
+	return &lateness{
+		look: look,
+		oldest: prometheus.NewDesc("belfry_oldest_ready_seconds",
+			"Age of the oldest message that is ready and not taken; 0 when none is.", nil, nil),
+		late: prometheus.NewDesc("belfry_late_groups",
+			"Consumer groups with a ready message older than the maxWaitTimeSeconds of its queue.", nil, nil),
+	}
+}
+
+func (l *lateness) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- l.oldest
+	descriptions <- l.late
+}
+
+func (l *lateness) Collect(samples chan<- prometheus.Metric) {
+	found, err := l.look(context.Background())
+	if err != nil {
+		return // health and the error counters say that the database is away
+	}
+	samples <- prometheus.MustNewConstMetric(l.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
+	samples <- prometheus.MustNewConstMetric(l.late, prometheus.GaugeValue, float64(found.Groups))
+}

@@ -1,0 +1,134 @@
+// Package events carries what happens in one room to the rooms that must react. A room
+// publishes on the Bus after its commit; the Bus calls every Handler at once, in the order in
+// which the handlers subscribed.
+//
+// An event is a hint and the tables are the truth: a handler that misses one looks again at its
+// next fallback. An event says where it comes from, because what happened here is forwarded to the
+// other instances and what happened there is not.
+//
+// The package promises nothing about time: a handler runs on the publisher's goroutine, so it must
+// not block and must not call the database. It is floor 1 and may be imported by floors 2 and above.
+package events
+
+import "github.com/belfry-mq/belfry/pkg/queue"
+
+// Origin says where an event happened.
+type Origin uint8
+
+// The origins.
+const (
+	// Here is this instance.
+	Here Origin = iota
+	// Peer is another instance, or a doubt about what other instances did.
+	Peer
+	// SQL is a consumer or producer in a SQL session. Every instance hears it.
+	SQL
+)
+
+// Handler reacts to events. Its methods are called by any goroutine, also at the same time, and
+// must not block. Embed Nop to implement only some of them.
+type Handler interface {
+	// OnReady is called when partitions became poppable for groups, or will be in a while.
+	OnReady(ready []queue.Ready, from Origin)
+	// OnCreated is called when a partition was created. An empty partition stands for the queue;
+	// both are empty when a peer did not say which.
+	OnCreated(queueName, partition string, from Origin)
+	// OnResync is called when something may have become poppable and nobody can say what: every
+	// waiter looks, and everything remembered about emptiness is dropped.
+	OnResync(reason string, from Origin)
+	// OnLeaseChanged is called when a message that the lease covers was deleted, so that what is
+	// remembered of the delivery no longer holds.
+	OnLeaseChanged(lease queue.ID)
+	// OnSQLWaiter is called when a SQL session waits in belfry.await.
+	OnSQLWaiter(w queue.SQLWaiter)
+	// OnListening is called each time LISTEN comes into force: notifications sent before were not
+	// heard.
+	OnListening()
+	// OnInbox is called when rows may have been committed to belfry.inbox.
+	OnInbox()
+}
+
+// Nop ignores every event.
+type Nop struct{}
+
+// OnReady does nothing.
+func (Nop) OnReady([]queue.Ready, Origin) {}
+
+// OnCreated does nothing.
+func (Nop) OnCreated(_, _ string, _ Origin) {}
+
+// OnResync does nothing.
+func (Nop) OnResync(string, Origin) {}
+
+// OnLeaseChanged does nothing.
+func (Nop) OnLeaseChanged(queue.ID) {}
+
+// OnSQLWaiter does nothing.
+func (Nop) OnSQLWaiter(queue.SQLWaiter) {}
+
+// OnListening does nothing.
+func (Nop) OnListening() {}
+
+// OnInbox does nothing.
+func (Nop) OnInbox() {}
+
+// Bus passes events to its handlers. The zero value is ready to use. All Subscribe calls must
+// happen before the first event; after that a Bus is safe for concurrent use.
+type Bus struct {
+	handlers []Handler
+}
+
+// Subscribe adds a handler. Handlers are called in the order of their subscription.
+func (b *Bus) Subscribe(h Handler) { b.handlers = append(b.handlers, h) }
+
+// Ready publishes that partitions became poppable. Publishing an empty slice does nothing.
+func (b *Bus) Ready(ready []queue.Ready, from Origin) {
+	if len(ready) == 0 {
+		return
+	}
+	for _, h := range b.handlers {
+		h.OnReady(ready, from)
+	}
+}
+
+// Created publishes that a partition was created, or a queue when partition is empty.
+func (b *Bus) Created(queueName, partition string, from Origin) {
+	for _, h := range b.handlers {
+		h.OnCreated(queueName, partition, from)
+	}
+}
+
+// Resync publishes that every waiter must look; reason is for the log.
+func (b *Bus) Resync(reason string, from Origin) {
+	for _, h := range b.handlers {
+		h.OnResync(reason, from)
+	}
+}
+
+// LeaseChanged publishes that a message under the lease was deleted.
+func (b *Bus) LeaseChanged(lease queue.ID) {
+	for _, h := range b.handlers {
+		h.OnLeaseChanged(lease)
+	}
+}
+
+// SQLWaiter publishes that a SQL session waits.
+func (b *Bus) SQLWaiter(w queue.SQLWaiter) {
+	for _, h := range b.handlers {
+		h.OnSQLWaiter(w)
+	}
+}
+
+// Listening publishes that LISTEN came into force.
+func (b *Bus) Listening() {
+	for _, h := range b.handlers {
+		h.OnListening()
+	}
+}
+
+// Inbox publishes that the inbox may hold new rows.
+func (b *Bus) Inbox() {
+	for _, h := range b.handlers {
+		h.OnInbox()
+	}
+}

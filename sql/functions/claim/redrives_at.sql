@@ -1,8 +1,0 @@
--- When the redriven messages of a cursor are ready: the first of them decides.
-CREATE FUNCTION belfry.redrives_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
-    SELECT greatest(statement_timestamp(), (
-        SELECT r.retry_at FROM belfry.redrive r
-         WHERE r.partition_id = p_partition AND r.group_id = p_group
-         ORDER BY r.seq
-         LIMIT 1))
-$$;
