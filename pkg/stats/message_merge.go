@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	sqlMessagePartitions = sql.Query("stats/message_lanes")
+	sqlMessagePartitions = sql.Query("stats/message_partitions")
 	sqlMessageBlock      = sql.Query("stats/message_block")
 )
 

@@ -48,7 +48,7 @@ func (r *fixture) requirePlans(state string) {
 	conn, err := r.pool.Acquire(r.t.Context())
 	require.NoError(r.t, err)
 	defer conn.Release()
-	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_lanes", "stats/message_block"} {
+	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_partitions", "stats/message_block"} {
 		prepared, err := conn.Conn().Prepare(r.t.Context(), name+state, sql.Query(name))
 		require.NoError(r.t, err)
 		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")
@@ -119,8 +119,8 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 	require.Less(t, r.reads("stats/counts", queues, []*string{nil}, int64(1000), true), 1000*probes)
 	last := "p99"
 	require.Less(t, r.reads("stats/counts", queues, []*string{&last}, int64(1000), true), 1000*probes, "the last page")
-	require.Less(t, r.reads("stats/message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
-	require.Less(t, r.reads("stats/message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
+	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
+	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
 
 	began := time.Now()
 	o, err := r.Overview(t.Context())
