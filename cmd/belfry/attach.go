@@ -15,21 +15,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// openAttach connects to the configured database, directly if there is a pooler.
-func openAttach(cmd *cobra.Command) (*attach.Client, error) {
+// withAttach runs work on a new connection to the configured database, which bypasses a
+// pooler.
+func withAttach(cmd *cobra.Command, work func(ctx context.Context, client *attach.Client) error) error {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if cfg.Database.DirectURL() == "" {
-		return nil, errors.New("no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST")
+		return errors.New(noDatabase)
 	}
-	return attach.Open(cmd.Context(), cfg.Database.DirectURL())
-}
-
-// withAttach runs work on a new connection.
-func withAttach(cmd *cobra.Command, work func(ctx context.Context, client *attach.Client) error) error {
-	client, err := openAttach(cmd)
+	client, err := attach.Open(cmd.Context(), cfg.Database.DirectURL())
 	if err != nil {
 		return err
 	}

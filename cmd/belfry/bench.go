@@ -43,7 +43,7 @@ when a push is sent late.`,
 				return err
 			}
 			s.DatabaseURL = cfg.Database.URL
-			if terminal(cmd.ErrOrStderr()) {
+			if isTerminal(cmd.ErrOrStderr()) {
 				s.Progress = cmd.ErrOrStderr()
 			}
 			return runBench(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s, report)
@@ -104,7 +104,7 @@ func runBench(ctx context.Context, stdout, stderr io.Writer, s bench.Settings, f
 	return errors.Join(err, measured.WriteTable(table), measured.WriteJSON(report))
 }
 
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
-var errNoDatabaseToMigrate = errors.New("no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST " +
-	"(migrations use database.listen_url when it is set)")
+var errNoDatabaseToMigrate = errors.New(noDatabase + " (migrations use database.listen_url when it is set)")
 
 func newMigrateCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -51,21 +48,28 @@ func newMigrator(cmd *cobra.Command) (*migrate.Migrator, error) {
 	return migrate.New(migrate.Config{URL: cfg.Database.DirectURL(), LockTimeout: cfg.Database.MigrateLockTimeout}, log), nil
 }
 
+// migrateRun returns the RunE of a migrate command: it runs work with a Migrator.
+func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		m, err := newMigrator(cmd)
+		if err != nil {
+			return err
+		}
+		return work(cmd, m, args)
+	}
+}
+
 func newMigrateUpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "Run every pending migration",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
 			if err := m.Up(cmd.Context()); err != nil {
 				return err
 			}
 			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
-		},
+		}),
 	}
 }
 
@@ -80,14 +84,10 @@ asks for confirmation on a terminal and needs --yes elsewhere.`,
 		Example: `  belfry migrate down
   belfry migrate down 2 --yes`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), numbers(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
 			steps := 1
 			if len(args) == 1 {
 				steps, _ = strconv.Atoi(args[0]) // checked by numbers
-			}
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
 			}
 			if !yes {
 				if err := confirmDown(cmd.Context(), m, steps, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
@@ -98,7 +98,7 @@ asks for confirmation on a terminal and needs --yes elsewhere.`,
 				return err
 			}
 			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
@@ -112,11 +112,7 @@ func newMigrateStatusCmd() *cobra.Command {
 migrations. The exit code is 0 unless the schema is dirty, being migrated, or
 newer than this binary.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
 			status, err := m.Status(cmd.Context())
 			if err != nil {
 				return err
@@ -129,7 +125,7 @@ newer than this binary.`,
 				return nil // the list of pending migrations shows it
 			}
 			return status.Problem
-		},
+		}),
 	}
 }
 
@@ -142,17 +138,13 @@ migration. This changes no table. "belfry migrate status" prints the right versi
 0 is the empty schema.`,
 		Example: `  belfry migrate force 2`,
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), numbers(0)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
 			version, _ := strconv.Atoi(args[0]) // checked by numbers
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
 			if err := m.Force(cmd.Context(), version); err != nil {
 				return err
 			}
 			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
-		},
+		}),
 	}
 }
 
@@ -164,17 +156,13 @@ func newMigratePlanCmd() *cobra.Command {
 		Example: `  belfry migrate plan
   belfry migrate plan --sql`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
 			steps, err := m.Plan(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return printPlan(cmd.OutOrStdout(), steps, showSQL)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&showSQL, "sql", false, "print the statements too")
 	return cmd
@@ -244,8 +232,7 @@ func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
 
 // confirmDown asks for confirmation on a terminal. It returns nil only for the answer "yes".
 func confirmDown(ctx context.Context, m *migrate.Migrator, steps int, in io.Reader, out io.Writer) error {
-	terminal, ok := in.(*os.File)
-	if !ok || !isatty.IsTerminal(terminal.Fd()) {
+	if !isTerminal(in) {
 		return errors.New("undoing a migration destroys the data in the tables it created: add --yes to confirm")
 	}
 	status, err := m.Status(ctx)
@@ -256,7 +243,7 @@ func confirmDown(ctx context.Context, m *migrate.Migrator, steps int, in io.Read
 		"Type yes to continue: ", status.Version, steps); err != nil {
 		return err
 	}
-	return readYes(ctx, terminal)
+	return readYes(ctx, in)
 }
 
 // readYes returns nil when the next line is "yes". A read from a terminal cannot be

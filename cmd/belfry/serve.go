@@ -11,8 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/app"
 )
 
-var errNoDatabase = errors.New("no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST, " +
-	"or run `belfry dev`, which starts its own")
+const noDatabase = "no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST"
+
+var errNoDatabase = errors.New(noDatabase + ", or run `belfry dev`, which starts its own")
 
 func newServeCmd() *cobra.Command {
 	return &cobra.Command{
