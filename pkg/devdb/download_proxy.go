@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// relay stands between the library that fetches and the repository. The library
-// knows no context, hides why a download failed and goes on without a checksum;
-// the relay ends with its context, keeps the first failure and counts a missing
-// checksum as one.
-type relay struct {
+// downloadProxy is an HTTP proxy between the library and the repository. The library has
+// no context, hides the reason of a failed download and accepts a missing checksum. The
+// proxy ends with its context, keeps the first failure and treats a missing checksum as a
+// failure.
+type downloadProxy struct {
 	url        string
 	repository string
 	client     *http.Client
@@ -27,7 +27,7 @@ type relay struct {
 	failure error // the first one
 }
 
-func newRelay(ctx context.Context, repository string) (*relay, error) {
+func newDownloadProxy(ctx context.Context, repository string) (*downloadProxy, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -39,45 +39,45 @@ func newRelay(ctx context.Context, repository string) (*relay, error) {
 		ResponseHeaderTimeout: 30 * time.Second,
 		ForceAttemptHTTP2:     true,
 	}
-	r := &relay{
+	p := &downloadProxy{
 		url: "http://" + l.Addr().String(), repository: repository,
 		client: &http.Client{Transport: transport}, served: make(chan struct{}),
 	}
-	r.server = &http.Server{
-		Handler: r, ReadHeaderTimeout: 10 * time.Second,
+	p.server = &http.Server{
+		Handler: p, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	r.server.SetKeepAlivesEnabled(false) // leaves the library no idle connection
+	p.server.SetKeepAlivesEnabled(false) // the library must keep no idle connection
 	go func() {
-		defer close(r.served)
-		_ = r.server.Serve(l) // ends by close
+		defer close(p.served)
+		_ = p.server.Serve(l) // ends by close
 	}()
-	return r, nil
+	return p, nil
 }
 
-// ServeHTTP passes one GET on.
-func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	source := strings.TrimSuffix(r.repository, "/") + req.URL.Path
+// ServeHTTP forwards one GET.
+func (p *downloadProxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	source := strings.TrimSuffix(p.repository, "/") + req.URL.Path
 	out, err := http.NewRequestWithContext(req.Context(), http.MethodGet, source, nil)
 	if err == nil {
-		err = r.pass(w, out)
+		err = p.forward(w, out)
 	}
 	if err != nil {
-		r.mu.Lock()
-		if r.failure == nil {
-			r.failure = err
+		p.mu.Lock()
+		if p.failure == nil {
+			p.failure = err
 		}
-		r.mu.Unlock()
-		panic(http.ErrAbortHandler) // cuts the connection: an answer may be half sent
+		p.mu.Unlock()
+		panic(http.ErrAbortHandler) // closes the connection: a part of the answer may be sent
 	}
 }
 
-func (r *relay) pass(w http.ResponseWriter, out *http.Request) error {
-	resp, err := r.client.Do(out)
+func (p *downloadProxy) forward(w http.ResponseWriter, out *http.Request) error {
+	resp, err := p.client.Do(out)
 	if err != nil {
 		return err // net/http names the URL and the cause
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end or given up
+	defer func() { _ = resp.Body.Close() }() // read completely or abandoned
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", out.URL, resp.Status)
 	}
@@ -90,18 +90,18 @@ func (r *relay) pass(w http.ResponseWriter, out *http.Request) error {
 	return nil
 }
 
-// close ends the relay and returns the first failure.
-func (r *relay) close() error {
-	err := r.server.Close()
-	<-r.served
-	r.client.CloseIdleConnections()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.failure != nil {
-		return r.failure
+// close stops the proxy and returns the first failure.
+func (p *downloadProxy) close() error {
+	err := p.server.Close()
+	<-p.served
+	p.client.CloseIdleConnections()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failure != nil {
+		return p.failure
 	}
 	if err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("ending the relay: %w", err)
+		return fmt.Errorf("stopping the download proxy: %w", err)
 	}
 	return nil
 }

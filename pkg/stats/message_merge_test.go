@@ -14,24 +14,24 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
-// row is a stored message as the tables have it.
-type row struct {
+// storedMessage is a message as the tables hold it.
+type storedMessage struct {
 	transaction string
 	at          time.Time
 	dead        bool
 }
 
-// scatter makes partitions of very different sizes whose messages are spread over
-// an hour, many at the same instant, and returns all of them newest first.
-func (r *room) scatter(partitions, messages int) []row {
+// scatter creates partitions of very different sizes. Their messages are spread over an
+// hour, many at the same instant. It returns all messages, newest first.
+func (r *fixture) scatter(partitions, messages int) []storedMessage {
 	r.t.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
 	r.configure("q")
 	base := time.Date(2026, 5, 16, 8, 0, 0, 0, time.UTC)
 	times := slices.Repeat([][]time.Time{{base}}, partitions)
 	for range messages - partitions {
-		lane := min(rng.IntN(partitions), rng.IntN(partitions))
-		times[lane] = append(times[lane], base.Add(time.Duration(rng.IntN(600))*6*time.Second))
+		i := min(rng.IntN(partitions), rng.IntN(partitions))
+		times[i] = append(times[i], base.Add(time.Duration(rng.IntN(600))*6*time.Second))
 	}
 	for i, at := range times {
 		slices.SortFunc(at, time.Time.Compare)
@@ -51,8 +51,8 @@ func (r *room) scatter(partitions, messages int) []row {
 		FROM belfry.message m LEFT JOIN belfry.dead_letter d USING (partition_id, seq)
 		ORDER BY m.created_at DESC, m.partition_id DESC, m.seq DESC`)
 	require.NoError(r.t, err)
-	all, err := pgx.CollectRows(rows, func(one pgx.CollectableRow) (row, error) {
-		var m row
+	all, err := pgx.CollectRows(rows, func(one pgx.CollectableRow) (storedMessage, error) {
+		var m storedMessage
 		err := one.Scan(&m.transaction, &m.at, &m.dead)
 		return m, err
 	})
@@ -61,25 +61,25 @@ func (r *room) scatter(partitions, messages int) []row {
 	return all
 }
 
-// Whatever the filter and the size of a page, the pages together are the list
-// that sorting all messages gives.
+// For each filter and page size, the pages together equal the sorted list of all
+// matching messages.
 func TestPagesAreTheSortedList(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	all := r.scatter(200, 1500)
 	middle := all[len(all)/2].at
 	later := all[len(all)/4].at
 	for name, c := range map[string]struct {
 		filter stats.MessageFilter
-		keep   func(row) bool
+		keep   func(storedMessage) bool
 	}{
-		"all":         {stats.MessageFilter{}, func(row) bool { return true }},
-		"from":        {stats.MessageFilter{From: middle}, func(m row) bool { return !m.at.Before(middle) }},
-		"to":          {stats.MessageFilter{To: middle}, func(m row) bool { return !m.at.After(middle) }},
-		"from and to": {stats.MessageFilter{From: middle, To: later}, func(m row) bool { return !m.at.Before(middle) && !m.at.After(later) }},
-		"dead":        {stats.MessageFilter{Status: stats.StatusDeadLetter}, func(m row) bool { return m.dead }},
-		"pending":     {stats.MessageFilter{Status: stats.StatusPending, To: later}, func(m row) bool { return !m.dead && !m.at.After(later) }},
-		"completed":   {stats.MessageFilter{Status: stats.StatusCompleted}, func(row) bool { return false }},
+		"all":         {stats.MessageFilter{}, func(storedMessage) bool { return true }},
+		"from":        {stats.MessageFilter{From: middle}, func(m storedMessage) bool { return !m.at.Before(middle) }},
+		"to":          {stats.MessageFilter{To: middle}, func(m storedMessage) bool { return !m.at.After(middle) }},
+		"from and to": {stats.MessageFilter{From: middle, To: later}, func(m storedMessage) bool { return !m.at.Before(middle) && !m.at.After(later) }},
+		"dead":        {stats.MessageFilter{Status: stats.StatusDeadLetter}, func(m storedMessage) bool { return m.dead }},
+		"pending":     {stats.MessageFilter{Status: stats.StatusPending, To: later}, func(m storedMessage) bool { return !m.dead && !m.at.After(later) }},
+		"completed":   {stats.MessageFilter{Status: stats.StatusCompleted}, func(storedMessage) bool { return false }},
 	} {
 		want := []string{}
 		for _, m := range all {
@@ -99,10 +99,10 @@ func TestPagesAreTheSortedList(t *testing.T) {
 					break
 				}
 				require.Len(t, page.Messages, limit, "only the last page is short")
-				place, err := stats.ParseMark(page.Next.Token())
+				position, err := stats.ParsePosition(page.Next.Token())
 				require.NoError(t, err)
-				require.Equal(t, page.Next.Token(), place.Token())
-				filter.After = &place
+				require.Equal(t, page.Next.Token(), position.Token())
+				filter.After = &position
 			}
 			require.Equal(t, want, got, "%s in pages of %d", name, limit)
 			filter = c.filter
@@ -113,11 +113,11 @@ func TestPagesAreTheSortedList(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCursorIsRefused(t *testing.T) {
+func TestInvalidCursorTokensAreRefused(t *testing.T) {
 	t.Parallel()
-	good := stats.Mark{}
+	good := stats.Position{}
 	for _, token := range []string{"", "x", good.Token(), "AAAA", good.Token() + "AA", "////////////////////////////////"} {
-		_, err := stats.ParseMark(token)
+		_, err := stats.ParsePosition(token)
 		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), "%q", token)
 		require.ErrorContains(t, err, "cursor")
 	}
