@@ -101,7 +101,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 			return nil, err
 		}
 		p.close = urgent.Close
-		urgent.ReportTo(pool) // what is claimed there may owe a wake as well
+		urgent.ForwardLossesTo(pool) // what is claimed there may owe a wake as well
 		p.verbs.Prioritise(urgent.Pool)
 	}
 	p.sender, err = listen.NewSender(cfg.Database.DirectURL(), queue.NewID(), cfg.Listen, log)
@@ -109,7 +109,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		p.close()
 		return nil, err
 	}
-	p.sender.OnReadOnly(pool.Distrust)
+	p.sender.OnReadOnly(pool.RetireConnections)
 	peers := &others{sender: p.sender}
 	p.dispatcher = dispatch.New(p.verbs, peers, cfg.Dispatch, cfg.SmartPoll, dispatch.NewMetrics(reg), log)
 	if err := p.openInbox(ctx, cfg, pool, peers.Proven, reg, log); err != nil {
@@ -121,7 +121,7 @@ func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap
 		OnMessage: local.hear,
 		OnResync: func(reason string) {
 			// Whoever fell silent may have died between a commit and its wake.
-			pool.ReportLost()
+			pool.SignalLoss()
 			local.Doubt(reason)
 		},
 		OnState: func(state listen.State) {
@@ -257,7 +257,7 @@ func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error
 		bounded, cancel := pool.Bounded(ctx)
 		err := inbox.AdvanceIDs(bounded, pool, log)
 		cancel()
-		if !postgres.Passing(err) || tries == 5 || ctx.Err() != nil {
+		if !postgres.Retryable(err) || tries == 5 || ctx.Err() != nil {
 			return err
 		}
 		log.Info("looking once more whether ids would be given away again", zap.Error(err))

@@ -27,7 +27,7 @@ func (p *parts) openInbox(
 	if err != nil {
 		return err
 	}
-	own.ReportTo(pool)
+	own.ForwardLossesTo(pool)
 	before := p.close
 	p.close = func() {
 		own.Close()

@@ -12,8 +12,8 @@ import (
 var (
 	// ErrClosed: it came after Close.
 	ErrClosed = errors.New("the batch manager is closed")
-	// ErrWaiting: its context ended before it left.
-	ErrWaiting = errors.New("the operation was still waiting for its turn")
+	// ErrWithdrawn: its context ended before it left.
+	ErrWithdrawn = errors.New("the operation was still waiting for its turn")
 )
 
 // Verdict is what becomes of a batch that failed.
@@ -23,7 +23,7 @@ type Verdict int
 const (
 	Fail Verdict = iota
 	Split
-	Again
+	Retry
 )
 
 // FlushFunc does the operations of a batch. It returns an error by operation
@@ -94,9 +94,9 @@ func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, obser
 	return &Manager[T]{cfg: cfg, flush: flush, judge: judge, observe: observe, empty: make(chan struct{})}
 }
 
-// Alike makes a batch hold only operations that name the same lanes, in the same
+// SameStripesOnly makes a batch hold only operations that name the same lanes, in the same
 // order. Call it before the first Do.
-func (m *Manager[T]) Alike() { m.alike = true }
+func (m *Manager[T]) SameStripesOnly() { m.alike = true }
 
 // Do has value committed together with others and returns its own outcome. size
 // is its share of a batch, at least 1; lanes may repeat, and must not be changed
@@ -124,7 +124,7 @@ func (m *Manager[T]) Do(ctx context.Context, value T, lanes []LockStripe, size i
 		return err
 	case <-ctx.Done():
 		if m.withdraw(o) {
-			return fmt.Errorf("%w: %w", ErrWaiting, ctx.Err())
+			return fmt.Errorf("%w: %w", ErrWithdrawn, ctx.Err())
 		}
 		return <-o.done
 	}

@@ -19,9 +19,9 @@ type Config struct {
 	QueueSize int `mapstructure:"queue_size"`
 	// MaxFlushes bounds the batches in flight.
 	MaxFlushes int `mapstructure:"max_flushes"`
-	// BesideSize is the size from which a batch leaves beside others that are in
+	// ConcurrentSize is the size from which a batch leaves beside others that are in
 	// flight; a smaller one waits for them, and grows.
-	BesideSize int `mapstructure:"beside_size"`
+	ConcurrentSize int `mapstructure:"beside_size"`
 	// Retries is how often a batch that failed for a passing reason is sent
 	// again.
 	Retries int `mapstructure:"retries"`
@@ -29,7 +29,7 @@ type Config struct {
 
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
-	return Config{MaxSize: 500, QueueSize: 10000, MaxFlushes: 4, BesideSize: 50, Retries: 3}
+	return Config{MaxSize: 500, QueueSize: 10000, MaxFlushes: 4, ConcurrentSize: 50, Retries: 3}
 }
 
 // Validate names every value that cannot work.
@@ -39,7 +39,7 @@ func (c Config) Validate() error {
 		key          string
 		value, least int
 	}{
-		{"max_size", c.MaxSize, 1}, {"queue_size", c.QueueSize, 1}, {"max_flushes", c.MaxFlushes, 1}, {"beside_size", c.BesideSize, 1}, {"retries", c.Retries, 0},
+		{"max_size", c.MaxSize, 1}, {"queue_size", c.QueueSize, 1}, {"max_flushes", c.MaxFlushes, 1}, {"beside_size", c.ConcurrentSize, 1}, {"retries", c.Retries, 0},
 	} {
 		if v.value < v.least {
 			errs = append(errs, fmt.Errorf("batch.%s is %d: it must be at least %d", v.key, v.value, v.least))

@@ -102,7 +102,7 @@ func TestPassingErrorThatStays(t *testing.T) {
 			require.ErrorIs(t, <-out, errPassing)
 		}
 		require.Len(t, w.tried(), 1+3, "the first try and two more")
-		require.Equal(t, map[batch.Verdict]int{batch.Again: 2, batch.Fail: 1}, w.failed)
+		require.Equal(t, map[batch.Verdict]int{batch.Retry: 2, batch.Fail: 1}, w.failed)
 	})
 }
 

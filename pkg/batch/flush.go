@@ -78,7 +78,7 @@ func (m *Manager[T]) takeLocked() (taken[T], bool) {
 // one beside others when it is worth a transaction of its own.
 func (m *Manager[T]) mayLeaveLocked() bool {
 	beside := m.inFlight > 0
-	if beside && (m.inFlight >= m.cfg.MaxFlushes || m.size < m.cfg.BesideSize) {
+	if beside && (m.inFlight >= m.cfg.MaxFlushes || m.size < m.cfg.ConcurrentSize) {
 		return false
 	}
 	return m.ripeLocked()
@@ -138,14 +138,14 @@ func (m *Manager[T]) settle(ops []*op[T]) {
 		}
 		verdict := m.judge(err)
 		switch {
-		case verdict == Again && attempt < m.cfg.Retries:
+		case verdict == Retry && attempt < m.cfg.Retries:
 		case verdict == Split && len(ops) > 1:
 		default:
 			verdict = Fail
 		}
 		m.observe.Failed(verdict)
 		switch verdict {
-		case Again:
+		case Retry:
 			pause(delay)
 			delay *= 2
 		case Split:

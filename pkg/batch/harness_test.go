@@ -29,7 +29,7 @@ var (
 func judge(err error) batch.Verdict {
 	switch {
 	case errors.Is(err, errPassing):
-		return batch.Again
+		return batch.Retry
 	case errors.Is(err, errUnknown):
 		return batch.Fail
 	default:
@@ -73,7 +73,7 @@ func (w *tower) Failed(v batch.Verdict) {
 
 func newTower(t *testing.T, edits ...func(*batch.Config)) *tower {
 	t.Helper()
-	cfg := batch.Config{MaxSize: 100, QueueSize: 1000, MaxFlushes: 1, BesideSize: 1, Retries: 2}
+	cfg := batch.Config{MaxSize: 100, QueueSize: 1000, MaxFlushes: 1, ConcurrentSize: 1, Retries: 2}
 	for _, edit := range edits {
 		edit(&cfg)
 	}

@@ -101,7 +101,7 @@ func TestLanes(t *testing.T) {
 func TestAlike(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 2 })
-		w.Alike()
+		w.SameStripesOnly()
 		one, two, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
 		w.begin(t.Context(), "1a", one, 1)
 		w.begin(t.Context(), "1b", one, 1)
@@ -124,7 +124,7 @@ func TestAlike(t *testing.T) {
 // one waits and grows.
 func TestBatchesBesideEachOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.BesideSize, c.MaxFlushes = 3, 3 })
+		w := newTower(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 3, 3 })
 		w.do("alone")
 		small := w.doMany("s", 2)
 		require.Equal(t, []string{"alone"}, w.inFlight())
@@ -209,7 +209,7 @@ func TestCallerThatLeaves(t *testing.T) {
 		leave()
 		withdrawn := outcome(t, waiting)
 		require.ErrorIs(t, withdrawn, context.Canceled)
-		require.ErrorIs(t, withdrawn, batch.ErrWaiting)
+		require.ErrorIs(t, withdrawn, batch.ErrWithdrawn)
 		open(t, flying)
 		w.land([]error{errBad}, nil)
 		require.ErrorIs(t, outcome(t, flying), errBad, "what has left is answered with what became of it")

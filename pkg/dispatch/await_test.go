@@ -279,7 +279,7 @@ func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.AskAgain()
 		synctest.Wait()
-		require.Equal(t, []tell{{queue.AgainChannel, time.Now()}}, b.store.told())
+		require.Equal(t, []tell{{queue.AwaitAgainChannel, time.Now()}}, b.store.told())
 	})
 }
 
@@ -300,6 +300,6 @@ func TestMoreWishesThanTheBoundAreToldToAskAgain(t *testing.T) {
 		require.Equal(t, 10_000, b.told())
 		time.Sleep(dispatch.DefaultConfig().FallbackInterval)
 		synctest.Wait()
-		require.Equal(t, tell{queue.AgainChannel, time.Now()}, b.store.told()[10_000])
+		require.Equal(t, tell{queue.AwaitAgainChannel, time.Now()}, b.store.told()[10_000])
 	})
 }

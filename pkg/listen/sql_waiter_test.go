@@ -50,7 +50,7 @@ func TestAWishIsHeardAsItWasSaid(t *testing.T) {
 		require.NoError(t, err)
 		listening, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
-		require.Subset(t, listening, []string{channel, queue.AgainChannel})
+		require.Subset(t, listening, []string{channel, queue.AwaitAgainChannel})
 	}
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)

@@ -70,7 +70,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	}
 	s := &session{conn: conn}
 	// Migrations look at the text of functions.
-	if err := postgres.OwnSession(ctx, conn); err != nil {
+	if err := postgres.ConfigureSession(ctx, conn); err != nil {
 		s.close(ctx)
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}

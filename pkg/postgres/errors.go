@@ -23,16 +23,16 @@ const RetryAfter = time.Second
 // was deleted.
 const PartitionGone = "BF001"
 
-// InboxTaken is the SQLSTATE of a transaction that takes rows from the inbox of
+// InboxRowTaken is the SQLSTATE of a transaction that takes rows from the inbox of
 // which somebody else has had one.
-const InboxTaken = "BF002"
+const InboxRowTaken = "BF002"
 
 // LockTimeout is the SQLSTATE of a wait for a lock that was longer than the
 // transaction's lock_timeout.
 const LockTimeout = "55P03"
 
-// NoRight is the SQLSTATE of what the role of a session may not do.
-const NoRight = "42501"
+// InsufficientPrivilege is the SQLSTATE of what the role of a session may not do.
+const InsufficientPrivilege = "42501"
 
 // noConnections is the SQLSTATE of a database that was told to accept none.
 const noConnections = "55000"
@@ -72,7 +72,7 @@ func Wrap(err error) error {
 	if state := SQLState(err); state != "" {
 		return wrapState(err, state)
 	}
-	if settings := (*settingsError)(nil); Lost(err) || errors.As(err, &settings) {
+	if settings := (*settingsError)(nil); ConnectionLost(err) || errors.As(err, &settings) {
 		return unavailable(err)
 	}
 	return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
@@ -102,7 +102,7 @@ func wrapState(err error, state string) error {
 var reasons = map[string]string{
 	sqlstateReadOnly: " (it is read only)",
 	"28000":          " (it refuses the login of this server)",
-	NoRight:          " (it refuses the login of this server)",
+	InsufficientPrivilege:          " (it refuses the login of this server)",
 	noConnections:    " (it accepts no connections)",
 	"28P01":          " (it refuses the password of this server)",
 	"3D000":          " (it does not exist)",
@@ -122,9 +122,9 @@ func unavailable(err error) error {
 	}
 }
 
-// Lost reports whether err says that the connection could not be had, was lost
+// ConnectionLost reports whether err says that the connection could not be had, was lost
 // or ran out of time: the outcome of what was sent over it is unknown.
-func Lost(err error) bool {
+func ConnectionLost(err error) bool {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {
 		return false
 	}
@@ -139,15 +139,15 @@ func Lost(err error) bool {
 		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err)
 }
 
-// Passing reports whether the same statements may succeed when they are sent
+// Retryable reports whether the same statements may succeed when they are sent
 // again: the connection was lost or could not be had, or the database chose this
 // transaction to give way.
-func Passing(err error) bool {
+func Retryable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
 	state := SQLState(err)
-	return strings.HasPrefix(state, "40") || Lost(err)
+	return strings.HasPrefix(state, "40") || ConnectionLost(err)
 }
 
 // IsNoRows reports whether a query that should return a row returned none.

@@ -95,8 +95,8 @@ func TestOtherFailuresBecomeCodes(t *testing.T) {
 		wrapped := fmt.Errorf("pushing: %w", c.err)
 		err := postgres.Wrap(wrapped)
 		require.Equal(t, c.want, queue.CodeOf(err), name)
-		require.Equal(t, c.lost, postgres.Lost(wrapped), name)
-		require.Equal(t, c.lost, postgres.Lost(err), "%s, wrapped", name)
+		require.Equal(t, c.lost, postgres.ConnectionLost(wrapped), name)
+		require.Equal(t, c.lost, postgres.ConnectionLost(err), "%s, wrapped", name)
 		require.ErrorIs(t, err, c.err, name)
 		require.Empty(t, postgres.SQLState(err), name)
 	}
@@ -138,12 +138,12 @@ func TestWhatHasACodeKeepsIt(t *testing.T) {
 
 func TestOnlySomeStatesMeanThatTheOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
-	require.False(t, postgres.Lost(nil))
+	require.False(t, postgres.ConnectionLost(nil))
 	for code, want := range map[string]bool{
 		"08006": true, "08003": true, "57P01": true, "57P02": true, "57P03": true,
 		"57014": false, "40001": false, "53300": false, "23505": false, "42P01": false,
 	} {
-		require.Equal(t, want, postgres.Lost(state(code)), code)
+		require.Equal(t, want, postgres.ConnectionLost(state(code)), code)
 	}
 }
 

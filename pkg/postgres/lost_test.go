@@ -14,7 +14,7 @@ import (
 func told(t *testing.T, pool *postgres.Pool) {
 	t.Helper()
 	select {
-	case <-pool.Lost():
+	case <-pool.Losses():
 	case <-soon(t).Done():
 		require.Fail(t, "Lost does not receive")
 	}
@@ -23,7 +23,7 @@ func told(t *testing.T, pool *postgres.Pool) {
 func silent(t *testing.T, pool *postgres.Pool) {
 	t.Helper()
 	select {
-	case <-pool.Lost():
+	case <-pool.Losses():
 		require.Fail(t, "Lost received")
 	default:
 	}
@@ -40,7 +40,7 @@ func TestTerminatedConnectionIsReported(t *testing.T) {
 	require.NoError(t, other.QueryRow(soon(t), "SELECT pg_terminate_backend($1, 60000)", conn.Conn().PgConn().PID()).Scan(&done))
 	require.True(t, done)
 	_, err = conn.Exec(soon(t), "SELECT 1")
-	require.True(t, postgres.Lost(err), "%v", err)
+	require.True(t, postgres.ConnectionLost(err), "%v", err)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(err)))
 	conn.Release()
 	told(t, pool)
@@ -55,10 +55,10 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 	pool := open(t, config(dsn))
 	_, err := pool.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
 	require.Equal(t, "57P01", postgres.SQLState(err), "%v", err)
-	require.True(t, postgres.Lost(err))
+	require.True(t, postgres.ConnectionLost(err))
 	told(t, pool)
-	require.True(t, pool.Broke())
-	require.False(t, pool.Broke(), "since then none has")
+	require.True(t, pool.TakeBroken())
+	require.False(t, pool.TakeBroken(), "since then none has")
 }
 
 // A second pool for the same work tells the first one, which is the one that is
@@ -67,13 +67,13 @@ func TestAPoolReportsToAnother(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pool, second := open(t, config(dsn)), open(t, config(dsn))
-	second.ReportTo(pool)
+	second.ForwardLossesTo(pool)
 	_, err := second.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
-	require.True(t, postgres.Lost(err))
+	require.True(t, postgres.ConnectionLost(err))
 	told(t, pool)
-	require.True(t, pool.Broke())
+	require.True(t, pool.TakeBroken())
 	silent(t, second)
-	require.False(t, second.Broke())
+	require.False(t, second.TakeBroken())
 }
 
 func TestConnectionsThePoolClosesAreNotLost(t *testing.T) {
@@ -88,7 +88,7 @@ func TestConnectionsThePoolClosesAreNotLost(t *testing.T) {
 	require.NoError(t, pool.Ping(soon(t)))
 	pool.Close()
 	silent(t, pool)
-	require.False(t, pool.Broke())
+	require.False(t, pool.TakeBroken())
 }
 
 func TestOneSignalStandsForMany(t *testing.T) {
@@ -96,11 +96,11 @@ func TestOneSignalStandsForMany(t *testing.T) {
 	pool := open(t, config("postgres://u@"+nobody(t)+"/d"))
 	silent(t, pool)
 	for range 100 {
-		pool.ReportLost() // never blocks, though nobody listens
+		pool.SignalLoss() // never blocks, though nobody listens
 	}
 	told(t, pool)
 	silent(t, pool)
-	pool.ReportLost()
+	pool.SignalLoss()
 	told(t, pool)
-	require.False(t, pool.Broke(), "that is another reason")
+	require.False(t, pool.TakeBroken(), "that is another reason")
 }

@@ -132,8 +132,8 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 	// A connection closed by the pool is still open here; one that broke is not.
 	pc.BeforeClose = func(conn *pgx.Conn) {
 		if conn.IsClosed() {
-			p.ReportBroken()
-			p.distrust()
+			p.ReportBrokenConnection()
+			p.retireOwn()
 			// pgx takes leave of it for up to 15 s when it has fallen silent, and it keeps its
 			// place in the pool meanwhile.
 			time.AfterFunc(farewell, func() { _ = conn.PgConn().Conn().Close() })
@@ -173,35 +173,35 @@ func born(conn *pgconn.PgConn) time.Duration {
 
 func (p *Pool) suspects(conn *pgx.Conn) bool { return int64(born(conn.PgConn())) < p.suspect.Load() }
 
-// Lost receives after a connection broke: whatever was committed just before
+// Losses receives after a connection broke: whatever was committed just before
 // may lack what runs after a commit. One signal may stand for many.
-func (p *Pool) Lost() <-chan struct{} { return p.lost }
+func (p *Pool) Losses() <-chan struct{} { return p.lost }
 
-// ReportTo makes this pool report to another one, which reports to none, what is lost
+// ForwardLossesTo makes this pool report to another one, which reports to none, what is lost
 // with its connections. Call it once.
-func (p *Pool) ReportTo(other *Pool) {
+func (p *Pool) ForwardLossesTo(other *Pool) {
 	p.reports.Store(other)
 	other.reportersMu.Lock()
 	defer other.reportersMu.Unlock()
 	other.reporters = append(other.reporters, p)
 }
 
-// ReportBroken makes Lost receive, and Broke say so: what the last statements of a
+// ReportBrokenConnection makes Lost receive, and Broke say so: what the last statements of a
 // connection did, of this instance or of one that died, may never have been told.
-func (p *Pool) ReportBroken() {
+func (p *Pool) ReportBrokenConnection() {
 	if other := p.reports.Load(); other != nil {
-		other.ReportBroken()
+		other.ReportBrokenConnection()
 		return
 	}
 	p.broke.Store(true)
-	p.ReportLost()
+	p.SignalLoss()
 }
 
-// Broke says whether ReportBroken was called since it was asked last.
-func (p *Pool) Broke() bool { return p.broke.Swap(false) }
+// TakeBroken says whether ReportBroken was called since it was asked last.
+func (p *Pool) TakeBroken() bool { return p.broke.Swap(false) }
 
-// ReportLost makes Lost receive.
-func (p *Pool) ReportLost() {
+// SignalLoss makes Lost receive.
+func (p *Pool) SignalLoss() {
 	select {
 	case p.lost <- struct{}{}:
 	default: // one is pending already and covers this one

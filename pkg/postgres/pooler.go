@@ -112,10 +112,10 @@ func backend(ctx context.Context, conn *pgx.Conn, first string) (uint32, error) 
 var ErrTransactionPooled = errors.New("a pooler in transaction mode is between here and Postgres, so no session stays with its connection: " +
 	"set database.listen_url to a URL that reaches Postgres directly, or through a pool in session mode")
 
-// OwnSession makes the session of conn Belfry's own: then it depends on nothing
+// ConfigureSession makes the session of conn Belfry's own: then it depends on nothing
 // that was set for the database, the role or the server. It fails with
 // ErrTransactionPooled where that is not possible.
-func OwnSession(ctx context.Context, conn *pgx.Conn) error {
+func ConfigureSession(ctx context.Context, conn *pgx.Conn) error {
 	pooled, err := TransactionPooled(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("looking for a pooler: %w", err)

@@ -24,23 +24,23 @@ func (p *Pool) replaced(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 	if time.Since(p.opened)-born(conn) < readOnlyAge {
 		return false
 	}
-	p.Distrust()
+	p.RetireConnections()
 	return true
 }
 
-// Distrust makes this pool, and those that report to it or to which it reports, use no
+// RetireConnections makes this pool, and those that report to it or to which it reports, use no
 // connection any more that was made before now. What is being done over one goes on.
-func (p *Pool) Distrust() {
+func (p *Pool) RetireConnections() {
 	root := p
 	if other := p.reports.Load(); other != nil {
 		root = other
 	}
-	root.distrust()
+	root.retireOwn()
 	root.reportersMu.Lock()
 	defer root.reportersMu.Unlock()
 	for _, reporter := range root.reporters {
-		reporter.distrust()
+		reporter.retireOwn()
 	}
 }
 
-func (p *Pool) distrust() { p.suspect.Store(int64(time.Since(p.opened))) }
+func (p *Pool) retireOwn() { p.suspect.Store(int64(time.Since(p.opened))) }

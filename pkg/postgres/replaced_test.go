@@ -17,7 +17,7 @@ func TestAPrimaryThatMayOnlyBeReadIsLeft(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pool, second := open(t, config(dsn)), open(t, config(dsn))
-	second.ReportTo(pool)
+	second.ForwardLossesTo(pool)
 	session := func(p *postgres.Pool) (pid int) {
 		t.Helper()
 		require.NoError(t, p.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&pid))

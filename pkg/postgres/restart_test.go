@@ -112,7 +112,7 @@ func killed(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, err)
 	require.NoError(t, cluster.Kill())
 	_, err = conn.Exec(soon(t), "SELECT 1")
-	require.True(t, postgres.Lost(err), "%v", err)
+	require.True(t, postgres.ConnectionLost(err), "%v", err)
 	conn.Release()
 	told(t, pool)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(pool.Ping(soon(t)))))

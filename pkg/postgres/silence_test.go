@@ -59,7 +59,7 @@ func TestSilentConnectionsInUseGiveTheirPlacesBack(t *testing.T) {
 		ctx, cancel := pool.Bounded(t.Context())
 		_, err := conn.Exec(ctx, "SELECT 1")
 		cancel()
-		require.True(t, postgres.Lost(err), "%v", err)
+		require.True(t, postgres.ConnectionLost(err), "%v", err)
 		conn.Release()
 	}
 	began := time.Now()

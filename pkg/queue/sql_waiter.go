@@ -11,6 +11,6 @@ type SQLWaiter struct {
 	Channel string
 }
 
-// AgainChannel is the NOTIFY channel on which all who asked are told to ask again,
+// AwaitAgainChannel is the NOTIFY channel on which all who asked are told to ask again,
 // because an instance may not have heard them.
-const AgainChannel = "belfry_again"
+const AwaitAgainChannel = "belfry_again"

@@ -47,8 +47,8 @@ type PushResult struct {
 	TransactionID string
 }
 
-// Sequenced says what became of one row of the inbox.
-type Sequenced struct {
+// SequenceResult says what became of one row of the inbox.
+type SequenceResult struct {
 	// Duplicate: its message is stored already.
 	Duplicate bool
 	// Refused: it was not stored and is still in the inbox, since its queue has
@@ -177,8 +177,8 @@ type Delivery struct {
 	ReceivedAt  time.Time
 }
 
-// DueIn notes that something more is due after in; the earliest counts.
-func (d *Delivery) DueIn(in time.Duration) {
+// NoteDueIn notes that something more is due after in; the earliest counts.
+func (d *Delivery) NoteDueIn(in time.Duration) {
 	if !d.HasNext || in < d.NextIn {
 		d.HasNext, d.NextIn = true, in
 	}
