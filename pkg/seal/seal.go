@@ -78,7 +78,7 @@ func (s *Sealer) Seal(payload []byte) ([]byte, error) {
 	return json.Marshal(envelope{Encrypted: sealed[:cut], IV: iv, AuthTag: sealed[cut:]})
 }
 
-// ErrNoKey: a payload is encrypted and the server has no key.
+// ErrNoKey means that a payload is encrypted and the server has no key.
 var ErrNoKey = errors.New("the payload is encrypted and encryption.key is not set")
 
 // Open returns the payload of an envelope. It fails for another key and for a changed
