@@ -11,55 +11,55 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestTheEarliestInstantIsKept(t *testing.T) {
+func TestAddKeepsTheEarliestInstant(t *testing.T) {
 	t.Parallel()
 	soon, later := time.Now(), time.Now().Add(time.Hour)
-	var m marks
+	var m pendingNotifications
 	m.add(Ready(1, 2, later))
 	m.add(Ready(1, 2, soon))
 	m.add(Ready(1, 2, later))
-	require.Equal(t, map[place]time.Time{{1, 2}: soon}, m.ready)
+	require.Equal(t, map[groupPartition]time.Time{{1, 2}: soon}, m.ready)
 	m.add(Ready(1, 2, time.Time{}))
 	m.add(Ready(1, 2, soon))
-	require.Equal(t, map[place]time.Time{{1, 2}: {}}, m.ready, "now is before every instant")
+	require.Equal(t, map[groupPartition]time.Time{{1, 2}: {}}, m.ready, "now is before every instant")
 }
 
-func TestAllIncludesTheRest(t *testing.T) {
+func TestResyncReplacesTheOtherEntries(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]Entry{
 		"all": Resync(), "no group": Ready(0, 1, time.Time{}), "negative partition": Ready(1, -1, time.Time{}), "unknown": {Kind: "odd"},
 	} {
-		var m marks
+		var m pendingNotifications
 		m.add(Ready(1, 2, time.Time{}))
 		m.add(Created())
 		m.add(e)
 		m.add(Ready(1, 3, time.Time{}))
-		require.Equal(t, marks{all: true}, m, name)
+		require.Equal(t, pendingNotifications{resync: true}, m, name)
 	}
 }
 
-func TestMarksAreBounded(t *testing.T) {
+func TestPendingEntriesAreBounded(t *testing.T) {
 	t.Parallel()
-	var m, half marks
-	for i := range int64(maxMarks) {
+	var m, half pendingNotifications
+	for i := range int64(maxPending) {
 		m.add(Ready(1, i, time.Time{}))
 		if i%2 == 0 {
 			half.add(Ready(2, i, time.Time{}))
 		}
 	}
-	require.False(t, m.all)
+	require.False(t, m.resync)
 	m.merge(&half)
-	require.Equal(t, marks{all: true}, m, "a failed flush merged with what came since")
-	for i := range int64(maxMarks + 1) {
+	require.Equal(t, pendingNotifications{resync: true}, m, "a failed flush is merged with newer entries")
+	for i := range int64(maxPending + 1) {
 		half.add(Ready(2, i, time.Time{}))
 	}
-	require.Equal(t, marks{all: true}, half)
+	require.Equal(t, pendingNotifications{resync: true}, half)
 }
 
-func TestAStatementIsBounded(t *testing.T) {
+func TestPayloadsOfAStatementAreBounded(t *testing.T) {
 	t.Parallel()
-	var m marks
-	m.canary, m.bye = 5, true
+	var m pendingNotifications
+	m.canary, m.goodbye = 5, true
 	const long = 1 << 60
 	for i := range int64(30_000) {
 		m.add(Ready(long, long+i, time.Time{}))
@@ -77,8 +77,8 @@ func TestAStatementIsBounded(t *testing.T) {
 	require.EqualValues(t, 5_000, entries)
 }
 
-// What is merged in any order is what was added one after the other.
-func TestMergingIsAdding(t *testing.T) {
+// Merging two sets in any order equals adding their entries one after the other.
+func TestMergeEqualsAdd(t *testing.T) {
 	t.Parallel()
 	entry := rapid.Custom(func(t *rapid.T) Entry {
 		switch rapid.IntRange(0, 20).Draw(t, "kind") {
@@ -93,26 +93,26 @@ func TestMergingIsAdding(t *testing.T) {
 		}
 		return Ready(rapid.Int64Range(1, 3).Draw(t, "group"), rapid.Int64Range(0, 3).Draw(t, "partition"), at)
 	})
-	fill := func(m *marks, entries []Entry) {
+	fill := func(m *pendingNotifications, entries []Entry) {
 		for _, e := range entries {
 			m.add(e)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := rapid.SliceOf(entry).Draw(t, "first"), rapid.SliceOf(entry).Draw(t, "second")
-		var one, a, b, c, d marks
+		var one, a, b, c, d pendingNotifications
 		fill(&one, first)
 		fill(&one, second)
-		one.canary, one.bye = 9, true
+		one.canary, one.goodbye = 9, true
 		fill(&a, first)
 		fill(&b, second)
-		a.canary, b.canary, b.bye = 4, 9, true
+		a.canary, b.canary, b.goodbye = 4, 9, true
 		fill(&c, first)
 		fill(&d, second)
-		c.canary, d.canary, c.bye = 9, 4, true
+		c.canary, d.canary, c.goodbye = 9, 4, true
 		a.merge(&b)
 		d.merge(&c)
-		for _, merged := range []marks{a, d} {
+		for _, merged := range []pendingNotifications{a, d} {
 			if !maps.Equal(one.ready, merged.ready) {
 				t.Fatalf("want %v, got %v", one.ready, merged.ready)
 			}
@@ -124,5 +124,5 @@ func TestMergingIsAdding(t *testing.T) {
 			t.Fatal("a set with a canary is not empty")
 		}
 	})
-	require.True(t, new(marks).empty())
+	require.True(t, new(pendingNotifications).empty())
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// All connections fall silent at the same time. The first request that finds out
-// loses its time; those after it do not have to, one by one.
-func TestSilentConnectionsAreGivenUpTogether(t *testing.T) {
+// All connections fall silent at the same time. The first request that notices uses up
+// its whole time. The next requests do not.
+func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 	t.Parallel()
 	const size = 6
 	network, through := pgproxy.New(t, pgtest.EmptyDatabase(t))
@@ -37,13 +37,13 @@ func TestSilentConnectionsAreGivenUpTogether(t *testing.T) {
 		}
 		cancel()
 	}
-	// The second may have been given its connection before the first was judged.
+	// The second request may get its connection before the first request fails.
 	require.LessOrEqual(t, failures, 2)
 }
 
-// Connections that fall silent in the middle of a statement give their places back
-// soon, and not after the 15 s for which pgx takes leave of them.
-func TestSilentConnectionsInUseGiveTheirPlacesBack(t *testing.T) {
+// A connection that falls silent during a statement leaves the pool soon, and not only
+// after the 15 s that pgx needs to close it.
+func TestSilentConnectionsInUseLeaveThePool(t *testing.T) {
 	t.Parallel()
 	const size, soonEnough = 3, 5 * time.Second
 	network, through := pgproxy.New(t, pgtest.EmptyDatabase(t))
@@ -59,7 +59,7 @@ func TestSilentConnectionsInUseGiveTheirPlacesBack(t *testing.T) {
 		ctx, cancel := pool.Bounded(t.Context())
 		_, err := conn.Exec(ctx, "SELECT 1")
 		cancel()
-		require.True(t, postgres.Lost(err), "%v", err)
+		require.True(t, postgres.ConnectionLost(err), "%v", err)
 		conn.Release()
 	}
 	began := time.Now()

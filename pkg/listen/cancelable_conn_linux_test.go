@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestSocketsAreGivenUpByTheKernel(t *testing.T) {
+func TestSocketsHaveUserTimeoutAndKeepalive(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
 	server, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestParseAckStatusKnowsTheWordsOfTheContract(t *testing.T) {
+func TestParseAckStatusAcceptsOnlyTheTextsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]queue.AckStatus{
 		"completed":  queue.AckCompleted,
@@ -25,5 +25,5 @@ func TestParseAckStatusKnowsTheWordsOfTheContract(t *testing.T) {
 	} {
 		require.Equal(t, want, queue.ParseAckStatus(text), "%q", text)
 	}
-	require.Equal(t, queue.AckUnknown, queue.AckItem{}.Status, "an ack without a status has no effect by itself")
+	require.Equal(t, queue.AckUnknown, queue.AckItem{}.Status, "an ack without a status has no effect")
 }

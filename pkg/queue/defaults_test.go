@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestDefaultsOfTheContractAreValid(t *testing.T) {
+func TestDefaultDefaultsAreValid(t *testing.T) {
 	t.Parallel()
 	d := queue.DefaultDefaults()
 	require.NoError(t, d.Validate())
@@ -19,7 +19,7 @@ func TestDefaultsOfTheContractAreValid(t *testing.T) {
 	require.Empty(t, d.SubscriptionMode)
 }
 
-func TestEveryWrongDefaultIsNamedAtOnce(t *testing.T) {
+func TestValidateNamesAllInvalidDefaults(t *testing.T) {
 	t.Parallel()
 	err := queue.Defaults{
 		LeaseTime: time.Second - 1, RetryLimit: -1, PopTimeout: 0, PopBatchSize: 0, SubscriptionMode: "New",
@@ -35,9 +35,9 @@ func TestEveryWrongDefaultIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestEachWrongDefaultIsNamedAlone(t *testing.T) {
+func TestValidateNamesOnlyTheInvalidDefault(t *testing.T) {
 	t.Parallel()
-	for key, spoil := range map[string]func(*queue.Defaults){
+	for key, invalidate := range map[string]func(*queue.Defaults){
 		"defaults.lease_time":        func(d *queue.Defaults) { d.LeaseTime = -time.Second },
 		"defaults.retry_limit":       func(d *queue.Defaults) { d.RetryLimit = -3 },
 		"defaults.pop_timeout":       func(d *queue.Defaults) { d.PopTimeout = -1 },
@@ -45,14 +45,14 @@ func TestEachWrongDefaultIsNamedAlone(t *testing.T) {
 		"defaults.subscription_mode": func(d *queue.Defaults) { d.SubscriptionMode = "timestamp" },
 	} {
 		d := queue.DefaultDefaults()
-		spoil(&d)
+		invalidate(&d)
 		err := d.Validate()
 		require.ErrorContains(t, err, key)
-		require.NotContains(t, err.Error(), "\n", "%s alone is wrong", key)
+		require.NotContains(t, err.Error(), "\n", "only %s is invalid", key)
 	}
 }
 
-func TestTheEdgesOfTheDefaultsAreAllowed(t *testing.T) {
+func TestValidateAcceptsBoundaryValues(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "all", "new"} {
 		d := queue.Defaults{LeaseTime: time.Second, RetryLimit: 0, PopTimeout: 1, PopBatchSize: 1, SubscriptionMode: mode}
@@ -60,7 +60,7 @@ func TestTheEdgesOfTheDefaultsAreAllowed(t *testing.T) {
 	}
 }
 
-func TestOptionsCarryTheContractsNamesAndValues(t *testing.T) {
+func TestOptionsHaveTheNamesAndValuesOfTheAPI(t *testing.T) {
 	t.Parallel()
 	d := queue.DefaultDefaults()
 	text, err := json.Marshal(d.Options())

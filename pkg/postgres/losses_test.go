@@ -10,21 +10,22 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// told waits for the signal.
-func told(t *testing.T, pool *postgres.Pool) {
+// requireLoss waits for the signal.
+func requireLoss(t *testing.T, pool *postgres.Pool) {
 	t.Helper()
 	select {
-	case <-pool.Lost():
+	case <-pool.Losses():
 	case <-soon(t).Done():
-		require.Fail(t, "Lost does not receive")
+		require.Fail(t, "Losses does not receive")
 	}
 }
 
-func silent(t *testing.T, pool *postgres.Pool) {
+// requireNoLoss requires that no signal is pending.
+func requireNoLoss(t *testing.T, pool *postgres.Pool) {
 	t.Helper()
 	select {
-	case <-pool.Lost():
-		require.Fail(t, "Lost received")
+	case <-pool.Losses():
+		require.Fail(t, "Losses received")
 	default:
 	}
 }
@@ -36,17 +37,17 @@ func TestTerminatedConnectionIsReported(t *testing.T) {
 	conn, err := pool.Acquire(soon(t))
 	require.NoError(t, err)
 	var done bool
-	// The second argument waits until the session is gone.
+	// The second argument waits until the session has ended.
 	require.NoError(t, other.QueryRow(soon(t), "SELECT pg_terminate_backend($1, 60000)", conn.Conn().PgConn().PID()).Scan(&done))
 	require.True(t, done)
 	_, err = conn.Exec(soon(t), "SELECT 1")
-	require.True(t, postgres.Lost(err), "%v", err)
+	require.True(t, postgres.ConnectionLost(err), "%v", err)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(err)))
 	conn.Release()
-	told(t, pool)
-	silent(t, pool)
-	silent(t, other)
-	require.NoError(t, pool.Ping(soon(t)), "the next one gets another connection")
+	requireLoss(t, pool)
+	requireNoLoss(t, pool)
+	requireNoLoss(t, other)
+	require.NoError(t, pool.Ping(soon(t)), "the next statement gets another connection")
 }
 
 func TestSessionEndedInMidStatementIsReported(t *testing.T) {
@@ -55,28 +56,27 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 	pool := open(t, config(dsn))
 	_, err := pool.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
 	require.Equal(t, "57P01", postgres.SQLState(err), "%v", err)
-	require.True(t, postgres.Lost(err))
-	told(t, pool)
-	require.True(t, pool.Broke())
-	require.False(t, pool.Broke(), "since then none has")
+	require.True(t, postgres.ConnectionLost(err))
+	requireLoss(t, pool)
+	require.True(t, pool.TakeBroken())
+	require.False(t, pool.TakeBroken(), "none broke since the previous call")
 }
 
-// A second pool for the same work tells the first one, which is the one that is
-// listened to.
-func TestAPoolReportsToAnother(t *testing.T) {
+// The second pool forwards its losses to the first one.
+func TestAPoolForwardsItsLosses(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pool, second := open(t, config(dsn)), open(t, config(dsn))
-	second.ReportTo(pool)
+	second.ForwardLossesTo(pool)
 	_, err := second.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
-	require.True(t, postgres.Lost(err))
-	told(t, pool)
-	require.True(t, pool.Broke())
-	silent(t, second)
-	require.False(t, second.Broke())
+	require.True(t, postgres.ConnectionLost(err))
+	requireLoss(t, pool)
+	require.True(t, pool.TakeBroken())
+	requireNoLoss(t, second)
+	require.False(t, second.TakeBroken())
 }
 
-func TestConnectionsThePoolClosesAreNotLost(t *testing.T) {
+func TestConnectionsClosedByThePoolAreNotLosses(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.EmptyDatabase(t)))
 	for range 3 {
@@ -87,20 +87,20 @@ func TestConnectionsThePoolClosesAreNotLost(t *testing.T) {
 	require.Equal(t, "22012", postgres.SQLState(err))
 	require.NoError(t, pool.Ping(soon(t)))
 	pool.Close()
-	silent(t, pool)
-	require.False(t, pool.Broke())
+	requireNoLoss(t, pool)
+	require.False(t, pool.TakeBroken())
 }
 
-func TestOneSignalStandsForMany(t *testing.T) {
+func TestLossesCoalesce(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config("postgres://u@"+nobody(t)+"/d"))
-	silent(t, pool)
+	pool := open(t, config("postgres://u@"+unusedAddress(t)+"/d"))
+	requireNoLoss(t, pool)
 	for range 100 {
-		pool.ReportLost() // never blocks, though nobody listens
+		pool.SignalLoss() // does not block without a receiver
 	}
-	told(t, pool)
-	silent(t, pool)
-	pool.ReportLost()
-	told(t, pool)
-	require.False(t, pool.Broke(), "that is another reason")
+	requireLoss(t, pool)
+	requireNoLoss(t, pool)
+	pool.SignalLoss()
+	requireLoss(t, pool)
+	require.False(t, pool.TakeBroken(), "no connection broke")
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// A primary that became read only is left, with all connections to it, and those of
-// pools that work together with the one that noticed. One that has only just been
-// connected to is not: to connect again would lead there again.
-func TestAPrimaryThatMayOnlyBeReadIsLeft(t *testing.T) {
+// When a primary becomes read only, the pool that notices and its related pools retire
+// all connections to it. A connection younger than readOnlyAge does not retire
+// anything: a new connection would lead to the same Postgres.
+func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pool, second := open(t, config(dsn)), open(t, config(dsn))
-	second.ReportTo(pool)
+	second.ForwardLossesTo(pool)
 	session := func(p *postgres.Pool) (pid int) {
 		t.Helper()
 		require.NoError(t, p.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&pid))
 		return pid
 	}
-	beside := session(pool)
+	related := session(pool)
 	began := time.Now()
 	noticed := session(second)
 	_, err := second.Exec(soon(t), "SET default_transaction_read_only = on")
@@ -35,7 +35,7 @@ func TestAPrimaryThatMayOnlyBeReadIsLeft(t *testing.T) {
 		}
 		require.Equal(t, "25006", postgres.SQLState(err), "%v", err)
 	}
-	require.Greater(t, time.Since(began), time.Second, "it was young")
+	require.Greater(t, time.Since(began), time.Second, "the connection was young")
 	require.NotEqual(t, noticed, session(second))
-	require.NotEqual(t, beside, session(pool))
+	require.NotEqual(t, related, session(pool))
 }
