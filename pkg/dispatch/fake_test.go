@@ -30,8 +30,6 @@ type fakeStore struct {
 	onClaimed func()
 	release   error
 	onForget  func()
-	// onTell is told the channel.
-	onTell func(channel string) error
 	// gone are the groups that were deleted.
 	gone map[int64]bool
 	// ended is a life that has ended.
@@ -47,14 +45,6 @@ type fakeStore struct {
 	claimedAt  []time.Time
 	released   []queue.ID
 	forgotten  int
-	settled    []int64
-	tells      []tell
-}
-
-// tell is one notification of a consumer in SQL.
-type tell struct {
-	channel string
-	at      time.Time
 }
 
 // part is a partition as one group sees it.
@@ -149,37 +139,6 @@ func targetOf(req *queue.PopRequest) queue.Target {
 		return queue.Target{Group: 1, Partition: 1}
 	}
 	return queue.Target{Group: 1}
-}
-
-// Find knows a group as registered if it has an id.
-func (f *fakeStore) Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
-	target, ok, err = f.Resolve(ctx, req)
-	return target, target.Group != 0, ok, err
-}
-
-func (f *fakeStore) Settle(_ context.Context, _ int64, partitions []int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settled = append(f.settled, partitions...)
-}
-
-func (f *fakeStore) Tell(_ context.Context, channel string) error {
-	if f.onTell != nil {
-		if err := f.onTell(channel); err != nil {
-			return err
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.tells = append(f.tells, tell{channel, time.Now()})
-	return nil
-}
-
-// told returns the notifications so far.
-func (f *fakeStore) told() []tell {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.tells)
 }
 
 func (f *fakeStore) Forget(*queue.PopRequest, queue.Target) {

@@ -147,8 +147,8 @@ func TestBackoffIsReset(t *testing.T) {
 				synctest.Wait()
 				status := b.Status().Backoff
 				require.Len(t, status, 1)
-				require.LessOrEqual(t, status[0].Empties, 5)
-				require.Positive(t, status[0].Empties)
+				require.LessOrEqual(t, status[0].EmptyProbes, 5)
+				require.Positive(t, status[0].EmptyProbes)
 				pending(t, out)
 			})
 		})
@@ -179,7 +179,7 @@ func TestProvenFallbackIsNoBackoff(t *testing.T) {
 		synctest.Wait()
 		require.Greater(t, len(b.store.looks()), 1)
 		require.Empty(t, b.Status().Backoff)
-		b.deaf.Store(true)
+		b.unproven.Store(true)
 		b.bus.Resync("the listener is degraded", events.Peer)
 		synctest.Wait()
 		before := len(b.store.looks())
@@ -199,11 +199,11 @@ func TestEmptyAnswerComesALittleBeforeTheTimeout(t *testing.T) {
 		30 * time.Second: 29750 * ms,
 		10 * time.Minute: 10*time.Minute - 250*ms,
 	} {
-		for _, deaf := range []bool{false, true} {
+		for _, unproven := range []bool{false, true} {
 			t.Run(wait.String(), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					b := run(t, &fakeStore{}, func(s *settings) { s.deaf = deaf })
+					b := run(t, &fakeStore{}, func(s *settings) { s.unproven = unproven })
 					a := <-b.begin(t.Context(), request(wait))
 					require.NoError(t, a.err)
 					require.Equal(t, queue.Delivery{Queue: "orders", Group: "g"}, a.Delivery)

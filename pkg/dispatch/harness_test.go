@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,24 +25,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // settings are what a test may change of a bench.
 type settings struct {
 	dispatch.Config
-	smart dispatch.SmartPoll
-	deaf  bool
+	smart    dispatch.SmartPoll
+	unproven bool
 }
 
-func unproven(s *settings) { s.deaf = true }
+func unproven(s *settings) { s.unproven = true }
 
 func bound(n int) func(*settings) { return func(s *settings) { s.MaxIntentions = n } }
 
 // bench is a running Dispatcher on a fake store.
 type bench struct {
 	*dispatch.Dispatcher
-	t       *testing.T
-	store   *fakeStore
-	bus     *events.Bus
-	intents *dispatch.Intents
-	deaf    atomic.Bool // the listener is not proven
-	reg     *prometheus.Registry
-	logs    *observer.ObservedLogs
+	t        *testing.T
+	store    *fakeStore
+	bus      *events.Bus
+	intents  *dispatch.Intents
+	unproven atomic.Bool // the listener is not proven
+	reg      *prometheus.Registry
+	logs     *observer.ObservedLogs
 	// end ends Run.
 	end context.CancelFunc
 }
@@ -55,11 +56,13 @@ func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *bench {
 	}
 	core, logs := observer.New(zap.InfoLevel)
 	b := &bench{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
-	b.deaf.Store(s.deaf)
+	b.unproven.Store(s.unproven)
 	metrics := dispatch.NewMetrics(b.reg)
+	tracker := readiness.New(s.FallbackInterval)
 	b.intents = dispatch.NewIntents(metrics)
 	b.Dispatcher = dispatch.New(dispatch.Deps{
-		Store: store, Intents: b.intents, Events: b.bus, Proven: func() bool { return !b.deaf.Load() }, Metrics: metrics, Log: zap.New(core),
+		Store: store, Intents: b.intents, Readiness: tracker, Events: b.bus,
+		Proven: func() bool { return !b.unproven.Load() }, Metrics: metrics, Log: zap.New(core),
 	}, s.Config, s.smart)
 	var ctx context.Context
 	ctx, b.end = context.WithCancel(context.WithoutCancel(t.Context()))
@@ -70,6 +73,7 @@ func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *bench {
 		synctest.Wait()
 		b.end()
 		require.NoError(t, <-done)
+		tracker.Close()
 	})
 	return b
 }

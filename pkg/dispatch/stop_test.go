@@ -173,7 +173,7 @@ func TestStatusSaysWhoWaitsForWhat(t *testing.T) {
 		require.Equal(t, []queue.Target{{Group: 1}}, []queue.Target{status.Due[0].Target})
 		require.Equal(t, 20*time.Second, status.Due[0].In)
 		require.NotEmpty(t, status.Backoff)
-		require.Positive(t, status.Backoff[0].Empties)
+		require.Positive(t, status.Backoff[0].EmptyProbes)
 		require.Positive(t, status.Backoff[0].Delay)
 	})
 }

@@ -1,4 +1,4 @@
-package dispatch_test
+package sqlwait_test
 
 import (
 	"errors"
@@ -11,27 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
-
-// wish waits for the group with the id 1.
-var wish = queue.SQLWaiter{Queue: "orders", Group: "g", Channel: "belfry_1"}
-
-// await asks as a consumer in SQL does, and returns when nothing moves any more.
-func (b *bench) await() {
-	b.t.Helper()
-	b.bus.SQLWaiter(wish)
-	synctest.Wait()
-}
-
-// told returns how often those who asked have been told, once nothing moves.
-func (b *bench) told() int {
-	b.t.Helper()
-	synctest.Wait()
-	return len(b.store.told())
-}
 
 func TestAConsumerInSQLIsToldWhenSomethingIsReady(t *testing.T) {
 	t.Parallel()
@@ -39,14 +21,13 @@ func TestAConsumerInSQLIsToldWhenSomethingIsReady(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.await()
 		time.Sleep(time.Minute)
-		require.Zero(t, b.told())
-		require.Equal(t, calls{preflights: 1}, b.store.calls(), "waiting costs nothing")
-		b.ready(1, 1, 1)
+		require.Zero(t, b.notified())
+		require.Equal(t, 1, b.store.probes(), "waiting costs nothing")
+		b.ready(1, 1)
 		synctest.Wait()
-		require.Equal(t, []tell{{wish.Channel, time.Now()}}, b.store.told(), "at once")
-		b.ready(1, 1, 1)
-		require.Equal(t, 1, b.told(), "once")
-		require.Zero(t, b.store.calls().claims, "nothing was taken for it")
+		require.Equal(t, []notification{{waiter.Channel, time.Now()}}, b.store.notifications(), "at once")
+		b.ready(1, 1)
+		require.Equal(t, 1, b.notified(), "once")
 		require.InDelta(t, 1, b.value("belfry_dispatch_sql_told_total"), 0)
 	})
 }
@@ -56,9 +37,9 @@ func TestAConsumerInSQLIsToldOfWhatIsThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		b.store.put(1, 1, 1, 0)
+		b.store.put(1, 0)
 		b.await()
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -66,12 +47,12 @@ func TestAConsumerInSQLIsToldWhenADelayIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		b.store.put(1, 1, 1, 10*time.Second)
+		b.store.put(1, 10*time.Second)
 		b.await()
 		time.Sleep(10*time.Second - time.Nanosecond)
-		require.Zero(t, b.told())
+		require.Zero(t, b.notified())
 		time.Sleep(time.Nanosecond)
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -82,14 +63,14 @@ func TestManyConsumersInSQLAreToldTogether(t *testing.T) {
 		for range 100 {
 			b.await()
 		}
-		another := wish // of the same group, as a name that is written otherwise
+		another := waiter // of the same group, as a name that is written otherwise
 		another.Channel = "belfry_2"
 		b.bus.SQLWaiter(another)
 		synctest.Wait()
-		require.Equal(t, 1, b.store.calls().preflights, "nothing is there, as is known")
-		b.ready(1, 1, 1)
-		time.Sleep(dispatch.DefaultConfig().MaxPollInterval)
-		require.Equal(t, 2, b.told())
+		require.Equal(t, 1, b.store.probes(), "nothing is there, as is known")
+		b.ready(1, 1)
+		time.Sleep(maxPollInterval)
+		require.Equal(t, 2, b.notified())
 	})
 }
 
@@ -99,36 +80,36 @@ func TestConsumersInSQLAreToldEverLaterOfWhatOneOfThemHolds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		b.store.put(1, 1, 1, 0)
+		b.store.put(1, 0)
 		began := time.Now()
-		longest := dispatch.DefaultConfig().MaxPollInterval
+		longest := maxPollInterval
 		for time.Since(began) < time.Minute {
-			before := b.told()
+			before := b.notified()
 			b.await()
 			time.Sleep(longest)
-			require.Equal(t, before+1, b.told(), "it may have been rolled back")
+			require.Equal(t, before+1, b.notified(), "it may have been rolled back")
 		}
-		began, before := time.Now(), b.told()
+		began, before := time.Now(), b.notified()
 		for time.Since(began) < time.Minute {
 			b.await()
 			time.Sleep(time.Millisecond)
 		}
-		require.Less(t, b.told()-before, int(time.Minute/longest)*5/4)
+		require.Less(t, b.notified()-before, int(time.Minute/longest)*5/4)
 
 		b.await()
-		before = b.told()
-		b.ready(1, 2, 1)
-		require.Equal(t, before+1, b.told(), "what is announced is told at once")
+		before = b.notified()
+		b.ready(1, 2)
+		require.Equal(t, before+1, b.notified(), "what is announced is told at once")
 		b.await()
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
-		require.Equal(t, before+2, b.told(), "as is the end of the transaction")
+		require.Equal(t, before+2, b.notified(), "as is the end of the transaction")
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 		b.await()
-		require.Equal(t, before+3, b.told(), "also before it asks")
+		require.Equal(t, before+3, b.notified(), "also before it asks")
 		b.await()
-		require.Equal(t, before+3, b.told())
-		time.Sleep(dispatch.DefaultConfig().PollInterval)
-		require.Equal(t, before+4, b.told(), "and then it begins anew")
+		require.Equal(t, before+3, b.notified())
+		time.Sleep(pollInterval)
+		require.Equal(t, before+4, b.notified(), "and then it begins anew")
 	})
 }
 
@@ -142,11 +123,11 @@ func TestAConsumerInSQLIsNotToldOfWhatIsPaused(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		time.Sleep(time.Minute)
-		require.Zero(t, b.told())
-		require.Equal(t, 1, store.calls().preflights)
+		require.Zero(t, b.notified())
+		require.Equal(t, 1, store.probes())
 		resumed.Store(true)
-		b.ready(1, 1, 1)
-		require.Equal(t, 1, b.told())
+		b.ready(1, 1)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -157,19 +138,19 @@ func TestAConsumerInSQLIsToldAtTheFallbackInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.await()
-		life := dispatch.DefaultConfig().FallbackInterval
+		life := fallbackInterval
 		time.Sleep(life * 8 / 10)
-		require.Zero(t, b.told())
+		require.Zero(t, b.notified())
 		time.Sleep(life * 2 / 10)
-		require.Equal(t, 1, b.told())
-		require.InDelta(t, 1, b.value("belfry_dispatch_sql_wishes"), 0)
+		require.Equal(t, 1, b.notified())
+		require.InDelta(t, 1, b.value("belfry_dispatch_sql_waiters"), 0)
 		time.Sleep(life)
 		synctest.Wait()
-		require.Zero(t, b.value("belfry_dispatch_sql_wishes"))
-		require.Equal(t, 1, b.told())
+		require.Zero(t, b.value("belfry_dispatch_sql_waiters"))
+		require.Equal(t, 1, b.notified())
 		b.await()
-		b.ready(1, 1, 1)
-		require.Equal(t, 2, b.told(), "and may ask again")
+		b.ready(1, 1)
+		require.Equal(t, 2, b.notified(), "and may ask again")
 	})
 }
 
@@ -184,15 +165,15 @@ func TestAConsumerInSQLIsToldOfABirth(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		b.bus.Created("", "", events.Peer)
-		require.Zero(t, b.told(), "it was another one")
+		require.Zero(t, b.notified(), "it was another one")
 		there.Store(true)
 		b.bus.Created("orders", "", events.Here)
-		require.Equal(t, 1, b.told(), "a pop registers the group")
+		require.Equal(t, 1, b.notified(), "a pop registers the group")
 		group.Store(1)
 		b.await()
-		require.Equal(t, 1, b.told())
-		b.ready(1, 1, 1)
-		require.Equal(t, 2, b.told())
+		require.Equal(t, 1, b.notified())
+		b.ready(1, 1)
+		require.Equal(t, 2, b.notified())
 	})
 }
 
@@ -204,10 +185,10 @@ func TestAConsumerInSQLIsToldOfABirthDuringTheLook(t *testing.T) {
 		b := run(t, &fakeStore{resolve: func(*queue.PopRequest) (queue.Target, bool, error) {
 			return queue.Target{Group: 1}, looks.Add(1) > 1, nil
 		}})
-		b.store.put(1, 1, 1, 0)
+		b.store.put(1, 0)
 		b.await()
-		time.Sleep(dispatch.DefaultConfig().PollInterval)
-		require.Equal(t, 1, b.told())
+		time.Sleep(pollInterval)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -223,10 +204,10 @@ func TestAConsumerInSQLIsToldOfAGroupMadeAnew(t *testing.T) {
 		}
 		b := run(t, store)
 		b.await()
-		time.Sleep(dispatch.DefaultConfig().PollInterval)
-		require.Zero(t, b.told())
-		b.ready(2, 1, 1)
-		require.Equal(t, 1, b.told())
+		time.Sleep(pollInterval)
+		require.Zero(t, b.notified())
+		b.ready(2, 1)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -234,13 +215,14 @@ func TestAConsumerInSQLIsToldOfAGroupMadeAnew(t *testing.T) {
 func TestForAConsumerInSQLItIsLookedWhileTheListenerIsNotProven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &fakeStore{}, unproven)
+		b := run(t, &fakeStore{})
+		b.unproven.Store(true)
 		b.await()
 		time.Sleep(time.Minute)
-		require.Zero(t, b.told())
-		b.store.put(1, 1, 1, 0) // by another instance
-		time.Sleep(dispatch.DefaultConfig().MaxPollInterval)
-		require.Equal(t, 1, b.told())
+		require.Zero(t, b.notified())
+		b.store.put(1, 0) // by another instance
+		time.Sleep(maxPollInterval)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -257,20 +239,20 @@ func TestADatabaseThatFailsDelaysTheTellingAndNoMore(t *testing.T) {
 		blind.Store(true)
 		mute.Store(true)
 		store := &fakeStore{
-			onPreflight: func(time.Duration) error { return failing(&blind) }, onTell: func(string) error { return failing(&mute) },
+			onPreflight: func() error { return failing(&blind) }, onTell: func(string) error { return failing(&mute) },
 		}
 		b := run(t, store)
-		store.put(1, 1, 1, 0)
+		store.put(1, 0)
 		b.await()
 		time.Sleep(time.Minute)
 		require.Less(t, b.logs.FilterMessageSnippet("a look for consumers in SQL failed").Len(), 100)
 		blind.Store(false)
 		time.Sleep(time.Minute)
-		require.Zero(t, b.told())
+		require.Zero(t, b.notified())
 		require.Less(t, b.logs.FilterMessageSnippet("could not be told").Len(), 100)
 		mute.Store(false)
-		time.Sleep(dispatch.DefaultConfig().MaxPollInterval)
-		require.Equal(t, 1, b.told())
+		time.Sleep(maxPollInterval)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -280,7 +262,7 @@ func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.bus.Listening()
 		synctest.Wait()
-		require.Equal(t, []tell{{queue.AgainChannel, time.Now()}}, b.store.told())
+		require.Equal(t, []notification{{queue.AgainChannel, time.Now()}}, b.store.notifications())
 	})
 }
 
@@ -290,17 +272,17 @@ func TestMoreWishesThanTheBoundAreToldToAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		for i := range 10_002 {
-			w := wish
+			w := waiter
 			w.Channel = fmt.Sprint(i)
 			b.bus.SQLWaiter(w)
 		}
 		synctest.Wait()
-		require.InDelta(t, 10_000, b.value("belfry_dispatch_sql_wishes"), 0)
+		require.InDelta(t, 10_000, b.value("belfry_dispatch_sql_waiters"), 0)
 		require.Equal(t, 1, b.logs.FilterLevelExact(zap.WarnLevel).Len())
-		b.ready(1, 1, 1)
-		require.Equal(t, 10_000, b.told())
-		time.Sleep(dispatch.DefaultConfig().FallbackInterval)
+		b.ready(1, 1)
+		require.Equal(t, 10_000, b.notified())
+		time.Sleep(fallbackInterval)
 		synctest.Wait()
-		require.Equal(t, tell{queue.AgainChannel, time.Now()}, b.store.told()[10_000])
+		require.Equal(t, notification{queue.AgainChannel, time.Now()}, b.store.notifications()[10_000])
 	})
 }

@@ -55,7 +55,7 @@ func TestWhatDropsTheKnowledge(t *testing.T) {
 		"ready in another group":     {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 1}}, events.Here) }, 0},
 		"ready in another partition": {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 2}}, events.Here) }, 0},
 		"doubt":                      {func(b *bench) { b.bus.Resync("reconnected", events.Peer) }, 1},
-		"not proven":                 {func(b *bench) { b.deaf.Store(true) }, 1},
+		"not proven":                 {func(b *bench) { b.unproven.Store(true) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-package dispatch_test
+package sqlwait_test
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -29,11 +28,11 @@ func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		require.Equal(t, []int64{7}, store.settled)
-		require.Zero(t, b.told())
+		require.Zero(t, b.notified())
 		time.Sleep(time.Minute)
-		require.Equal(t, calls{preflights: 2}, store.calls())
-		b.ready(1, 7, 1)
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 2, store.probes())
+		b.ready(1, 7)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -46,10 +45,10 @@ func TestWhatAConsumerInSQLLeftDueIsSettledBesideWhatIsHeld(t *testing.T) {
 		}}
 		b := run(t, store)
 		b.await()
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 1, b.notified())
 		require.Empty(t, store.settled)
 		b.await()
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 1, b.notified())
 		require.Equal(t, []int64{7, 1}, store.settled, "what seems to be there may be holes")
 	})
 }
@@ -71,7 +70,7 @@ func TestAllThatConsumersInSQLLeftDueIsSettled(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		require.Len(t, store.settled, many)
-		require.Zero(t, b.told())
+		require.Zero(t, b.notified())
 	})
 }
 
@@ -86,9 +85,9 @@ func TestAConsumerInSQLIsToldAfterTheWindow(t *testing.T) {
 		}})
 		b.await()
 		time.Sleep(9 * time.Second)
-		require.Zero(t, b.told())
-		time.Sleep(time.Second + dispatch.DefaultConfig().MaxPollInterval)
-		require.Equal(t, 1, b.told())
+		require.Zero(t, b.notified())
+		time.Sleep(time.Second + maxPollInterval)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -102,10 +101,10 @@ func TestForAConsumerInSQLABusyGroupIsLookedAtAtAPace(t *testing.T) {
 			b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 			time.Sleep(time.Millisecond)
 		}
-		require.Less(t, b.store.calls().preflights, 50)
-		b.ready(1, 1, 1)
+		require.Less(t, b.store.probes(), 50)
+		b.ready(1, 1)
 		time.Sleep(25 * time.Millisecond)
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -114,14 +113,14 @@ func TestForConsumersInSQLThereIsOneLookAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var looking, most atomic.Int64
-		b := run(t, &fakeStore{onPreflight: func(time.Duration) error {
+		b := run(t, &fakeStore{onPreflight: func() error {
 			most.Store(max(most.Load(), looking.Add(1)))
 			time.Sleep(time.Millisecond)
 			looking.Add(-1)
 			return nil
 		}})
 		for i := range 100 {
-			w := wish
+			w := waiter
 			w.Channel = fmt.Sprint(i)
 			b.bus.SQLWaiter(w)
 		}
@@ -129,7 +128,7 @@ func TestForConsumersInSQLThereIsOneLookAtATime(t *testing.T) {
 		b.bus.Resync("a test", events.Peer)
 		time.Sleep(time.Second)
 		require.EqualValues(t, 1, most.Load())
-		require.GreaterOrEqual(t, b.store.calls().preflights, 2)
+		require.GreaterOrEqual(t, b.store.probes(), 2)
 	})
 }
 
@@ -159,11 +158,11 @@ func TestWhatCannotBeSettledIsLookedAtAgain(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		time.Sleep(time.Minute)
-		require.Zero(t, b.told())
-		require.Less(t, store.calls().preflights, 100)
+		require.Zero(t, b.notified())
+		require.Less(t, store.probes(), 100)
 		depth.Store(1)
-		time.Sleep(dispatch.DefaultConfig().MaxPollInterval)
-		require.Equal(t, 1, b.told())
+		time.Sleep(maxPollInterval)
+		require.Equal(t, 1, b.notified())
 	})
 }
 
@@ -173,17 +172,17 @@ func TestAConsumerInSQLIsToldOfWhatIsAnnouncedDuringTheLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var announce atomic.Bool
 		var b *bench
-		b = run(t, &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
+		b = run(t, &fakeStore{resolve: func(*queue.PopRequest) (queue.Target, bool, error) {
 			if announce.Swap(false) {
 				b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 			}
-			return targetOf(req), true, nil
+			return queue.Target{Group: 1}, true, nil
 		}})
-		b.store.put(1, 1, 1, 0)
+		b.store.put(1, 0)
 		b.await()
-		require.Equal(t, 1, b.told())
+		require.Equal(t, 1, b.notified())
 		announce.Store(true)
 		b.await()
-		require.Equal(t, 2, b.told())
+		require.Equal(t, 2, b.notified())
 	})
 }
