@@ -143,7 +143,7 @@ func (w *worker) popAfterLostRace(r *roundRequest) {
 	if err == nil && foundNothing(&delivery) {
 		w.d.readiness.SetEmpty(r.target, observation, nextDue(&delivery))
 	} else {
-		// Nobody has seen what the rival left behind, so the other requests of the round probe again.
+		// The rival may have left something behind, so the other requests of the round probe again.
 		now := time.Now()
 		w.d.readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
 		w.d.readiness.WakeAt(readiness.TargetKey(r.target), now)

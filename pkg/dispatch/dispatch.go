@@ -114,8 +114,8 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // is up, ctx ends (the client left) or Stop was called. A Delivery without messages means that
 // nothing was poppable.
 //
-// Errors: those of the Store; CodeOverloaded beyond the bound; ctx.Err() if the client left. In the
-// last case a claimed lease is released.
+// Errors: every error of the Store; CodeOverloaded beyond the bound; ctx.Err() if the client left.
+// In the last case a claimed lease is released.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
 		return d.popOnce(ctx, req)

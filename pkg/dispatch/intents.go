@@ -140,8 +140,8 @@ func (r *Intents) recordResync(record wakeRecord) {
 	r.lastResync = record
 }
 
-// wokenBy returns what woke an intent whose ticket was taken at armedAt: an event recorded since,
-// and the timer if there is none.
+// wokenBy returns the source of the wake of an intent. It is an event that was recorded after the
+// ticket was taken at armedAt, or the timer if there is no such event.
 func (r *Intents) wokenBy(in *intent, armedAt time.Time) wakeSource {
 	r.mu.Lock()
 	defer r.mu.Unlock()

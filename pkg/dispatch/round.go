@@ -138,8 +138,8 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 	}
 }
 
-// answerWithoutProbe answers the requests whose clients have left and those whose targets are known
-// to be empty. It returns the others. An announcement removes the known-empty entry before it wakes
+// answerWithoutProbe answers a request if its client has left or its target is known to be empty. It
+// returns the other requests. An announcement removes the known-empty entry before it wakes
 // a request, so an entry that exists now is newer than the wake.
 func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequest) {
 	for _, r := range requests {
@@ -235,8 +235,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &coded) && coded.Timeout
 }
 
-// answerUnservable answers the requests whose clients have left and those whose targets are gone. It
-// returns the others. Nothing is planned for an answered request: another request may want the
+// answerUnservable answers a request if its client has left or its target is gone. It returns the
+// other requests. Nothing is planned for an answered request: another request may want the
 // partition, and the id of a target that is gone may now belong to another group.
 func answerUnservable(requests []*roundRequest, targets []roundTarget) (open []*roundRequest) {
 	gone := map[queue.Target]bool{}

@@ -19,8 +19,8 @@ type intent struct {
 	deadline time.Time
 	// firstProbeDone: the first probe was made, or was not needed.
 	firstProbeDone bool
-	// emptyProbes counts the empty probes of an intent without a group. Those of a group are counted
-	// in backoffs.
+	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
+	// them.
 	emptyProbes int
 	// watchedGroups are the groups that a pop by tags waits for.
 	watchedGroups []int64

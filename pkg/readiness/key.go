@@ -39,8 +39,8 @@ func TagKeys(req *queue.PopRequest, groups []int64) []Key {
 	return keys
 }
 
-// TagKey is the key of all pops by the same tags. Its two NULs more than those of a creation key
-// keep the two kinds apart.
+// TagKey is the key of all pops by the same tags. It has three NULs and a creation key has one, so
+// the two kinds are never equal.
 func TagKey(req *queue.PopRequest) Key {
 	return Key{name: "\x00" + req.Tags.Namespace + "\x00" + req.Tags.Task + "\x00" + req.Group}
 }

@@ -55,8 +55,8 @@ func (a announcer) OnCreated(queueName, partition string, from events.Origin) {
 	}
 }
 
-// bench is a running Watcher on a fake store.
-type bench struct {
+// harness is a running Watcher on a fake store.
+type harness struct {
 	t        *testing.T
 	store    *fakeStore
 	bus      *events.Bus
@@ -66,10 +66,10 @@ type bench struct {
 }
 
 // run starts a Watcher inside a bubble. It ends with the test.
-func run(t *testing.T, store *fakeStore) *bench {
+func run(t *testing.T, store *fakeStore) *harness {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
-	b := &bench{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
+	b := &harness{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
 	tracker := readiness.New(fallbackInterval)
 	b.bus.Subscribe(announcer{tracker: tracker})
 	w := sqlwait.New(sqlwait.Deps{
@@ -88,27 +88,27 @@ func run(t *testing.T, store *fakeStore) *bench {
 }
 
 // await announces the waiter, and returns once nothing moves any more.
-func (b *bench) await() {
+func (b *harness) await() {
 	b.t.Helper()
 	b.bus.SQLWaiter(waiter)
 	synctest.Wait()
 }
 
 // notified returns how many notifications were sent, once nothing moves.
-func (b *bench) notified() int {
+func (b *harness) notified() int {
 	b.t.Helper()
 	synctest.Wait()
 	return len(b.store.notifications())
 }
 
 // ready commits a message in a partition of the group and announces it.
-func (b *bench) ready(group, partition int64) {
+func (b *harness) ready(group, partition int64) {
 	b.store.put(group, 0)
 	b.bus.Ready([]queue.Ready{{Group: group, Partition: partition}}, events.Here)
 }
 
 // value returns a metric.
-func (b *bench) value(name string) float64 {
+func (b *harness) value(name string) float64 {
 	b.t.Helper()
 	families, err := b.reg.Gather()
 	require.NoError(b.t, err)

@@ -13,16 +13,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Consumers in SQL leave what they empty due, and then no push announces it.
-func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
+// A SQL consumer leaves a drained cursor marked ready, and a push to such a cursor announces
+// nothing.
+func TestDrainedCursorIsSettledBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
-		store.onFound = func(findings []queue.ProbeResult) {
+		store.onFound = func(results []queue.ProbeResult) {
 			store.mu.Lock()
 			defer store.mu.Unlock()
 			if len(store.settled) == 0 {
-				findings[0].Candidates = append(findings[0].Candidates, queue.Candidate{Partition: 7})
+				results[0].Candidates = append(results[0].Candidates, queue.Candidate{Partition: 7})
 			}
 		}
 		b := run(t, store)
@@ -36,12 +37,11 @@ func TestWhatAConsumerInSQLLeftDueIsSettledBeforeItWaits(t *testing.T) {
 	})
 }
 
-// So is what lies beside something that somebody holds, but not if that may be told.
-func TestWhatAConsumerInSQLLeftDueIsSettledBesideWhatIsHeld(t *testing.T) {
+func TestDrainedCursorIsSettledOnlyIfTheNotificationMustWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{onFound: func(findings []queue.ProbeResult) {
-			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1}, {Partition: 7}}
+		store := &fakeStore{onFound: func(results []queue.ProbeResult) {
+			results[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1}, {Partition: 7}}
 		}}
 		b := run(t, store)
 		b.await()
@@ -49,22 +49,22 @@ func TestWhatAConsumerInSQLLeftDueIsSettledBesideWhatIsHeld(t *testing.T) {
 		require.Empty(t, store.settled)
 		b.await()
 		require.Equal(t, 1, b.notified())
-		require.Equal(t, []int64{7, 1}, store.settled, "what seems to be there may be holes")
+		require.Equal(t, []int64{7, 1}, store.settled, "a cursor that seems filled may have only gaps")
 	})
 }
 
-// However much was left, it is settled before it waits.
-func TestAllThatConsumersInSQLLeftDueIsSettled(t *testing.T) {
+// They are more than one probe lists.
+func TestAllDrainedCursorsAreSettledBeforeTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const many = 1000
 		store := &fakeStore{}
-		store.onFound = func(findings []queue.ProbeResult) {
+		store.onFound = func(results []queue.ProbeResult) {
 			store.mu.Lock()
 			defer store.mu.Unlock()
-			findings[0].Candidates = nil
+			results[0].Candidates = nil
 			for p := len(store.settled); p < min(many, len(store.settled)+150); p++ {
-				findings[0].Candidates = append(findings[0].Candidates, queue.Candidate{Partition: int64(p)})
+				results[0].Candidates = append(results[0].Candidates, queue.Candidate{Partition: int64(p)})
 			}
 		}
 		b := run(t, store)
@@ -74,14 +74,14 @@ func TestAllThatConsumersInSQLLeftDueIsSettled(t *testing.T) {
 	})
 }
 
-// A window that was open again when the cursor fell due holds back what is there, and
-// nobody announces its end.
-func TestAConsumerInSQLIsToldAfterTheWindow(t *testing.T) {
+// A window that is open while the cursor is due holds back the messages, and nothing announces its
+// end.
+func TestEndOfAWindowNotifies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		closes := time.Now().Add(10 * time.Second)
-		b := run(t, &fakeStore{onFound: func(findings []queue.ProbeResult) {
-			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, WindowOpen: time.Now().Before(closes)}}
+		b := run(t, &fakeStore{onFound: func(results []queue.ProbeResult) {
+			results[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, WindowOpen: time.Now().Before(closes)}}
 		}})
 		b.await()
 		time.Sleep(9 * time.Second)
@@ -91,8 +91,8 @@ func TestAConsumerInSQLIsToldAfterTheWindow(t *testing.T) {
 	})
 }
 
-// In a busy group each commit of others is announced.
-func TestForAConsumerInSQLABusyGroupIsLookedAtAtAPace(t *testing.T) {
+// In a busy group each commit of other consumers is announced.
+func TestBusyGroupIsProbedAtAPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -108,15 +108,15 @@ func TestForAConsumerInSQLABusyGroupIsLookedAtAtAPace(t *testing.T) {
 	})
 }
 
-// Many who are woken together look one after the other, and leave connections to others.
-func TestForConsumersInSQLThereIsOneLookAtATime(t *testing.T) {
+// Loops that wake together leave connections to others.
+func TestOneProbeAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var looking, most atomic.Int64
+		var running, most atomic.Int64
 		b := run(t, &fakeStore{onPreflight: func() error {
-			most.Store(max(most.Load(), looking.Add(1)))
+			most.Store(max(most.Load(), running.Add(1)))
 			time.Sleep(time.Millisecond)
-			looking.Add(-1)
+			running.Add(-1)
 			return nil
 		}})
 		for i := range 100 {
@@ -132,28 +132,28 @@ func TestForConsumersInSQLThereIsOneLookAtATime(t *testing.T) {
 	})
 }
 
-// A name that the database cannot hold is looked for once.
-func TestWhatCanNeverBeFoundIsNotLookedForAgain(t *testing.T) {
+// The database cannot hold the name.
+func TestInvalidNameIsProbedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var looks atomic.Int64
+		var finds atomic.Int64
 		b := run(t, &fakeStore{resolve: func(*queue.PopRequest) (queue.Target, bool, error) {
-			looks.Add(1)
+			finds.Add(1)
 			return queue.Target{}, false, queue.Invalidf("no such name")
 		}})
 		b.await()
 		time.Sleep(time.Minute)
-		require.EqualValues(t, 1, looks.Load())
+		require.EqualValues(t, 1, finds.Load())
 	})
 }
 
-// What cannot be settled, since somebody holds it, is looked at again.
-func TestWhatCannotBeSettledIsLookedAtAgain(t *testing.T) {
+// Another transaction holds the cursor.
+func TestCursorThatCannotBeSettledIsProbedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var depth atomic.Int64
-		store := &fakeStore{onFound: func(findings []queue.ProbeResult) {
-			findings[0].Candidates = []queue.Candidate{{Partition: 7, Depth: depth.Load()}}
+		store := &fakeStore{onFound: func(results []queue.ProbeResult) {
+			results[0].Candidates = []queue.Candidate{{Partition: 7, Depth: depth.Load()}}
 		}}
 		b := run(t, store)
 		b.await()
@@ -166,12 +166,11 @@ func TestWhatCannotBeSettledIsLookedAtAgain(t *testing.T) {
 	})
 }
 
-// What is announced before the look has a ticket is no less announced.
-func TestAConsumerInSQLIsToldOfWhatIsAnnouncedDuringTheLook(t *testing.T) {
+func TestAnnouncementBeforeTheTicketOfTheProbeCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var announce atomic.Bool
-		var b *bench
+		var b *harness
 		b = run(t, &fakeStore{resolve: func(*queue.PopRequest) (queue.Target, bool, error) {
 			if announce.Swap(false) {
 				b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)

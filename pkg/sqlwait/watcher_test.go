@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestAConsumerInSQLIsToldWhenSomethingIsReady(t *testing.T) {
+func TestReadyNotifiesTheWaiterOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -32,8 +32,8 @@ func TestAConsumerInSQLIsToldWhenSomethingIsReady(t *testing.T) {
 	})
 }
 
-// What came between its pop and its wish is there when it is looked for.
-func TestAConsumerInSQLIsToldOfWhatIsThere(t *testing.T) {
+// The message was committed after the pop of the waiter and before its announcement.
+func TestMessageBeforeTheAnnouncementOfTheWaiterIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -43,7 +43,7 @@ func TestAConsumerInSQLIsToldOfWhatIsThere(t *testing.T) {
 	})
 }
 
-func TestAConsumerInSQLIsToldWhenADelayIsOver(t *testing.T) {
+func TestEndOfADelayNotifiesTheWaiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -56,27 +56,27 @@ func TestAConsumerInSQLIsToldWhenADelayIsOver(t *testing.T) {
 	})
 }
 
-func TestManyConsumersInSQLAreToldTogether(t *testing.T) {
+func TestOneNotificationForAllWaitersOfAChannel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		for range 100 {
 			b.await()
 		}
-		another := waiter // of the same group, as a name that is written otherwise
+		another := waiter // of the same group
 		another.Channel = "belfry_2"
 		b.bus.SQLWaiter(another)
 		synctest.Wait()
-		require.Equal(t, 1, b.store.probes(), "nothing is there, as is known")
+		require.Equal(t, 1, b.store.probes(), "the group is known to be empty")
 		b.ready(1, 1)
 		time.Sleep(maxPollInterval)
 		require.Equal(t, 2, b.notified())
 	})
 }
 
-// What a consumer holds in an open transaction is due to every look, and yet
-// nobody else can pop it.
-func TestConsumersInSQLAreToldEverLaterOfWhatOneOfThemHolds(t *testing.T) {
+// A probe sees the messages that a consumer holds in an open transaction, but no other session can
+// pop them.
+func TestMessagesHeldByAConsumerAreNotifiedWithGrowingDelays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -87,7 +87,7 @@ func TestConsumersInSQLAreToldEverLaterOfWhatOneOfThemHolds(t *testing.T) {
 			before := b.notified()
 			b.await()
 			time.Sleep(longest)
-			require.Equal(t, before+1, b.notified(), "it may have been rolled back")
+			require.Equal(t, before+1, b.notified(), "the transaction may have been rolled back")
 		}
 		began, before := time.Now(), b.notified()
 		for time.Since(began) < time.Minute {
@@ -99,26 +99,26 @@ func TestConsumersInSQLAreToldEverLaterOfWhatOneOfThemHolds(t *testing.T) {
 		b.await()
 		before = b.notified()
 		b.ready(1, 2)
-		require.Equal(t, before+1, b.notified(), "what is announced is told at once")
+		require.Equal(t, before+1, b.notified(), "an announcement is notified at once")
 		b.await()
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
-		require.Equal(t, before+2, b.notified(), "as is the end of the transaction")
+		require.Equal(t, before+2, b.notified(), "also the end of the transaction")
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer)
 		b.await()
-		require.Equal(t, before+3, b.notified(), "also before it asks")
+		require.Equal(t, before+3, b.notified(), "also if it came before the waiter")
 		b.await()
 		require.Equal(t, before+3, b.notified())
 		time.Sleep(pollInterval)
-		require.Equal(t, before+4, b.notified(), "and then it begins anew")
+		require.Equal(t, before+4, b.notified(), "then the delays start again")
 	})
 }
 
-func TestAConsumerInSQLIsNotToldOfWhatIsPaused(t *testing.T) {
+func TestPausedPartitionDoesNotNotify(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var resumed atomic.Bool
-		store := &fakeStore{onFound: func(findings []queue.ProbeResult) {
-			findings[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, Paused: !resumed.Load()}}
+		store := &fakeStore{onFound: func(results []queue.ProbeResult) {
+			results[0].Candidates = []queue.Candidate{{Partition: 1, Depth: 1, Paused: !resumed.Load()}}
 		}}
 		b := run(t, store)
 		b.await()
@@ -131,30 +131,28 @@ func TestAConsumerInSQLIsNotToldOfWhatIsPaused(t *testing.T) {
 	})
 }
 
-// After the fallback interval it looks itself; and whom nobody asks any more is
-// forgotten.
-func TestAConsumerInSQLIsToldAtTheFallbackInterval(t *testing.T) {
+func TestFallbackIntervalNotifiesAndThenDropsTheChannel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.await()
-		life := fallbackInterval
-		time.Sleep(life * 8 / 10)
+		interval := fallbackInterval
+		time.Sleep(interval * 8 / 10)
 		require.Zero(t, b.notified())
-		time.Sleep(life * 2 / 10)
+		time.Sleep(interval * 2 / 10)
 		require.Equal(t, 1, b.notified())
 		require.InDelta(t, 1, b.value("belfry_dispatch_sql_waiters"), 0)
-		time.Sleep(life)
+		time.Sleep(interval)
 		synctest.Wait()
 		require.Zero(t, b.value("belfry_dispatch_sql_waiters"))
 		require.Equal(t, 1, b.notified())
 		b.await()
 		b.ready(1, 1)
-		require.Equal(t, 2, b.notified(), "and may ask again")
+		require.Equal(t, 2, b.notified(), "the waiter may announce itself again")
 	})
 }
 
-func TestAConsumerInSQLIsToldOfABirth(t *testing.T) {
+func TestCreationOfTheQueueNotifies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var there atomic.Bool
@@ -165,7 +163,7 @@ func TestAConsumerInSQLIsToldOfABirth(t *testing.T) {
 		b := run(t, store)
 		b.await()
 		b.bus.Created("", "", events.Peer)
-		require.Zero(t, b.notified(), "it was another one")
+		require.Zero(t, b.notified(), "it was another queue")
 		there.Store(true)
 		b.bus.Created("orders", "", events.Here)
 		require.Equal(t, 1, b.notified(), "a pop registers the group")
@@ -177,13 +175,14 @@ func TestAConsumerInSQLIsToldOfABirth(t *testing.T) {
 	})
 }
 
-// The birth comes between the look for the queue and the ticket, and wakes nobody.
-func TestAConsumerInSQLIsToldOfABirthDuringTheLook(t *testing.T) {
+// The queue is created after Find and before the ticket is taken, so its announcement wakes no
+// ticket.
+func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var looks atomic.Int64
+		var finds atomic.Int64
 		b := run(t, &fakeStore{resolve: func(*queue.PopRequest) (queue.Target, bool, error) {
-			return queue.Target{Group: 1}, looks.Add(1) > 1, nil
+			return queue.Target{Group: 1}, finds.Add(1) > 1, nil
 		}})
 		b.store.put(1, 0)
 		b.await()
@@ -192,8 +191,7 @@ func TestAConsumerInSQLIsToldOfABirthDuringTheLook(t *testing.T) {
 	})
 }
 
-// A group that was deleted and made anew is another one.
-func TestAConsumerInSQLIsToldOfAGroupMadeAnew(t *testing.T) {
+func TestGroupThatIsGoneIsResolvedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var group atomic.Int64
@@ -211,8 +209,8 @@ func TestAConsumerInSQLIsToldOfAGroupMadeAnew(t *testing.T) {
 	})
 }
 
-// While the listener is not proven, nobody says what others do.
-func TestForAConsumerInSQLItIsLookedWhileTheListenerIsNotProven(t *testing.T) {
+// Commits of other instances are then not announced.
+func TestProbesContinueWhileTheListenerIsNotProven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -226,37 +224,37 @@ func TestForAConsumerInSQLItIsLookedWhileTheListenerIsNotProven(t *testing.T) {
 	})
 }
 
-func TestADatabaseThatFailsDelaysTheTellingAndNoMore(t *testing.T) {
+func TestFailingDatabaseDelaysTheNotification(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var blind, mute atomic.Bool
+		var probesFail, notifyFails atomic.Bool
 		failing := func(how *atomic.Bool) error {
 			if how.Load() {
 				return errors.New("no connection")
 			}
 			return nil
 		}
-		blind.Store(true)
-		mute.Store(true)
+		probesFail.Store(true)
+		notifyFails.Store(true)
 		store := &fakeStore{
-			onPreflight: func() error { return failing(&blind) }, onTell: func(string) error { return failing(&mute) },
+			onPreflight: func() error { return failing(&probesFail) }, onTell: func(string) error { return failing(&notifyFails) },
 		}
 		b := run(t, store)
 		store.put(1, 0)
 		b.await()
 		time.Sleep(time.Minute)
-		require.Less(t, b.logs.FilterMessageSnippet("a look for consumers in SQL failed").Len(), 100)
-		blind.Store(false)
+		require.Less(t, b.logs.FilterMessageSnippet("probing for a SQL waiter failed").Len(), 100)
+		probesFail.Store(false)
 		time.Sleep(time.Minute)
 		require.Zero(t, b.notified())
-		require.Less(t, b.logs.FilterMessageSnippet("could not be told").Len(), 100)
-		mute.Store(false)
+		require.Less(t, b.logs.FilterMessageSnippet("notifying SQL waiters failed").Len(), 100)
+		notifyFails.Store(false)
 		time.Sleep(maxPollInterval)
 		require.Equal(t, 1, b.notified())
 	})
 }
 
-func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
+func TestListeningAsksAllWaitersToAnnounceAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -266,8 +264,7 @@ func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
 	})
 }
 
-// Those for whom there is no room are not stuck: they are told to ask again.
-func TestMoreWishesThanTheBoundAreToldToAskAgain(t *testing.T) {
+func TestRefusedWaitersAreAskedToAnnounceAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
