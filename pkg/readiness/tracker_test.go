@@ -20,14 +20,12 @@ var (
 	partition = queue.Target{Group: 1, Partition: 2}
 )
 
-// bubble runs a test with a Tracker whose entries hold for a minute.
-func bubble(t *testing.T, test func(t *testing.T, tracker *readiness.Tracker)) {
+// newTracker returns a Tracker whose entries hold for a minute. Call it inside a bubble.
+func newTracker(t *testing.T) *readiness.Tracker {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		tracker := readiness.New(time.Minute)
-		defer tracker.Close()
-		test(t, tracker)
-	})
+	tracker := readiness.New(time.Minute)
+	t.Cleanup(tracker.Close)
+	return tracker
 }
 
 func woken(ticket *readiness.Ticket) bool {
@@ -42,7 +40,8 @@ func woken(ticket *readiness.Ticket) bool {
 
 func TestKnownEmptyUntilSomethingIsDue(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, tracker *readiness.Tracker) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t)
 		require.False(t, tracker.KnownEmpty(group))
 		o := tracker.Observe(group)
 		require.False(t, tracker.KnownEmpty(group), "the probe has not ended")
@@ -72,7 +71,8 @@ func TestAnnouncementDuringTheProbeWins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(t *testing.T, tracker *readiness.Tracker) {
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t)
 				for _, target := range []queue.Target{group, partition} {
 					o := tracker.Observe(target)
 					announce(tracker)
@@ -86,7 +86,8 @@ func TestAnnouncementDuringTheProbeWins(t *testing.T) {
 
 func TestKnownEmptyEndsAtItsMaxAge(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T, tracker *readiness.Tracker) {
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t)
 		tracker.SetEmpty(group, tracker.Observe(group), readiness.NextDue{})
 		time.Sleep(time.Minute - time.Nanosecond)
 		require.True(t, tracker.KnownEmpty(group))
@@ -115,7 +116,8 @@ func TestTicketsWakeByTheirKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			bubble(t, func(t *testing.T, tracker *readiness.Tracker) {
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t)
 				later := queue.Target{Group: 1, Partition: 2, Epoch: 7}
 				tickets := []*readiness.Ticket{
 					tracker.Ticket(readiness.TargetKey(group)), tracker.Ticket(readiness.TargetKey(later)),
