@@ -100,7 +100,7 @@ func (s *Sweeper) find(ctx context.Context, j job, id int64, from string) (looke
 	return looked, last, work, kept, nil
 }
 
-// step is one call of the function belfry.trim.
+// step is one call of the function belfry.sweep_partition.
 type step struct {
 	queue, partition int64
 	above            pgtype.Int8
