@@ -7,8 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/check"
 )
 
-// A server that lost the answer to a claim claims again, and autoAck has consumed what
-// the first claim took.
+// A server that lost the answer to a claim claims again. With autoAck, the first claim has consumed its messages.
 func TestAClaimOfAutoAckMayBeRepeatedDuringAFault(t *testing.T) {
 	t.Parallel()
 	twice := func(r *run) {
@@ -41,7 +40,7 @@ func TestAClaimOfAutoAckMayBeRepeatedDuringAFault(t *testing.T) {
 			func(r *run) { r.options.Windows[0].Allowance = time.Second },
 		},
 		{
-			"and what a lease holds is not consumed", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"a repeated claim with a lease consumes nothing", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				twice(r)
 				r.op(5).AutoAck, r.op(5).LeaseID = false, "L2"

@@ -8,8 +8,8 @@ import (
 
 type readerName struct{ queue, partition, group string }
 
-// cursors: neither a cursor nor the end of a log ever falls, from sample to
-// sample and to the state in the end. Only a seek may move a cursor back.
+// cursors: neither a cursor nor the end of a log ever decreases, from sample to sample and to the final state. Only a
+// seek moves a cursor back.
 func cursors(x *index) []Violation {
 	samples := x.state.Samples
 	for _, p := range x.state.Partitions {
@@ -29,7 +29,7 @@ func cursors(x *index) []Violation {
 	last := map[place]Sample{}
 	for _, s := range samples {
 		if x.called[groupName{s.Queue, ""}] != nil && len(x.called[groupName{s.Queue, ""}].resets) > 0 {
-			continue // of a queue of this name that was deleted, perhaps
+			continue // the sample may be of a deleted queue of this name
 		}
 		name := place{readerName{s.Queue, s.Partition, s.Group}, s.ID}
 		before, ok := last[name]
@@ -46,8 +46,7 @@ func cursors(x *index) []Violation {
 			found = append(found, r.lane.at("cursor", nil, fmt.Sprintf(
 				"the log ended with %d at %s, and with %d %s", before.LastSeq, before.At, s.LastSeq, at)))
 		}
-		// What moves them is known there, and a sweep's commit may be forgotten by a
-		// crash of the database.
+		// The moves show what happened to such a cursor. A crash of the database may also forget the commit of a sweep.
 		known := x.watched && (r.lane.lives[s.Group] != nil || r.lane.swept())
 		if s.Committed < before.Committed && !known && !r.sought(0, s.At) {
 			found = append(found, r.at("cursor", nil, fmt.Sprintf(
@@ -57,8 +56,8 @@ func cursors(x *index) []Violation {
 	return found
 }
 
-// counts: a log has no holes and ends with last_seq, a cursor stands within it,
-// has passed everything that was completed, and counts what it passed.
+// counts: a log has no holes and ends with last_seq. A cursor stands within its log, has passed everything completed,
+// and counts the messages that it passed.
 func counts(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -117,8 +116,8 @@ func (r *reader) counts(x *index) []Violation {
 	if !c.FromStart || r.gen != nil {
 		return found
 	}
-	// Dead letters that a delivery or the end of a log passes over count or not.
-	// So do those that were put back since.
+	// Dead letters that a delivery or the end of a log passes over may count or not. The same is true of dead letters
+	// that were redriven since.
 	passed := int64(0)
 	for _, seq := range c.Dead {
 		if seq <= c.Committed {

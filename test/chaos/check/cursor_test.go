@@ -84,9 +84,8 @@ func TestCountsAddUp(t *testing.T) {
 	})
 }
 
-// wait makes a pop that waits come back empty from one second to another, while
-// a message e waits that was pushed from second 16 to 17, is leased to nobody,
-// and is consumed in the end.
+// wait adds a waiting pop that returns empty, between two seconds, while message e is ready. e was pushed in second 16
+// to 17, has no lease, and is consumed at the end.
 func wait(from, to int) func(*run) {
 	return func(r *run) {
 		r.options.Bound, r.options.LeaseDuration = 2*time.Second, 30*time.Second
@@ -129,19 +128,19 @@ func TestNobodyIsStuck(t *testing.T) {
 			inSQL(15, 25), func(r *run) { r.op(10).End = 19 * time.Second },
 		},
 		{
-			"one in SQL hears nothing where nobody runs", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
+			"a wait in SQL may be longer without an instance", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
 				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, Silence: 6 * time.Second}}
 			},
 		},
 		{
-			"and what was lost with its request is not heard of later", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
+			"a wait in SQL may be longer if its request was lost", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
 				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: 6 * time.Second}}
 			},
 		},
 		{
-			"which excuses nobody over HTTP", "stuck", empty, 10,
+			"neither excuses a pop over HTTP", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
 				r.options.Windows = []check.Window{
@@ -194,7 +193,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			func(r *run) { r.options.LeaseDuration = 7 * time.Second },
 		},
 		{
-			"nobody accepted responsibility for the message", "stuck", empty, 10, stalled(15, 25),
+			"the push was not answered yet", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) { r.op(9).Begin, r.op(9).End = 23*time.Second, 24*time.Second },
 		},
 		{
@@ -208,8 +207,8 @@ func TestNobodyIsStuck(t *testing.T) {
 	})
 }
 
-// endLeases ends the story with a completed message instead of a dead letter: the
-// ack of the last completed message of a lease ends it for certain.
+// endLeases ends the story with a completed message instead of a dead letter. The ack of the last message of a lease
+// certainly ends the lease.
 func endLeases(r *run) {
 	r.op(8).Items = acked("completed", "d")
 	r.cursor().Dead = nil

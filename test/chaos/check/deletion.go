@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// passable is from when a message may be passed over by a group that was not given
-// it: it was deleted by its name, or its queue keeps nothing so old. forever: never.
+// skippableFrom is when a group may first pass over a message without a delivery: the message was deleted by name, or
+// it is older than its queue keeps unread messages. forever: never.
 func (l *lane) passable(e *entry) time.Duration {
 	at := forever
 	switch {
@@ -25,8 +25,7 @@ func (l *lane) passable(e *entry) time.Duration {
 	return at
 }
 
-// lost is the age at which a message may be deleted that a group has not passed; 0:
-// it may not.
+// unreadRetention is the age at which a message may be deleted although a group has not passed it. 0: it may not.
 func (l *lane) lost() time.Duration {
 	switch {
 	case l.part == nil:
@@ -37,7 +36,7 @@ func (l *lane) lost() time.Duration {
 	return l.part.MaxWait
 }
 
-// expired are, by place, when messages may have expired for the reader first.
+// expiredFrom returns by ordinal the earliest time at which messages expired for the reader.
 func (r *reader) expired() map[int]time.Duration {
 	if r.cursor == nil || len(r.cursor.Expired) == 0 {
 		return nil
@@ -52,14 +51,16 @@ func (r *reader) expired() map[int]time.Duration {
 	return at
 }
 
-// swept: sweeps may move cursors in the lane.
+// swept reports whether sweeps may move cursors in the lane.
 func (l *lane) swept() bool {
 	return l.part != nil && l.lost()+l.part.ExpireAfter > 0
 }
 
-// forgone: the reader need not be given the message. One that is too old but kept,
-// because it is a dead letter of somebody, is passed over too, and in a queue where it
-// waited too long also one that a lease of somebody else held by then.
+// mayMiss reports whether the reader need not receive the message. These messages may be missing:
+//
+// 1. a message that was deleted;
+// 2. a message that is too old but kept as a dead letter of some group;
+// 3. with maxWaitTimeSeconds, a message that was too old while a lease of another group held it.
 func (r *reader) forgone(e *entry, options *Options) bool {
 	if e.deleted != nil {
 		return e.deleted.How == Asked || r.lane.lost() > 0
@@ -75,16 +76,16 @@ func (r *reader) forgone(e *entry, options *Options) bool {
 	return false
 }
 
-// heldAt says whether a lease that covers the message may have been alive at an
-// instant or later, in a queue that deletes what waits for it too long.
+// heldAt reports whether a lease that covers the message may have been alive at an instant or later, in a queue with
+// maxWaitTimeSeconds.
 func (r *reader) heldAt(e *entry, at time.Duration, options *Options) bool {
 	return r.lane.part.MaxWait > 0 && slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
 		return slices.Contains(d.entries, e) && d.op.End+options.LeaseDuration >= at
 	})
 }
 
-// deletions: what is missing from a log was deleted by somebody who may, what was
-// asked for is gone, and nobody is given it any more.
+// deletions: each message missing from a log was deleted for a valid reason. Each message whose deletion succeeded is
+// gone and is not delivered any more.
 func deletions(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -110,7 +111,7 @@ func deletions(x *index) []Violation {
 	return found
 }
 
-// accepted says whether a deletion was told that the message was there.
+// accepted reports whether a deletion was answered that the message existed.
 func accepted(op *history.Operation, l *lane, e *entry) bool {
 	for _, item := range op.Items {
 		if item.Partition == called(l.partition) && item.TransactionID == e.transaction && item.Accepted {
@@ -120,7 +121,7 @@ func accepted(op *history.Operation, l *lane, e *entry) bool {
 	return false
 }
 
-// undeserved says why a message should not have been deleted; empty: it should.
+// wrongDeletion says why a message should not have been deleted. Empty: the deletion was right.
 func (l *lane) undeserved(e *entry) string {
 	d := e.deleted
 	if d == nil {
@@ -153,7 +154,7 @@ func (l *lane) undeserved(e *entry) string {
 	return ""
 }
 
-// undead: what was deleted is not delivered by a pop that claimed later.
+// deliveredAfterDelete finds deliveries of deleted messages by pops that claimed later.
 func (r *reader) undead() []Violation {
 	var found []Violation
 	for _, d := range r.deliveries {
@@ -170,7 +171,7 @@ func (r *reader) undead() []Violation {
 	return found
 }
 
-// expiries: what expired for a group had waited long enough.
+// expiries: each message that expired for a group was old enough.
 func expiries(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -187,7 +188,7 @@ func expiries(x *index) []Violation {
 	return found
 }
 
-// sweeps: what sweeps count is what they did.
+// sweeps: the counters of sweeps equal what sweeps did.
 func sweeps(x *index) []Violation {
 	did := map[string]*Sweep{}
 	var order []string

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// without has c deleted before it was delivered to anybody.
+// without deletes c before any delivery.
 func without(r *run, how string) *check.Deletion {
 	at := slices.IndexFunc(r.part().Log, func(m check.Message) bool { return m.TransactionID == "c" })
 	r.part().Deleted = []check.Deletion{{Message: r.part().Log[at], How: how, Age: 7 * time.Second, Unread: true}}
@@ -80,7 +80,7 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 			func(r *run) { r.op(9).End = 8500 * time.Millisecond },
 		},
 		{
-			"it was left out before", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"it was skipped before the request", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
@@ -88,7 +88,7 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
 		},
 		{
-			"it was left out in between before", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
+			"it was left out in between, before the request", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
@@ -131,16 +131,16 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			func(r *run) { r.part().Retention = 4 * time.Second },
 		},
 		{
-			"what a lease holds", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
+			"while a lease holds it", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
 			func(r *run) { without(r, check.Swept).Held = true },
 			func(r *run) { r.part().Deleted[0].Held = false },
 		},
 		{
-			"as completed what is not", "deleted", `"c" at 3 was deleted by a sweep as completed, but some group had not passed it`, 1, done,
+			"as completed, although a group has not passed it", "deleted", `"c" at 3 was deleted by a sweep as completed, but some group had not passed it`, 1, done,
 			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0 },
 		},
 		{
-			"as completed what was never delivered", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"as completed, although it was never delivered", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				done(r)
 				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
@@ -151,7 +151,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			},
 		},
 		{
-			"with a queue that is there", "deleted", `"c" at 3 was deleted with its queue, which is there`, 1,
+			"with a queue that exists", "deleted", `"c" at 3 was deleted with its queue, which is there`, 1,
 			func(r *run) {
 				without(r, check.Swept).How = check.Purged
 				r.state.Sweeps = nil
@@ -161,7 +161,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			},
 		},
 		{
-			"a group passes what is not old", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"a group passes a message that is not old", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				without(r, check.Swept)
 				r.part().Retention, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second
@@ -169,7 +169,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			func(r *run) { r.part().Retention = 8 * time.Second },
 		},
 		{
-			"what is passed over is no dead letter", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"the passed message is a dead letter of no group", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				r.part().Retention = 5 * time.Second
 				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
@@ -238,8 +238,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 	})
 }
 
-// before has a queue of that name before the story: x was pushed to it (9) and
-// delivered (10), and it was deleted (11).
+// before adds an earlier queue of the same name: x was pushed (9), delivered (10), and the queue was deleted (11).
 func before(r *run) {
 	at := func(o history.Operation, second int) *history.Operation {
 		one := r.add(o)
@@ -257,7 +256,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"but not all", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
+			"an older message stays", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
 			func(r *run) {
 				before(r)
 				r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second
@@ -265,7 +264,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(11).Outcome = history.Unknown },
 		},
 		{
-			"and is not deleted", "erased", `"x" went with its queue, but nothing`, 9,
+			"without a deletion", "erased", `"x" went with its queue, but nothing`, 9,
 			func(r *run) {
 				before(r)
 				r.drop(11)
@@ -273,7 +272,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
-			"and was deleted before", "erased", `"x" went with its queue, but nothing`, 9,
+			"the deletion ended before the push", "erased", `"x" went with its queue, but nothing`, 9,
 			func(r *run) {
 				before(r)
 				r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second
@@ -281,7 +280,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(11).End = -9500 * time.Millisecond },
 		},
 		{
-			"and they come again", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
+			"a message is delivered after the deletion", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
 			func(r *run) {
 				before(r)
 				r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second
@@ -289,7 +288,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(10).Begin = -5500 * time.Millisecond },
 		},
 		{
-			"and its log ends before", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
+			"its log becomes shorter without a deletion", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
 			func(r *run) {
 				before(r)
 				r.drop(11)

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// What an ack may report.
+// The statuses that an ack may report.
 const (
 	completed  = "completed"
 	success    = "success"
@@ -18,10 +18,10 @@ const (
 	deadAtOnce = "dlq"
 )
 
-// completes: the ack moves the cursor to its message.
+// completes reports whether the ack moves the cursor to its message.
 func (a *ack) completes() bool { return a.item.Status == completed || a.item.Status == success }
 
-// buries: the ack dead-letters its message, or may do so.
+// mayDeadLetter reports whether the ack dead-letters its message, or may do so if its outcome is unknown.
 func (a *ack) buries() bool {
 	if a.unsure() {
 		return a.item.Status == failed || a.item.Status == deadAtOnce
@@ -29,7 +29,7 @@ func (a *ack) buries() bool {
 	return a.item.DeadLettered
 }
 
-// deliveries: order within a delivery, and nothing is skipped before it.
+// deliveries: the messages of a delivery are in order, and nothing before it is skipped.
 func deliveries(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -39,8 +39,7 @@ func deliveries(x *index) []Violation {
 	return found
 }
 
-// buriedAfter are, by place, when the first ack that may have dead-lettered the
-// message began.
+// deadLetteredFrom returns by ordinal when the first ack began that may have dead-lettered the message.
 func (r *reader) buriedAfter() map[int]time.Duration {
 	buried := map[int]time.Duration{}
 	for _, a := range r.acks {
@@ -56,8 +55,7 @@ func (r *reader) buriedAfter() map[int]time.Duration {
 	return buried
 }
 
-// ordered: the positions of a delivery ascend, and what is left out between them
-// is dead.
+// ordered: the positions of a delivery ascend, and each message left out between them is dead-lettered or deleted.
 func (r *reader) ordered() []Violation {
 	var found []Violation
 	buried := r.buriedAfter()
@@ -91,7 +89,7 @@ func (r *reader) ordered() []Violation {
 	return found
 }
 
-// first is the first stored message of a delivery; nil: none is.
+// first returns the first stored message of a delivery, or nil.
 func (d *delivery) first() *entry {
 	for _, e := range d.entries {
 		if e.place > 0 {
@@ -101,27 +99,27 @@ func (d *delivery) first() *entry {
 	return nil
 }
 
-// over is the end of one message for a reader: it must not be delivered again.
+// settlement is the end of one message for a reader: the message must not be delivered again.
 type over struct {
 	at time.Duration
 	op *history.Operation
-	// upto: everything up to place is over, not only place.
+	// upto: everything up to ordinal is settled, not only the one message.
 	upto  bool
 	place int
 	how   string
-	// since: not before it was over.
+	// since is the earliest time of the settlement.
 	since time.Duration
 }
 
-// overs are the ends that are certain, each when it was answered.
+// settlements returns the settlements that are certain, ordered by the time of their answer.
 func (r *reader) overs(x *index) []over {
 	var overs []over
 	for _, a := range r.acks {
 		switch {
-		case r.gen != nil && a.redelivery: // it says nothing of the log
+		case r.gen != nil && a.redelivery: // its redelivery says nothing about the log
 		case a.unsure() && !a.completes():
 		case a.unsure():
-			// It was applied if the other part of its transaction was.
+			// The ack was applied if its transaction was.
 			if t := x.transacted[a.op.Transaction]; t != nil && t.by() != forever {
 				overs = append(overs, over{t.by(), a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
 			}
@@ -146,7 +144,7 @@ func (r *reader) overs(x *index) []over {
 	return overs
 }
 
-// again: what is over is not delivered by a pop that claimed later.
+// again: a settled message is not delivered by a pop that claimed later.
 func again(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) { found = append(found, r.again(x)...) })
@@ -160,7 +158,7 @@ func (r *reader) again(x *index) []Violation {
 	alone := map[int]over{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
 		if r.gen != nil && d.redelivery {
-			continue // see returned
+			continue // the rule returned judges it
 		}
 		for len(overs) > 0 && overs[0].at < d.after {
 			o := overs[0]
@@ -185,7 +183,7 @@ func (r *reader) again(x *index) []Violation {
 			}
 			from := o.since
 			if o.upto {
-				from = 0 // it may have been dead when it was passed
+				from = 0 // the message may have been dead when the cursor passed it
 			}
 			if !ok || r.sought(o.at, d.op.End) || r.gen == nil && r.comesBack(e, from, d.op.End) {
 				continue
@@ -203,8 +201,7 @@ func (r *reader) again(x *index) []Violation {
 	return found
 }
 
-// deadLetters: the tables hold the dead letters that acks were told of, and
-// none that no ack can have caused.
+// deadLetters: the tables hold each dead letter that an ack was promised, and none that no ack can have caused.
 func deadLetters(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {

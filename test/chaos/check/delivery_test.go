@@ -36,7 +36,7 @@ func TestADeliveryIsInOrder(t *testing.T) {
 	})
 }
 
-// buryTheSecond makes b a dead letter while a, c and d are delivered again.
+// deadLetterTheSecond makes b a dead letter while a, c and d are delivered again.
 func buryTheSecond(r *run) {
 	r.op(4).Items = acked("failed", "b")
 	r.op(4).Items[0].DeadLettered = true
@@ -150,9 +150,9 @@ func TestWhatIsOverDoesNotComeBack(t *testing.T) {
 			},
 		},
 		{
-			"a message pushed meanwhile shows when the pop claimed", "again", `"c" at 3`, 7,
+			"a message pushed during the wait shows when the pop claimed", "again", `"c" at 3`, 7,
 			func(r *run) {
-				// It waited all the time, and e is younger than the ack of c.
+				// The pop waited all the time, and e was pushed after the ack of c.
 				e := r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 				e.Begin, e.End = 11500*time.Millisecond, 11600*time.Millisecond
 				r.op(7).Begin, r.op(7).Items = 0, came("c", "d", "e")

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// early: nothing is delivered before its delay is over. It begins when the push
-// does, at the earliest. (The clock of the history, which is not the database's,
-// runs as fast as that.)
+// early: no message is delivered before its delay is over. The delay begins at the earliest when the push begins. The
+// rule assumes that the clocks of the history and the database run at the same speed.
 func early(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -25,11 +24,11 @@ func early(x *index) []Violation {
 	return found
 }
 
-// ready are, by place, when each message was stored and it and all before it were
-// visible, at the latest: a head that is delayed holds up what is behind it.
+// ready returns by ordinal when each message, and all before it, were stored and visible at the latest. A delayed head
+// blocks the messages after it.
 func (l *lane) ready() []time.Duration {
 	ready := make([]time.Duration, len(l.log)+1)
-	stored := forever // what stands behind was stored later
+	stored := forever // later messages were stored later
 	for place := len(l.log); place > 0; place-- {
 		stored = min(stored, l.log[place-1].by)
 		ready[place] = stored

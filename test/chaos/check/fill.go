@@ -53,7 +53,7 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	}
 	e.done++
 	if op.Inbox {
-		// It will be stored, and by whom is open if somebody else pushed it as well.
+		// The sequencer stores it later. If another client pushed the same id, either push may have stored it.
 		e.unknown++
 		e.after, e.committed = min(e.after, op.Begin), min(e.committed, op.End)
 		return
@@ -64,7 +64,7 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	}
 	e.told(op, item.MessageID)
 	if op.Transaction != "" {
-		return // an earlier try may have stored it
+		return // an earlier attempt may have stored it
 	}
 	if item.Duplicate {
 		e.duplicate++
@@ -73,14 +73,14 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	e.fresh++
 	switch {
 	case e.freshPush == nil:
-		// It stored the message itself, so whatever was tried before did not.
+		// This push stored the message, so no earlier attempt did.
 		e.freshPush, e.after = op, op.Begin
 	case e.again == nil:
 		e.again = op
 	}
 }
 
-// told notes that an operation was told a message id.
+// noteMessageID notes the message id that an operation was answered.
 func (e *entry) told(op *history.Operation, message string) {
 	switch {
 	case message == "":
@@ -91,7 +91,7 @@ func (e *entry) told(op *history.Operation, message string) {
 	}
 }
 
-// add takes in everything that is not a push.
+// add indexes an operation that is not a push.
 func (x *index) add(op *history.Operation) {
 	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.applicable(x.transacted[op.Transaction]) {
 		x.lose(op)
@@ -111,7 +111,7 @@ func (x *index) add(op *history.Operation) {
 		x.byLane(op, func(l *lane, items []*history.Item) {
 			r := x.readerOf(l, op)
 			if r == nil {
-				return // so it cannot have been accepted
+				return // the ack cannot have been accepted
 			}
 			for _, item := range items {
 				e := l.byID[item.TransactionID]
@@ -140,7 +140,7 @@ func (x *index) add(op *history.Operation) {
 			}
 		})
 	case history.DeleteQueue:
-		g := x.group(op.Queue, "") // no group has that name
+		g := x.group(op.Queue, "") // no group has the empty name
 		g.resets = append(g.resets, op)
 	case history.Redrive:
 		g := x.group(op.Queue, op.Group)
@@ -187,29 +187,30 @@ func (x *index) addPop(op *history.Operation) {
 	}
 }
 
-// concerns says whether an operation that may name a partition is about l.
+// concerns reports whether an operation, which may name a partition, is about the lane.
 func (l *lane) concerns(op *history.Operation) bool {
 	return op.Partition == "" || op.Partition == called(l.partition)
 }
 
-// sought says whether the cursor may have been sought between two instants.
+// sought reports whether the cursor may have been sought between two instants.
 func (r *reader) sought(from, to time.Duration) bool {
 	return slices.ContainsFunc(r.group.seeks, func(op *history.Operation) bool {
 		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
 	})
 }
 
-// redriven says whether dead letters may have come back between two instants.
+// redriven reports whether dead letters may have been redriven between two instants.
 func (r *reader) redriven(from, to time.Duration) bool {
 	return slices.ContainsFunc(r.group.redrives, func(op *history.Operation) bool {
 		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
 	})
 }
 
-// wild are the autoAck pops of unknown outcome that may have consumed from here.
+// lostAutoAcks returns the autoAck pops of unknown outcome that may have consumed messages of the lane.
 func (r *reader) wild() []*history.Operation { return r.lane.concerned(r.group.wild) }
 
-// repeated are those that may have consumed more from here than they brought.
+// repeatedAutoAcks returns the answered autoAck pops that may have consumed more messages of the lane than they
+// delivered.
 func (r *reader) repeated() []*history.Operation { return r.lane.concerned(r.group.repeated) }
 
 func (l *lane) concerned(ops []*history.Operation) []*history.Operation {

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// frontier is the first place of a log that cannot be done, whatever became of
-// the operations that began by now.
+// progress is the first ordinal of a log that cannot be settled yet, whatever happened to the operations that began by
+// now.
 type frontier struct {
-	// done holds, by place, what single messages may have become.
+	// done holds by ordinal whether a single message may be settled.
 	done []bool
 	next int
-	// events are those to come.
+	// events are the events still to apply.
 	events []event
-	// excuses are lost autoAck deliveries that have not explained a gap yet.
+	// excuses counts lost autoAck deliveries that have not explained a gap yet.
 	excuses int
-	// sought: nothing is known any more.
+	// sought: the cursor was sought, so nothing is known any more.
 	sought bool
 }
 
-// upto says that everything up to a place may be done.
+// settleUpTo notes that everything up to an ordinal may be settled.
 func (f *frontier) upto(place int) { f.next = max(f.next, place+1) }
 
-// advance moves on over what may be done.
+// advance moves next over messages that may be settled.
 func (f *frontier) advance() {
 	for f.next < len(f.done) && f.done[f.next] {
 		f.next++
 	}
 }
 
-// until applies what had begun by an instant.
+// apply applies the events that began before an instant.
 func (f *frontier) until(now time.Duration) {
 	for len(f.events) > 0 && f.events[0].at < now {
 		switch e := f.events[0]; {
@@ -52,8 +52,7 @@ func (f *frontier) until(now time.Duration) {
 	f.advance()
 }
 
-// reaches says whether everything before a place may be done. A lost autoAck
-// delivery may have taken one run of it.
+// reaches reports whether everything before an ordinal may be settled. Each lost autoAck delivery may explain one run.
 func (f *frontier) reaches(place int) bool {
 	for f.next < place {
 		if f.excuses == 0 {
@@ -68,17 +67,17 @@ func (f *frontier) reaches(place int) bool {
 	return true
 }
 
-// event is something that changes a frontier.
+// event is something that changes the progress.
 type event struct {
 	at time.Duration
-	// Either everything up to place is done, or places alone are.
+	// If upto, everything up to the one ordinal is settled. Otherwise the ordinals alone are.
 	upto   bool
 	places []int
 	wild   bool
 	sought bool
 }
 
-// happenings are the events that may have moved the cursor, each at its earliest.
+// progressEvents returns the events that may have moved the cursor, each at its earliest.
 func (r *reader) happenings() []event {
 	var events []event
 	for _, a := range r.acks {
@@ -120,9 +119,8 @@ func (r *reader) happenings() []event {
 	return events
 }
 
-// unskipped: a delivery starts at or before the first message that cannot be
-// done, and nor has the cursor passed that in the end. Deliveries are taken in the
-// order they ended, each with all that had begun by then.
+// unskipped: a delivery starts at or before the first message that cannot be settled, and the final cursor has not
+// passed that message. Deliveries are taken in the order of their ends, each with all events that began by then.
 func (r *reader) unskipped() []Violation {
 	var found []Violation
 	f := &frontier{done: make([]bool, len(r.lane.log)+1), next: 1, events: r.happenings()}
@@ -138,7 +136,7 @@ func (r *reader) unskipped() []Violation {
 			continue
 		}
 		if i == 0 && !known {
-			f.upto(first.place - 1) // it began there
+			f.upto(first.place - 1) // the group began there
 		}
 		if f.until(d.op.End); f.sought {
 			return found
@@ -152,7 +150,7 @@ func (r *reader) unskipped() []Violation {
 	if r.cursor == nil || len(r.deliveries) == 0 {
 		return found
 	}
-	last := 0 // that the cursor has passed
+	last := 0 // the last ordinal that the cursor has passed
 	for last < len(r.lane.log) && r.lane.log[last].seq <= r.cursor.Committed {
 		last++
 	}
@@ -165,7 +163,7 @@ func (r *reader) unskipped() []Violation {
 	return found
 }
 
-// until says which end is meant.
+// ofGeneration names the generation in a message, unless it is the last.
 func (r *reader) until() string {
 	if r.gen == nil || r.gen.last {
 		return ""

@@ -9,26 +9,25 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// clockSlack is how far the clock of the database may be from that of the history.
+// clockSlack is the largest difference between the clocks of the database and the history.
 const clockSlack = 100 * time.Millisecond
 
-// generation is the life of a cursor from one move to the next. Each is judged as a
-// reader of its own, which begins at the place of its move: what was done before
-// counts for nothing, and all rules hold until the next.
+// generation is the time of a cursor from one move to the next. Each is judged as a reader of its own, which begins at
+// the target of its move. Earlier settlements do not count, and all rules hold until the next move.
 type generation struct {
 	Move
 	nth int
-	// last: no other followed. living: its group was not deleted since.
+	// last: no other generation followed. live: its group was not deleted since.
 	last, living bool
-	// skip are the places that are passed over from the beginning.
+	// skip are the ordinals passed over from the beginning.
 	skip map[int]bool
-	// ended is when the next may have begun.
+	// ended is the earliest begin of the next generation.
 	ended time.Duration
-	// alone: no other move was made at about the time of this one.
+	// alone: no other move happened at about the same time.
 	alone bool
 }
 
-// addGenerations makes a reader of each generation of cursors that were moved.
+// addGenerations makes a reader for each generation of each cursor that was moved.
 func (x *index) addGenerations() {
 	type life struct {
 		readerName
@@ -52,7 +51,7 @@ func (x *index) addGenerations() {
 		last := l.abandon(name.group)
 		var before *reader
 		for _, m := range moves[name] {
-			if m.How == Fell && before != nil { // it goes on, and that is a breach
+			if m.How == Fell && before != nil { // the generation continues, and rule cursor reports the move
 				readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], before)
 				continue
 			}
@@ -72,8 +71,7 @@ func (x *index) addGenerations() {
 	}
 }
 
-// abandon takes away the reader of a group that has generations, and returns its
-// cursor.
+// detachReader removes the reader of a group that has generations, and returns its cursor.
 func (l *lane) abandon(group string) *Cursor {
 	r := l.reads[group]
 	if r == nil {
@@ -103,7 +101,7 @@ func (x *index) generation(l *lane, m Move) *reader {
 	return r
 }
 
-// follow ends a generation with the next.
+// endWith ends a generation with the next.
 func (r *reader) follow(next *reader) {
 	r.gen.last, r.gen.ended = false, next.gen.At-clockSlack
 	if next.gen.At-r.gen.At < 2*clockSlack {
@@ -114,8 +112,8 @@ func (r *reader) follow(next *reader) {
 	}
 }
 
-// conclude gives the last generation the cursor of the end, and those before it, as
-// far as they are of the same group, the dead letters.
+// setFinalCursor gives the last generation the final cursor. Earlier generations of the same group get its dead
+// letters.
 func (x *index) conclude(lives []*reader, last *Cursor) {
 	if last == nil {
 		return
@@ -129,13 +127,13 @@ func (x *index) conclude(lives []*reader, last *Cursor) {
 	}
 }
 
-// upto is the place of the last message up to a seq.
+// upto returns the ordinal of the last message up to a seq.
 func (l *lane) upto(seq int64) int {
 	return sort.Search(len(l.log), func(i int) bool { return l.log[i].seq > seq })
 }
 
-// readerOf is who an operation with a lease is about; nil: nobody knows which
-// generation, because a crash of the database forgot that it gave the lease.
+// readerOf returns the reader of an operation with a lease. nil: the generation is unknown, because a crash of the
+// database forgot the lease.
 func (x *index) readerOf(l *lane, op *history.Operation) *reader {
 	if l.lives[op.Group] != nil {
 		return l.given[op.LeaseID]
@@ -143,7 +141,7 @@ func (x *index) readerOf(l *lane, op *history.Operation) *reader {
 	return x.reader(l.queue, l.partition, op.Group)
 }
 
-// start is the place that everything delivered is beyond; ok: it is known.
+// start returns the ordinal before the first message that the reader receives, and whether it is known.
 func (r *reader) start() (place int, ok bool) {
 	switch {
 	case r.gen != nil:
@@ -154,8 +152,7 @@ func (r *reader) start() (place int, ok bool) {
 	return 0, false
 }
 
-// dead are the seqs that were dead-lettered, in a generation as far as it passes
-// them over.
+// dead returns the dead-lettered seqs. For a generation, these are only the seqs that it passes over.
 func (r *reader) dead() map[int64]bool {
 	listed := map[int64]bool{}
 	for _, seq := range r.cursor.Dead {
@@ -176,7 +173,7 @@ func (r *reader) dead() map[int64]bool {
 	return dead
 }
 
-// begun is when a generation had begun for certain; forever: nobody knows.
+// begun is the latest begin of a generation. forever: it is unknown.
 func (r *reader) begun() time.Duration {
 	begun := forever
 	switch {
@@ -196,7 +193,7 @@ func (r *reader) begun() time.Duration {
 	return begun
 }
 
-// name is how a breach tells which generation it is in.
+// String names the generation in messages.
 func (g *generation) String() string {
 	return fmt.Sprintf("generation %d, %s at %d", g.nth, g.How, g.To)
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// life is what is known of a lease in one lane. It was alive at some instant of
-// each of the operations that were accepted under it: the pop that took it, acks
-// and extends.
+// leaseSpan is the life of a lease in one lane. The lease was alive at some instant of each operation accepted under
+// it: the pop that took it, acks and extends.
 type life struct {
 	lease string
-	// by is the earliest end of them: it was alive then or before. after is the
-	// latest beginning: it was alive then or later.
+	// by is the earliest end of these operations: the lease was alive then or before. after is the latest begin: the
+	// lease was alive then or later.
 	by, after time.Duration
 	byOp      *history.Operation
 	afterOp   *history.Operation
@@ -31,7 +30,7 @@ func (l *life) lived(op *history.Operation, after time.Duration) {
 	}
 }
 
-// lives are the leases of a reader.
+// leaseSpans returns the leases of a reader.
 func (r *reader) lives(x *index) []*life {
 	var lives []*life
 	byLease := map[string]*life{}
@@ -55,7 +54,7 @@ func (r *reader) lives(x *index) []*life {
 	for _, l := range lives {
 		owner := x.owners[l.lease][0]
 		if !oneLane(owner) {
-			continue // an extend prolonged one of its leases, but which?
+			continue // which of its leases the extend prolonged is unknown
 		}
 		for _, op := range x.extends[l.lease] {
 			l.lived(op, op.Begin)
@@ -68,16 +67,15 @@ func oneLane(op *history.Operation) bool {
 	return !slices.ContainsFunc(op.Items, func(item history.Item) bool { return item.Partition != op.Items[0].Partition })
 }
 
-// leases: no two leases of a reader are alive at a time, and no lease is given
-// twice. Of two leases one ends before the other begins; so one of them has
-// nothing accepted after the first sign of the other.
+// leases: no two leases of a reader are alive at a time, and no lease id is given twice. Of two leases one ends before
+// the other begins. So one of them has nothing accepted after the first sign of the other.
 func leases(x *index) []Violation {
 	var found []Violation
 	for lease, owners := range x.owners {
 		if len(owners) > 1 {
 			v := Violation{Rule: "lease", Operation: owners[1].ID, Message: fmt.Sprintf(
 				"the lease %s was given before, by operation %d", lease, owners[0].ID)}
-			// It concerns what the two have in common.
+			// The violation names only what the two pops have in common.
 			if owners[0].Queue == owners[1].Queue {
 				v.Queue = owners[0].Queue
 			}
@@ -88,10 +86,10 @@ func leases(x *index) []Violation {
 	return found
 }
 
-// fenced looks for pairs with a.after > b.by and b.after > a.by.
+// overlaps finds pairs of leases with a.after > b.by and b.after > a.by.
 func (r *reader) fenced(lives []*life) []Violation {
 	slices.SortStableFunc(lives, func(a, b *life) int { return cmp.Compare(a.by, b.by) })
-	// Of the lives up to each, the two that were alive the latest.
+	// For each prefix of spans, the two leases that were alive the latest.
 	type pair struct{ first, second *life }
 	latest := make([]pair, len(lives)+1)
 	for i, l := range lives {
@@ -117,7 +115,7 @@ func (r *reader) fenced(lives []*life) []Violation {
 		}
 		reported[b] = a
 		if b.by < a.by {
-			a, b = b, a // the older of the two has no right to go on
+			a, b = b, a // the older of the two is no longer valid
 		}
 		found = append(found, r.at("lease", a.afterOp, fmt.Sprintf(
 			"it was accepted under lease %s, begun %s after operation %d showed lease %s alive; that one was alive in operation %d, begun %s after operation %d showed the first",
@@ -126,7 +124,7 @@ func (r *reader) fenced(lives []*life) []Violation {
 	return found
 }
 
-// tenures: by the database's clock no two leases overlap.
+// leasePeriods: by the database's clock no two leases overlap.
 func tenures(x *index) []Violation {
 	var found []Violation
 	type holder struct {

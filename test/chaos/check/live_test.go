@@ -24,20 +24,19 @@ import (
 
 const (
 	liveQueue = "live"
-	// liveLease is short, so that leases expire while their clients hold them.
+	// liveLease is short, so that leases expire while clients hold them.
 	liveLease = time.Second
 	liveTurns = 150
 )
 
-// live is the real store with clients on it.
+// live is the real store with clients.
 type live struct {
 	store    *store.Store
 	recorder *history.Recorder
 }
 
-// TestTheStoreKeepsItsPromises runs producers and consumers on the real store
-// and judges what they saw: what the checker believes of the engine is what the
-// engine does.
+// TestTheStoreKeepsItsPromises runs producers and consumers on the real store and judges their history. It shows that
+// the rules of the checker match the engine.
 func TestTheStoreKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
@@ -102,8 +101,7 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	require.Empty(t, check.Run(l.recorder.Operations(), final, check.Options{}))
 }
 
-// buryInTheMiddle leaves a dead letter between two messages that are delivered
-// again, which chance seldom does.
+// deadLetterInTheMiddle leaves a dead letter between two messages that are delivered again. Random clients seldom do.
 func (l *live) buryInTheMiddle(ctx context.Context, group string) error {
 	o := history.Operation{Kind: history.Push, Queue: liveQueue, Outcome: history.Done}
 	var pushed []queue.PushItem
@@ -177,8 +175,8 @@ func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (his
 	return l.recorder.End(o), delivery, nil
 }
 
-// ack acknowledges messages of a delivery by their places in it: the last of
-// them with status, the others as completed, or all of them with status.
+// ack acknowledges messages of a delivery by their indexes. If all, each gets status. Otherwise the last one gets
+// status, and the others are completed.
 func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue.Delivery, places []int, status string, all bool) error {
 	o := history.Operation{Kind: history.Ack, Queue: liveQueue, Group: popped.Group, LeaseID: popped.LeaseID}
 	var items []queue.AckItem
@@ -207,7 +205,7 @@ func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue
 	return nil
 }
 
-// consume pops in all ways and acknowledges what it holds, late and in part too.
+// consume pops in all ways and acknowledges its deliveries, also late and in part.
 func (l *live) consume(ctx context.Context, group string, random *rand.Rand) error {
 	type held struct {
 		op       history.Operation
@@ -225,7 +223,7 @@ func (l *live) consume(ctx context.Context, group string, random *rand.Rand) err
 		if len(all) == 0 || random.IntN(10) == 0 {
 			continue
 		}
-		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes one that is done or stale
+		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes an acknowledged or stale one
 		status := []string{"completed", "completed", "failed", "failed", "retry"}[random.IntN(5)]
 		places := upto(len(one.delivery.Messages))
 		switch random.IntN(4) {
@@ -235,7 +233,7 @@ func (l *live) consume(ctx context.Context, group string, random *rand.Rand) err
 			places = places[random.IntN(len(places)):]
 		}
 		if status == "completed" {
-			places = upto(places[len(places)-1] + 1) // nothing is left behind
+			places = upto(places[len(places)-1] + 1) // leave no gap
 		}
 		if err := l.ack(ctx, one.op, one.delivery, places, status, random.IntN(2) == 0); err != nil {
 			return err
@@ -244,8 +242,7 @@ func (l *live) consume(ctx context.Context, group string, random *rand.Rand) err
 	return nil
 }
 
-// drain consumes what is left. Leases that clients left behind are made to
-// expire.
+// drain consumes the remaining messages. It first expires the leases of the clients.
 func (l *live) drain(ctx context.Context, tables *pgxpool.Pool, group string) error {
 	if _, err := tables.Exec(ctx, "UPDATE belfry.cursor SET lease_until = now(), ready_at = now() WHERE lease_id IS NOT NULL"); err != nil {
 		return err
@@ -261,7 +258,7 @@ func (l *live) drain(ctx context.Context, tables *pgxpool.Pool, group string) er
 	}
 }
 
-// upto are the numbers from 0 to n-1.
+// upto returns the numbers from 0 to n-1.
 func upto(n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {

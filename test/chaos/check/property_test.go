@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// draw lets rapid make the choices, so that a failure shrinks.
+// draw lets rapid make the choices, so that rapid can shrink a failure.
 func draw(t *rapid.T) choose {
 	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
 }

@@ -17,7 +17,7 @@ SELECT d.queue, d.partition || coalesce('#' || r.partition_id, ''), d.seq, d.id:
  WHERE d.queue = ANY ($1)
  ORDER BY d.queue, d.partition, d.seq`
 
-// Messages of deleted queues: those that are purged, and those that will be.
+// The messages of deleted queues: already purged ones, and ones that wait for the purge.
 const sqlErased = `
 SELECT d.queue, d.partition, d.transaction_id
   FROM chaos.deletion d
@@ -39,7 +39,7 @@ SELECT q.name, p.name, g.name, l.seq, extract(epoch FROM l.failed_at - m.created
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1) AND l.error LIKE 'expired after %'
  ORDER BY l.seq`
 
-// Pops count what they find expired, sweeps what they do.
+// Pops count the messages that they find expired. Sweeps count their own.
 const sqlSweeps = `
 SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.evicted, 0), coalesce(s.unread, 0),
        coalesce(s.expired, 0) + k.expired
@@ -51,9 +51,8 @@ SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.ev
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY q.name`
 
-// ReadDeletions adds to a state that ReadState read what was deleted and which
-// partitions were removed since Watch, what expired, what sweeps count of it, and what
-// was delivered because it was put back.
+// ReadDeletions adds to a state of ReadState what happened since Watch: deleted messages, removed partitions, expired
+// messages, the counters of sweeps, and redelivered messages.
 func ReadDeletions(ctx context.Context, db Querier, queues []string, state *State) error {
 	if err := readRemovals(ctx, db, queues, state); err != nil {
 		return err
@@ -122,5 +121,5 @@ func forEach(ctx context.Context, db Querier, query string, queues []string, eac
 	return err
 }
 
-// ago is a number of seconds.
+// fromSeconds converts a number of seconds.
 func ago(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

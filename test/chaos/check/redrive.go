@@ -8,8 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// findRedeliveries marks what may be a delivery of messages that were put back,
-// and the acks of it.
+// findRedeliveries marks the deliveries that may be redeliveries, and their acks.
 func (r *reader) findRedeliveries() {
 	if len(r.group.redrives) == 0 {
 		return
@@ -33,8 +32,8 @@ func (r *reader) findRedeliveries() {
 	}
 }
 
-// comesBack says whether a message may have been dead-lettered and put back, so
-// that it is delivered by an instant although it was over at another.
+// comesBack reports whether a message, settled at from, may be delivered before by: it may have been dead-lettered and
+// redriven.
 func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
 	if len(r.group.redrives) == 0 {
 		return false
@@ -47,7 +46,7 @@ func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
 	return false
 }
 
-// burials are the acks that may have dead-lettered a message.
+// deadLetteringAcks returns the acks that may have dead-lettered a message.
 func (r *reader) burials(e *entry) []*ack {
 	if r.buried == nil {
 		r.buried = map[*entry][]*ack{}
@@ -62,8 +61,8 @@ func (r *reader) burials(e *entry) []*ack {
 	return r.buried[e]
 }
 
-// since is when the first ack began that may have dead-lettered the message of an
-// ack under its lease: said again, it is confirmed though it was put back meanwhile.
+// since is when the first ack began, under the lease of a, that may have dead-lettered the message of a. A repeated ack
+// is confirmed even if the message was redriven in the meantime.
 func (r *reader) since(a *ack) time.Duration {
 	for _, other := range r.burials(a.entry) {
 		if other.op.LeaseID == a.op.LeaseID {
@@ -73,7 +72,7 @@ func (r *reader) since(a *ack) time.Duration {
 	return a.op.Begin
 }
 
-// mixed: what was put back comes in a delivery of its own.
+// mixed: redriven messages are delivered apart from messages of the log.
 func (r *reader) mixed(d *delivery) []Violation {
 	if len(r.group.redrives) == 0 || d.redelivery {
 		return nil
@@ -104,8 +103,8 @@ func (r *reader) mixed(d *delivery) []Violation {
 		back.transaction, back.seq, log.transaction, log.seq))}
 }
 
-// putBack: a dead letter that is none any more was put back, and came again; one
-// that a redrive of all was to put back is none any more.
+// redriveResults: a dead letter that disappeared was redriven, and was delivered again. No dead letter is left that a
+// redrive covered.
 func (r *reader) putBack(dead map[int64]bool) []Violation {
 	var found []Violation
 	waiting := map[int64]bool{}
@@ -113,7 +112,7 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 		waiting[seq] = true
 	}
 	var acks []*ack
-	for _, one := range r.same() { // what was dead before a seek still is
+	for _, one := range r.same() { // dead letters stay when the cursor is sought
 		acks = append(acks, one.acks...)
 	}
 	for _, a := range acks {
@@ -122,7 +121,7 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 		}
 		e := a.entry
 		switch {
-		case e.deleted != nil: // and its dead letter with it
+		case e.deleted != nil: // its dead letter was deleted with it
 		case !dead[e.seq] && !r.redriven(r.since(a), forever):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
 				"the ack was told that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
@@ -139,8 +138,7 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 	return found
 }
 
-// cameAfter says whether a message may have been delivered after a redrive that
-// followed an ack.
+// deliveredAfterRedrive reports whether a message may have been delivered after a redrive that followed an ack.
 func (r *reader) cameAfter(a *ack) bool {
 	if r.gen != nil {
 		return r.returnedAfter(a)
@@ -155,8 +153,7 @@ func (r *reader) cameAfter(a *ack) bool {
 	return false
 }
 
-// leftDead is a redrive that succeeded and began when nothing was left to
-// dead-letter a message again.
+// failedRedrive returns a successful redrive that began after every ack which may have dead-lettered the message.
 func (r *reader) leftDead(e *entry) *history.Operation {
 	last := time.Duration(0)
 	for _, a := range r.burials(e) {
@@ -173,8 +170,7 @@ func (r *reader) leftDead(e *entry) *history.Operation {
 	return nil
 }
 
-// settled is when all messages of a redelivery had been acknowledged for good:
-// then its lease has ended. forever: nobody knows.
+// settledAt is when all messages of a redelivery had been settled, so that its lease had ended. forever: unknown.
 func (r *reader) settled(d *delivery) time.Duration {
 	done := map[*entry]time.Duration{}
 	for _, a := range r.acks {
@@ -195,8 +191,7 @@ func (r *reader) settled(d *delivery) time.Duration {
 	return at
 }
 
-// waitsAgain is the time in which a message had been put back for certain, and the
-// pop that delivered it next had not claimed it yet.
+// redriveWait is the time from the certain end of a redrive to the claim by the pop that delivered the message next.
 func (r *reader) waitsAgain(e *entry) []span {
 	burials := r.burials(e)
 	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].unsure() || len(r.wild()) > 0 {
@@ -220,7 +215,7 @@ func (r *reader) waitsAgain(e *entry) []span {
 			return nil
 		}
 		s := span{op.End, next.after, op}
-		if r.gen != nil { // it goes on waiting in the next one
+		if r.gen != nil { // it continues in the next generation
 			s.from, s.to = max(s.from, r.begun()), min(s.to, r.gen.ended)
 		}
 		if s.from >= s.to {

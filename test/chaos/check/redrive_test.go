@@ -7,8 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// revive puts d back, which is dead after the story (9), and has it delivered (10)
-// and completed (11).
+// revive redrives the dead letter d after the story (9). d is delivered (10) and completed (11).
 func revive(r *run) {
 	r.add(history.Operation{Kind: history.Redrive})
 	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("d")})
@@ -20,7 +19,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it does not come again", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"it is never delivered again", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
 			func(r *run) {
 				revive(r)
 				r.drop(10)
@@ -29,7 +28,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(9).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"it still waits in the end", "leftover", "after the drain 1 messages that were put back are left", 0,
+			"it is not delivered at the end", "leftover", "after the drain 1 messages that were put back are left", 0,
 			func(r *run) {
 				revive(r)
 				r.cursor().Redriven = []int64{4}
@@ -37,7 +36,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			func(r *run) { r.cursor().Redriven = nil },
 		},
 		{
-			"it is still dead", "dead", `"d" at 4 was dead-lettered by operation 8, answered before this redrive began, and still is`, 9,
+			"it is still a dead letter", "dead", `"d" at 4 was dead-lettered by operation 8, answered before this redrive began, and still is`, 9,
 			func(r *run) {
 				revive(r)
 				r.cursor().Dead = []int64{4}
@@ -48,7 +47,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			},
 		},
 		{
-			"it comes again after it was completed", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 12,
+			"it is delivered after it was completed", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 12,
 			func(r *run) {
 				revive(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("d")})
@@ -56,7 +55,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"a redrive of another group brings nothing back", "again", `"d" at 4 was delivered`, 10,
+			"a redrive of another group has no effect", "again", `"d" at 4 was delivered`, 10,
 			func(r *run) {
 				revive(r)
 				r.op(9).Group = "h"
@@ -64,7 +63,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			func(r *run) { r.op(9).Group = "g" },
 		},
 		{
-			"what was completed does not come back with it", "again", `"a" at 1 was delivered`, 10,
+			"a completed message is not redriven", "again", `"a" at 1 was delivered`, 10,
 			func(r *run) {
 				revive(r)
 				r.op(10).Items = came("a", "d")
@@ -74,8 +73,8 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 	})
 }
 
-// reviveTheSecond has b, which died before a, c and d are delivered again, put
-// back (9), delivered (10) and completed (11) before that.
+// reviveTheSecond redrives the dead letter b (9). b is delivered (10) and completed (11) before a, c and d are
+// delivered again.
 func reviveTheSecond(r *run) {
 	buryTheSecond(r)
 	at := func(o history.Operation, begin time.Duration) {
@@ -100,7 +99,7 @@ func TestARedeliveryStandsForItself(t *testing.T) {
 			func(r *run) { r.op(5).Items = came("a", "c", "d") },
 		},
 		{
-			"what was put back comes in order", "order", `the delivery has "b" at 2 behind "d" at 4`, 10,
+			"redriven messages are delivered in order", "order", `the delivery has "b" at 2 behind "d" at 4`, 10,
 			func(r *run) {
 				buryTheSecond(r)
 				r.add(history.Operation{Kind: history.Redrive})

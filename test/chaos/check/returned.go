@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// What is put back for a group that is sought comes whatever its cursor does: a seek
-// neither takes it away nor brings it. The cursor may deliver the same message from
-// the log as well, so the two are told apart by the lease (Redelivered).
+// These functions judge redriven messages of groups that are sought. A seek neither removes nor adds a redriven
+// message. The log may deliver the same message as well. The lease tells the two deliveries apart (Redelivered).
 
-// same are the readers of one consumer group in the lane: all generations of a cursor
-// that was sought.
+// sameGroup returns the readers of one consumer group in the lane: all generations of a cursor that was sought.
 func (r *reader) same() []*reader {
 	if r.gen == nil {
 		return []*reader{r}
@@ -24,13 +22,13 @@ func (r *reader) same() []*reader {
 	return all
 }
 
-// put says whether a delivery brought a message because it was put back.
+// redrivenBy reports whether a delivery contains a message because it was redriven.
 func (r *reader) put(d *delivery, e *entry) bool {
 	return e.place > 0 && r.lane.put[d.op.LeaseID][e.seq]
 }
 
-// returnedAfter says whether a message was delivered, as put back, after the ack that
-// dead-lettered it. It may have waited already, put back before.
+// redeliveredAfter reports whether a redelivery of a message followed the ack that dead-lettered it. An earlier redrive
+// may have caused it.
 func (r *reader) returnedAfter(a *ack) bool {
 	since := r.since(a)
 	for _, one := range r.same() {
@@ -48,14 +46,14 @@ func (r *reader) returnedAfter(a *ack) bool {
 	return false
 }
 
-// ending is how a message that was put back was settled: under a lease, by an ack
-// that was answered at by. It was not before since.
+// redriveSettlement is the settlement of a redriven message under a lease. It happened between since and by, the answer
+// of the ack.
 type ending struct {
 	since, by time.Duration
 	op        int64
 }
 
-// endings are, by message and lease, how what was put back was settled for certain.
+// redriveSettlements returns the certain settlements of redriven messages, by message and lease.
 func (r *reader) endings() map[*entry]map[string]ending {
 	ends := map[*entry]map[string]ending{}
 	for _, a := range r.acks {
@@ -80,8 +78,7 @@ func (r *reader) endings() map[*entry]map[string]ending {
 	return ends
 }
 
-// returned: what comes as put back was put back, and after it was settled somebody
-// put it back once more.
+// returned: each redelivered message was redriven, and redriven again after each settlement.
 func returned(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -103,8 +100,7 @@ func returned(x *index) []Violation {
 	return found
 }
 
-// unwanted says why a message should not have come as put back; empty: it should, or
-// came from the log.
+// wrongRedelivery says why a message should not have been redelivered. Empty: it was right, or came from the log.
 func (r *reader) unwanted(d *delivery, e *entry, ends []map[*entry]map[string]ending) string {
 	if !r.put(d, e) {
 		return ""

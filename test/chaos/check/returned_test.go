@@ -8,8 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// resume puts d, which was dead before the seek, back (12), has it delivered (13) and
-// completed (14).
+// resume redrives d, which was dead before the seek (12). d is delivered (13) and completed (14).
 func resume(r *run) {
 	replay(r)
 	r.add(history.Operation{Kind: history.Redrive})
@@ -19,12 +18,12 @@ func resume(r *run) {
 	r.cursor().Dead = nil
 }
 
-// put says that a lease delivered what was put back.
+// put notes that a lease delivered redriven messages.
 func (r *run) put(lease string, seqs ...int64) {
 	r.state.Redelivered = append(r.state.Redelivered, check.Redelivered{Queue: "q", Partition: "p", Group: "g", LeaseID: lease, Seqs: seqs})
 }
 
-// at moves an operation.
+// at moves an operation in time.
 func (r *run) at(id int, begin, end time.Duration) { r.op(id).Begin, r.op(id).End = begin, end }
 
 func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
@@ -32,7 +31,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 	const ms = time.Millisecond
 	runBreaches(t, []breach{
 		{
-			"it takes it away", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"the redriven message is never delivered", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.drop(13)
@@ -41,7 +40,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(12).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"the log is no redelivery", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"a delivery from the log is no redelivery", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.state.Redelivered = nil
@@ -57,7 +56,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			},
 		},
 		{
-			"it comes after it was completed", "again", `"d" at 4 was delivered as put back, but operation 14 settled it, answered 1s before`, 15,
+			"it is delivered after it was completed", "again", `"d" at 4 was delivered as put back, but operation 14 settled it, answered 1s before`, 15,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: came("d")})
@@ -67,7 +66,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			func(r *run) { r.op(15).Begin = 26500 * ms },
 		},
 		{
-			"it comes after it was completed and put back", "again", "nobody put it back since", 15,
+			"it is delivered after it was completed without another redrive", "again", "nobody put it back since", 15,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: came("d")})
@@ -80,7 +79,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			},
 		},
 		{
-			"it was not put back", "again", "nobody had dead-lettered it and put it back", 13,
+			"it was not redriven", "again", "nobody had dead-lettered it and put it back", 13,
 			func(r *run) {
 				resume(r)
 				r.at(12, 30*time.Second, 31*time.Second)
@@ -88,7 +87,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			func(r *run) { r.at(12, 22*time.Second, 23*time.Second) },
 		},
 		{
-			"it comes with what is of the log", "order", `the delivery has "d" at 4, which was dead-lettered and put back, together with "c" at 3`, 13,
+			"it is delivered with a message of the log", "order", `the delivery has "d" at 4, which was dead-lettered and put back, together with "c" at 3`, 13,
 			func(r *run) {
 				resume(r)
 				r.op(13).Items = came("c", "d")
@@ -110,7 +109,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			},
 		},
 		{
-			"what was completed in the log comes from it again", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
+			"a message completed in the log is delivered from the log again", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
 			func(r *run) {
 				resume(r)
 				r.state.Redelivered = nil
@@ -128,7 +127,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			func(r *run) { r.op(16).Items[0].Accepted = false },
 		},
 		{
-			"nobody is woken", "stuck", "the pop came back empty after 6.5s", 15,
+			"a waiting pop is not woken", "stuck", "the pop came back empty after 6.5s", 15,
 			func(r *run) {
 				resume(r)
 				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// fell: nothing but a seek moves a cursor back.
+// fell: only a seek moves a cursor back.
 func (x *index) fell() []Violation {
 	var found []Violation
 	for _, m := range x.state.Moves {
@@ -20,8 +20,7 @@ func (x *index) fell() []Violation {
 	return found
 }
 
-// seeks: a cursor is sought to where somebody asked, and a seek that was answered
-// with success moved the cursors that were there.
+// seeks: a cursor is sought only to where a client asked. A seek answered with success moved the existing cursors.
 func seeks(x *index) []Violation {
 	if !x.watched {
 		return nil
@@ -79,7 +78,7 @@ func (l *lane) moved(op *history.Operation, sought []Move) bool {
 	return false
 }
 
-// wanted says whether some seek may have moved a cursor so.
+// requested reports whether some seek may have moved a cursor so.
 func (x *index) wanted(m Move) bool {
 	l := x.lane(m.Queue, m.Partition)
 	for _, op := range x.group(m.Queue, m.Group).resets {
@@ -90,8 +89,8 @@ func (x *index) wanted(m Move) bool {
 	return false
 }
 
-// fits says whether a seek may have led to a place: what was stored for certain when
-// it began counts, and what was pushed when it was over does not.
+// fits reports whether a seek may have led to an ordinal. Messages stored before it began count, messages pushed after
+// it ended do not.
 func (l *lane) fits(op *history.Operation, m Move) bool {
 	place := l.upto(m.To)
 	switch op.Place {
@@ -127,8 +126,7 @@ func (l *lane) fits(op *history.Operation, m Move) bool {
 	return true
 }
 
-// fences: what was delivered before a seek, or before its group was deleted, cannot
-// be acknowledged after it.
+// fences: no ack is accepted for a delivery from before a completed seek, or from before the deletion of its group.
 func fences(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -149,11 +147,10 @@ func fences(x *index) []Violation {
 	return found
 }
 
-// rejoined: a group that was deleted is another one when it pops again, and begins
-// at the beginning.
+// rejoined: a deleted group is a new group at its next pop, and begins at the first message.
 func rejoined(x *index) []Violation {
 	var found []Violation
-	of := map[string]int64{} // incarnations, by lease
+	of := map[string]int64{} // group ids by lease
 	for _, t := range x.state.Tenures {
 		of[t.LeaseID] = t.Incarnation
 	}

@@ -15,7 +15,7 @@ func move(how string, incarnation, from, to int64, at time.Duration) check.Move 
 	return check.Move{Queue: "q", Partition: "p", Group: "g", Incarnation: incarnation, How: how, From: from, To: to, At: at}
 }
 
-// tenures gives leases to an incarnation of the group after so many of its moves.
+// leasePeriods gives leases to a group after a number of its moves.
 func (r *run) tenures(incarnation int64, moves int, leases ...string) {
 	for _, lease := range leases {
 		from := time.Unix(int64(len(r.state.Tenures)), 0)
@@ -25,8 +25,8 @@ func (r *run) tenures(incarnation int64, moves int, leases ...string) {
 	}
 }
 
-// replay has the group sought back to the beginning after the story (9), and be given
-// all of it again (10), which it completes (11).
+// replay seeks the group back to the beginning after the story (9). It receives all messages again (10) and completes
+// them (11).
 func replay(r *run) {
 	r.add(history.Operation{Kind: history.Seek, Place: history.ToBeginning})
 	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")})
@@ -45,7 +45,7 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"what is sought back to does not come again", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
+			"the messages are not delivered again", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				replay(r)
 				r.drop(10)
@@ -54,7 +54,7 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 			func(r *run) { r.state.Moves[1].To, r.op(9).Place = 4, history.ToEnd },
 		},
 		{
-			"it does not begin at the place", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
+			"the delivery begins after the target", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
 			func(r *run) {
 				replay(r)
 				r.op(10).Items = came("b", "c", "d")
@@ -62,11 +62,11 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 			func(r *run) { r.op(10).Items = came("a", "b", "c", "d") },
 		},
 		{
-			"what was completed after it comes again", "again", `"a" at 1 was delivered, but what is at 4 was completed by operation 11`, 12, again,
+			"a message completed after the seek is delivered again", "again", `"a" at 1 was delivered, but what is at 4 was completed by operation 11`, 12, again,
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"what was completed before it came again", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
+			"a message completed before the seek was delivered again before it", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
 			func(r *run) {
 				replay(r)
 				r.op(7).Items = came("a", "d")
@@ -74,7 +74,7 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 			func(r *run) { r.op(7).Items = came("d") },
 		},
 		{
-			"before it a cursor passed what was not done", "skipped", `in the end of generation 0, joined at 0, but "c" at 3 was neither`, 0,
+			"the cursor passed an unsettled message before the seek", "skipped", `in the end of generation 0, joined at 0, but "c" at 3 was neither`, 0,
 			func(r *run) {
 				replay(r)
 				r.op(6).Items = acked("failed", "d")
@@ -83,7 +83,7 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 			func(r *run) { r.state.Moves[1].From = 2 },
 		},
 		{
-			"a dead letter is kept from it", "skipped", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
+			"a dead letter is not delivered again", "skipped", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
 			func(r *run) {
 				replay(r)
 				r.op(10).Items, r.op(11).Items = came("a", "b", "c"), acked("completed", "a", "b", "c")
@@ -93,7 +93,7 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 			},
 		},
 		{
-			"a dead letter is passed over for ever", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
+			"a dead letter stays skipped", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
 			func(r *run) {
 				replay(r)
 				r.state.Moves[1].Skip = []int64{4}
@@ -132,7 +132,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(9).Begin = 2500 * time.Millisecond },
 		},
 		{
-			"beyond what there was", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9,
+			"beyond the last message", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9,
 			func(r *run) {
 				end(r)
 				r.state.Moves[1].To = 4
@@ -142,7 +142,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(2).Begin = 17 * time.Second },
 		},
 		{
-			"nowhere", "seek", `the seek to "beginning" was answered with success, but the cursor was not moved`, 9,
+			"the cursor stays", "seek", `the seek to "beginning" was answered with success, but the cursor was not moved`, 9,
 			func(r *run) {
 				replay(r)
 				r.drop(10)
@@ -161,7 +161,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"without one", "cursor", "the cursor fell from 4 to 0, and no seek did that", 0,
+			"without a seek", "cursor", "the cursor fell from 4 to 0, and no seek did that", 0,
 			func(r *run) {
 				replay(r)
 				r.state.Moves[1].How = check.Fell
@@ -169,7 +169,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.state.Moves[1].How = check.Sought },
 		},
 		{
-			"the lease before it still counts", "fenced", `"d" at 4 was accepted under lease L3, which the seek of operation 9 had ended 1s before`, 12,
+			"an earlier lease still counts", "fenced", `"d" at 4 was accepted under lease L3, which the seek of operation 9 had ended 1s before`, 12,
 			func(r *run) {
 				replay(r)
 				one := r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
@@ -178,7 +178,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(12).Begin = 16800 * time.Millisecond },
 		},
 		{
-			"nobody is woken", "stuck", "the pop came back empty after 7s", 12,
+			"a waiting pop is not woken", "stuck", "the pop came back empty after 7s", 12,
 			func(r *run) {
 				replay(r)
 				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
@@ -192,8 +192,8 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 	})
 }
 
-// anew has the group deleted after the story (9), and its next pop, of all there is
-// (10, completed by 11), make it anew.
+// rejoin deletes the group after the story (9). Its next pop creates it again, receives all messages (10) and completes
+// them (11).
 func anew(r *run) {
 	replay(r)
 	r.op(9).Kind, r.op(9).Place = history.DeleteGroup, ""
@@ -207,7 +207,7 @@ func TestADeletedGroupIsAnotherWhenItJoinsAnew(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it goes on", "rejoined", "the delivery is to the group that operation 9 had deleted 1s before", 10,
+			"the old group continues", "rejoined", "the delivery is to the group that operation 9 had deleted 1s before", 10,
 			func(r *run) {
 				anew(r)
 				r.state.Tenures[3].Incarnation = 1
@@ -224,7 +224,7 @@ func TestADeletedGroupIsAnotherWhenItJoinsAnew(t *testing.T) {
 			func(r *run) { r.state.Tenures[3].Incarnation = 2 },
 		},
 		{
-			"it begins where it was", "rejoined", "the group was made anew and begins at 2", 9,
+			"it begins at the old cursor", "rejoined", "the group was made anew and begins at 2", 9,
 			func(r *run) {
 				anew(r)
 				r.state.Moves[1].To = 2
@@ -236,7 +236,7 @@ func TestADeletedGroupIsAnotherWhenItJoinsAnew(t *testing.T) {
 			},
 		},
 		{
-			"it does not get everything again", "skipped", `the delivery starts with "c" at 3, but "a" at 1`, 10,
+			"it does not receive all messages", "skipped", `the delivery starts with "c" at 3, but "a" at 1`, 10,
 			func(r *run) {
 				anew(r)
 				r.op(10).Items = came("c", "d")

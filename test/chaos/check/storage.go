@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// stored: what was answered with success is in the log once, what was refused
-// is not, and what is unknown is at most once.
+// stored: a message answered with success is in the log once, a refused one is not, and one of unknown outcome is at
+// most once.
 func stored(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -29,8 +29,8 @@ func stored(x *index) []Violation {
 	return found
 }
 
-// dedup: a transaction id of a lane has one message id everywhere, a message id
-// one transaction id, and one push at most was told that the message is new.
+// dedup: a transaction id of a lane has one message id everywhere, a message id has one transaction id, and at most one
+// push was answered that the message is new.
 func dedup(x *index) []Violation {
 	var found []Violation
 	type owned struct {
@@ -68,7 +68,7 @@ func dedup(x *index) []Violation {
 	return found
 }
 
-// witness is an operation that shows an entry; nil: the tables alone do.
+// witness returns an operation that shows an entry. nil: only the tables show it.
 func (e *entry) witness() *history.Operation {
 	if e.push != nil {
 		return e.push
@@ -76,8 +76,8 @@ func (e *entry) witness() *history.Operation {
 	return e.delivery
 }
 
-// unpushed: what is stored or delivered was pushed. Ids that nobody knows are
-// allowed as often as pushes without one are unknown.
+// unpushed: each stored or delivered message was pushed. Unknown ids are allowed as often as pushes without an id are
+// of unknown outcome.
 func unpushed(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -100,13 +100,12 @@ func unpushed(x *index) []Violation {
 	return found
 }
 
-// pushOrder: what was stored for certain before the push of another message
-// began stands before it, and so does an earlier item of the same push. Of pushes by
-// SQL it is enough among themselves that the first was committed.
+// pushOrder: a message stored before the push of another message began stands before it. So does an earlier item of the
+// same push. Between two pushes by SQL, it is enough that the first was committed before the second began.
 func pushOrder(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
-		// soonest is, of the messages behind, the one that was stored first.
+		// soonest is, of the later messages, the one stored first.
 		var soonest, committed *entry
 		for i := len(l.log) - 1; i >= 0; i-- {
 			e := l.log[i]
@@ -148,8 +147,7 @@ func pushOrder(x *index) []Violation {
 	return found
 }
 
-// delivered: every message of the log reached every group, and in the end no
-// cursor is behind its log.
+// delivered: every message of the log reached every group, and at the end no cursor is before the end of its log.
 func delivered(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -203,7 +201,7 @@ func (r *reader) delivered(options *Options) []Violation {
 	dead := r.dead()
 	ended := r.gen != nil && !r.gen.last
 	left := 0
-	// An autoAck pop whose answer was lost took one run of messages at most.
+	// An autoAck pop with a lost answer took at most one run of messages.
 	excuses, excused := len(r.wild())+len(r.repeated()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {

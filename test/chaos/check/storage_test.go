@@ -30,7 +30,7 @@ func TestStoredOnceOrNotAtAll(t *testing.T) {
 			func(r *run) { r.op(2).Outcome = history.Unknown },
 		},
 		{
-			"refused once and stored by a repetition is fine", "stored", `"e"`, 10,
+			"refused once and lost by a repetition", "stored", `"e"`, 10,
 			func(r *run) {
 				lost(r)
 				r.op(9).Outcome = history.Refused
@@ -179,7 +179,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"passed by, never delivered", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
+			"passed without a delivery", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) { another(r) }, func(r *run) { follow(r, true) },
 		},
 		{
@@ -219,7 +219,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			func(r *run) { another(r).Missing = true }, func(r *run) { r.part().Cursors = r.part().Cursors[:1] },
 		},
 		{
-			"a group that began later owes nothing before its start", "delivered", `"a" at 1`, 1,
+			"a group misses a message before its first delivery", "delivered", `"a" at 1`, 1,
 			func(r *run) {
 				another(r)
 				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("c", "d")}).Group = "h"

@@ -20,9 +20,8 @@ SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coal
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY l.id`
 
-// ReadTenures reads the lives of leases since Watch, and with them where cursors
-// began, were sought to or fell. A lease that another took the place of counts
-// until it would have expired. began is when the history did.
+// ReadLeasePeriods reads the lives of leases since Watch, and the moves of cursors. A lease replaced by another counts
+// until it would have expired. began is the start of the history.
 func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Time) ([]Tenure, []Move, error) {
 	rows, err := db.Query(ctx, sqlLeaseChanges, queues)
 	if err != nil {
@@ -34,7 +33,7 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 	}
 	var tenures []Tenure
 	var moves []Move
-	open := map[key]int{} // index into tenures; the lease that lives
+	open := map[key]int{} // index into periods of the live lease
 	nth := map[key]int{}  // moves so far
 	var name key
 	var oldLease, newLease string

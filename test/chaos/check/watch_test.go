@@ -38,7 +38,7 @@ func TestWatchSeesLeasesComeAndGo(t *testing.T) {
 		require.Equal(t, lease, tenures[i].LeaseID)
 		require.Equal(t, []string{"q", "p2", "g"}, []string{tenures[i].Queue, tenures[i].Partition, tenures[i].Group})
 	}
-	require.Less(t, tenures[0].Until.Sub(tenures[0].From), time.Hour, "it was released")
+	require.Less(t, tenures[0].Until.Sub(tenures[0].From), time.Hour, "the lease was released")
 	require.Equal(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), tenures[1].Until.UTC())
 	require.Equal(t, time.Date(2100, 1, 3, 0, 0, 0, 0, time.UTC), tenures[2].Until.UTC())
 
