@@ -124,7 +124,7 @@ func TestNobodyIsStuck(t *testing.T) {
 	runBreaches(t, []breach{
 		{"empty while a message waits", "stuck", empty, 10, stalled(15, 25), func(r *run) { r.op(10).End = 19 * time.Second }},
 		{
-			"a wait in SQL in vain", "stuck", strings.Replace(empty, "the pop came back empty", "the wait in SQL ended", 1), 10,
+			"a wait in SQL is not woken", "stuck", strings.Replace(empty, "the pop came back empty", "the wait in SQL ended", 1), 10,
 			inSQL(15, 25), func(r *run) { r.op(10).End = 19 * time.Second },
 		},
 		{

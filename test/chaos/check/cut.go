@@ -9,11 +9,11 @@ import (
 // Cut returns the operations that concern a violation, with only the items in its partition. The operations given are
 // not changed.
 //
-// - An operation without items stays if it may concern the partition: pops of its queue that are of unknown outcome or
-// empty, seeks, and extends of leases given there.
-// - If the violation names a group, only pushes and the operations of that group stay.
-// - If it names a transaction, all operations of the transaction stay.
-// - If it names no partition, or no queue, the operations of all partitions, or queues, stay.
+//   - An operation without items stays if it may concern the partition: pops of its queue that are of unknown outcome or
+//     empty, seeks, and extends of leases given there.
+//   - If the violation names a group, only pushes and the operations of that group stay.
+//   - If it names a transaction, all operations of the transaction stay.
+//   - If it names no partition, or no queue, the operations of all partitions, or queues, stay.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
 	given := map[string]bool{}
 	for i := range operations {

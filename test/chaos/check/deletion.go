@@ -61,7 +61,7 @@ func (l *lane) swept() bool {
 // 1. a message that was deleted;
 // 2. a message that is too old but kept as a dead letter of some group;
 // 3. with maxWaitTimeSeconds, a message that was too old while a lease of another group held it.
-func (r *reader) forgone(e *entry, options *Options) bool {
+func (r *reader) mayMiss(e *entry, options *Options) bool {
 	if e.deleted != nil {
 		return e.deleted.How == Asked || r.lane.lost() > 0
 	}

@@ -57,11 +57,11 @@
 // Triggers also record each deleted message: the reason, its age, whether some group had not passed it, and whether a
 // lease held it. The log of a partition is the rows together with the deleted messages. It must have no holes.
 //
-// - After the first request to delete a message by name, groups may pass over it.
-// - With retentionSeconds, groups may pass over messages of that age. completedRetentionSeconds excuses nothing.
-// - With maxWaitTimeSeconds, the same holds for messages that some group has not passed. If a lease of one group holds
-// such a message, the other groups pass over it too.
-// - The messages that a deleted queue lost do not belong to the history of the next queue of that name.
+//   - After the first request to delete a message by name, groups may pass over it.
+//   - With retentionSeconds, groups may pass over messages of that age. completedRetentionSeconds excuses nothing.
+//   - With maxWaitTimeSeconds, the same holds for messages that some group has not passed. If a lease of one group holds
+//     such a message, the other groups pass over it too.
+//   - The messages that a deleted queue lost do not belong to the history of the next queue of that name.
 //
 // A removed partition is a lane of its own. The message decides which lane of a name an operation concerns. A pop that
 // waited by name waited for each lane of that name.
@@ -75,17 +75,17 @@
 //
 // # Preconditions
 //
-// - Queues have neither a delay nor a window. Messages may have delays.
-// - Payloads are readable, and dead letters are not purged.
-// - In queues that lose messages, each message is pushed once.
-// - Sought and deleted groups do not use autoAck. Dead letters of deleted groups are not redriven.
-// - A redrive returns all dead letters of its group in its queue or its partition. Their deliveries contain nothing
-// else, and each ack of them settles a single message.
-// - An autoAck pop of unknown outcome may have consumed one run of messages in each partition of its queue. The same is
-// true of an answered one during a fault that breaks connections: the server claims again when the answer to its claim
-// is lost.
-// - An ack without a lease id counts like any other.
-// - A push by SQL is stored some time after its commit, behind the pushes by SQL committed before it began.
+//   - Queues have neither a delay nor a window. Messages may have delays.
+//   - Payloads are readable, and dead letters are not purged.
+//   - In queues that lose messages, each message is pushed once.
+//   - Sought and deleted groups do not use autoAck. Dead letters of deleted groups are not redriven.
+//   - A redrive returns all dead letters of its group in its queue or its partition. Their deliveries contain nothing
+//     else, and each ack of them settles a single message.
+//   - An autoAck pop of unknown outcome may have consumed one run of messages in each partition of its queue. The same is
+//     true of an answered one during a fault that breaks connections: the server claims again when the answer to its claim
+//     is lost.
+//   - An ack without a lease id counts like any other.
+//   - A push by SQL is stored some time after its commit, behind the pushes by SQL committed before it began.
 //
 // All rules together take time in n log n of the items of the history.
 //

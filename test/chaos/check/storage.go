@@ -208,7 +208,7 @@ func (r *reader) delivered(options *Options) []Violation {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.place] || dead[e.seq] || sought || r.forgone(e, options) {
+		if got[e.place] || dead[e.seq] || sought || r.mayMiss(e, options) {
 			excused = false
 			continue
 		}
