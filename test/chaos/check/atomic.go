@@ -68,9 +68,9 @@ func (t *transaction) stored() (stored, missing *inLane) {
 }
 
 // mayHaveApplied reports whether the transaction may have been applied. If it pushes, its messages show that.
-func (x *index) applicable(t *transaction) bool {
+func (x *index) mayHaveApplied(t *transaction) bool {
 	if len(t.pushes) == 0 {
-		return t.done != nil || t.unknown && !x.undone(t)
+		return t.done != nil || t.unknown && !x.notApplied(t)
 	}
 	stored, _ := t.stored()
 	return t.done != nil || t.unknown && stored != nil
@@ -80,7 +80,7 @@ func (x *index) applicable(t *transaction) bool {
 // 1. A pop, which claimed after the transaction began, delivered a message that the transaction completes.
 // 2. If the transaction was applied before that claim, there was nothing to claim.
 // 3. If it was applied after that claim, its own lease had ended, so it was refused.
-func (x *index) undone(t *transaction) bool {
+func (x *index) notApplied(t *transaction) bool {
 	began := t.attempts[0].Begin
 	undone := false
 	for _, op := range t.attempts {
@@ -105,7 +105,7 @@ func (x *index) undone(t *transaction) bool {
 
 // appliedBy is the latest time at which the transaction was applied: its success was answered, or a message that it
 // stored was delivered.
-func (t *transaction) by() time.Duration {
+func (t *transaction) appliedBy() time.Duration {
 	by := forever
 	if t.done != nil {
 		by = t.done.End
@@ -120,21 +120,21 @@ func (t *transaction) by() time.Duration {
 
 // firstAttempt reports whether an ack answered with success took effect during that operation. A repetition only
 // confirms what an earlier attempt of its transaction did.
-func (x *index) first(op *history.Operation) bool {
+func (x *index) firstAttempt(op *history.Operation) bool {
 	t := x.transacted[op.Transaction]
 	return t == nil || len(t.attempts) == 1 || op.Begin < t.attempts[1].Begin
 }
 
 // noteUnapplied notes an ack whose transaction cannot have been applied.
-func (x *index) lose(op *history.Operation) {
+func (x *index) noteUnapplied(op *history.Operation) {
 	x.byLane(op, func(l *lane, items []*history.Item) {
 		r := x.readerOf(l, op)
 		for _, item := range items {
-			if e := l.byID[item.TransactionID]; r != nil && e != nil && e.place > 0 {
-				if r.lost == nil {
-					r.lost = map[int]*transaction{}
+			if e := l.byID[item.TransactionID]; r != nil && e != nil && e.ordinal > 0 {
+				if r.unapplied == nil {
+					r.unapplied = map[int]*transaction{}
 				}
-				r.lost[e.place] = x.transacted[op.Transaction]
+				r.unapplied[e.ordinal] = x.transacted[op.Transaction]
 			}
 		}
 	})
@@ -149,16 +149,16 @@ func (t *transaction) at(r *reader, op *history.Operation, message string) Viola
 
 // passedUnapplied returns a violation if the cursor passed a message, up to an ordinal, that only a transaction
 // acknowledged which was not applied.
-func (r *reader) passed(op *history.Operation, f *frontier, upto int) []Violation {
-	for place := f.next; place <= upto; place++ {
-		if t := r.lost[place]; t != nil && !f.done[place] {
+func (r *reader) passedUnapplied(op *history.Operation, f *progress, upto int) []Violation {
+	for ordinal := f.next; ordinal <= upto; ordinal++ {
+		if t := r.unapplied[ordinal]; t != nil && !f.done[ordinal] {
 			why := "nothing of it is in the log"
 			if len(t.pushes) == 0 {
 				why = "it was not applied"
 			}
 			return []Violation{t.at(r, op, fmt.Sprintf(
 				why+", but %q at %d, which it acknowledged, was passed and is not done otherwise",
-				r.lane.log[place-1].transaction, r.lane.log[place-1].seq))}
+				r.lane.log[ordinal-1].transaction, r.lane.log[ordinal-1].seq))}
 		}
 	}
 	return nil

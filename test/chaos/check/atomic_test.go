@@ -34,7 +34,7 @@ func (r *run) next(ids ...string) {
 	r.state.Partitions[1].Log, r.state.Partitions[1].LastSeq = logOf(ids...), int64(len(ids))
 }
 
-func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
+func TestTransactionsAreAtomic(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -118,7 +118,7 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 				items := pushed("x", "y")
 				items[0].Partition, items[1].Partition = "next", "next"
 				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: items}).Group = "h"
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a")})
 			},
 			func(r *run) { r.op(11).Begin = 8500 * time.Millisecond },
 		},
@@ -126,7 +126,7 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 }
 
 // A repeated transaction proves neither that its lease is alive nor that its messages are new.
-func TestARepeatedTransactionIsAnsweredAsTheFirstTime(t *testing.T) {
+func TestRepeatedTransactionsGetTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	again := func(r *run) {
 		handOn(r)

@@ -29,7 +29,7 @@ type Window struct {
 	Begin, End time.Duration
 	Allowance  time.Duration
 	// SQLAllowance is the additional time for consumers in SQL, because no instance may be there to wake them.
-	Silence time.Duration
+	SQLAllowance time.Duration
 }
 
 // Violation is a breach of a rule.
@@ -64,7 +64,7 @@ const maxOfRule = 20
 
 // rules are all rules. Each returns its violations in any order.
 var rules = []func(*index) []Violation{
-	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, tenures, cursors, counts, stuck,
+	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, leasePeriods, cursors, counts, stuck,
 	deletions, expiries, sweeps, erasures, removals, seeks, fences, rejoined, returned,
 }
 
@@ -121,7 +121,7 @@ func (o *Options) allowed(op *history.Operation, from, to time.Duration) time.Du
 		}
 		bound += w.Allowance
 		if inSQL {
-			bound += w.Silence
+			bound += w.SQLAllowance
 		}
 	}
 	return bound

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestCursorsNeverFall(t *testing.T) {
+func TestCursorsNeverDecrease(t *testing.T) {
 	t.Parallel()
 	sample := func(second int, committed, last int64) check.Sample {
 		return check.Sample{At: time.Duration(second) * time.Second, Queue: "q", Partition: "p", Group: "g", Committed: committed, LastSeq: last}
@@ -76,7 +76,7 @@ func TestCountsAddUp(t *testing.T) {
 		{
 			"a partition that is not there", "counts", "from a partition that is not in the tables", 9,
 			func(r *run) {
-				o := r.add(history.Operation{Kind: history.Pop, Items: came("a")})
+				o := r.add(history.Operation{Kind: history.Pop, Items: delivered("a")})
 				o.Items[0].Partition = "other"
 			},
 			func(r *run) { r.op(9).Items = nil },
@@ -92,14 +92,14 @@ func wait(from, to int) func(*run) {
 		r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 		o := r.add(history.Operation{Kind: history.Pop, Wait: time.Minute})
 		o.Begin, o.End = time.Duration(from)*time.Second, time.Duration(to)*time.Second
-		o = r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("e")})
+		o = r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("e")})
 		o.Begin, o.End = 40*time.Second, 41*time.Second
 		r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e"), 5
 		r.cursor().Committed, r.cursor().Consumed = 5, 5
 	}
 }
 
-func TestNobodyIsStuck(t *testing.T) {
+func TestWaitingConsumersAreNotStuck(t *testing.T) {
 	t.Parallel()
 	const empty = "the pop came back empty after 10s, though a message pushed by operation 9 was ready and unleased for 8s of it"
 	pop := func(change func(*history.Operation)) func(*run) {
@@ -130,7 +130,7 @@ func TestNobodyIsStuck(t *testing.T) {
 		{
 			"a wait in SQL may be longer without an instance", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
-				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, Silence: 6 * time.Second}}
+				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: 6 * time.Second}}
 			},
 		},
 		{
@@ -144,7 +144,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			func(r *run) {
 				stalled(15, 25)(r)
 				r.options.Windows = []check.Window{
-					{Begin: 10 * time.Second, End: 18 * time.Second, Silence: time.Minute},
+					{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: time.Minute},
 					{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: time.Minute},
 				}
 			},

@@ -34,7 +34,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 			continue
 		case !shared(o.Kind) && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
 			continue
-		case v.Partition != "" && o.Partition != "" && o.Partition != called(v.Partition):
+		case v.Partition != "" && o.Partition != "" && o.Partition != clientName(v.Partition):
 			continue
 		}
 		items := slices.DeleteFunc(slices.Clone(o.Items), func(item history.Item) bool { return !v.in(item) })
@@ -50,11 +50,11 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 // CutState returns the part of a state that belongs to the operations which Cut returns.
 func CutState(state State, v Violation) State {
 	there := func(queue, partition, group string) bool {
-		return v.about(queue) && (v.Partition == "" || called(partition) == called(v.Partition)) && (v.Group == "" || group == v.Group)
+		return v.about(queue) && (v.Partition == "" || clientName(partition) == clientName(v.Partition)) && (v.Group == "" || group == v.Group)
 	}
 	var cut State
 	for _, p := range state.Partitions {
-		if !v.about(p.Queue) || v.Partition != "" && called(p.Name) != called(v.Partition) {
+		if !v.about(p.Queue) || v.Partition != "" && clientName(p.Name) != clientName(v.Partition) {
 			continue
 		}
 		p.Cursors = slices.DeleteFunc(slices.Clone(p.Cursors), func(c Cursor) bool { return v.Group != "" && c.Group != v.Group })
@@ -66,7 +66,7 @@ func CutState(state State, v Violation) State {
 		}
 	}
 	for _, e := range state.Erased {
-		if v.about(e.Queue) && (v.Partition == "" || e.Partition == called(v.Partition)) {
+		if v.about(e.Queue) && (v.Partition == "" || e.Partition == clientName(v.Partition)) {
 			cut.Erased = append(cut.Erased, e)
 		}
 	}
@@ -85,9 +85,9 @@ func CutState(state State, v Violation) State {
 			cut.Samples = append(cut.Samples, s)
 		}
 	}
-	for _, t := range state.Tenures {
+	for _, t := range state.LeasePeriods {
 		if there(t.Queue, t.Partition, t.Group) {
-			cut.Tenures = append(cut.Tenures, t)
+			cut.LeasePeriods = append(cut.LeasePeriods, t)
 		}
 	}
 	return cut
@@ -103,5 +103,5 @@ func (v Violation) about(queue string) bool { return v.Queue == "" || v.Queue ==
 
 // in reports whether an item is in the partition of the violation.
 func (v Violation) in(item history.Item) bool {
-	return v.Partition == "" || item.Partition == called(v.Partition)
+	return v.Partition == "" || item.Partition == clientName(v.Partition)
 }

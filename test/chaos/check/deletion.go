@@ -10,23 +10,23 @@ import (
 
 // skippableFrom is when a group may first pass over a message without a delivery: the message was deleted by name, or
 // it is older than its queue keeps unread messages. forever: never.
-func (l *lane) passable(e *entry) time.Duration {
+func (l *lane) skippableFrom(e *entry) time.Duration {
 	at := forever
 	switch {
 	case e.deleted != nil && e.deleted.How == Asked:
 		for _, op := range e.deletes {
 			at = min(at, op.Begin)
 		}
-	case l.lost() > 0 && e.after == forever:
+	case l.unreadRetention() > 0 && e.after == forever:
 		at = 0
-	case l.lost() > 0:
-		at = e.after + l.lost()
+	case l.unreadRetention() > 0:
+		at = e.after + l.unreadRetention()
 	}
 	return at
 }
 
 // unreadRetention is the age at which a message may be deleted although a group has not passed it. 0: it may not.
-func (l *lane) lost() time.Duration {
+func (l *lane) unreadRetention() time.Duration {
 	switch {
 	case l.part == nil:
 		return 0
@@ -37,15 +37,15 @@ func (l *lane) lost() time.Duration {
 }
 
 // expiredFrom returns by ordinal the earliest time at which messages expired for the reader.
-func (r *reader) expired() map[int]time.Duration {
+func (r *reader) expiredFrom() map[int]time.Duration {
 	if r.cursor == nil || len(r.cursor.Expired) == 0 {
 		return nil
 	}
 	at := map[int]time.Duration{}
 	for _, one := range r.cursor.Expired {
-		place := r.lane.upto(one.Seq)
-		if e := r.lane.log[place-1]; e.after != forever {
-			at[place] = e.after + r.lane.part.ExpireAfter
+		ordinal := r.lane.upto(one.Seq)
+		if e := r.lane.log[ordinal-1]; e.after != forever {
+			at[ordinal] = e.after + r.lane.part.ExpireAfter
 		}
 	}
 	return at
@@ -53,7 +53,7 @@ func (r *reader) expired() map[int]time.Duration {
 
 // swept reports whether sweeps may move cursors in the lane.
 func (l *lane) swept() bool {
-	return l.part != nil && l.lost()+l.part.ExpireAfter > 0
+	return l.part != nil && l.unreadRetention()+l.part.ExpireAfter > 0
 }
 
 // mayMiss reports whether the reader need not receive the message. These messages may be missing:
@@ -63,13 +63,13 @@ func (l *lane) swept() bool {
 // 3. with maxWaitTimeSeconds, a message that was too old while a lease of another group held it.
 func (r *reader) mayMiss(e *entry, options *Options) bool {
 	if e.deleted != nil {
-		return e.deleted.How == Asked || r.lane.lost() > 0
+		return e.deleted.How == Asked || r.lane.unreadRetention() > 0
 	}
-	if r.lane.lost() == 0 {
+	if r.lane.unreadRetention() == 0 {
 		return false
 	}
 	for _, other := range r.lane.readers {
-		if other.cursor != nil && other.dead()[e.seq] || other != r && other.heldAt(e, r.lane.passable(e), options) {
+		if other.cursor != nil && other.dead()[e.seq] || other != r && other.heldAt(e, r.lane.skippableFrom(e), options) {
 			return true
 		}
 	}
@@ -90,7 +90,7 @@ func deletions(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
 		for _, e := range l.entries {
-			if why := l.undeserved(e); why != "" {
+			if why := l.wrongDeletion(e); why != "" {
 				found = append(found, l.at("deleted", e.push, fmt.Sprintf("%q at %d %s", e.transaction, e.seq, why)))
 			}
 			for _, op := range e.deletes {
@@ -107,14 +107,14 @@ func deletions(x *index) []Violation {
 			}
 		}
 	}
-	x.readers(func(r *reader) { found = append(found, r.undead()...) })
+	x.readers(func(r *reader) { found = append(found, r.deliveredAfterDelete()...) })
 	return found
 }
 
 // accepted reports whether a deletion was answered that the message existed.
 func accepted(op *history.Operation, l *lane, e *entry) bool {
 	for _, item := range op.Items {
-		if item.Partition == called(l.partition) && item.TransactionID == e.transaction && item.Accepted {
+		if item.Partition == clientName(l.partition) && item.TransactionID == e.transaction && item.Accepted {
 			return true
 		}
 	}
@@ -122,7 +122,7 @@ func accepted(op *history.Operation, l *lane, e *entry) bool {
 }
 
 // wrongDeletion says why a message should not have been deleted. Empty: the deletion was right.
-func (l *lane) undeserved(e *entry) string {
+func (l *lane) wrongDeletion(e *entry) string {
 	d := e.deleted
 	if d == nil {
 		return ""
@@ -155,7 +155,7 @@ func (l *lane) undeserved(e *entry) string {
 }
 
 // deliveredAfterDelete finds deliveries of deleted messages by pops that claimed later.
-func (r *reader) undead() []Violation {
+func (r *reader) deliveredAfterDelete() []Violation {
 	var found []Violation
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
@@ -218,14 +218,14 @@ func sweeps(x *index) []Violation {
 			}
 		}
 	}
-	told := map[string]Sweep{}
+	counted := map[string]Sweep{}
 	for _, s := range x.state.Sweeps {
-		told[s.Queue] = s
+		counted[s.Queue] = s
 		of(s.Queue)
 	}
 	var found []Violation
 	for _, queue := range order {
-		is, says := did[queue], told[queue]
+		is, says := did[queue], counted[queue]
 		for _, n := range []struct {
 			what     string
 			is, says int64

@@ -14,7 +14,7 @@ func without(r *run, how string) *check.Deletion {
 	at := slices.IndexFunc(r.part().Log, func(m check.Message) bool { return m.TransactionID == "c" })
 	r.part().Deleted = []check.Deletion{{Message: r.part().Log[at], How: how, Age: 7 * time.Second, Unread: true}}
 	r.part().Log = slices.Delete(slices.Clone(r.part().Log), at, at+1)
-	r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+	r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
 	r.cursor().Consumed = 3
 	if how == check.Swept {
 		r.part().Retention = 5 * time.Second
@@ -31,7 +31,7 @@ func askFor(r *run) *history.Operation {
 	return o
 }
 
-func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
+func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -75,7 +75,7 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r)
-				r.op(5).Items = came("c", "d")
+				r.op(5).Items = delivered("c", "d")
 			},
 			func(r *run) { r.op(9).End = 8500 * time.Millisecond },
 		},
@@ -93,7 +93,7 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 				without(r, check.Asked)
 				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
 				r.op(4).Items = acked("retry", "a", "b")
-				r.op(5).Items = came("a", "b", "d")
+				r.op(5).Items = delivered("a", "b", "d")
 				r.op(6).Items = slices.Concat(acked("completed", "a", "b"), acked("failed", "d"))
 			},
 			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
@@ -101,14 +101,14 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 	})
 }
 
-func TestSweepsDeleteWhatTheyMay(t *testing.T) {
+func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 	t.Parallel()
 	early := func(r *run) { without(r, check.Swept).Age = 4 * time.Second }
 	done := func(r *run) {
 		without(r, check.Swept)
 		r.part().Retention, r.part().CompletedRetention = 0, 5*time.Second
 		r.state.Sweeps[0] = check.Sweep{Queue: "q", Completed: 1, Unread: 1}
-		r.op(5).Items, r.op(6).Items = came("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
+		r.op(5).Items, r.op(6).Items = delivered("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
 	}
 	expire := func(r *run) {
 		r.part().ExpireAfter = 5 * time.Second
@@ -144,10 +144,10 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			func(r *run) {
 				done(r)
 				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
-				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+				r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
 			},
 			func(r *run) {
-				r.op(5).Items, r.op(6).Items = came("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
+				r.op(5).Items, r.op(6).Items = delivered("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
 			},
 		},
 		{
@@ -172,9 +172,9 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			"the passed message is a dead letter of no group", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				r.part().Retention = 5 * time.Second
-				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+				r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
 				r.cursor().Consumed = 3
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")}).Group = "h"
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
 				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
 			},
@@ -247,12 +247,12 @@ func before(r *run) {
 		return one
 	}
 	at(history.Operation{Kind: history.Push, Items: pushed("x")}, -10)
-	at(history.Operation{Kind: history.Pop, LeaseID: "L0", Items: came("x")}, -8)
+	at(history.Operation{Kind: history.Pop, LeaseID: "L0", Items: delivered("x")}, -8)
 	at(history.Operation{Kind: history.DeleteQueue}, -6).Group = ""
 	r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}}
 }
 
-func TestAQueueTakesItsMessagesAlong(t *testing.T) {
+func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{

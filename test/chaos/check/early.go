@@ -29,17 +29,17 @@ func early(x *index) []Violation {
 func (l *lane) ready() []time.Duration {
 	ready := make([]time.Duration, len(l.log)+1)
 	stored := forever // later messages were stored later
-	for place := len(l.log); place > 0; place-- {
-		stored = min(stored, l.log[place-1].by)
-		ready[place] = stored
+	for ordinal := len(l.log); ordinal > 0; ordinal-- {
+		stored = min(stored, l.log[ordinal-1].by)
+		ready[ordinal] = stored
 	}
 	visible := time.Duration(0)
 	for i, e := range l.log {
-		place := i + 1
-		if e.longest > 0 && ready[place] != forever {
-			visible = max(visible, ready[place]+e.longest)
+		ordinal := i + 1
+		if e.longest > 0 && ready[ordinal] != forever {
+			visible = max(visible, ready[ordinal]+e.longest)
 		}
-		ready[place] = max(ready[place], visible)
+		ready[ordinal] = max(ready[ordinal], visible)
 	}
 	return ready
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestNothingComesBeforeItsDelayIsOver(t *testing.T) {
+func TestNoMessageIsDeliveredBeforeItsDelay(t *testing.T) {
 	t.Parallel()
 	delay := func(d time.Duration) func(*run) {
 		return func(r *run) { r.op(2).Items[0].Delay = d }
@@ -35,7 +35,7 @@ func delayed(r *run) {
 	wait(15, 25)(r)
 }
 
-func TestWhatIsDelayedIsNotReady(t *testing.T) {
+func TestDelayedMessagesAreNotReady(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -52,7 +52,7 @@ func TestWhatIsDelayedIsNotReady(t *testing.T) {
 				delayed(r)
 				r.op(9).Items = pushed("e", "f")
 				r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e", "f"), 6
-				r.op(11).Items = came("e", "f")
+				r.op(11).Items = delivered("e", "f")
 				r.cursor().Committed, r.cursor().Consumed = 6, 6
 				r.op(9).Items[1].Delay = 10 * time.Second // it is after e, which is ready
 			},

@@ -22,13 +22,13 @@ func erasures(x *index) []Violation {
 	}
 	for _, l := range x.lanes {
 		for _, e := range l.entries {
-			if g := x.called[groupName{l.queue, ""}]; e.erased && (g == nil || !g.mayErase(e)) {
+			if g := x.groupByName[groupName{l.queue, ""}]; e.erased && (g == nil || !g.mayErase(e)) {
 				found = append(found, l.at("erased", e.push, fmt.Sprintf(
 					"%q went with its queue, but nothing that began before %s and was not over by then deleted that", e.transaction, e.after)))
 			}
 		}
 	}
-	return append(found, x.haunted()...)
+	return append(found, x.deliveredAfterErase()...)
 }
 
 // mayErase reports whether a deletion of the queue may have come after a push.
@@ -57,10 +57,10 @@ func (l *lane) erasures(deletes []*history.Operation) []Violation {
 }
 
 // deliveredAfterErase finds deliveries of messages of a deleted queue, by pops that began after the deletion ended.
-func (x *index) haunted() []Violation {
+func (x *index) deliveredAfterErase() []Violation {
 	var found []Violation
 	for _, op := range x.order {
-		g := x.called[groupName{op.Queue, ""}]
+		g := x.groupByName[groupName{op.Queue, ""}]
 		if op.Kind != history.Pop || g == nil {
 			continue
 		}

@@ -62,7 +62,7 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	if e.freshPush == nil {
 		e.after = min(e.after, op.Begin)
 	}
-	e.told(op, item.MessageID)
+	e.noteMessageID(op, item.MessageID)
 	if op.Transaction != "" {
 		return // an earlier attempt may have stored it
 	}
@@ -81,7 +81,7 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 }
 
 // noteMessageID notes the message id that an operation was answered.
-func (e *entry) told(op *history.Operation, message string) {
+func (e *entry) noteMessageID(op *history.Operation, message string) {
 	switch {
 	case message == "":
 	case e.message == "":
@@ -93,8 +93,8 @@ func (e *entry) told(op *history.Operation, message string) {
 
 // add indexes an operation that is not a push.
 func (x *index) add(op *history.Operation) {
-	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.applicable(x.transacted[op.Transaction]) {
-		x.lose(op)
+	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.mayHaveApplied(x.transacted[op.Transaction]) {
+		x.noteUnapplied(op)
 		return
 	}
 	if op.Kind == history.Push || op.Outcome == history.Refused {
@@ -115,13 +115,13 @@ func (x *index) add(op *history.Operation) {
 			}
 			for _, item := range items {
 				e := l.byID[item.TransactionID]
-				if e != nil && e.place > 0 && (item.Accepted || op.Outcome == history.Unknown) {
+				if e != nil && e.ordinal > 0 && (item.Accepted || op.Outcome == history.Unknown) {
 					r.acks = append(r.acks, &ack{op: op, item: item, entry: e})
 				}
 			}
 		})
 	case history.Extend:
-		x.prolongs[op.LeaseID] = append(x.prolongs[op.LeaseID], op)
+		x.possibleExtends[op.LeaseID] = append(x.possibleExtends[op.LeaseID], op)
 		if op.Outcome == history.Done {
 			x.extends[op.LeaseID] = append(x.extends[op.LeaseID], op)
 		}
@@ -151,11 +151,11 @@ func (x *index) add(op *history.Operation) {
 func (x *index) addPop(op *history.Operation) {
 	g := x.group(op.Queue, op.Group)
 	if op.Outcome == history.Done && op.AutoAck && x.options.excuses(op) {
-		g.repeated = append(g.repeated, op)
+		g.repeatedAutoAcks = append(g.repeatedAutoAcks, op)
 	}
 	switch {
 	case op.Outcome == history.Unknown && op.AutoAck:
-		g.wild = append(g.wild, op)
+		g.lostAutoAcks = append(g.lostAutoAcks, op)
 	case op.Outcome == history.Unknown:
 		g.unknown = append(g.unknown, op)
 	case len(op.Items) == 0:
@@ -170,7 +170,7 @@ func (x *index) addPop(op *history.Operation) {
 			d := &delivery{op: op, after: op.Begin}
 			for _, item := range items {
 				e := l.entry(item.TransactionID)
-				e.told(op, item.MessageID)
+				e.noteMessageID(op, item.MessageID)
 				e.by = min(e.by, op.End)
 				if e.delivery == nil {
 					e.delivery = op
@@ -189,7 +189,7 @@ func (x *index) addPop(op *history.Operation) {
 
 // concerns reports whether an operation, which may name a partition, is about the lane.
 func (l *lane) concerns(op *history.Operation) bool {
-	return op.Partition == "" || op.Partition == called(l.partition)
+	return op.Partition == "" || op.Partition == clientName(l.partition)
 }
 
 // sought reports whether the cursor may have been sought between two instants.
@@ -207,11 +207,13 @@ func (r *reader) redriven(from, to time.Duration) bool {
 }
 
 // lostAutoAcks returns the autoAck pops of unknown outcome that may have consumed messages of the lane.
-func (r *reader) wild() []*history.Operation { return r.lane.concerned(r.group.wild) }
+func (r *reader) lostAutoAcks() []*history.Operation { return r.lane.concerned(r.group.lostAutoAcks) }
 
 // repeatedAutoAcks returns the answered autoAck pops that may have consumed more messages of the lane than they
 // delivered.
-func (r *reader) repeated() []*history.Operation { return r.lane.concerned(r.group.repeated) }
+func (r *reader) repeatedAutoAcks() []*history.Operation {
+	return r.lane.concerned(r.group.repeatedAutoAcks)
+}
 
 func (l *lane) concerned(ops []*history.Operation) []*history.Operation {
 	var some []*history.Operation

@@ -18,7 +18,7 @@ type generation struct {
 	Move
 	nth int
 	// last: no other generation followed. live: its group was not deleted since.
-	last, living bool
+	last, live bool
 	// skip are the ordinals passed over from the beginning.
 	skip map[int]bool
 	// ended is the earliest begin of the next generation.
@@ -29,9 +29,9 @@ type generation struct {
 
 // addGenerations makes a reader for each generation of each cursor that was moved.
 func (x *index) addGenerations() {
-	type life struct {
+	type cursorID struct {
 		readerName
-		incarnation int64
+		groupID int64
 	}
 	moves := map[readerName][]Move{}
 	var names []readerName
@@ -42,52 +42,52 @@ func (x *index) addGenerations() {
 		}
 		moves[name] = append(moves[name], m)
 	}
-	readers := map[life][]*reader{}
+	readers := map[cursorID][]*reader{}
 	for _, name := range names {
-		l := x.named[laneName{name.queue, name.partition}]
+		l := x.laneByName[laneName{name.queue, name.partition}]
 		if l == nil || !slices.ContainsFunc(moves[name][1:], func(m Move) bool { return m.How != Fell }) {
 			continue
 		}
-		last := l.abandon(name.group)
+		last := l.detachReader(name.group)
 		var before *reader
 		for _, m := range moves[name] {
 			if m.How == Fell && before != nil { // the generation continues, and rule cursor reports the move
-				readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], before)
+				readers[cursorID{name, m.GroupID}] = append(readers[cursorID{name, m.GroupID}], before)
 				continue
 			}
 			r := x.generation(l, m)
 			if before != nil && r != before {
-				before.follow(r)
+				before.endWith(r)
 			}
-			readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], r)
+			readers[cursorID{name, m.GroupID}] = append(readers[cursorID{name, m.GroupID}], r)
 			before = r
 		}
-		x.conclude(l.lives[name.group], last)
+		x.setFinalCursor(l.generations[name.group], last)
 	}
-	for _, t := range x.state.Tenures {
-		if of := readers[life{readerName{t.Queue, t.Partition, t.Group}, t.Incarnation}]; t.Moves > 0 && t.Moves <= len(of) {
-			x.named[laneName{t.Queue, t.Partition}].given[t.LeaseID] = of[t.Moves-1]
+	for _, t := range x.state.LeasePeriods {
+		if of := readers[cursorID{readerName{t.Queue, t.Partition, t.Group}, t.GroupID}]; t.Moves > 0 && t.Moves <= len(of) {
+			x.laneByName[laneName{t.Queue, t.Partition}].byLease[t.LeaseID] = of[t.Moves-1]
 		}
 	}
 }
 
 // detachReader removes the reader of a group that has generations, and returns its cursor.
-func (l *lane) abandon(group string) *Cursor {
-	r := l.reads[group]
+func (l *lane) detachReader(group string) *Cursor {
+	r := l.readerByGroup[group]
 	if r == nil {
 		return nil
 	}
-	delete(l.reads, group)
+	delete(l.readerByGroup, group)
 	l.readers = slices.DeleteFunc(l.readers, func(other *reader) bool { return other == r })
 	r.group.readers = slices.DeleteFunc(r.group.readers, func(other *reader) bool { return other == r })
 	return r.cursor
 }
 
 func (x *index) generation(l *lane, m Move) *reader {
-	if l.lives == nil {
-		l.lives = map[string][]*reader{}
+	if l.generations == nil {
+		l.generations = map[string][]*reader{}
 	}
-	n := len(l.lives[m.Group])
+	n := len(l.generations[m.Group])
 	r := &reader{
 		lane: l, group: x.group(l.queue, m.Group),
 		gen: &generation{Move: m, nth: n, last: true, skip: map[int]bool{}, ended: forever, alone: true},
@@ -96,13 +96,13 @@ func (x *index) generation(l *lane, m Move) *reader {
 		r.gen.skip[l.upto(seq)] = true
 	}
 	l.readers = append(l.readers, r)
-	l.lives[m.Group] = append(l.lives[m.Group], r)
+	l.generations[m.Group] = append(l.generations[m.Group], r)
 	r.group.readers = append(r.group.readers, r)
 	return r
 }
 
 // endWith ends a generation with the next.
-func (r *reader) follow(next *reader) {
+func (r *reader) endWith(next *reader) {
 	r.gen.last, r.gen.ended = false, next.gen.At-clockSlack
 	if next.gen.At-r.gen.At < 2*clockSlack {
 		r.gen.alone, next.gen.alone = false, false
@@ -114,14 +114,14 @@ func (r *reader) follow(next *reader) {
 
 // setFinalCursor gives the last generation the final cursor. Earlier generations of the same group get its dead
 // letters.
-func (x *index) conclude(lives []*reader, last *Cursor) {
+func (x *index) setFinalCursor(lives []*reader, last *Cursor) {
 	if last == nil {
 		return
 	}
 	end := lives[len(lives)-1]
 	end.cursor = last
 	for _, r := range lives {
-		if r.gen.living = r.gen.Incarnation == end.gen.Incarnation; r.gen.living && r.cursor != nil {
+		if r.gen.live = r.gen.GroupID == end.gen.GroupID; r.gen.live && r.cursor != nil {
 			r.cursor.Dead = last.Dead
 		}
 	}
@@ -135,14 +135,14 @@ func (l *lane) upto(seq int64) int {
 // readerOf returns the reader of an operation with a lease. nil: the generation is unknown, because a crash of the
 // database forgot the lease.
 func (x *index) readerOf(l *lane, op *history.Operation) *reader {
-	if l.lives[op.Group] != nil {
-		return l.given[op.LeaseID]
+	if l.generations[op.Group] != nil {
+		return l.byLease[op.LeaseID]
 	}
 	return x.reader(l.queue, l.partition, op.Group)
 }
 
 // start returns the ordinal before the first message that the reader receives, and whether it is known.
-func (r *reader) start() (place int, ok bool) {
+func (r *reader) start() (ordinal int, ok bool) {
 	switch {
 	case r.gen != nil:
 		return r.lane.upto(r.gen.To), true
@@ -165,8 +165,8 @@ func (r *reader) dead() map[int64]bool {
 	for _, seq := range r.gen.Skip {
 		dead[seq] = true
 	}
-	for place := range r.buriedAfter() {
-		if seq := r.lane.log[place-1].seq; listed[seq] || !r.gen.living {
+	for ordinal := range r.deadLetteredFrom() {
+		if seq := r.lane.log[ordinal-1].seq; listed[seq] || !r.gen.live {
 			dead[seq] = true
 		}
 	}

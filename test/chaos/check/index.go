@@ -18,19 +18,19 @@ type groupName struct{ queue, group string }
 
 // index arranges a history by what its operations touched. The operations are the caller's.
 type index struct {
-	options Options
-	state   *State
-	byID    map[int64]*history.Operation
-	lanes   []*lane
-	named   map[laneName]*lane
-	groups  []*group
-	called  map[groupName]*group
+	options     Options
+	state       *State
+	byID        map[int64]*history.Operation
+	lanes       []*lane
+	laneByName  map[laneName]*lane
+	groups      []*group
+	groupByName map[groupName]*group
 	// owners are the pops that delivered under each lease id, in order.
 	owners map[string][]*history.Operation
 	// extends are the accepted extends by lease id.
 	extends map[string][]*history.Operation
 	// possibleExtends also contain the extends of unknown outcome.
-	prolongs map[string][]*history.Operation
+	possibleExtends map[string][]*history.Operation
 	// transactions are ordered by their begin.
 	transactions []*transaction
 	transacted   map[string]*transaction
@@ -54,18 +54,18 @@ type lane struct {
 	log     []*entry
 	// nameless counts pushed items without a transaction id and of unknown outcome. The server generated an id for
 	// them.
-	nameless int
-	readers  []*reader
-	reads    map[string]*reader
+	nameless      int
+	readers       []*reader
+	readerByGroup map[string]*reader
 	// pushes are the answered pushes to the lane, in order.
 	pushes []itemsOf
 	// rows are all messages ever stored, including deleted ones, in the order of Seq.
 	rows []Message
 	// generations are the generations of groups whose cursors were moved. byLease maps a lease to its generation.
-	lives map[string][]*reader
-	given map[string]*reader
+	generations map[string][]*reader
+	byLease     map[string]*reader
 	// redelivered are the seqs that each lease delivered because they were redriven.
-	put map[string]map[int64]bool
+	redelivered map[string]map[int64]bool
 }
 
 // itemsOf are the items of an operation in one lane.
@@ -79,7 +79,7 @@ type entry struct {
 	transaction string
 	// ordinal counts the messages of the log from 1. 0: the message is not stored. seq is its position. The two are
 	// equal while the log has no holes.
-	place   int
+	ordinal int
 	seq     int64
 	rows    int
 	message string // from the log, or else from the first answer
@@ -114,10 +114,10 @@ type entry struct {
 type group struct {
 	groupName
 	// Pops of unknown outcome: lostAutoAcks were autoAck, unknown may hold a lease.
-	wild, unknown []*history.Operation
+	lostAutoAcks, unknown []*history.Operation
 	// repeatedAutoAcks are autoAck pops answered during a fault. The server may have claimed twice, and the messages of
 	// the first claim are lost.
-	repeated []*history.Operation
+	repeatedAutoAcks []*history.Operation
 	// empty are the waiting pops that returned no message, and the waits of consumers in SQL.
 	empty []*history.Operation
 	seeks []*history.Operation
@@ -139,9 +139,9 @@ type reader struct {
 	deliveries []*delivery
 	acks       []*ack
 	// unapplied maps an ordinal to the transaction that acknowledged the message and cannot have been applied.
-	lost map[int]*transaction
+	unapplied map[int]*transaction
 	// deadLettering are the acks that may have dead-lettered each message. See deadLetteringAcks.
-	buried map[*entry][]*ack
+	deadLettering map[*entry][]*ack
 }
 
 // delivery is what a pop delivered from one lane.
@@ -166,14 +166,14 @@ type ack struct {
 }
 
 // uncertain reports whether the outcome is unknown: the ack may have been applied.
-func (a *ack) unsure() bool { return a.op.Outcome == history.Unknown }
+func (a *ack) uncertain() bool { return a.op.Outcome == history.Unknown }
 
 func newIndex(operations []history.Operation, state State, options Options) *index {
 	x := &index{
 		options: options, state: &state, byID: make(map[int64]*history.Operation, len(operations)),
-		named: map[laneName]*lane{}, called: map[groupName]*group{},
+		laneByName: map[laneName]*lane{}, groupByName: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
-		prolongs: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
+		possibleExtends: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
 		watched: len(state.Moves) > 0, erased: make(map[Erased]bool, len(state.Erased)), former: map[Erased]string{},
 	}
 	for i := range state.Partitions {
@@ -185,7 +185,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		for _, seq := range one.Seqs {
 			put[seq] = true
 		}
-		x.lane(one.Queue, one.Partition).put[one.LeaseID] = put
+		x.lane(one.Queue, one.Partition).redelivered[one.LeaseID] = put
 	}
 	for _, e := range state.Erased {
 		x.erased[e] = true
@@ -225,7 +225,7 @@ func (x *index) addPartition(p *Partition) {
 	gone := map[int64]*Deletion{}
 	for i := range p.Deleted {
 		if p.Removed != nil {
-			x.former[Erased{p.Queue, called(p.Name), p.Deleted[i].TransactionID}] = p.Name
+			x.former[Erased{p.Queue, clientName(p.Name), p.Deleted[i].TransactionID}] = p.Name
 		}
 		l.rows = append(l.rows, p.Deleted[i].Message)
 		gone[p.Deleted[i].Seq] = &p.Deleted[i]
@@ -235,7 +235,7 @@ func (x *index) addPartition(p *Partition) {
 	for _, m := range l.rows {
 		e := l.entry(m.TransactionID)
 		if e.rows++; e.rows == 1 {
-			e.place, e.seq, e.message, e.deleted = len(l.log)+1, m.Seq, m.MessageID, gone[m.Seq]
+			e.ordinal, e.seq, e.message, e.deleted = len(l.log)+1, m.Seq, m.MessageID, gone[m.Seq]
 			e.created = m.CreatedAt
 			l.log = append(l.log, e)
 		}
@@ -249,10 +249,10 @@ func (x *index) addPartition(p *Partition) {
 
 func (x *index) lane(queue, partition string) *lane {
 	name := laneName{queue, partition}
-	l := x.named[name]
+	l := x.laneByName[name]
 	if l == nil {
-		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}, given: map[string]*reader{}, put: map[string]map[int64]bool{}}
-		x.named[name] = l
+		l = &lane{laneName: name, byID: map[string]*entry{}, readerByGroup: map[string]*reader{}, byLease: map[string]*reader{}, redelivered: map[string]map[int64]bool{}}
+		x.laneByName[name] = l
 		x.lanes = append(x.lanes, l)
 	}
 	return l
@@ -270,10 +270,10 @@ func (l *lane) entry(transaction string) *entry {
 
 func (x *index) group(queue, name string) *group {
 	key := groupName{queue, name}
-	g := x.called[key]
+	g := x.groupByName[key]
 	if g == nil {
 		g = &group{groupName: key}
-		x.called[key] = g
+		x.groupByName[key] = g
 		x.groups = append(x.groups, g)
 	}
 	return g
@@ -281,10 +281,10 @@ func (x *index) group(queue, name string) *group {
 
 func (x *index) reader(queue, partition, name string) *reader {
 	l := x.lane(queue, partition)
-	r := l.reads[name]
+	r := l.readerByGroup[name]
 	if r == nil {
 		r = &reader{lane: l, group: x.group(queue, name)}
-		l.reads[name] = r
+		l.readerByGroup[name] = r
 		l.readers = append(l.readers, r)
 		r.group.readers = append(r.group.readers, r)
 	}

@@ -12,7 +12,7 @@ import (
 
 // leaseSpan is the life of a lease in one lane. The lease was alive at some instant of each operation accepted under
 // it: the pop that took it, acks and extends.
-type life struct {
+type leaseSpan struct {
 	lease string
 	// by is the earliest end of these operations: the lease was alive then or before. after is the latest begin: the
 	// lease was alive then or later.
@@ -21,7 +21,7 @@ type life struct {
 	afterOp   *history.Operation
 }
 
-func (l *life) lived(op *history.Operation, after time.Duration) {
+func (l *leaseSpan) observe(op *history.Operation, after time.Duration) {
 	if op.End < l.by {
 		l.by, l.byOp = op.End, op
 	}
@@ -31,24 +31,24 @@ func (l *life) lived(op *history.Operation, after time.Duration) {
 }
 
 // leaseSpans returns the leases of a reader.
-func (r *reader) lives(x *index) []*life {
-	var lives []*life
-	byLease := map[string]*life{}
+func (r *reader) leaseSpans(x *index) []*leaseSpan {
+	var lives []*leaseSpan
+	byLease := map[string]*leaseSpan{}
 	for _, d := range r.deliveries {
 		if d.op.LeaseID == "" {
 			continue
 		}
 		l := byLease[d.op.LeaseID]
 		if l == nil {
-			l = &life{lease: d.op.LeaseID, by: forever}
+			l = &leaseSpan{lease: d.op.LeaseID, by: forever}
 			byLease[d.op.LeaseID] = l
 			lives = append(lives, l)
 		}
-		l.lived(d.op, d.after)
+		l.observe(d.op, d.after)
 	}
 	for _, a := range r.acks {
-		if l := byLease[a.op.LeaseID]; l != nil && !a.unsure() && x.first(a.op) {
-			l.lived(a.op, a.op.Begin)
+		if l := byLease[a.op.LeaseID]; l != nil && !a.uncertain() && x.firstAttempt(a.op) {
+			l.observe(a.op, a.op.Begin)
 		}
 	}
 	for _, l := range lives {
@@ -57,7 +57,7 @@ func (r *reader) lives(x *index) []*life {
 			continue // which of its leases the extend prolonged is unknown
 		}
 		for _, op := range x.extends[l.lease] {
-			l.lived(op, op.Begin)
+			l.observe(op, op.Begin)
 		}
 	}
 	return lives
@@ -82,15 +82,15 @@ func leases(x *index) []Violation {
 			found = append(found, v)
 		}
 	}
-	x.readers(func(r *reader) { found = append(found, r.fenced(r.lives(x))...) })
+	x.readers(func(r *reader) { found = append(found, r.overlaps(r.leaseSpans(x))...) })
 	return found
 }
 
 // overlaps finds pairs of leases with a.after > b.by and b.after > a.by.
-func (r *reader) fenced(lives []*life) []Violation {
-	slices.SortStableFunc(lives, func(a, b *life) int { return cmp.Compare(a.by, b.by) })
+func (r *reader) overlaps(lives []*leaseSpan) []Violation {
+	slices.SortStableFunc(lives, func(a, b *leaseSpan) int { return cmp.Compare(a.by, b.by) })
 	// For each prefix of spans, the two leases that were alive the latest.
-	type pair struct{ first, second *life }
+	type pair struct{ first, second *leaseSpan }
 	latest := make([]pair, len(lives)+1)
 	for i, l := range lives {
 		p := latest[i]
@@ -103,7 +103,7 @@ func (r *reader) fenced(lives []*life) []Violation {
 		latest[i+1] = p
 	}
 	var found []Violation
-	reported := map[*life]*life{}
+	reported := map[*leaseSpan]*leaseSpan{}
 	for _, b := range lives {
 		p := latest[sort.Search(len(lives), func(i int) bool { return lives[i].by >= b.after })]
 		a := p.first
@@ -125,20 +125,20 @@ func (r *reader) fenced(lives []*life) []Violation {
 }
 
 // leasePeriods: by the database's clock no two leases overlap.
-func tenures(x *index) []Violation {
+func leasePeriods(x *index) []Violation {
 	var found []Violation
 	type holder struct {
-		group       string
-		incarnation int64
+		group   string
+		groupID int64
 	}
-	last := map[laneName]map[holder]Tenure{}
-	sorted := slices.SortedStableFunc(slices.Values(x.state.Tenures), func(a, b Tenure) int { return a.From.Compare(b.From) })
+	last := map[laneName]map[holder]LeasePeriod{}
+	sorted := slices.SortedStableFunc(slices.Values(x.state.LeasePeriods), func(a, b LeasePeriod) int { return a.From.Compare(b.From) })
 	for _, t := range sorted {
 		name := laneName{t.Queue, t.Partition}
 		if last[name] == nil {
-			last[name] = map[holder]Tenure{}
+			last[name] = map[holder]LeasePeriod{}
 		}
-		by := holder{t.Group, t.Incarnation}
+		by := holder{t.Group, t.GroupID}
 		before, ok := last[name][by]
 		if ok && before.LeaseID != t.LeaseID && t.From.Before(before.Until) {
 			var op *history.Operation

@@ -34,10 +34,10 @@ type model struct {
 }
 
 type modelLane struct {
-	name    string
-	log     []string // transaction ids
-	places  map[string]int
-	cursors map[string]*modelCursor
+	name     string
+	log      []string // transaction ids
+	ordinals map[string]int
+	cursors  map[string]*modelCursor
 }
 
 type modelCursor struct {
@@ -61,7 +61,7 @@ func newModel(choose choose, lanes, groups int) *model {
 		m.groups = append(m.groups, fmt.Sprintf("g%d", g))
 	}
 	for l := range lanes {
-		lane := &modelLane{name: fmt.Sprintf("p%d", l), places: map[string]int{}, cursors: map[string]*modelCursor{}}
+		lane := &modelLane{name: fmt.Sprintf("p%d", l), ordinals: map[string]int{}, cursors: map[string]*modelCursor{}}
 		for _, g := range m.groups {
 			lane.cursors[g] = &modelCursor{dead: map[int]bool{}, skip: map[int]bool{}}
 		}
@@ -130,10 +130,10 @@ func (m *model) push() {
 			if id == "" {
 				id = fmt.Sprintf("made%d", m.made)
 			}
-			_, item.Duplicate = lane.places[id]
+			_, item.Duplicate = lane.ordinals[id]
 			if !item.Duplicate {
 				lane.log = append(lane.log, id)
-				lane.places[id] = len(lane.log)
+				lane.ordinals[id] = len(lane.log)
 			}
 		}
 		if o.Outcome == history.Done {
@@ -155,13 +155,13 @@ func (c *modelCursor) ready(l *modelLane, now time.Duration) bool {
 
 // next returns the ordinals of the next messages.
 func (c *modelCursor) next(l *modelLane, batch int) []int {
-	var places []int
-	for n := c.committed + 1; n <= len(l.log) && len(places) < batch; n++ {
+	var ordinals []int
+	for n := c.committed + 1; n <= len(l.log) && len(ordinals) < batch; n++ {
 		if !c.skip[n] {
-			places = append(places, n)
+			ordinals = append(ordinals, n)
 		}
 	}
-	return places
+	return ordinals
 }
 
 // pop takes messages from one or two lanes, and reports whether there were any.
@@ -186,15 +186,15 @@ func (m *model) pop(group string, outcome history.Outcome, batch int, auto bool)
 			continue
 		}
 		lanes--
-		places := c.next(l, batch)
-		for _, n := range places {
+		ordinals := c.next(l, batch)
+		for _, n := range ordinals {
 			items = append(items, history.Item{Partition: l.name, TransactionID: l.log[n-1], MessageID: l.messageID(l.log[n-1])})
 		}
-		c.end = places[len(places)-1]
+		c.end = ordinals[len(ordinals)-1]
 		c.lease, c.until = lease, m.now+modelLease
 		if auto {
 			c.committed, c.failures = c.end, 0
-			c.consumed += len(places)
+			c.consumed += len(ordinals)
 		}
 	}
 	found := len(items) > 0
@@ -274,7 +274,7 @@ func (l *modelLane) acknowledge(c *modelCursor, lease string, items []history.It
 		if items[i].Partition != l.name {
 			continue
 		}
-		n := l.places[items[i].TransactionID]
+		n := l.ordinals[items[i].TransactionID]
 		switch {
 		case items[i].Status == "failed" && n > c.committed && !stopped && c.failures >= modelLimit && !c.skip[n]:
 			c.dead[n], c.skip[n] = true, true

@@ -53,7 +53,7 @@ func (m *model) transact() {
 
 // apply reports whether the transaction is applied now or was applied before. It is refused if a lease has ended.
 func (m *model) apply(h *holding, items []history.Item, to *modelLane, id string) bool {
-	if to.places[id] > 0 {
+	if to.ordinals[id] > 0 {
 		return true
 	}
 	for _, l := range m.lanes {
@@ -66,6 +66,6 @@ func (m *model) apply(h *holding, items []history.Item, to *modelLane, id string
 		l.acknowledge(l.cursors[h.group], h.lease, items, m.now)
 	}
 	to.log = append(to.log, id)
-	to.places[id] = len(to.log)
+	to.ordinals[id] = len(to.log)
 	return true
 }

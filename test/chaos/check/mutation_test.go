@@ -43,7 +43,7 @@ func answeredPush(o *history.Operation) bool {
 
 // lostAutoAcks reports whether a group has autoAck pops of unknown outcome. They excuse messages that they may have
 // consumed.
-func (r *run) wild(group string) bool {
+func (r *run) lostAutoAcks(group string) bool {
 	return slices.ContainsFunc(r.operations, func(o history.Operation) bool {
 		return o.Group == group && o.AutoAck && o.Outcome == history.Unknown
 	})
@@ -71,7 +71,7 @@ func (r *run) cursorOf(partition, group string) *check.Cursor {
 
 var mutations = []mutation{
 	{"a message is never delivered", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && !r.wild(o.Group) })
+		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && !r.lostAutoAcks(o.Group) })
 		if o == nil {
 			return ""
 		}
@@ -279,7 +279,7 @@ func noticed(t require.TestingT, r *run, rule string) {
 		"%s must complain about the cut history: %v", rule, cut)
 }
 
-func TestSpoiledRunsAreCaught(t *testing.T) {
+func TestBrokenRunsAreReported(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func drawRun(t *rapid.T) *run {
 	return m.drained()
 }
 
-func TestNoCorrectRunIsAccused(t *testing.T) {
+func TestCorrectRunsAreNotReported(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { require.Empty(t, drawRun(t).judge()) })
 }

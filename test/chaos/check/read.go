@@ -53,7 +53,7 @@ SELECT q.name, p.name, p.id, g.name, c.committed, p.last_seq
 // a repeatable read transaction. The caller adds samples and lease periods.
 func ReadState(ctx context.Context, db Querier, queues []string) (State, error) {
 	var state State
-	places := map[laneName]int{}
+	positions := map[laneName]int{}
 	rows, err := db.Query(ctx, sqlCursors, queues)
 	if err != nil {
 		return State{}, fmt.Errorf("reading cursors: %w", err)
@@ -66,10 +66,10 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 		&name.queue, &name.partition, &id, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
 		&keep[0], &keep[1], &keep[2], &keep[3],
 	}, func() error {
-		at, ok := places[name]
+		at, ok := positions[name]
 		if !ok {
 			at = len(state.Partitions)
-			places[name] = at
+			positions[name] = at
 			state.Partitions = append(state.Partitions, Partition{
 				Queue: name.queue, Name: name.partition, ID: id, LastSeq: last, Retention: seconds(keep[0]),
 				CompletedRetention: seconds(keep[1]), ExpireAfter: seconds(keep[2]), MaxWait: seconds(keep[3]),
@@ -89,7 +89,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 	}
 	var m Message
 	_, err = pgx.ForEachRow(rows, []any{&name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID, &m.CreatedAt}, func() error {
-		at, ok := places[name]
+		at, ok := positions[name]
 		if !ok {
 			return fmt.Errorf("partition %q of queue %q appeared while the state was read", name.partition, name.queue)
 		}

@@ -91,7 +91,7 @@ func TestReadStateReadsTheTables(t *testing.T) {
 	}, samples)
 }
 
-func TestReadStateSaysWhatFailed(t *testing.T) {
+func TestReadStateReportsTheFailedStep(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	_, err := pool.Exec(t.Context(), "DROP TABLE belfry.message")

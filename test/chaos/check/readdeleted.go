@@ -60,20 +60,20 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 	if err := readRedelivered(ctx, db, queues, state); err != nil {
 		return err
 	}
-	places := map[laneName]*Partition{}
+	positions := map[laneName]*Partition{}
 	for i := range state.Partitions {
 		p := &state.Partitions[i]
-		places[laneName{p.Queue, p.Name}] = p
+		positions[laneName{p.Queue, p.Name}] = p
 	}
 	var name laneName
 	var d Deletion
 	var age float64
-	err := forEach(ctx, db, sqlDeletions, queues, func() error {
-		p := places[name]
+	err := query{db, sqlDeletions, queues}.forEach(ctx, func() error {
+		p := positions[name]
 		if p == nil {
 			return fmt.Errorf("partition %q of queue %q went while the state was read", name.partition, name.queue)
 		}
-		d.Age = ago(age)
+		d.Age = fromSeconds(age)
 		p.Deleted = append(p.Deleted, d)
 		return nil
 	}, &name.queue, &name.partition, &d.Seq, &d.MessageID, &d.TransactionID, &d.How, &age, &d.Unread, &d.Held)
@@ -81,7 +81,7 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 		return fmt.Errorf("reading deletions: %w", err)
 	}
 	var e Erased
-	err = forEach(ctx, db, sqlErased, queues, func() error {
+	err = query{db, sqlErased, queues}.forEach(ctx, func() error {
 		state.Erased = append(state.Erased, e)
 		return nil
 	}, &e.Queue, &e.Partition, &e.TransactionID)
@@ -90,10 +90,10 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 	}
 	var group string
 	var one Expiry
-	err = forEach(ctx, db, sqlExpired, queues, func() error {
-		one.Age = ago(age)
-		for i := range places[name].Cursors {
-			if c := &places[name].Cursors[i]; c.Group == group {
+	err = query{db, sqlExpired, queues}.forEach(ctx, func() error {
+		one.Age = fromSeconds(age)
+		for i := range positions[name].Cursors {
+			if c := &positions[name].Cursors[i]; c.Group == group {
 				c.Expired = append(c.Expired, one)
 			}
 		}
@@ -103,7 +103,7 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 		return fmt.Errorf("reading what expired: %w", err)
 	}
 	var s Sweep
-	err = forEach(ctx, db, sqlSweeps, queues, func() error {
+	err = query{db, sqlSweeps, queues}.forEach(ctx, func() error {
 		state.Sweeps = append(state.Sweeps, s)
 		return nil
 	}, &s.Queue, &s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired)
@@ -113,8 +113,16 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 	return nil
 }
 
-func forEach(ctx context.Context, db Querier, query string, queues []string, each func() error, into ...any) error {
-	rows, err := db.Query(ctx, query, queues)
+// query is a statement about queues.
+type query struct {
+	db     Querier
+	sql    string
+	queues []string
+}
+
+// forEach calls each for every row, after the columns were scanned into into.
+func (q query) forEach(ctx context.Context, each func() error, into ...any) error {
+	rows, err := q.db.Query(ctx, q.sql, q.queues)
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, into, each)
 	}
@@ -122,4 +130,4 @@ func forEach(ctx context.Context, db Querier, query string, queues []string, eac
 }
 
 // fromSeconds converts a number of seconds.
-func ago(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+func fromSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

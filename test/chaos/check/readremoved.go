@@ -18,19 +18,19 @@ SELECT q.name, r.partition, r.partition_id, r.last_seq, extract(epoch FROM r.idl
  ORDER BY q.name, r.partition_id, g.name`
 
 func readRemovals(ctx context.Context, db Querier, queues []string, state *State) error {
-	places := map[int64]int{}
+	positions := map[int64]int{}
 	var queue, name string
 	var id, last, messages, keep int64
 	var idle float64
 	var c Cursor
-	err := forEach(ctx, db, sqlRemovals, queues, func() error {
-		at, ok := places[id]
+	err := query{db, sqlRemovals, queues}.forEach(ctx, func() error {
+		at, ok := positions[id]
 		if !ok {
 			at = len(state.Partitions)
-			places[id] = at
+			positions[id] = at
 			state.Partitions = append(state.Partitions, Partition{
 				Queue: queue, Name: Former(name, id), ID: id, LastSeq: last, CompletedRetention: seconds(keep),
-				Removed: &Removal{Idle: ago(idle), Messages: messages},
+				Removed: &Removal{Idle: fromSeconds(idle), Messages: messages},
 			})
 		}
 		if c.Group != "" {
@@ -55,7 +55,7 @@ SELECT q.name, p.name, g.name, r.lease_id::text, array_agg(r.seq ORDER BY r.seq)
 
 func readRedelivered(ctx context.Context, db Querier, queues []string, state *State) error {
 	var one Redelivered
-	err := forEach(ctx, db, sqlRedelivered, queues, func() error {
+	err := query{db, sqlRedelivered, queues}.forEach(ctx, func() error {
 		state.Redelivered = append(state.Redelivered, one)
 		one.Seqs = nil
 		return nil

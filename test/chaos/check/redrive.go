@@ -18,7 +18,7 @@ func (r *reader) findRedeliveries() {
 		d.redelivery = true
 		for _, e := range d.entries {
 			if r.gen != nil {
-				d.redelivery = d.redelivery && r.put(d, e)
+				d.redelivery = d.redelivery && r.redrivenBy(d, e)
 				continue
 			}
 			d.redelivery = d.redelivery && r.comesBack(e, 0, d.op.End)
@@ -38,8 +38,8 @@ func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
 	if len(r.group.redrives) == 0 {
 		return false
 	}
-	for _, a := range r.burials(e) {
-		if (a.unsure() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
+	for _, a := range r.deadLetteringAcks(e) {
+		if (a.uncertain() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
 			return true
 		}
 	}
@@ -47,24 +47,24 @@ func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
 }
 
 // deadLetteringAcks returns the acks that may have dead-lettered a message.
-func (r *reader) burials(e *entry) []*ack {
-	if r.buried == nil {
-		r.buried = map[*entry][]*ack{}
-		for _, one := range r.same() {
+func (r *reader) deadLetteringAcks(e *entry) []*ack {
+	if r.deadLettering == nil {
+		r.deadLettering = map[*entry][]*ack{}
+		for _, one := range r.sameGroup() {
 			for _, a := range one.acks {
-				if a.buries() {
-					r.buried[a.entry] = append(r.buried[a.entry], a)
+				if a.mayDeadLetter() {
+					r.deadLettering[a.entry] = append(r.deadLettering[a.entry], a)
 				}
 			}
 		}
 	}
-	return r.buried[e]
+	return r.deadLettering[e]
 }
 
 // since is when the first ack began, under the lease of a, that may have dead-lettered the message of a. A repeated ack
 // is confirmed even if the message was redriven in the meantime.
 func (r *reader) since(a *ack) time.Duration {
-	for _, other := range r.burials(a.entry) {
+	for _, other := range r.deadLetteringAcks(a.entry) {
 		if other.op.LeaseID == a.op.LeaseID {
 			return min(a.op.Begin, other.op.Begin)
 		}
@@ -80,18 +80,18 @@ func (r *reader) mixed(d *delivery) []Violation {
 	var log, back *entry
 	for _, e := range d.entries {
 		if r.gen != nil {
-			if r.put(d, e) {
+			if r.redrivenBy(d, e) {
 				back = e
-			} else if e.place > 0 {
+			} else if e.ordinal > 0 {
 				log = e
 			}
 			continue
 		}
-		switch burials := r.burials(e); {
-		case e.place == 0:
+		switch burials := r.deadLetteringAcks(e); {
+		case e.ordinal == 0:
 		case len(burials) == 0:
 			log = e
-		case !burials[0].unsure() && burials[0].op.End < d.after:
+		case !burials[0].uncertain() && burials[0].op.End < d.after:
 			back = e
 		}
 	}
@@ -105,18 +105,18 @@ func (r *reader) mixed(d *delivery) []Violation {
 
 // redriveResults: a dead letter that disappeared was redriven, and was delivered again. No dead letter is left that a
 // redrive covered.
-func (r *reader) putBack(dead map[int64]bool) []Violation {
+func (r *reader) redriveResults(dead map[int64]bool) []Violation {
 	var found []Violation
 	waiting := map[int64]bool{}
 	for _, seq := range r.cursor.Redriven {
 		waiting[seq] = true
 	}
 	var acks []*ack
-	for _, one := range r.same() { // dead letters stay when the cursor is sought
+	for _, one := range r.sameGroup() { // dead letters stay when the cursor is sought
 		acks = append(acks, one.acks...)
 	}
 	for _, a := range acks {
-		if a.unsure() || !a.buries() {
+		if a.uncertain() || !a.mayDeadLetter() {
 			continue
 		}
 		e := a.entry
@@ -125,11 +125,11 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 		case !dead[e.seq] && !r.redriven(r.since(a), forever):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
 				"the ack was told that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
-		case !dead[e.seq] && !waiting[e.seq] && len(r.wild()) == 0 && !r.cameAfter(a):
+		case !dead[e.seq] && !waiting[e.seq] && len(r.lostAutoAcks()) == 0 && !r.deliveredAfterRedrive(a):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
 				"%q at %d was dead-lettered and put back, but it was never delivered again", e.transaction, e.seq)))
 		case dead[e.seq]:
-			if op := r.leftDead(e); op != nil {
+			if op := r.failedRedrive(e); op != nil {
 				found = append(found, r.at("dead", op, fmt.Sprintf(
 					"%q at %d was dead-lettered by operation %d, answered before this redrive began, and still is", e.transaction, e.seq, a.op.ID)))
 			}
@@ -139,9 +139,9 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 }
 
 // deliveredAfterRedrive reports whether a message may have been delivered after a redrive that followed an ack.
-func (r *reader) cameAfter(a *ack) bool {
+func (r *reader) deliveredAfterRedrive(a *ack) bool {
 	if r.gen != nil {
-		return r.returnedAfter(a)
+		return r.redeliveredAfter(a)
 	}
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
@@ -154,10 +154,10 @@ func (r *reader) cameAfter(a *ack) bool {
 }
 
 // failedRedrive returns a successful redrive that began after every ack which may have dead-lettered the message.
-func (r *reader) leftDead(e *entry) *history.Operation {
+func (r *reader) failedRedrive(e *entry) *history.Operation {
 	last := time.Duration(0)
-	for _, a := range r.burials(e) {
-		if a.unsure() {
+	for _, a := range r.deadLetteringAcks(e) {
+		if a.uncertain() {
 			return nil
 		}
 		last = max(last, a.op.End)
@@ -171,10 +171,10 @@ func (r *reader) leftDead(e *entry) *history.Operation {
 }
 
 // settledAt is when all messages of a redelivery had been settled, so that its lease had ended. forever: unknown.
-func (r *reader) settled(d *delivery) time.Duration {
+func (r *reader) settledAt(d *delivery) time.Duration {
 	done := map[*entry]time.Duration{}
 	for _, a := range r.acks {
-		if a.op.LeaseID == d.op.LeaseID && !a.unsure() && (a.completes() || a.buries()) {
+		if a.op.LeaseID == d.op.LeaseID && !a.uncertain() && (a.completes() || a.mayDeadLetter()) {
 			if _, ok := done[a.entry]; !ok {
 				done[a.entry] = a.op.End
 			}
@@ -192,16 +192,16 @@ func (r *reader) settled(d *delivery) time.Duration {
 }
 
 // redriveWait is the time from the certain end of a redrive to the claim by the pop that delivered the message next.
-func (r *reader) waitsAgain(e *entry) []span {
-	burials := r.burials(e)
-	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].unsure() || len(r.wild()) > 0 {
+func (r *reader) redriveWait(e *entry) []span {
+	burials := r.deadLetteringAcks(e)
+	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].uncertain() || len(r.lostAutoAcks()) > 0 {
 		return nil
 	}
 	died := burials[0].op.End
 	var next *delivery
-	for _, one := range r.same() {
+	for _, one := range r.sameGroup() {
 		for _, d := range one.deliveries {
-			came := slices.Contains(d.entries, e) && (r.gen == nil || r.put(d, e))
+			came := slices.Contains(d.entries, e) && (r.gen == nil || r.redrivenBy(d, e))
 			if came && d.op.End > died && (next == nil || d.op.End < next.op.End) {
 				next = d
 			}

@@ -10,12 +10,12 @@ import (
 // revive redrives the dead letter d after the story (9). d is delivered (10) and completed (11).
 func revive(r *run) {
 	r.add(history.Operation{Kind: history.Redrive})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "d")})
 	r.cursor().Dead = nil
 }
 
-func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
+func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -50,7 +50,7 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			"it is delivered after it was completed", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 12,
 			func(r *run) {
 				revive(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("d")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("d")})
 			},
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
@@ -66,9 +66,9 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 			"a completed message is not redriven", "again", `"a" at 1 was delivered`, 10,
 			func(r *run) {
 				revive(r)
-				r.op(10).Items = came("a", "d")
+				r.op(10).Items = delivered("a", "d")
 			},
-			func(r *run) { r.op(10).Items = came("d") },
+			func(r *run) { r.op(10).Items = delivered("d") },
 		},
 	})
 }
@@ -76,38 +76,38 @@ func TestWhatIsPutBackComesAgainOnce(t *testing.T) {
 // reviveTheSecond redrives the dead letter b (9). b is delivered (10) and completed (11) before a, c and d are
 // delivered again.
 func reviveTheSecond(r *run) {
-	buryTheSecond(r)
+	deadLetterTheSecond(r)
 	at := func(o history.Operation, begin time.Duration) {
 		one := r.add(o)
 		one.Begin, one.End = begin, begin+100*time.Millisecond
 	}
 	at(history.Operation{Kind: history.Redrive}, 7200*time.Millisecond)
-	at(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("b")}, 7400*time.Millisecond)
+	at(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("b")}, 7400*time.Millisecond)
 	at(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "b")}, 7600*time.Millisecond)
 	r.cursor().Dead = []int64{4}
 }
 
-func TestARedeliveryStandsForItself(t *testing.T) {
+func TestRedeliveriesContainOnlyRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
 			"together with messages of the log", "order", `"b" at 2, which was dead-lettered and put back, together with "c" at 3`, 5,
 			func(r *run) {
 				reviveTheSecond(r)
-				r.op(5).Items = came("a", "b", "c", "d")
+				r.op(5).Items = delivered("a", "b", "c", "d")
 			},
-			func(r *run) { r.op(5).Items = came("a", "c", "d") },
+			func(r *run) { r.op(5).Items = delivered("a", "c", "d") },
 		},
 		{
 			"redriven messages are delivered in order", "order", `the delivery has "b" at 2 behind "d" at 4`, 10,
 			func(r *run) {
-				buryTheSecond(r)
+				deadLetterTheSecond(r)
 				r.add(history.Operation{Kind: history.Redrive})
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("d", "b")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("d", "b")})
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "b", "d")})
 				r.cursor().Dead = nil
 			},
-			func(r *run) { r.op(10).Items = came("b", "d") },
+			func(r *run) { r.op(10).Items = delivered("b", "d") },
 		},
 	})
 }

@@ -18,7 +18,7 @@ const day = 24 * time.Hour
 func anotherBefore(r *run) {
 	for i, o := range []history.Operation{
 		{Kind: history.Push, Items: pushed("x")},
-		{Kind: history.Pop, LeaseID: "L0", Items: came("x")},
+		{Kind: history.Pop, LeaseID: "L0", Items: delivered("x")},
 		{Kind: history.Ack, LeaseID: "L0", Items: acked("completed", "x")},
 	} {
 		r.add(o)
@@ -38,7 +38,7 @@ func anotherBefore(r *run) {
 
 func (r *run) former() *check.Partition { return &r.state.Partitions[1] }
 
-func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
+func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -111,7 +111,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 }
 
 // A violation in one partition keeps all partitions of its name: clients cannot tell them apart.
-func TestACutHoldsAllPartitionsOfTheName(t *testing.T) {
+func TestCutKeepsAllPartitionsOfTheName(t *testing.T) {
 	t.Parallel()
 	r := story()
 	anotherBefore(r)

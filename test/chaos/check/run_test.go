@@ -28,11 +28,11 @@ func story() *run {
 	r := &run{}
 	r.add(history.Operation{Kind: history.Push, Items: pushed("a", "b", "c")})
 	r.add(history.Operation{Kind: history.Push, Items: pushed("d")})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L1", Items: came("a", "b")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L1", Items: delivered("a", "b")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L1", Items: acked("completed", "a", "b")})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L2", Items: came("c", "d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L2", Items: delivered("c", "d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L2", Items: slices.Concat(acked("completed", "c"), acked("failed", "d"))})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L3", Items: came("d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L3", Items: delivered("d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("failed", "d")})
 	r.op(8).Items[0].DeadLettered = true
 	r.state.Partitions = []check.Partition{{
@@ -79,7 +79,7 @@ func pushed(ids ...string) []history.Item {
 	return items
 }
 
-func came(ids ...string) []history.Item { return pushed(ids...) }
+func delivered(ids ...string) []history.Item { return pushed(ids...) }
 
 func acked(status string, ids ...string) []history.Item {
 	var items []history.Item
@@ -131,10 +131,10 @@ func TestTheStoryIsCorrect(t *testing.T) {
 	require.Empty(t, check.Run(nil, check.State{}, check.Options{Bound: time.Second}))
 }
 
-func TestAViolationReadsAsOneLine(t *testing.T) {
+func TestViolationsAreOneLine(t *testing.T) {
 	t.Parallel()
 	r := story()
-	r.op(5).Items = came("d")
+	r.op(5).Items = delivered("d")
 	var lines []string
 	for _, v := range r.judge() {
 		lines = append(lines, v.String())
@@ -150,11 +150,11 @@ func TestTheOrderOfOperationsDoesNotMatter(t *testing.T) {
 	require.Empty(t, r.judge())
 }
 
-func TestTheFirstOffenderComesFirstAndFewAreReported(t *testing.T) {
+func TestOnlyTheFirstViolationsAreReported(t *testing.T) {
 	t.Parallel()
 	r := story()
 	for n := range 100 {
-		r.add(history.Operation{Kind: history.Pop, LeaseID: "again" + time.Duration(n).String(), Items: came("a")})
+		r.add(history.Operation{Kind: history.Pop, LeaseID: "again" + time.Duration(n).String(), Items: delivered("a")})
 	}
 	slices.Reverse(r.operations)
 	var found []check.Violation

@@ -40,7 +40,7 @@ func seeks(x *index) []Violation {
 				v.Group = m.Group
 				found = append(found, v)
 			}
-			if !x.wanted(m) {
+			if !x.requested(m) {
 				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, where nobody wanted it", m.From, m.To))
 				v.Group = m.Group
 				found = append(found, v)
@@ -59,7 +59,7 @@ func seeks(x *index) []Violation {
 					continue
 				}
 				if !l.moved(op, sought[name]) {
-					v := l.at("seek", op, fmt.Sprintf("the seek to %q was answered with success, but the cursor was not moved there meanwhile", op.Place))
+					v := l.at("seek", op, fmt.Sprintf("the seek to %q was answered with success, but the cursor was not moved there meanwhile", op.Target))
 					v.Group = g.group
 					found = append(found, v)
 				}
@@ -79,7 +79,7 @@ func (l *lane) moved(op *history.Operation, sought []Move) bool {
 }
 
 // requested reports whether some seek may have moved a cursor so.
-func (x *index) wanted(m Move) bool {
+func (x *index) requested(m Move) bool {
 	l := x.lane(m.Queue, m.Partition)
 	for _, op := range x.group(m.Queue, m.Group).resets {
 		if op.Kind == history.Seek && l.concerns(op) && l.fits(op, m) {
@@ -92,33 +92,33 @@ func (x *index) wanted(m Move) bool {
 // fits reports whether a seek may have led to an ordinal. Messages stored before it began count, messages pushed after
 // it ended do not.
 func (l *lane) fits(op *history.Operation, m Move) bool {
-	place := l.upto(m.To)
-	switch op.Place {
+	ordinal := l.upto(m.To)
+	switch op.Target {
 	case history.ToBeginning:
 		return m.To == 0
 	case history.ToEnd:
-		for _, e := range l.log[:place] {
+		for _, e := range l.log[:ordinal] {
 			if op.Outcome == history.Done && e.after != forever && e.after > op.End {
 				return false
 			}
 		}
-		for _, e := range l.log[place:] {
+		for _, e := range l.log[ordinal:] {
 			if e.by < op.Begin {
 				return false
 			}
 		}
 		return true
 	}
-	at, err := time.Parse(time.RFC3339Nano, op.Place)
+	at, err := time.Parse(time.RFC3339Nano, op.Target)
 	if err != nil {
 		return false
 	}
-	for _, e := range l.log[:place] {
+	for _, e := range l.log[:ordinal] {
 		if e.created.After(at) {
 			return false
 		}
 	}
-	for _, e := range l.log[place:] {
+	for _, e := range l.log[ordinal:] {
 		if !e.created.After(at) && e.by < op.Begin {
 			return false
 		}
@@ -132,7 +132,7 @@ func fences(x *index) []Violation {
 	x.readers(func(r *reader) {
 		for _, a := range r.acks {
 			owners := x.owners[a.op.LeaseID]
-			if a.unsure() || len(owners) == 0 || !x.first(a.op) {
+			if a.uncertain() || len(owners) == 0 || !x.firstAttempt(a.op) {
 				continue
 			}
 			for _, op := range r.group.resets {
@@ -151,8 +151,8 @@ func fences(x *index) []Violation {
 func rejoined(x *index) []Violation {
 	var found []Violation
 	of := map[string]int64{} // group ids by lease
-	for _, t := range x.state.Tenures {
-		of[t.LeaseID] = t.Incarnation
+	for _, t := range x.state.LeasePeriods {
+		of[t.LeaseID] = t.GroupID
 	}
 	for _, g := range x.groups {
 		for _, op := range g.resets {
@@ -176,7 +176,7 @@ func rejoined(x *index) []Violation {
 		}
 	}
 	for _, m := range x.state.Moves {
-		g := x.called[groupName{m.Queue, m.Group}]
+		g := x.groupByName[groupName{m.Queue, m.Group}]
 		if m.How != Joined || m.To == 0 || g == nil {
 			continue
 		}

@@ -12,7 +12,7 @@ type State struct {
 	// Samples are readings of cursors during the run, in order. They are optional.
 	Samples []Sample
 	// LeasePeriods are the lives of leases by the database's clock. They are optional.
-	Tenures []Tenure
+	LeasePeriods []LeasePeriod
 	// Moves are the positions where cursors began and the moves by seeks or backwards, in the order of each cursor.
 	// Without them, the effects of seeks are not judged.
 	Moves []Move
@@ -58,7 +58,7 @@ type Removal struct {
 func Former(name string, id int64) string { return fmt.Sprintf("%s#%d", name, id) }
 
 // clientName returns the name by which clients knew a partition.
-func called(partition string) string {
+func clientName(partition string) string {
 	name, _, _ := strings.Cut(partition, "#")
 	return name
 }
@@ -144,20 +144,20 @@ type Sample struct {
 
 // LeasePeriod is the life of one lease by the database's clock: from its claim until it was released or would have
 // expired.
-type Tenure struct {
+type LeasePeriod struct {
 	Queue, Partition, Group string
 	LeaseID                 string
 	From, Until             time.Time
 	// Moves counts the earlier Moves of the group with this GroupID in the partition.
-	Moves       int
-	Incarnation int64
+	Moves   int
+	GroupID int64
 }
 
 // Move is a change of a cursor by something else than progress.
 type Move struct {
 	Queue, Partition, Group string
 	// GroupID distinguishes groups of one name.
-	Incarnation int64
+	GroupID int64
 	// How is Joined, Sought or Fell.
 	How string
 	// From and To are committed before and after.

@@ -133,10 +133,10 @@ func pushOrder(x *index) []Violation {
 			var last *entry
 			for _, item := range push.items {
 				e := l.byID[item.TransactionID]
-				if e.place == 0 || item.Duplicate {
+				if e.ordinal == 0 || item.Duplicate {
 					continue
 				}
-				if last != nil && e.place < last.place {
+				if last != nil && e.ordinal < last.ordinal {
 					found = append(found, l.at("push-order", push.op, fmt.Sprintf(
 						"%q was pushed behind %q but stored at %d, before it at %d", e.transaction, last.transaction, e.seq, last.seq)))
 				}
@@ -169,9 +169,9 @@ func delivered(x *index) []Violation {
 				}
 				continue
 			}
-			lives := l.lives[c.Group]
+			lives := l.generations[c.Group]
 			if lives == nil {
-				lives = []*reader{l.reads[c.Group]}
+				lives = []*reader{l.readerByGroup[c.Group]}
 			}
 			for _, r := range lives {
 				if r.cursor != nil {
@@ -189,9 +189,9 @@ func (r *reader) delivered(options *Options) []Violation {
 	first := len(r.lane.log)
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
-			got[e.place] = true
-			if e.place > 0 {
-				first = min(first, e.place-1)
+			got[e.ordinal] = true
+			if e.ordinal > 0 {
+				first = min(first, e.ordinal-1)
 			}
 		}
 	}
@@ -202,13 +202,13 @@ func (r *reader) delivered(options *Options) []Violation {
 	ended := r.gen != nil && !r.gen.last
 	left := 0
 	// An autoAck pop with a lost answer took at most one run of messages.
-	excuses, excused := len(r.wild())+len(r.repeated()), false
+	excuses, excused := len(r.lostAutoAcks())+len(r.repeatedAutoAcks()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.place] || dead[e.seq] || sought || r.mayMiss(e, options) {
+		if got[e.ordinal] || dead[e.seq] || sought || r.mayMiss(e, options) {
 			excused = false
 			continue
 		}

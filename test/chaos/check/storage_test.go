@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestStoredOnceOrNotAtAll(t *testing.T) {
+func TestMessagesAreStoredOnceOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	lost := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("e")}) }
 	runBreaches(t, []breach{
@@ -53,7 +53,7 @@ func TestStoredOnceOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestOneTransactionIsOneMessage(t *testing.T) {
+func TestOneTransactionIDIsOneMessage(t *testing.T) {
 	t.Parallel()
 	repeat := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("a")}) }
 	runBreaches(t, []breach{
@@ -93,13 +93,13 @@ func TestOneTransactionIsOneMessage(t *testing.T) {
 	})
 }
 
-func TestNothingComesFromNowhere(t *testing.T) {
+func TestEveryStoredMessageWasPushed(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
 			"delivered but not stored", "unpushed", `"z" was delivered, but it is not in the log`, 7,
-			func(r *run) { r.op(7).Items = came("d", "z") },
-			func(r *run) { r.op(7).Items = came("d") },
+			func(r *run) { r.op(7).Items = delivered("d", "z") },
+			func(r *run) { r.op(7).Items = delivered("d") },
 		},
 		{
 			"stored but never pushed", "unpushed", `"d" is in the log at 4, but nobody pushed it`, 5,
@@ -122,13 +122,13 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	swap := func(r *run, a, b string) {
 		r.part().Log = logOf(a, b, "c", "d")
-		r.op(3).Items = came(a, b)
+		r.op(3).Items = delivered(a, b)
 	}
 	last := func(r *run) { // d is stored before c
 		r.part().Log = logOf("a", "b", "d", "c")
-		r.op(5).Items = came("d", "c")
+		r.op(5).Items = delivered("d", "c")
 		r.op(6).Items = append(acked("completed", "d"), acked("failed", "c")...)
-		r.op(7).Items = came("c")
+		r.op(7).Items = delivered("c")
 		r.op(8).Items[0].TransactionID = "c"
 	}
 	runBreaches(t, []breach{
@@ -145,7 +145,7 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 			func(r *run) {
 				last(r)
 				r.op(1).Outcome, r.op(2).Begin, r.op(2).End = history.Unknown, 21*time.Second, 22*time.Second
-				r.op(5).Items, r.op(5).End = came("d", "c"), 20*time.Second
+				r.op(5).Items, r.op(5).End = delivered("d", "c"), 20*time.Second
 				r.op(6).Begin, r.op(6).End = 23*time.Second, 24*time.Second
 				r.op(7).Begin, r.op(7).End = 25*time.Second, 26*time.Second
 				r.op(8).Begin, r.op(8).End = 27*time.Second, 28*time.Second
@@ -163,14 +163,14 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-func TestEveryGroupGetsEverything(t *testing.T) {
+func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 	t.Parallel()
 	another := func(r *run) *check.Cursor {
 		r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
 		return &r.part().Cursors[1]
 	}
 	follow := func(r *run, auto bool) {
-		o := r.add(history.Operation{Kind: history.Pop, AutoAck: auto, Items: came("a", "b", "c", "d")})
+		o := r.add(history.Operation{Kind: history.Pop, AutoAck: auto, Items: delivered("a", "b", "c", "d")})
 		o.Group = "h"
 	}
 	extra := func(r *run) {
@@ -187,7 +187,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			func(r *run) {
 				another(r)
 				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
-				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("b", "c")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("b", "c")}).Group = "h"
 			},
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
@@ -210,7 +210,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			"left by the drain", "leftover", "1 messages are left: the cursor is at 4, the log ends at 5", 0,
 			func(r *run) {
 				extra(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("e")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("e")})
 			},
 			func(r *run) { r.options.Undrained = true },
 		},
@@ -222,7 +222,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			"a group misses a message before its first delivery", "delivered", `"a" at 1`, 1,
 			func(r *run) {
 				another(r)
-				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("c", "d")}).Group = "h"
 			},
 			func(r *run) { r.part().Cursors[1].FromStart = false },
 		},

@@ -72,7 +72,7 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
 			if !d.redelivery {
-				until[e.place] = max(until[e.place], d.after)
+				until[e.ordinal] = max(until[e.ordinal], d.after)
 			}
 		}
 	}
@@ -86,16 +86,16 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	first, _ := r.start()
 	var spans []span
 	for _, e := range r.lane.log {
-		to := until[e.place]
-		spans = append(spans, r.waitsAgain(e)...)
-		if r.gen != nil && e.place <= first {
+		to := until[e.ordinal]
+		spans = append(spans, r.redriveWait(e)...)
+		if r.gen != nil && e.ordinal <= first {
 			continue
 		}
-		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil && (len(r.group.redrives) == 0 || len(r.burials(e)) == 0) {
+		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil && (len(r.group.redrives) == 0 || len(r.deadLetteringAcks(e)) == 0) {
 			to = forever
 		}
 		to = min(to, ended)
-		if from := max(ready[e.place], begun); from < to && e.push != nil {
+		if from := max(ready[e.ordinal], begun); from < to && e.push != nil {
 			spans = append(spans, span{from, to, e.push})
 		}
 	}
@@ -107,7 +107,7 @@ func (r *reader) leased(x *index) []span {
 	last := map[string]int{} // by lease id, the last ordinal delivered
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
-			last[d.op.LeaseID] = max(last[d.op.LeaseID], e.place)
+			last[d.op.LeaseID] = max(last[d.op.LeaseID], e.ordinal)
 		}
 	}
 	released := r.released(last)
@@ -117,12 +117,12 @@ func (r *reader) leased(x *index) []span {
 			continue
 		}
 		to := d.op.End
-		for _, op := range x.prolongs[d.op.LeaseID] {
+		for _, op := range x.possibleExtends[d.op.LeaseID] {
 			to = max(to, op.End)
 		}
 		to += x.options.LeaseDuration
 		if d.redelivery {
-			to = min(to, max(d.op.End, r.settled(d)))
+			to = min(to, max(d.op.End, r.settledAt(d)))
 		} else if at, ok := released[d.op.LeaseID]; ok {
 			to = min(to, at)
 		}
@@ -133,7 +133,7 @@ func (r *reader) leased(x *index) []span {
 			spans = append(spans, span{op.Begin, op.End + x.options.LeaseDuration, op})
 		}
 	}
-	for _, op := range r.group.wild {
+	for _, op := range r.group.lostAutoAcks {
 		if r.lane.concerns(op) {
 			spans = append(spans, span{op.Begin, op.End, op})
 		}
@@ -147,18 +147,18 @@ func (r *reader) released(last map[string]int) map[string]time.Duration {
 	done := map[string]int{} // the last ordinal that may have been completed
 	for _, a := range r.acks {
 		if a.completes() {
-			done[a.op.LeaseID] = max(done[a.op.LeaseID], a.entry.place)
+			done[a.op.LeaseID] = max(done[a.op.LeaseID], a.entry.ordinal)
 		}
 	}
 	released := map[string]time.Duration{}
 	for _, a := range r.acks {
 		lease := a.op.LeaseID
-		if lease == "" || a.unsure() || last[lease] == 0 {
+		if lease == "" || a.uncertain() || last[lease] == 0 {
 			continue
 		}
 		// A failed ack of a message completed before changes nothing.
-		ends := a.completes() && a.entry.place >= last[lease] ||
-			!a.completes() && !a.item.DeadLettered && a.entry.place > done[lease]
+		ends := a.completes() && a.entry.ordinal >= last[lease] ||
+			!a.completes() && !a.item.DeadLettered && a.entry.ordinal > done[lease]
 		if at, ok := released[lease]; ends && (!ok || a.op.End < at) {
 			released[lease] = a.op.End
 		}
@@ -191,7 +191,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 		if other.op == d.op {
 			other = second
 		}
-		from := max(d.op.Begin, ready[first.place], begun)
+		from := max(d.op.Begin, ready[first.ordinal], begun)
 		if other.op != nil {
 			from = max(from, other.to)
 		}

@@ -27,8 +27,8 @@ CREATE TABLE chaos.lease_change (
     -- The cause: 'lease', or 'joined', 'sought' or 'fell' with the old and the new position of the
     -- cursor, and the messages skipped from there on.
     how          text NOT NULL DEFAULT 'lease',
-    old_place    bigint,
-    new_place    bigint,
+    old_seq    bigint,
+    new_seq    bigint,
     skip         bigint[],
     at           timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -45,7 +45,7 @@ CREATE TRIGGER note_lease AFTER UPDATE ON belfry.cursor FOR EACH ROW
 -- note_move runs after note_lease: triggers run in the order of their names.
 CREATE FUNCTION chaos.note_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos.lease_change (partition_id, group_id, how, old_place, new_place, skip)
+    INSERT INTO chaos.lease_change (partition_id, group_id, how, old_seq, new_seq, skip)
     VALUES (NEW.partition_id, NEW.group_id,
             CASE WHEN current_query() LIKE '%belfry.seek_cursors(%' THEN 'sought' ELSE 'fell' END,
             OLD.committed, NEW.committed, NEW.skip);
@@ -57,7 +57,7 @@ CREATE TRIGGER note_move AFTER UPDATE ON belfry.cursor FOR EACH ROW
 
 CREATE FUNCTION chaos.note_join() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos.lease_change (partition_id, group_id, how, new_place, skip)
+    INSERT INTO chaos.lease_change (partition_id, group_id, how, new_seq, skip)
     VALUES (NEW.partition_id, NEW.group_id, 'joined', NEW.committed, NEW.skip);
     RETURN NULL;
 END $$;

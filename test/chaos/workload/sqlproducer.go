@@ -12,18 +12,17 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// How producers by SQL behave, in percent of their transactions.
+// The behaviour of producers by SQL, in percent of their transactions.
 const (
 	rolledBack = 10
 	leftOpen   = 5
 	silent     = 10 // without a notification
 )
 
-// longestOpen bounds how long a transaction is left open.
+// longestOpen is the longest time that a transaction stays open.
 const longestOpen = 2 * time.Second
 
-// produceSQL pushes by SQL until stop ends. A transaction of unknown outcome is
-// repeated, as pushes over HTTP are.
+// produceSQL pushes by SQL until stop ends. It repeats transactions of unknown outcome.
 func (c *client) produceSQL(ctx, stop context.Context, database *pgxpool.Pool) {
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
 		items := make([]pushItem, 1+c.choose.IntN(mostItems))
@@ -42,7 +41,7 @@ func (c *client) produceSQL(ctx, stop context.Context, database *pgxpool.Pool) {
 	}
 }
 
-// pushSQL pushes items in one transaction and records it.
+// pushSQL pushes items in one transaction and records the push.
 func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pushItem) history.Operation {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+longestOpen)
 	defer cancel()
@@ -56,7 +55,7 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 	if err == nil {
 		err = c.insert(ctx, tx, items)
 		if err != nil || c.chance(rolledBack) {
-			// Whatever becomes of it, nothing commits it any more.
+			// The transaction cannot commit any more, even if the rollback fails.
 			_ = tx.Rollback(ctx)
 		} else if err = tx.Commit(ctx); err != nil {
 			o.Outcome = history.Unknown
@@ -70,7 +69,7 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 	return c.recorder.End(o)
 }
 
-// insert writes items in one of the ways there are.
+// insert pushes items in one of the possible ways.
 func (c *client) insert(ctx context.Context, tx pgx.Tx, items []pushItem) error {
 	if c.chance(silent) {
 		if _, err := tx.Exec(ctx, "SET LOCAL belfry.notify = off"); err != nil {
@@ -111,7 +110,7 @@ func (c *client) insertMany(ctx context.Context, tx pgx.Tx, items []pushItem) er
 	return err
 }
 
-// undo writes a message that is rolled back to a savepoint.
+// undo pushes a message and rolls back to a savepoint.
 func (c *client) undo(ctx context.Context, tx pgx.Tx, item pushItem) error {
 	inner, err := tx.Begin(ctx)
 	if err != nil {

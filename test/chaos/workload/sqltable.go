@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// A table of the workload's own, attached to the first queue. Strict, so that what
-// is committed is pushed.
+// A table of the workload, attached to the first queue. It is strict, so that every committed row is pushed.
 const sqlTable = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.task (
@@ -24,7 +23,7 @@ CREATE TABLE chaos.task (
 
 const sqlAttachTable = `SELECT belfry.attach('chaos.task', $1, events => '{insert}', key => '{lane}', columns => '{mark,poison}', strict => true)`
 
-// attachTable makes the table and attaches it.
+// attachTable creates the table and attaches it.
 func attachTable(ctx context.Context, database *pgxpool.Pool) error {
 	if _, err := database.Exec(ctx, sqlTable); err != nil {
 		return fmt.Errorf("making the attached table: %w", err)
@@ -35,8 +34,7 @@ func attachTable(ctx context.Context, database *pgxpool.Pool) error {
 	return nil
 }
 
-// UnmarshalJSON reads a payload of ours, or that of an attached table, whose row it
-// is.
+// UnmarshalJSON reads a payload of the workload, or the row in a payload of the attached table.
 func (p *payload) UnmarshalJSON(text []byte) error {
 	type plain payload
 	var read struct {
@@ -53,8 +51,8 @@ func (p *payload) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// produceRows pushes by writing to the attached table until stop ends. Its
-// messages have no transaction ids of ours, so it repeats nothing.
+// produceRows pushes by inserting into the attached table until stop ends. The messages have no transaction ids from
+// the client, so it never repeats a push.
 func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) {
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
 		items := make([]pushItem, 1+c.choose.IntN(mostItems))
@@ -67,8 +65,7 @@ func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) 
 	}
 }
 
-// writeRows writes items as rows in one transaction, with one statement or with one
-// for each, and records it as the push that it is.
+// writeRows inserts items as rows in one transaction, in one statement or one statement each, and records a push.
 func (c *client) writeRows(ctx context.Context, database *pgxpool.Pool, items []pushItem) history.Operation {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+longestOpen)
 	defer cancel()
@@ -77,11 +74,11 @@ func (c *client) writeRows(ctx context.Context, database *pgxpool.Pool, items []
 		o.Items = append(o.Items, item.item())
 	}
 	o = c.recorder.Begin(o)
-	c.crew.expect(o.ID, items)
+	c.clients.expect(o.ID, items)
 	tx, err := database.Begin(ctx)
 	if err == nil {
 		if err = c.insertRows(ctx, tx, items); err != nil || c.chance(rolledBack) {
-			_ = tx.Rollback(ctx) // whatever becomes of it, nothing commits it any more
+			_ = tx.Rollback(ctx) // the transaction cannot commit any more
 		} else if err = tx.Commit(ctx); err != nil {
 			o.Outcome = history.Unknown
 		} else {

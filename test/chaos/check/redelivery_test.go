@@ -12,7 +12,7 @@ import (
 func resume(r *run) {
 	replay(r)
 	r.add(history.Operation{Kind: history.Redrive})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: acked("completed", "d")})
 	r.put("L5", 4)
 	r.cursor().Dead = nil
@@ -26,7 +26,7 @@ func (r *run) put(lease string, seqs ...int64) {
 // at moves an operation in time.
 func (r *run) at(id int, begin, end time.Duration) { r.op(id).Begin, r.op(id).End = begin, end }
 
-func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
+func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	runBreaches(t, []breach{
@@ -49,9 +49,9 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 				r.drop(14)
 			},
 			func(r *run) {
-				r.op(10).Items, r.op(11).Items = came("d"), acked("completed", "d")
+				r.op(10).Items, r.op(11).Items = delivered("d"), acked("completed", "d")
 				r.put("L4", 4)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("a", "b", "c", "d")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("a", "b", "c", "d")})
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: acked("completed", "a", "b", "c", "d")})
 			},
 		},
@@ -59,8 +59,8 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			"it is delivered after it was completed", "again", `"d" at 4 was delivered as put back, but operation 14 settled it, answered 1s before`, 15,
 			func(r *run) {
 				resume(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: came("d")})
-				r.tenures(1, 2, "L6")
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
+				r.leasePeriods(1, 2, "L6")
 				r.put("L6", 4)
 			},
 			func(r *run) { r.op(15).Begin = 26500 * ms },
@@ -69,8 +69,8 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			"it is delivered after it was completed without another redrive", "again", "nobody put it back since", 15,
 			func(r *run) {
 				resume(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: came("d")})
-				r.tenures(1, 2, "L6")
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
+				r.leasePeriods(1, 2, "L6")
 				r.put("L6", 4)
 			},
 			func(r *run) {
@@ -90,9 +90,9 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			"it is delivered with a message of the log", "order", `the delivery has "d" at 4, which was dead-lettered and put back, together with "c" at 3`, 13,
 			func(r *run) {
 				resume(r)
-				r.op(13).Items = came("c", "d")
+				r.op(13).Items = delivered("c", "d")
 			},
-			func(r *run) { r.op(13).Items = came("d") },
+			func(r *run) { r.op(13).Items = delivered("d") },
 		},
 		{
 			"its ack moves the cursor", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
@@ -102,10 +102,10 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 					begin := 17100*ms + time.Duration(i)*200*ms
 					r.at(12+i, begin, begin+100*ms)
 				}
-				r.op(10).Items, r.op(11).Items = came("b", "c", "d"), acked("completed", "b", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("b", "c", "d"), acked("completed", "b", "c", "d")
 			},
 			func(r *run) {
-				r.op(10).Items, r.op(11).Items = came("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
 			},
 		},
 		{
@@ -120,7 +120,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			"its lease outlives a seek", "fenced", "was accepted under lease L5, which the seek of operation 15 had ended", 16,
 			func(r *run) {
 				resume(r)
-				r.add(history.Operation{Kind: history.Seek, Place: history.ToEnd})
+				r.add(history.Operation{Kind: history.Seek, Target: history.ToEnd})
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: acked("completed", "d")})
 				r.state.Moves = append(r.state.Moves, move(check.Sought, 1, 4, 4, 28500*ms))
 			},

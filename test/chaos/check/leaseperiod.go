@@ -10,7 +10,7 @@ import (
 
 const sqlLeaseChanges = `
 SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coalesce(l.old_until, l.at), coalesce(l.new_lease::text, ''),
-       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_place, 0), coalesce(l.new_place, 0), coalesce(l.skip, '{}')
+       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_seq, 0), coalesce(l.new_seq, 0), coalesce(l.skip, '{}')
   FROM chaos.lease_change l
   JOIN (SELECT p.id, p.queue_id, p.name FROM belfry.partition p
         UNION ALL
@@ -22,7 +22,7 @@ SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coal
 
 // ReadLeasePeriods reads the lives of leases since Watch, and the moves of cursors. A lease replaced by another counts
 // until it would have expired. began is the start of the history.
-func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Time) ([]Tenure, []Move, error) {
+func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began time.Time) ([]LeasePeriod, []Move, error) {
 	rows, err := db.Query(ctx, sqlLeaseChanges, queues)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
@@ -31,7 +31,7 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 		readerName
 		group int64
 	}
-	var tenures []Tenure
+	var periods []LeasePeriod
 	var moves []Move
 	open := map[key]int{} // index into periods of the live lease
 	nth := map[key]int{}  // moves so far
@@ -44,7 +44,7 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 		&m.How, &m.From, &m.To, &m.Skip,
 	}, func() error {
 		if m.How != "lease" {
-			m.Queue, m.Partition, m.Group, m.Incarnation = name.queue, name.partition, name.readerName.group, name.group
+			m.Queue, m.Partition, m.Group, m.GroupID = name.queue, name.partition, name.readerName.group, name.group
 			m.At = at.Sub(began)
 			nth[name]++
 			moves = append(moves, m)
@@ -53,18 +53,18 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 		}
 		last, living := open[name]
 		if living && newLease == "" && at.Before(oldUntil) {
-			tenures[last].Until = at // released
+			periods[last].Until = at // released
 		}
 		switch {
 		case newLease == "":
 			delete(open, name)
-		case living && tenures[last].LeaseID == newLease:
-			tenures[last].Until = newUntil
+		case living && periods[last].LeaseID == newLease:
+			periods[last].Until = newUntil
 		default:
-			open[name] = len(tenures)
-			tenures = append(tenures, Tenure{
+			open[name] = len(periods)
+			periods = append(periods, LeasePeriod{
 				Queue: name.queue, Partition: name.partition, Group: name.readerName.group, LeaseID: newLease, From: at, Until: newUntil,
-				Moves: nth[name], Incarnation: name.group,
+				Moves: nth[name], GroupID: name.group,
 			})
 		}
 		return nil
@@ -72,5 +72,5 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
 	}
-	return tenures, moves, nil
+	return periods, moves, nil
 }

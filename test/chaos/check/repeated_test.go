@@ -8,10 +8,10 @@ import (
 )
 
 // A server that lost the answer to a claim claims again. With autoAck, the first claim has consumed its messages.
-func TestAClaimOfAutoAckMayBeRepeatedDuringAFault(t *testing.T) {
+func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 	t.Parallel()
 	twice := func(r *run) {
-		r.op(5).AutoAck, r.op(5).LeaseID, r.op(5).Items = true, "", came("d")
+		r.op(5).AutoAck, r.op(5).LeaseID, r.op(5).Items = true, "", delivered("d")
 		r.drop(6)
 		r.drop(7)
 		r.drop(8)

@@ -19,12 +19,12 @@ func together(r *run) {
 	}
 	r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 	r.add(history.Operation{Kind: history.Push, Items: other(pushed("y"))})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: append(came("e"), other(came("y"))...)})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: append(delivered("e"), other(delivered("y"))...)})
 	r.add(history.Operation{
 		Kind: history.Ack, LeaseID: "L4", Outcome: history.Unknown, Transaction: "T",
 		Items: append(acked("completed", "e"), other(acked("completed", "y"))...),
 	})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: other(came("y"))})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: other(delivered("y"))})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: other(acked("completed", "y"))})
 	r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e"), 5
 	r.cursor().Committed, r.cursor().Consumed = 5, 5

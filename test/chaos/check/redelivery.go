@@ -9,13 +9,13 @@ import (
 // message. The log may deliver the same message as well. The lease tells the two deliveries apart (Redelivered).
 
 // sameGroup returns the readers of one consumer group in the lane: all generations of a cursor that was sought.
-func (r *reader) same() []*reader {
+func (r *reader) sameGroup() []*reader {
 	if r.gen == nil {
 		return []*reader{r}
 	}
 	var all []*reader
-	for _, other := range r.lane.lives[r.group.group] {
-		if other.gen.Incarnation == r.gen.Incarnation {
+	for _, other := range r.lane.generations[r.group.group] {
+		if other.gen.GroupID == r.gen.GroupID {
 			all = append(all, other)
 		}
 	}
@@ -23,15 +23,15 @@ func (r *reader) same() []*reader {
 }
 
 // redrivenBy reports whether a delivery contains a message because it was redriven.
-func (r *reader) put(d *delivery, e *entry) bool {
-	return e.place > 0 && r.lane.put[d.op.LeaseID][e.seq]
+func (r *reader) redrivenBy(d *delivery, e *entry) bool {
+	return e.ordinal > 0 && r.lane.redelivered[d.op.LeaseID][e.seq]
 }
 
 // redeliveredAfter reports whether a redelivery of a message followed the ack that dead-lettered it. An earlier redrive
 // may have caused it.
-func (r *reader) returnedAfter(a *ack) bool {
+func (r *reader) redeliveredAfter(a *ack) bool {
 	since := r.since(a)
-	for _, one := range r.same() {
+	for _, one := range r.sameGroup() {
 		for _, d := range one.deliveries {
 			if d.op.End <= since || !d.redelivery {
 				continue
@@ -48,29 +48,29 @@ func (r *reader) returnedAfter(a *ack) bool {
 
 // redriveSettlement is the settlement of a redriven message under a lease. It happened between since and by, the answer
 // of the ack.
-type ending struct {
+type redriveSettlement struct {
 	since, by time.Duration
 	op        int64
 }
 
 // redriveSettlements returns the certain settlements of redriven messages, by message and lease.
-func (r *reader) endings() map[*entry]map[string]ending {
-	ends := map[*entry]map[string]ending{}
+func (r *reader) redriveSettlements() map[*entry]map[string]redriveSettlement {
+	ends := map[*entry]map[string]redriveSettlement{}
 	for _, a := range r.acks {
-		if !a.redelivery || !a.completes() && !a.buries() {
+		if !a.redelivery || !a.completes() && !a.mayDeadLetter() {
 			continue
 		}
 		of := ends[a.entry]
 		if of == nil {
-			of = map[string]ending{}
+			of = map[string]redriveSettlement{}
 			ends[a.entry] = of
 		}
 		one, ok := of[a.op.LeaseID]
 		if !ok {
-			one = ending{since: a.op.Begin, by: forever}
+			one = redriveSettlement{since: a.op.Begin, by: forever}
 		}
 		one.since = min(one.since, a.op.Begin)
-		if !a.unsure() && a.op.End < one.by {
+		if !a.uncertain() && a.op.End < one.by {
 			one.by, one.op = a.op.End, a.op.ID
 		}
 		of[a.op.LeaseID] = one
@@ -85,13 +85,13 @@ func returned(x *index) []Violation {
 		if r.gen == nil {
 			return
 		}
-		var ends []map[*entry]map[string]ending
-		for _, one := range r.same() {
-			ends = append(ends, one.endings())
+		var ends []map[*entry]map[string]redriveSettlement
+		for _, one := range r.sameGroup() {
+			ends = append(ends, one.redriveSettlements())
 		}
 		for _, d := range r.deliveries {
 			for _, e := range d.entries {
-				if why := r.unwanted(d, e, ends); why != "" {
+				if why := r.wrongRedelivery(d, e, ends); why != "" {
 					found = append(found, r.at("again", d.op, fmt.Sprintf("%q at %d was delivered as put back, but %s", e.transaction, e.seq, why)))
 				}
 			}
@@ -101,12 +101,12 @@ func returned(x *index) []Violation {
 }
 
 // wrongRedelivery says why a message should not have been redelivered. Empty: it was right, or came from the log.
-func (r *reader) unwanted(d *delivery, e *entry, ends []map[*entry]map[string]ending) string {
-	if !r.put(d, e) {
+func (r *reader) wrongRedelivery(d *delivery, e *entry, ends []map[*entry]map[string]redriveSettlement) string {
+	if !r.redrivenBy(d, e) {
 		return ""
 	}
 	dead := false
-	for _, a := range r.burials(e) {
+	for _, a := range r.deadLetteringAcks(e) {
 		dead = dead || a.op.Begin < d.op.End && r.redriven(a.op.Begin, d.op.End)
 	}
 	if !dead {

@@ -9,7 +9,7 @@ import (
 )
 
 // The queue has maxWaitTimeSeconds 5.
-func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
+func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	wait := func(r *run) {
 		without(r, check.Swept)
@@ -68,7 +68,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) {
 				wait(r)
 				r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")}).Group = "h"
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
 				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
 				r.at(9, 3100*time.Millisecond, 3200*time.Millisecond)

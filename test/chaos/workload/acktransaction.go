@@ -8,11 +8,10 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// completeTogether completes the first messages of a delivery, up to poison, in a
-// transaction that does nothing else. Now and then it completes one of the delivery
-// before as well, whose lease has mostly ended: then nothing of it may count.
+// completeTogether completes the first messages of a delivery, up to poison, in a transaction of acks. Sometimes it
+// adds a message of the delivery before, whose lease has mostly ended. Then no ack of the transaction may count.
 func (c *client) completeTogether(ctx context.Context, d delivery) {
-	verdicts := d.digest("completed")
+	verdicts := d.verdicts("completed")
 	n := 0
 	for n < len(verdicts) && verdicts[n].status == "completed" {
 		n++
@@ -25,7 +24,7 @@ func (c *client) completeTogether(ctx context.Context, d delivery) {
 		name := fmt.Sprintf("%s.a%d", c.name, c.transacted)
 		parts := []part{{d, verdicts[:n]}}
 		if last := c.before; c.chance(30) && len(last.Messages) > 0 && !last.Messages[0].Data.Poison {
-			parts = append(parts, part{last, last.digest("completed")[:1]})
+			parts = append(parts, part{last, last.verdicts("completed")[:1]})
 		}
 		outcome := c.completeOnce(ctx, name, parts)
 		for again := 0; again < mostRepeats && outcome == history.Unknown; again++ {
@@ -40,7 +39,7 @@ func (c *client) completeTogether(ctx context.Context, d delivery) {
 	}
 }
 
-// part is what a transaction says of one delivery.
+// part is the verdicts of a transaction for one delivery.
 type part struct {
 	of       delivery
 	verdicts []verdict
@@ -66,19 +65,19 @@ func (c *client) completeOnce(ctx context.Context, name string, parts []part) hi
 		operations[i] = c.recorder.Begin(o)
 	}
 	got := c.send(ctx, http.MethodPost, "/api/v1/transaction", encode(map[string]any{"operations": acks}), 0)
-	var told struct {
+	var result struct {
 		Success bool             `json:"success"`
 		Error   string           `json:"error"`
 		Results []map[string]any `json:"results"`
 	}
 	var all history.Operation
-	c.judge(&all, got, &told)
+	c.readAnswer(&all, got, &result)
 	switch {
 	case all.Outcome != history.Done:
-	case !told.Success:
-		all.Outcome, all.Error = history.Refused, told.Error
-	case len(told.Results) != len(acks):
-		c.crew.complain("%s: a transaction of %d acks, %d answered", c.name, len(acks), len(told.Results))
+	case !result.Success:
+		all.Outcome, all.Error = history.Refused, result.Error
+	case len(result.Results) != len(acks):
+		c.clients.complain("%s: a transaction of %d acks, %d answered", c.name, len(acks), len(result.Results))
 		all.Outcome = history.Unknown
 	}
 	for _, o := range operations {
