@@ -19,13 +19,13 @@ const (
 	stepClock = "step-clock"
 	// childClock is the offset of a server's wall clock at its start.
 	childClock = "BELFRY_CHAOS_CHILD_CLOCK"
-	// clockPatience bounds how long a server may take to say what time it is.
+	// clockPatience is how long a server may take to report its time.
 	clockPatience = 10 * time.Second
-	// program is what servers are runs of; its main calls Child.
+	// program is the main package that servers run. Its main calls Child.
 	program = "github.com/belfry-mq/belfry/test/chaos"
 )
 
-// steppable is what time.UTC is in a program made by buildSteppable.
+// steppable is implemented by time.UTC in a program built by buildSteppable.
 type steppable interface{ StepWallClock(offset time.Duration) }
 
 // clockEdits change the source of package time. Each old text must occur exactly once. The monotonic clock does not
@@ -85,12 +85,12 @@ func (s *server) setClock(offset time.Duration) error {
 	defer timer.Stop()
 	select {
 	case line := <-s.lines:
-		told, err := time.Parse(time.RFC3339Nano, line)
+		reported, err := time.Parse(time.RFC3339Nano, line)
 		if err != nil {
 			return fmt.Errorf("reading the clock of %s: %w", s.name, err)
 		}
-		if latest := time.Now().Add(offset); told.Before(earliest.Round(0)) || told.After(latest) {
-			return fmt.Errorf("the clock of %s was stepped by %s and is at %s, not between %s and %s", s.name, offset, told, earliest, latest)
+		if latest := time.Now().Add(offset); reported.Before(earliest.Round(0)) || reported.After(latest) {
+			return fmt.Errorf("the clock of %s was stepped by %s and is at %s, not between %s and %s", s.name, offset, reported, earliest, latest)
 		}
 		return nil
 	case <-s.done:
