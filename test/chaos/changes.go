@@ -28,7 +28,7 @@ SELECT q.name, 'partitions removed', count(*), count(*) FILTER (WHERE r.last_seq
   FROM chaos.removal r
   JOIN belfry.queue q ON q.id = r.queue_id GROUP BY 1
 UNION ALL
-SELECT 'put back for ' || g.name, 'delivered', count(*), count(DISTINCT (r.partition_id, r.seq))
+SELECT 'redriven for ' || g.name, 'delivered', count(*), count(DISTINCT (r.partition_id, r.seq))
   FROM chaos.redelivery r
   JOIN chaos.group_name g ON g.id = r.group_id
  WHERE g.name = ANY ($1) GROUP BY 1

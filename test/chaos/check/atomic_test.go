@@ -138,7 +138,7 @@ func TestRepeatedTransactionsGetTheSameAnswer(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"the repetition is answered another message id", "dedup", `"x" was told to be message m-z here`, 11,
+			"the repetition is answered another message id", "dedup", `"x" was answered to be message m-z here`, 11,
 			func(r *run) {
 				again(r)
 				items := pushed("x", "y")

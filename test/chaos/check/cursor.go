@@ -50,7 +50,7 @@ func cursors(x *index) []Violation {
 		known := x.watched && (r.lane.generations[s.Group] != nil || r.lane.swept())
 		if s.Committed < before.Committed && !known && !r.sought(0, s.At) {
 			found = append(found, r.at("cursor", nil, fmt.Sprintf(
-				"the cursor fell from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
+				"the cursor moved back from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
 		}
 	}
 	return found

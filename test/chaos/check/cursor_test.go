@@ -17,15 +17,15 @@ func TestCursorsNeverDecrease(t *testing.T) {
 	fall := func(r *run) { r.state.Samples = []check.Sample{sample(7, 2, 4), sample(8, 1, 4)} }
 	runBreaches(t, []breach{
 		{
-			"between two samples", "cursor", "the cursor fell from 2 at 7s to 1 at 8s", 0, fall,
+			"between two samples", "cursor", "the cursor moved back from 2 at 7s to 1 at 8s", 0, fall,
 			func(r *run) { r.state.Samples[1].Committed = 2 },
 		},
 		{
-			"a seek moves it", "cursor", "the cursor fell", 0, fall,
+			"a seek moves it", "cursor", "the cursor moved back", 0, fall,
 			func(r *run) { r.add(history.Operation{Kind: history.Seek}).Begin = 7 * time.Second },
 		},
 		{
-			"below the last sample in the end", "cursor", "the cursor fell from 5 at 9s to 4 in the end", 0,
+			"below the last sample in the end", "cursor", "the cursor moved back from 5 at 9s to 4 in the end", 0,
 			func(r *run) { r.state.Samples = []check.Sample{sample(9, 5, 4)} },
 			func(r *run) { r.state.Samples[0].Committed = 4 },
 		},

@@ -131,7 +131,7 @@ func (l *lane) wrongDeletion(e *entry) string {
 	switch d.How {
 	case Asked:
 		if len(e.deletes) == 0 {
-			return "was deleted by its name, but nobody asked for that"
+			return "was deleted by its name, but no client requested it"
 		}
 	case Swept:
 		switch {

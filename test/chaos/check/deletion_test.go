@@ -35,7 +35,7 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"nobody asked for it", "deleted", `"c" at 3 was deleted by its name, but nobody asked for that`, 1,
+			"nobody asked for it", "deleted", `"c" at 3 was deleted by its name, but no client requested it`, 1,
 			func(r *run) { without(r, check.Asked) },
 			func(r *run) { askFor(r).Outcome = history.Unknown },
 		},
@@ -184,7 +184,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			},
 		},
 		{
-			"a cursor falls where no sweep moves it", "cursor", "the cursor fell from 2 at 7s to 1 at 8s", 0,
+			"a cursor falls where no sweep moves it", "cursor", "the cursor moved back from 2 at 7s to 1 at 8s", 0,
 			func(r *run) {
 				r.state.Moves = []check.Move{move(check.Joined, 1, 0, 0, 0)}
 				for i := range 2 {

@@ -169,7 +169,7 @@ func TestDeadLettersMatchTheAcks(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"promised but not there", "dead", `the ack was told that "d" at 4 is dead-lettered, but it is not`, 8,
+			"promised but not there", "dead", `the ack was answered that "d" at 4 is dead-lettered, but it is not`, 8,
 			func(r *run) { r.cursor().Dead = nil }, func(r *run) { r.cursor().Dead = []int64{4} },
 		},
 		{

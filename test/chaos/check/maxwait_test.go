@@ -86,7 +86,7 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.state.Sweeps[0] = check.Sweep{Queue: "q", Evicted: 1, Unread: 1} },
 		},
 		{
-			"a message without readers stays", "leftover", "after the drain 1 messages are left that nobody reads", 0, unread,
+			"a message without readers stays", "leftover", "after the drain 1 messages are left without a reader", 0, unread,
 			func(r *run) {
 				part := &r.state.Partitions[1]
 				part.Deleted = []check.Deletion{{Message: part.Log[0], How: check.Swept, Age: 5 * time.Second, Unread: true}}
@@ -95,7 +95,7 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 			},
 		},
 		{
-			"a message without readers stays only without the option", "leftover", "after the drain 1 messages are left that nobody reads", 0, unread,
+			"a message without readers stays only without the option", "leftover", "after the drain 1 messages are left without a reader", 0, unread,
 			func(r *run) { r.state.Partitions[1].MaxWait = 0 },
 		},
 	})

@@ -86,7 +86,7 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 		return nil
 	}, &e.Queue, &e.Partition, &e.TransactionID)
 	if err != nil {
-		return fmt.Errorf("reading what went with its queue: %w", err)
+		return fmt.Errorf("reading messages of deleted queues: %w", err)
 	}
 	var group string
 	var one Expiry
@@ -100,7 +100,7 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 		return nil
 	}, &name.queue, &name.partition, &group, &one.Seq, &age)
 	if err != nil {
-		return fmt.Errorf("reading what expired: %w", err)
+		return fmt.Errorf("reading expired messages: %w", err)
 	}
 	var s Sweep
 	err = query{db, sqlSweeps, queues}.forEach(ctx, func() error {
@@ -108,7 +108,7 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 		return nil
 	}, &s.Queue, &s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired)
 	if err != nil {
-		return fmt.Errorf("reading what sweeps count: %w", err)
+		return fmt.Errorf("reading the counters of sweeps: %w", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func readRemovals(ctx context.Context, db Querier, queues []string, state *State
 		return nil
 	}, &queue, &name, &id, &last, &idle, &messages, &keep, &c.Group, &c.FromStart, &c.Committed, &c.Consumed)
 	if err != nil {
-		return fmt.Errorf("reading which partitions were removed: %w", err)
+		return fmt.Errorf("reading removed partitions: %w", err)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func readRedelivered(ctx context.Context, db Querier, queues []string, state *St
 		return nil
 	}, &one.Queue, &one.Partition, &one.Group, &one.LeaseID, &one.Seqs)
 	if err != nil {
-		return fmt.Errorf("reading what was put back: %w", err)
+		return fmt.Errorf("reading redeliveries: %w", err)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func returned(x *index) []Violation {
 		for _, d := range r.deliveries {
 			for _, e := range d.entries {
 				if why := r.wrongRedelivery(d, e, ends); why != "" {
-					found = append(found, r.at("again", d.op, fmt.Sprintf("%q at %d was delivered as put back, but %s", e.transaction, e.seq, why)))
+					found = append(found, r.at("again", d.op, fmt.Sprintf("%q at %d was redelivered, but %s", e.transaction, e.seq, why)))
 				}
 			}
 		}
@@ -110,12 +110,12 @@ func (r *reader) wrongRedelivery(d *delivery, e *entry, ends []map[*entry]map[st
 		dead = dead || a.op.Begin < d.op.End && r.redriven(a.op.Begin, d.op.End)
 	}
 	if !dead {
-		return "nobody had dead-lettered it and put it back"
+		return "it was not dead-lettered and redriven"
 	}
 	for _, of := range ends {
 		for _, one := range of[e] {
 			if one.by < d.after && !r.redriven(one.since, d.op.End) {
-				return fmt.Sprintf("operation %d settled it, answered %s before this pop claimed anything, and nobody put it back since", one.op, d.after-one.by)
+				return fmt.Sprintf("operation %d settled it, answered %s before this pop claimed anything, and it was not redriven since", one.op, d.after-one.by)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 	const ms = time.Millisecond
 	runBreaches(t, []breach{
 		{
-			"the redriven message is never delivered", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"the redriven message is never delivered", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.drop(13)
@@ -40,7 +40,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(12).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"a delivery from the log is no redelivery", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"a delivery from the log is no redelivery", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.state.Redelivered = nil
@@ -56,7 +56,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			},
 		},
 		{
-			"it is delivered after it was completed", "again", `"d" at 4 was delivered as put back, but operation 14 settled it, answered 1s before`, 15,
+			"it is delivered after it was completed", "again", `"d" at 4 was redelivered, but operation 14 settled it, answered 1s before`, 15,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
@@ -66,7 +66,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			func(r *run) { r.op(15).Begin = 26500 * ms },
 		},
 		{
-			"it is delivered after it was completed without another redrive", "again", "nobody put it back since", 15,
+			"it is delivered after it was completed without another redrive", "again", "it was not redriven since", 15,
 			func(r *run) {
 				resume(r)
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
@@ -79,7 +79,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			},
 		},
 		{
-			"it was not redriven", "again", "nobody had dead-lettered it and put it back", 13,
+			"it was not redriven", "again", "it was not dead-lettered and redriven", 13,
 			func(r *run) {
 				resume(r)
 				r.at(12, 30*time.Second, 31*time.Second)
@@ -87,7 +87,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			func(r *run) { r.at(12, 22*time.Second, 23*time.Second) },
 		},
 		{
-			"it is delivered with a message of the log", "order", `the delivery has "d" at 4, which was dead-lettered and put back, together with "c" at 3`, 13,
+			"it is delivered with a message of the log", "order", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
 			func(r *run) {
 				resume(r)
 				r.op(13).Items = delivered("c", "d")

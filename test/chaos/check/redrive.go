@@ -99,7 +99,7 @@ func (r *reader) mixed(d *delivery) []Violation {
 		return nil
 	}
 	return []Violation{r.at("order", d.op, fmt.Sprintf(
-		"the delivery has %q at %d, which was dead-lettered and put back, together with %q at %d, which was not",
+		"the delivery has %q at %d, which was dead-lettered and redriven, together with %q at %d, which was not",
 		back.transaction, back.seq, log.transaction, log.seq))}
 }
 
@@ -124,10 +124,10 @@ func (r *reader) redriveResults(dead map[int64]bool) []Violation {
 		case e.deleted != nil: // its dead letter was deleted with it
 		case !dead[e.seq] && !r.redriven(r.since(a), forever):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
-				"the ack was told that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
+				"the ack was answered that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
 		case !dead[e.seq] && !waiting[e.seq] && len(r.lostAutoAcks()) == 0 && !r.deliveredAfterRedrive(a):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
-				"%q at %d was dead-lettered and put back, but it was never delivered again", e.transaction, e.seq)))
+				"%q at %d was dead-lettered and redriven, but it was never delivered again", e.transaction, e.seq)))
 		case dead[e.seq]:
 			if op := r.failedRedrive(e); op != nil {
 				found = append(found, r.at("dead", op, fmt.Sprintf(

@@ -19,7 +19,7 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it is never delivered again", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"it is never delivered again", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				revive(r)
 				r.drop(10)
@@ -28,7 +28,7 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(9).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"it is not delivered at the end", "leftover", "after the drain 1 messages that were put back are left", 0,
+			"it is not delivered at the end", "leftover", "after the drain 1 redriven messages are left", 0,
 			func(r *run) {
 				revive(r)
 				r.cursor().Redriven = []int64{4}
@@ -91,7 +91,7 @@ func TestRedeliveriesContainOnlyRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"together with messages of the log", "order", `"b" at 2, which was dead-lettered and put back, together with "c" at 3`, 5,
+			"together with messages of the log", "order", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
 			func(r *run) {
 				reviveTheSecond(r)
 				r.op(5).Items = delivered("a", "b", "c", "d")

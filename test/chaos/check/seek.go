@@ -12,7 +12,7 @@ func (x *index) fell() []Violation {
 	var found []Violation
 	for _, m := range x.state.Moves {
 		if m.How == Fell {
-			v := x.lane(m.Queue, m.Partition).at("cursor", nil, fmt.Sprintf("the cursor fell from %d to %d, and no seek did that", m.From, m.To))
+			v := x.lane(m.Queue, m.Partition).at("cursor", nil, fmt.Sprintf("the cursor moved back from %d to %d, and no seek did that", m.From, m.To))
 			v.Group = m.Group
 			found = append(found, v)
 		}
@@ -41,7 +41,7 @@ func seeks(x *index) []Violation {
 				found = append(found, v)
 			}
 			if !x.requested(m) {
-				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, where nobody wanted it", m.From, m.To))
+				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, which no seek requested", m.From, m.To))
 				v.Group = m.Group
 				found = append(found, v)
 			}
@@ -182,7 +182,7 @@ func rejoined(x *index) []Violation {
 		}
 		for _, op := range g.resets {
 			if op.Kind == history.DeleteGroup {
-				v := x.lane(m.Queue, m.Partition).at("rejoined", op, fmt.Sprintf("the group was made anew and begins at %d, not at the beginning", m.To))
+				v := x.lane(m.Queue, m.Partition).at("rejoined", op, fmt.Sprintf("the group was created again and begins at %d, not at the beginning", m.To))
 				v.Group = m.Group
 				found = append(found, v)
 				break

@@ -153,7 +153,7 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown },
 		},
 		{
-			"in another partition", "seek", "the cursor was sought from 4 to 0, where nobody wanted it", 0,
+			"in another partition", "seek", "the cursor was sought from 4 to 0, which no seek requested", 0,
 			func(r *run) {
 				replay(r)
 				r.op(9).Partition = "other"
@@ -161,7 +161,7 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"without a seek", "cursor", "the cursor fell from 4 to 0, and no seek did that", 0,
+			"without a seek", "cursor", "the cursor moved back from 4 to 0, and no seek did that", 0,
 			func(r *run) {
 				replay(r)
 				r.state.Moves[1].How = check.Fell
@@ -224,7 +224,7 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 			func(r *run) { r.state.LeasePeriods[3].GroupID = 2 },
 		},
 		{
-			"it begins at the old cursor", "rejoined", "the group was made anew and begins at 2", 9,
+			"it begins at the old cursor", "rejoined", "the group was created again and begins at 2", 9,
 			func(r *run) {
 				rejoin(r)
 				r.state.Moves[1].To = 2

@@ -55,13 +55,13 @@ func dedup(x *index) []Violation {
 			switch {
 			case e.conflict != nil:
 				found = append(found, l.at("dedup", e.conflict, fmt.Sprintf(
-					"%q was told to be message %s here, elsewhere it is %s", e.transaction, e.conflictWith, e.message)))
+					"%q was answered to be message %s here, elsewhere it is %s", e.transaction, e.conflictWith, e.message)))
 			case e.again != nil:
 				found = append(found, l.at("dedup", e.again, fmt.Sprintf(
-					"the push of %q was told that it is new, as operation %d was before", e.transaction, e.freshPush.ID)))
+					"the push of %q was answered that it is new, as operation %d was before", e.transaction, e.freshPush.ID)))
 			case e.duplicate > 0 && e.fresh == 0 && e.unknown == 0:
 				found = append(found, l.at("dedup", e.push, fmt.Sprintf(
-					"the push of %q was told that it is a duplicate, but nobody else can have stored it", e.transaction)))
+					"the push of %q was answered that it is a duplicate, but no other push can have stored it", e.transaction)))
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func unpushed(x *index) []Violation {
 			case e.rows > 0:
 				if strangers++; strangers > l.nameless {
 					found = append(found, l.at("unpushed", e.delivery, fmt.Sprintf(
-						"%q is in the log at %d, but nobody pushed it (%d pushes without an id are of unknown outcome)",
+						"%q is in the log at %d, but no client pushed it (%d pushes without an id are of unknown outcome)",
 						e.transaction, e.seq, l.nameless)))
 				}
 			}
@@ -156,7 +156,7 @@ func delivered(x *index) []Violation {
 		}
 		if n := len(l.part.Log); n > 0 && len(l.part.Cursors) == 0 && l.part.MaxWait > 0 && !x.options.Undrained {
 			found = append(found, l.at("leftover", nil, fmt.Sprintf(
-				"after the drain %d messages are left that nobody reads, though its queue has messages wait for %s", n, l.part.MaxWait)))
+				"after the drain %d messages are left without a reader, though its queue has messages wait for %s", n, l.part.MaxWait)))
 		}
 		for i := range l.part.Cursors {
 			c := &l.part.Cursors[i]
@@ -223,7 +223,7 @@ func (r *reader) delivered(options *Options) []Violation {
 			excused = true
 			continue
 		}
-		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: it is lost for the group",
+		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: the group lost it",
 			e.transaction, e.seq, r.cursor.Committed)
 		if ended {
 			message += fmt.Sprintf(" in %s", r.gen)
@@ -235,7 +235,7 @@ func (r *reader) delivered(options *Options) []Violation {
 		found = append(found, r.at("delivered", e.push, message))
 	}
 	if n := len(r.cursor.Redriven); n > 0 && !ended && !options.Undrained {
-		found = append(found, r.at("leftover", nil, fmt.Sprintf("after the drain %d messages that were put back are left", n)))
+		found = append(found, r.at("leftover", nil, fmt.Sprintf("after the drain %d redriven messages are left", n)))
 	}
 	if left > 0 && !ended && !options.Undrained {
 		found = append(found, r.at("leftover", nil, fmt.Sprintf(

@@ -58,11 +58,11 @@ func TestOneTransactionIDIsOneMessage(t *testing.T) {
 	repeat := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("a")}) }
 	runBreaches(t, []breach{
 		{
-			"new twice", "dedup", `"a" was told that it is new, as operation 1 was before`, 9, repeat,
+			"new twice", "dedup", `"a" was answered that it is new, as operation 1 was before`, 9, repeat,
 			func(r *run) { r.op(9).Items[0].Duplicate = true },
 		},
 		{
-			"a duplicate gets another id", "dedup", `"a" was told to be message m-z here, elsewhere it is m-a`, 9,
+			"a duplicate gets another id", "dedup", `"a" was answered to be message m-z here, elsewhere it is m-a`, 9,
 			func(r *run) {
 				repeat(r)
 				r.op(9).Items[0].Duplicate, r.op(9).Items[0].MessageID = true, "m-z"
@@ -70,7 +70,7 @@ func TestOneTransactionIDIsOneMessage(t *testing.T) {
 			func(r *run) { r.op(9).Items[0].MessageID = "m-a" },
 		},
 		{
-			"delivered under another id", "dedup", `"b" was told to be message m-z`, 3,
+			"delivered under another id", "dedup", `"b" was answered to be message m-z`, 3,
 			func(r *run) { r.op(3).Items[1].MessageID = "m-z" },
 			func(r *run) { r.op(3).Items[1].MessageID = "m-b" },
 		},
@@ -84,7 +84,7 @@ func TestOneTransactionIDIsOneMessage(t *testing.T) {
 			},
 		},
 		{
-			"a duplicate of nothing", "dedup", `"d" was told that it is a duplicate`, 2,
+			"a duplicate of nothing", "dedup", `"d" was answered that it is a duplicate`, 2,
 			func(r *run) { r.op(2).Items[0].Duplicate = true },
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: pushed("d")}).Begin = 0
@@ -102,7 +102,7 @@ func TestEveryStoredMessageWasPushed(t *testing.T) {
 			func(r *run) { r.op(7).Items = delivered("d") },
 		},
 		{
-			"stored but never pushed", "unpushed", `"d" is in the log at 4, but nobody pushed it`, 5,
+			"stored but never pushed", "unpushed", `"d" is in the log at 4, but no client pushed it`, 5,
 			func(r *run) { r.drop(2) },
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: []history.Item{{Partition: "p"}}}).Begin = 0
