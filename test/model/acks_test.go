@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// What an ack is told (wire contract, section 3.3, column B).
+// The errors of acks, as the HTTP API returns them.
 const (
 	notFound     = "Message not found"
 	staleLease   = "Invalid or expired lease"
@@ -18,14 +18,13 @@ const (
 	noReason     = "Retries exhausted"
 )
 
-// verdict is the answer to one ack.
+// ackAnswer is the answer to one ack.
 type verdict struct {
 	success, dead, released bool
 	err                     string
 }
 
-// saying is an ack of a message that exists, in a partition the group has popped
-// from.
+// ackInput is an ack of an existing message, in a partition from which the group has popped.
 type saying struct {
 	at   int // its place in the call
 	seq  int64
@@ -33,7 +32,7 @@ type saying struct {
 	gone bool
 }
 
-// ack applies one call: the acks of each cursor in the order of the log.
+// ack applies one call. It applies the acks of each cursor in the order of the log.
 func (w *world) ack(items []queue.AckItem) []verdict {
 	type home struct {
 		*lane
@@ -63,12 +62,12 @@ func (w *world) ack(items []queue.AckItem) []verdict {
 	return verdicts
 }
 
-// judge applies the acks of one cursor, in the order of the log.
+// ackCursor applies the acks of one cursor, in the order of the log.
 func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
 	before := *p
 	list, redelivered := w.judgeRedriven(p, all, verdicts)
 	if before.underRedelivery() {
-		before.leaseEnd = math.MaxInt64 // no ack of the log finishes it
+		before.leaseEnd = math.MaxInt64 // no ack of the log ends it
 	}
 	var stopped, failed, touched bool
 	for _, s := range list {
@@ -86,7 +85,7 @@ func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
 		case s.item.Status == queue.AckDead || exhausted:
 			v.dead, touched = true, true
 			p.bury(s)
-		case done: // said before
+		case done: // acknowledged before
 		case s.item.Status != queue.AckCompleted:
 			stopped, touched = true, true
 			failed = failed || s.item.Status == queue.AckFailed
@@ -106,7 +105,7 @@ func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
 	}
 }
 
-// bury parks a message, once; what is skipped was parked.
+// deadLetter dead-letters a message unless it is skipped: skipped messages are already dead letters.
 func (p *place) bury(s saying) {
 	if slices.Contains(p.skip, s.seq) {
 		return
@@ -124,7 +123,7 @@ func (p *place) park(s saying, failures int32) {
 	}
 }
 
-// settle draws the conclusions of a call that changed something.
+// finishAcks updates the cursor after a call that changed something.
 func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
 	for slices.Contains(p.skip, p.committed+1) {
 		p.committed++
@@ -133,7 +132,7 @@ func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
 	p.consumed += p.committed - before.committed
 	if p.committed > before.committed {
 		p.failures, p.rests = 0, false
-		// What is first now was delivered once at most: with its batch.
+		// The first message was delivered at most once: with its batch.
 		p.attempts = min(p.attempts, 1)
 		if p.committed >= before.leaseEnd {
 			p.attempts = 0

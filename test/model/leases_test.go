@@ -11,14 +11,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// leaseTime is that of a queue born by a push.
+// leaseTime is the lease time of a queue created by a push.
 var leaseTime = queue.DefaultDefaults().LeaseTime
 
 // ackLatest acknowledges some messages of the newest delivery.
 func (m *machine) ackLatest(r *rapid.T) { m.ackOneOf(r, 1) }
 
-// ackDelivery acknowledges some messages of a delivery under its lease, which
-// may be gone, and perhaps once more.
+// ackDelivery acknowledges some messages of a delivery under its lease, which may have ended, perhaps again.
 func (m *machine) ackDelivery(r *rapid.T) { m.ackOneOf(r, 4) }
 
 func (m *machine) ackOneOf(r *rapid.T, newest int) {
@@ -55,8 +54,7 @@ func ackOf(d queue.Delivery, msg queue.Message, status queue.AckStatus) queue.Ac
 	return item
 }
 
-// ackAnything acknowledges messages of any partition, for any group, under any
-// lease or none, in any order.
+// ackAnything acknowledges messages of any partition, for any group, under any lease or none, in any order.
 func (m *machine) ackAnything(r *rapid.T) {
 	items := make([]queue.AckItem, rapid.IntRange(1, 4).Draw(r, "acks"))
 	for i := range items {
@@ -75,8 +73,8 @@ func (m *machine) ackAnything(r *rapid.T) {
 	m.ack(r, items)
 }
 
-// ack sends acks and compares the answers. Of a message of a queue that was
-// deleted all that counts is that nothing is acknowledged.
+// ack sends acks and compares the answers. For a message of a deleted queue it only compares that nothing is
+// acknowledged.
 func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 	s := m.store(r)
 	var said []string
@@ -106,7 +104,7 @@ func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 		case l != nil:
 			require.Equal(r, []string{m.queue, l.name}, []string{result.Queue, result.Partition})
 			if l.find(items[i].TransactionID) == nil && want[i].err == staleLease && got[i].err == notFound {
-				want[i].err = notFound // one that was deleted is forgotten with the leases of a group that was
+				want[i].err = notFound // a deleted message is forgotten with the leases of a deleted group
 			}
 		}
 	}
@@ -123,10 +121,10 @@ func (m *machine) messageText(item queue.AckItem) string {
 			return m.names.message(one.id)
 		}
 	}
-	return "what is not there"
+	return "a missing message"
 }
 
-// anyLease draws a lease there was, the newest first, or one that never was.
+// anyLease draws one of the newest leases, or one that never existed.
 func (m *machine) anyLease(r *rapid.T) queue.ID {
 	at := rapid.IntRange(0, 4).Draw(r, "lease")
 	if at >= len(m.leases) {
@@ -149,7 +147,7 @@ func (m *machine) extend(r *rapid.T) {
 	for _, p := range held {
 		if p.live {
 			want = ""
-			// The database cuts an instant to microseconds; both clocks are this machine's.
+			// Postgres stores microseconds. Both clocks are the clock of this machine.
 			low, high := latest(p.until, began.Add(d-time.Microsecond)), latest(p.until, ended.Add(d))
 			require.True(r, !until.Before(low) && !until.After(high), "the lease ends at %s, not between %s and %s", until, low, high)
 			p.until = until
@@ -165,14 +163,14 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// end ends a lease in one of three ways, the third of which takes the queue along.
+// end ends a lease by expiry, by a release, or by deleting the queue.
 func (m *machine) end(r *rapid.T) {
 	switch how := rapid.IntRange(0, 15).Draw(r, "how"); {
 	case how < 8:
 		m.expire(r)
 	case how < 13:
 		m.release(r)
-	case how < 15: // seldom, or a queue would not live long enough to have a history
+	case how < 15: // seldom, so that queues live long enough to have a history
 		m.remove(r, false)
 	default:
 		m.remove(r, true)
@@ -186,7 +184,7 @@ func (m *machine) release(r *rapid.T) {
 	r.Logf("release %s", m.names.lease(lease))
 }
 
-// expire ends a live lease in one partition by moving its end.
+// expire ends a live lease in one partition by moving its end into the past.
 func (m *machine) expire(r *rapid.T) {
 	m.step()
 	live := m.homes(func(p *place) bool { return p.live })
@@ -212,7 +210,7 @@ func (m *machine) expireIn(r *rapid.T, l *lane, group string) {
 	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), l.name, group)
 }
 
-// remove deletes the queue; its rows are purged now or by a later one.
+// remove deletes the queue. Its rows are purged now or later.
 func (m *machine) remove(r *rapid.T, purge bool) {
 	m.step()
 	existed, err := m.catalog.Delete(m.t.Context(), m.queue)

@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// memory is what an instance remembers of deliveries, by lease: the places of the
-// messages, by partition and transaction id.
+// memory is the memory of an instance, by lease: the seqs of delivered messages, by partition and transaction id.
 type memory map[queue.ID]map[[2]string]int64
 
 func (known memory) remember(d *queue.Delivery) {
@@ -23,8 +22,8 @@ func (known memory) remember(d *queue.Delivery) {
 	known[d.LeaseID] = places
 }
 
-// ForgetLease is what every instance is told when a message is deleted. (Tests of
-// the house run beside each other; nothing else is announced to it.)
+// ForgetLease announces to every instance that a lease is to be forgotten, after a message was deleted. Tests of one
+// service run one after the other.
 func (h *house) ForgetLease(lease queue.ID) {
 	for _, stores := range h.stores {
 		for _, s := range stores {
@@ -33,11 +32,11 @@ func (h *house) ForgetLease(lease queue.ID) {
 	}
 }
 
-// Ready is for those who wait; here nobody does.
+// Ready wakes waiting pops. The model has none.
 func (h *house) Ready([]queue.Ready) {}
 
-// seqOf is the place of the message that an ack names, 0: there is none. Of what
-// its lease delivered the place is remembered; it may be gone since.
+// seqOf returns the seq of the message that an ack names, or 0. An instance remembers the seqs of its deliveries, also
+// of messages deleted since.
 func (w *world) seqOf(l *lane, item queue.AckItem) int64 {
 	if lease, err := queue.ParseID(strings.ToLower(item.LeaseID)); err == nil {
 		if seq := w.memory[lease][[2]string{l.id.String(), item.TransactionID}]; seq != 0 {
@@ -50,8 +49,7 @@ func (w *world) seqOf(l *lane, item queue.AckItem) int64 {
 	return 0
 }
 
-// deleteMessage takes a message out of the log and returns the leases that may
-// hold it. Who has not passed it skips it.
+// deleteMessage deletes a message from the log and returns the leases that may hold it. Cursors before it skip it.
 func (w *world) deleteMessage(l *lane, seq int64) (forgotten []queue.ID) {
 	l.log[seq-1].gone = true
 	for _, p := range l.places {
@@ -94,7 +92,7 @@ func (w *world) deleteMessage(l *lane, seq int64) (forgotten []queue.ID) {
 	return forgotten
 }
 
-// deleteMessage deletes a message by itself, or one that is not there.
+// deleteMessage deletes one message, which may already be deleted.
 func (m *machine) deleteMessage(r *rapid.T) {
 	m.step()
 	l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]

@@ -14,8 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// names give what the store made up a word that is the same in every run, so
-// that a failure can be read and repeated.
+// names maps generated ids to names that are the same in every run, so that a failure can be read and repeated.
 type names struct{ messages, leases map[queue.ID]string }
 
 func newNames() names {
@@ -33,7 +32,7 @@ func nameIn(table map[queue.ID]string, id queue.ID, unknown string) string {
 	return unknown
 }
 
-// pushed tells what the store answered in the model's words.
+// pushed formats the answer of the store like the model.
 func (n names) pushed(results []queue.PushResult) []string {
 	out := make([]string, len(results))
 	for i, result := range results {
@@ -45,7 +44,7 @@ func (n names) pushed(results []queue.PushResult) []string {
 	return out
 }
 
-// delivered tells what a pop brought in the model's words.
+// delivered formats the delivery of the store like the model.
 func (m *machine) delivered(d *queue.Delivery) string {
 	out := delivered{claimed: d.Partitions, later: d.HasNext}
 	for _, msg := range d.Messages {
@@ -53,7 +52,7 @@ func (m *machine) delivered(d *queue.Delivery) string {
 		l := m.world.laneOf(msg.Partition.ID)
 		switch {
 		case l == nil || l.name != msg.Partition.Name || msg.Seq < 1 || msg.Seq > l.last():
-			text += " in a wrong place"
+			text += " in a wrong partition or position"
 		case l.log[msg.Seq-1].id != msg.ID || l.log[msg.Seq-1].transactionID != msg.TransactionID:
 			text += fmt.Sprintf(" with seq %d and transaction id %q of another", msg.Seq, msg.TransactionID)
 		case l.log[msg.Seq-1].payload != string(msg.Payload):
@@ -64,7 +63,7 @@ func (m *machine) delivered(d *queue.Delivery) string {
 	return out.String()
 }
 
-// expect lets the model pop, with ties broken as the store broke them.
+// expect runs the pop on the model. It resolves ties as the store did.
 func (m *machine) expect(r *rapid.T, req *queue.PopRequest, d *queue.Delivery) string {
 	seen, got := m.observe(r), m.delivered(d)
 	var next *world
@@ -93,7 +92,7 @@ func (m *machine) check(r *rapid.T) {
 	require.Equal(r, m.names.state(m.world), m.observe(r), "the model (expected) and the tables (actual) disagree")
 }
 
-// cursorText is one cursor in words.
+// cursorText formats one cursor.
 func (n names) cursorText(name string, p *place, redriven int, ready string) string {
 	lease := "no lease"
 	if !p.lease.IsZero() {
@@ -126,7 +125,7 @@ func (n names) messageText(lane string, seq int64, id queue.ID) string {
 	return fmt.Sprintf("%s: message %d is %s", lane, seq, n.message(id))
 }
 
-// state is what the model says is stored.
+// state formats the expected tables.
 func (n names) state(w *world) []string {
 	var lanes, cursors, letters, redrives, log []string
 	for _, lane := range w.laneNames() {
@@ -208,7 +207,7 @@ SELECT p.name, m.seq, m.id
  ORDER BY p.name COLLATE "C", m.seq`
 )
 
-// observe reads what is stored, in the words of state.
+// observe formats the tables like state.
 func (m *machine) observe(r *rapid.T) []string {
 	var out []string
 	b := &pgx.Batch{}

@@ -10,30 +10,29 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// options are those of the queue that have a part in what the model knows.
+// options are the options of the queue that the model knows.
 type options struct {
 	retryLimit int64
-	// backoff: a failure makes the partition rest (retryDelay).
+	// backoff: a failure delays the partition (retryDelay).
 	backoff bool
-	// expires: an old message is delivered no more (expireAfterSeconds), and, with
-	// buries, dead-lettered.
+	// expires: old messages are not delivered any more (expireAfterSeconds). With deadLetters, they become dead letters
+	// (deadLetterExpired).
 	expires, buries bool
-	// waits: an old message that some group has not read is deleted by the next sweep
-	// (maxWaitTimeSeconds).
+	// waits: the next sweep deletes an old message that some group has not read (maxWaitTimeSeconds).
 	waits bool
 	// deliveries is maxDeliveries.
 	deliveries int32
 }
 
-// In the database a rest lasts an hour at least, what is old is older than that,
-// and so is what expires: that a machine pauses changes nothing.
+// In the database, a retry delay lasts at least an hour, and old messages are older than that. So a pause of the
+// machine changes nothing.
 const (
 	restMillis    = 2 * 3600 * 1000
 	expireSeconds = 3600
 )
 
-// setAside moves a cursor over old messages, or over one that was delivered too
-// often, and says whether the next delivery must be one message.
+// skipUndeliverable moves a cursor past expired messages, or past a message delivered too often. It returns whether the
+// next delivery must contain only one message.
 func (w *world) setAside(l *lane, p *place) (alone bool) {
 	if !w.expires && w.deliveries == 0 {
 		return false
@@ -87,7 +86,7 @@ func beyond(skip []int64, committed int64) []int64 {
 	return kept
 }
 
-// next is the first message behind a place, nil: there is none.
+// next returns the first message after a seq, or nil.
 func (l *lane) next(seq int64) *message {
 	for i := range l.log[seq:] {
 		if m := &l.log[seq+int64(i)]; !m.gone {
@@ -97,7 +96,7 @@ func (l *lane) next(seq int64) *message {
 	return nil
 }
 
-// lastOld is the last place in the log before the first message that is not old.
+// lastOld returns the seq before the first message that is not old.
 func (l *lane) lastOld() int64 {
 	for _, m := range l.log {
 		if !m.gone && !m.old {
@@ -107,7 +106,7 @@ func (l *lane) lastOld() int64 {
 	return l.last()
 }
 
-// configure replaces the options; who rests does not any more where nobody does.
+// configure replaces the options. Without a retry delay, pending delays end.
 func (w *world) configure(o options) {
 	w.open(queue.DefaultPartition)
 	rested := w.backoff
@@ -150,7 +149,7 @@ func (m *machine) configure(r *rapid.T) {
 	r.Logf("configure %+v", o)
 }
 
-// rested ends every rest of a place.
+// endBackoff ends every retry delay of a cursor.
 func (p *place) rested() {
 	p.rests = false
 	for seq, one := range p.redrives {
@@ -159,7 +158,7 @@ func (p *place) rested() {
 	}
 }
 
-// pass lets time pass: some messages become old, or a rest is over.
+// pass lets time pass: some messages become old, or a retry delay ends.
 func (m *machine) pass(r *rapid.T) {
 	m.step()
 	l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]
@@ -185,7 +184,7 @@ func (m *machine) pass(r *rapid.T) {
 		require.NoError(r, err)
 		p.rested()
 		m.world.wake(l, p)
-		r.Logf("the rest of %s in %s is over", group, l.name)
+		r.Logf("the retry delay of %s in %s ends", group, l.name)
 		return
 	}
 	upto := int64(rapid.IntRange(0, len(l.log)).Draw(r, "old"))

@@ -13,18 +13,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// redrive is a dead letter that was put back.
+// redrive is a redriven dead letter.
 type redrive struct {
 	failures, attempts int32
-	// deliveries are those since it was put back.
+	// deliveries counts the deliveries since the redrive.
 	deliveries int32
-	// lease is that of the latest delivery, live or not.
+	// lease is the lease of the latest delivery, live or not.
 	lease queue.ID
-	// rests: it failed, and is not delivered before time has passed.
+	// delayed: it failed, and its retry delay has not ended.
 	rests bool
 }
 
-// first is the first message that was put back; it decides when they are due.
+// first returns the first redriven message. It decides when redriven messages are ready.
 func (p *place) first() (one redrive, ok bool) {
 	if len(p.redrives) == 0 {
 		return one, false
@@ -32,7 +32,7 @@ func (p *place) first() (one redrive, ok bool) {
 	return p.redrives[slices.Min(slices.Collect(maps.Keys(p.redrives)))], true
 }
 
-// redelivers: what was put back is due. restsFirst: it rests.
+// redelivers reports whether redriven messages are ready. firstDelayed reports whether the first one is delayed.
 func (p *place) redelivers() bool {
 	one, ok := p.first()
 	return ok && !one.rests
@@ -45,10 +45,12 @@ func (p *place) restsFirst() bool {
 
 func (p *place) underRedelivery() bool { return p.live && p.leaseEnd < 0 }
 
-// redeliver delivers what was put back, before the log and in its order; a lease
-// counts the messages it holds. One that was delivered too often since is a dead
-// letter again, and one that has a single delivery left comes alone. Those behind
-// one that rests wait for it.
+// redeliver delivers redriven messages in the order of the log, before the log itself. The leaseEnd of their lease is
+// the negative number of messages.
+//
+// 1. A message delivered too often since its redrive becomes a dead letter again.
+// 2. A message with one delivery left is delivered alone.
+// 3. A delayed message delays the redriven messages after it.
 func (w *world) redeliver(l *lane, p *place, autoAck bool, lease queue.ID, room int) []string {
 	seqs := slices.Sorted(maps.Keys(p.redrives))
 	var messages []string
@@ -85,7 +87,7 @@ func (w *world) redeliver(l *lane, p *place, autoAck bool, lease queue.ID, room 
 	return messages
 }
 
-// giveUp makes what was put back a dead letter again.
+// exhaust makes a redriven message a dead letter again.
 func (p *place) giveUp(seq int64) {
 	one := p.redrives[seq]
 	delete(p.redrives, seq)
@@ -95,7 +97,7 @@ func (p *place) giveUp(seq int64) {
 	}
 }
 
-// unattempt undoes the delivery of a lease that was given back.
+// undoAttempt undoes the delivery of a released lease.
 func (p *place) unattempt(lease queue.ID) {
 	for seq, one := range p.redrives {
 		if one.lease == lease {
@@ -105,16 +107,15 @@ func (p *place) unattempt(lease queue.ID) {
 	}
 }
 
-// redelivered is what a call says of messages that were put back.
+// redelivered is the effect of one call on redriven messages.
 type redelivered struct {
 	before        place
 	changed, ends bool
 	held          int64
 }
 
-// judgeRedriven applies those acks of a call that are about messages that were
-// put back, in the order of the call, and returns the others. Each stands for
-// itself and moves no cursor.
+// ackRedriven applies the acks of redriven messages, in the order of the call, and returns the other acks. Each ack
+// settles its own message and moves no cursor.
 func (w *world) judgeRedriven(p *place, list []saying, verdicts []verdict) (others []saying, d redelivered) {
 	d.before = *p
 	d.before.redrives = maps.Clone(p.redrives)
@@ -145,7 +146,7 @@ func (w *world) judgeOne(p *place, s saying, leased bool, v *verdict, d *redeliv
 	failed := s.item.Status == queue.AckFailed
 	exhausted := failed && int64(one.failures) >= w.retryLimit
 	switch {
-	case !open || s.item.Status == queue.AckUnknown: // settled in this call, or nothing said
+	case !open || s.item.Status == queue.AckUnknown: // settled in this call, or without an effect
 	case s.item.Status == queue.AckCompleted || s.item.Status == queue.AckDead || exhausted:
 		delete(p.redrives, s.seq)
 		d.changed = true
@@ -163,7 +164,7 @@ func (w *world) judgeOne(p *place, s saying, leased bool, v *verdict, d *redeliv
 	}
 }
 
-// finish ends the lease where the call ended it, or settled all it held.
+// finish ends the lease if the call ended it or settled all its messages.
 func (d *redelivered) finish(w *world, l *lane, p *place) {
 	switch {
 	case !d.changed:
@@ -174,7 +175,7 @@ func (d *redelivered) finish(w *world, l *lane, p *place) {
 	}
 }
 
-// putBack puts dead letters back, and returns how many.
+// redriveLetters redrives dead letters and returns their number.
 func (w *world) putBack(p *place, seqs []int64) (n int64) {
 	for _, seq := range seqs {
 		one, ok := p.letters[seq]
@@ -193,8 +194,7 @@ func (w *world) putBack(p *place, seqs []int64) (n int64) {
 	return n
 }
 
-// bury dead-letters all of the newest delivery, so that there is something to put
-// back.
+// deadLetterLatest dead-letters all messages of the newest delivery, so that there are dead letters to redrive.
 func (m *machine) bury(r *rapid.T) {
 	if len(m.deliveries) == 0 {
 		return
@@ -207,10 +207,10 @@ func (m *machine) bury(r *rapid.T) {
 	m.ack(r, items)
 }
 
-// home is where a group has a place.
+// cursorKey is a partition and a group.
 type home struct{ lane, group string }
 
-// homes are those that are chosen.
+// cursorsWhere returns the cursors that chosen selects.
 func (m *machine) homes(chosen func(*place) bool) (found []home) {
 	for _, name := range m.world.laneNames() {
 		for _, group := range groups {
@@ -222,8 +222,7 @@ func (m *machine) homes(chosen func(*place) bool) (found []home) {
 	return found
 }
 
-// crashLoop lets consumers crash over what was put back, as often as maxDeliveries
-// may say, and once more.
+// crashLoop lets consumers crash with redriven messages, up to the largest maxDeliveries and more.
 func (m *machine) crashLoop(r *rapid.T) {
 	put := m.homes(func(p *place) bool { return len(p.redrives) > 0 })
 	if len(put) == 0 {
@@ -241,9 +240,8 @@ func (m *machine) crashLoop(r *rapid.T) {
 	}
 }
 
-// failAgain lets one message fail that was put back, so that it rests where the
-// queue has a retryDelay. Where none is due, one is buried and put back, if need be
-// after a push and a pop.
+// failAgain lets one redriven message fail, so that it is delayed if the queue has a retryDelay. If no redriven message
+// is ready, it first dead-letters and redrives one, if necessary after a push and a pop.
 func (m *machine) failAgain(r *rapid.T) {
 	if len(m.homes((*place).redelivers)) == 0 {
 		if len(m.homes(func(p *place) bool { return len(p.letters) > 0 })) == 0 {
@@ -255,7 +253,7 @@ func (m *machine) failAgain(r *rapid.T) {
 	}
 	due := m.homes((*place).redelivers)
 	if len(due) == 0 {
-		return // its message may be gone
+		return // its message may be deleted
 	}
 	at := rapid.SampledFrom(due).Draw(r, "redriven")
 	l := m.world.lanes[at.lane]
@@ -265,13 +263,13 @@ func (m *machine) failAgain(r *rapid.T) {
 	}
 	m.claimFor(r, &queue.PopRequest{Partition: &l.name, Partitions: 1, Group: at.group})
 	if !m.world.lanes[at.lane].places[at.group].underRedelivery() {
-		return // it was given up instead (maxDeliveries)
+		return // it became a dead letter instead (maxDeliveries)
 	}
 	d := m.deliveries[len(m.deliveries)-1]
 	m.ack(r, []queue.AckItem{ackOf(d, rapid.SampledFrom(d.Messages).Draw(r, "fails"), queue.AckFailed)})
 }
 
-// redrive puts the dead letters of a message, or those of a group, back.
+// redrive redrives the dead letters of a message or of a group.
 func (m *machine) redrive(r *rapid.T) {
 	dead := m.homes(func(p *place) bool { return len(p.letters) > 0 })
 	if len(dead) == 0 {

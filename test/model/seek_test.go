@@ -11,14 +11,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// goal is where a seek goes: before or behind the log, or behind what was stored
-// before a step.
+// target is the target of a seek: the beginning or the end of the log, or after the messages stored before a step.
 type goal struct {
 	beginning, end bool
 	step           int
 }
 
-// seek moves the cursor of a group in a partition; nothing is leased then.
+// seek moves the cursor of a group in a partition and ends its lease.
 func (w *world) seek(l *lane, p *place, to goal) {
 	upto := l.last()
 	switch {
@@ -86,7 +85,7 @@ func (m *machine) seek(r *rapid.T) {
 	m.agree(r, verb, want, said)
 }
 
-// at names the message at a place of the log.
+// at names the message with a seq.
 func (l *lane) at(seq int64) string {
 	if seq == 0 || l.log[seq-1].gone {
 		return "nothing"

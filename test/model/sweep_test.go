@@ -10,9 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// evict is a sweep over one partition, of what expires and of what may not wait any
-// longer: messages that are old and that some group has not passed, or nobody reads.
-// Nothing that a live lease holds goes, and nothing that is a dead letter.
+// evict is a sweep of one partition. It expires old messages, and deletes old messages that some group has not passed,
+// or that have no readers. It keeps messages held by a live lease, and dead letters.
 func (w *world) evict(l *lane) {
 	if free, ok := l.lowest(func(p *place) bool { return !p.live }); ok && w.expires {
 		if upto := l.oldest(max(l.trimmed, free), nil); upto > 0 {
@@ -36,7 +35,7 @@ func (w *world) evict(l *lane) {
 	w.move(l, l.trimmed)
 }
 
-// lowest is where the slowest of some groups is.
+// lowest returns the lowest committed seq of the chosen cursors.
 func (l *lane) lowest(chosen func(*place) bool) (low int64, ok bool) {
 	for _, p := range l.places {
 		if chosen(p) && (!ok || p.committed < low) {
@@ -46,8 +45,7 @@ func (l *lane) lowest(chosen func(*place) bool) (low int64, ok bool) {
 	return low, ok
 }
 
-// oldest is the place of the last old message behind a place, but for those of a
-// lease; 0: there is none.
+// oldest returns the seq of the last old message after a seq that is not held, or 0.
 func (l *lane) oldest(start int64, held func(int64) bool) (upto int64) {
 	for _, m := range l.log[start:] {
 		if !m.gone && m.old && (held == nil || !held(m.seq)) {
@@ -57,7 +55,7 @@ func (l *lane) oldest(start int64, held func(int64) bool) (upto int64) {
 	return upto
 }
 
-// held: some lease covers the message.
+// held reports whether a live lease covers the message.
 func (l *lane) held(seq int64) bool {
 	for _, p := range l.places {
 		if p.live && seq > p.committed && seq <= p.leaseEnd {
@@ -67,7 +65,7 @@ func (l *lane) held(seq int64) bool {
 	return false
 }
 
-// kept: the message is a dead letter of somebody, or was put back.
+// kept reports whether the message is a dead letter of some group, or was redriven.
 func (l *lane) kept(seq int64) bool {
 	for _, p := range l.places {
 		_, dead := p.letters[seq]
@@ -78,7 +76,7 @@ func (l *lane) kept(seq int64) bool {
 	return false
 }
 
-// expire makes dead letters of what expired for those who are not leased.
+// expire dead-letters the expired messages of groups without a live lease.
 func (w *world) expire(l *lane, upto int64) {
 	for _, p := range l.places {
 		if p.live || !w.buries || p.committed >= upto {
@@ -97,7 +95,7 @@ func (w *world) expire(l *lane, upto int64) {
 	}
 }
 
-// move moves those who are behind a place, and not leased, there.
+// move moves cursors without a live lease forward to a seq.
 func (w *world) move(l *lane, upto int64) {
 	for _, p := range l.places {
 		if !p.live && p.committed < upto {
@@ -108,7 +106,7 @@ func (w *world) move(l *lane, upto int64) {
 	}
 }
 
-// empty: the partition holds neither messages nor dead letters.
+// empty reports whether the partition has neither messages nor dead letters.
 func (l *lane) empty() bool {
 	for _, p := range l.places {
 		if len(p.letters) > 0 {
@@ -118,8 +116,8 @@ func (l *lane) empty() bool {
 	return l.next(0) == nil
 }
 
-// sweep lets one partition be swept, or removed when it has been idle for days. What
-// deleted groups and queues left is purged before: their dead letters keep messages.
+// sweep sweeps one partition, or removes it if it is idle. Rows of deleted groups and queues are purged first, because
+// their dead letters keep messages.
 func (m *machine) sweep(r *rapid.T) {
 	m.step()
 	require.NoError(r, m.catalog.Purge(m.t.Context()))
@@ -132,7 +130,7 @@ func (m *machine) sweep(r *rapid.T) {
 		return
 	}
 	if !m.world.waits && !m.world.expires {
-		return // no sweep looks at the queue
+		return // no sweep covers the queue
 	}
 	var where, of int64
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(l.id)).
@@ -144,7 +142,7 @@ func (m *machine) sweep(r *rapid.T) {
 	r.Logf("sweep %s", l.name)
 }
 
-// removeIdle looks whether a partition may go, two days after the last push.
+// removeIdle tries to remove a partition two days after its last push.
 func (m *machine) removeIdle(r *rapid.T, l *lane) {
 	const shift = `UPDATE belfry.partition p SET created_at = p.created_at + $2::interval, last_push_at = p.last_push_at + $2::interval
 		WHERE p.uid = $1`
@@ -154,7 +152,7 @@ func (m *machine) removeIdle(r *rapid.T, l *lane) {
 	require.NoError(r, err)
 	var gone bool
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep/idle_remove"), where, int32(1)).Scan(&gone))
-	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(l.id), "2 days") // if it is there still
+	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(l.id), "2 days") // if it still exists
 	require.NoError(r, err)
 	want := l.empty()
 	if want {
@@ -164,7 +162,7 @@ func (m *machine) removeIdle(r *rapid.T, l *lane) {
 	m.agree(r, "remove "+l.name, fmt.Sprint(want), fmt.Sprint(gone))
 }
 
-// forget is what every instance is told after a sweep.
+// forget makes every instance refresh its memory, as after a sweep.
 func (m *machine) forget() {
 	for _, stores := range m.stores {
 		for _, s := range stores {

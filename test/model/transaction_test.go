@@ -11,10 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// outcome is what a transaction comes to.
+// outcome is the result of a transaction.
 type outcome struct {
-	// failed are the operations that stand in its way, and fenced says that a lease
-	// does.
+	// failed are the operations that prevent the transaction. fenced: a required lease prevents it.
 	failed map[int]bool
 	fenced bool
 	// again: it was applied before.
@@ -25,8 +24,7 @@ type outcome struct {
 
 func (o outcome) applied() bool { return len(o.failed) == 0 && !o.fenced }
 
-// transact applies everything or nothing; but the partitions are made unless it
-// is refused at first sight.
+// transact applies everything or nothing. Partitions are created unless the transaction is invalid.
 func (w *world) transact(tx *queue.Transaction) outcome {
 	out := outcome{failed: map[int]bool{}}
 	type name struct{ partition, transactionID string }
@@ -62,7 +60,7 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 	before := w.clone()
 	covers := func(p *place) bool { return slices.Contains(tx.RequiredLeases, p.lease.String()) }
 	for _, text := range tx.RequiredLeases {
-		lease, _ := queue.ParseID(text) // anyLease draws no other text
+		lease, _ := queue.ParseID(text) // anyLease draws only valid ids
 		out.fenced = out.fenced || !slices.ContainsFunc(w.holders(lease), func(p *place) bool { return p.live })
 	}
 	for at := range acks {
@@ -94,7 +92,7 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 	return out
 }
 
-// has says whether messages of a transaction are there, those named by it.
+// has reports whether messages of a transaction with given ids are stored.
 func (w *world) has(tx *queue.Transaction) bool {
 	for _, op := range tx.Operations {
 		if op.Push == nil || op.Push.TransactionID == "" {
@@ -107,7 +105,7 @@ func (w *world) has(tx *queue.Transaction) bool {
 	return false
 }
 
-// transact sends a transaction, or one that was applied before once more.
+// transact sends a transaction, or repeats the last applied one.
 func (m *machine) transact(r *rapid.T) {
 	s := m.store(r)
 	tx := m.drawTransaction(r)
@@ -117,7 +115,7 @@ func (m *machine) transact(r *rapid.T) {
 	for _, op := range tx.Operations {
 		if op.Ack != nil {
 			if id, err := queue.ParseID(op.Ack.PartitionID); err != nil || m.world.laneOf(id) == nil {
-				return // of a queue that was deleted
+				return // of a deleted queue
 			}
 		}
 	}
@@ -159,7 +157,7 @@ func (m *machine) drawTransaction(r *rapid.T) *queue.Transaction {
 	return tx
 }
 
-// compare compares the answers, and learns the ids.
+// compare compares the answers and learns the ids.
 func (m *machine) compare(r *rapid.T, tx *queue.Transaction, want outcome, result *queue.TransactionResult) {
 	var said, model, got []string
 	var pushed []queue.PushResult

@@ -9,10 +9,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// stored is what a push of one item comes to.
+// stored is the result of one pushed item.
 type stored struct {
 	lane *lane
-	// seq is the message that holds the item, stored now or earlier.
+	// seq is the seq of the stored message, or of the original of a duplicate.
 	seq       int64
 	duplicate bool
 }
@@ -24,7 +24,7 @@ func (s stored) String() string {
 	return fmt.Sprintf("queued as %s#%d", s.lane.name, s.seq)
 }
 
-// push stores items in order; a transaction id is stored once in a partition.
+// push stores items in order. A transaction id is stored once in a partition.
 func (w *world) push(items []queue.PushItem) []stored {
 	out := make([]stored, len(items))
 	for i, item := range items {
@@ -47,11 +47,11 @@ func (w *world) push(items []queue.PushItem) []stored {
 	return out
 }
 
-// delivered is what a pop comes to.
+// delivered is the result of a pop.
 type delivered struct {
 	claimed  int
 	messages []string
-	// later: nothing now, but a lease or a rest will end.
+	// later: nothing is ready, but a lease or a retry delay will end.
 	later bool
 }
 
@@ -60,14 +60,14 @@ func (d delivered) String() string {
 	case len(d.messages) > 0:
 		return fmt.Sprintf("%d partitions: %s", d.claimed, strings.Join(d.messages, ", "))
 	case d.later:
-		return "nothing before a lease or a rest ends"
+		return "nothing before a lease or a retry delay ends"
 	default:
 		return "nothing"
 	}
 }
 
-// pop claims what is due, the longest due first. Of those that became due in one
-// step last is taken last: nobody says which is first.
+// pop claims ready partitions, the longest ready first. Among partitions that became ready in one step, last is taken
+// last: their order is not defined.
 func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivered {
 	onlyNew := req.Subscription.Mode == queue.SubscribeNew && req.Group != queue.NoGroup
 	lanes := w.laneNames()
@@ -92,8 +92,8 @@ func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivere
 	}
 }
 
-// claim is one look. moved: a cursor that had only dead messages left has moved
-// past them, so another look may find something.
+// claim is one attempt. moved: a cursor with only dead messages left has moved past them, so another attempt may
+// succeed.
 func (w *world) claim(lanes []string, req *queue.PopRequest, lease queue.ID, last string) (d delivered, moved bool) {
 	var due []*lane
 	for _, name := range lanes {
@@ -162,7 +162,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// holders are the cursors whose row names a lease, live or not.
+// holders returns the cursors with a lease id, live or not.
 func (w *world) holders(lease queue.ID) []*place {
 	var held []*place
 	for _, name := range w.laneNames() {
@@ -175,7 +175,7 @@ func (w *world) holders(lease queue.ID) []*place {
 	return held
 }
 
-// release gives a lease back as if it had never been taken.
+// release undoes a claim.
 func (w *world) release(lease queue.ID) {
 	for _, l := range w.lanes {
 		for _, p := range l.places {

@@ -8,77 +8,77 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// world is the model of one queue. A nil lanes means that it does not exist.
+// world is the model of one queue. If partitions is nil, the queue does not exist.
 type world struct {
 	options
-	// born are the options of a queue that is born by a push.
+	// defaults are the options of a queue created by a push.
 	born  options
 	lanes map[string]*lane
 	// subs are the stored subscriptions of the consumer groups.
 	subs map[string]subscription
-	// step numbers the verbs: what becomes due in an earlier one is popped first.
+	// step numbers the verbs. Cursors that became ready in an earlier step are popped first.
 	step int
 	// memory is what the instance that serves the step remembers of deliveries.
 	memory memory
 }
 
-// lane is a partition.
+// partition is the model of a partition.
 type lane struct {
 	name string
-	// id is on the wire; the first push tells it.
+	// id is the id in the API, known from the first push.
 	id  queue.ID
 	log []message
-	// trimmed: up to there the log was empty at the last sweep.
+	// trimmed is the seq up to which the log was empty at the last sweep.
 	trimmed int64
 	places  map[string]*place
 }
 
-// message is a stored message; its seq is its place in the log, from 1.
+// message is a stored message. Its seq counts from 1.
 type message struct {
 	seq           int64
 	id            queue.ID
 	transactionID string
 	payload       string
-	// born is the step that stored it.
+	// storedAt is the step that stored it.
 	born int
-	// gone: it was deleted by itself.
+	// gone: it was deleted.
 	gone bool
-	// old: it was stored long before everything that is not.
+	// old: it was stored long before the messages that are not old.
 	old bool
 }
 
-// place is a consumer group's cursor in a partition.
+// cursor is the cursor of a consumer group in a partition.
 type place struct {
 	committed int64
-	// skip are dead messages beyond committed, in order.
+	// skip are the dead messages after committed, in order.
 	skip               []int64
 	failures, attempts int32
 	consumed           int64
 
-	// lease is kept when it has expired, until something replaces or clears it.
+	// lease is kept after its end, until another value replaces or clears it.
 	lease queue.ID
 	live  bool
-	// leaseEnd is the last place it holds; below 0, it is that of a redelivery with
-	// so many messages that are not settled.
+	// leaseEnd is the last seq that the lease holds. A negative value is the number of unsettled messages of a
+	// redelivery.
 	leaseEnd int64
 	until    time.Time
 
-	// rests: nothing of the log comes before time has passed.
+	// delayed: the log has a retry delay.
 	rests bool
-	// aloneUntil is where messages end that are delivered one by one.
+	// aloneUntil is the last seq of the messages that are delivered one by one.
 	aloneUntil int64
-	// expired counts messages.
+	// expired counts expired messages.
 	expired int64
 
-	// due is the step at which there was something to pop; 0: there is nothing.
+	// due is the step at which the cursor became ready. 0: it is not ready.
 	due int
 
 	letters map[int64]letter
-	// redrives are the dead letters that were put back and not settled yet.
+	// redrives are the redriven dead letters that are not settled.
 	redrives map[int64]redrive
 }
 
-// letter is a dead letter.
+// deadLetter is a dead letter.
 type letter struct {
 	failures int32
 	reason   string
@@ -107,10 +107,10 @@ func (w *world) clone() *world {
 	return &c
 }
 
-// laneNames are the partitions there are, in order.
+// partitionNames returns the names of the partitions, in order.
 func (w *world) laneNames() []string { return slices.Sorted(maps.Keys(w.lanes)) }
 
-// laneOf finds a partition by its id on the wire.
+// partitionOf returns the partition with an id, or nil.
 func (w *world) laneOf(id queue.ID) *lane {
 	for _, l := range w.lanes {
 		if l.id == id {
@@ -122,8 +122,7 @@ func (w *world) laneOf(id queue.ID) *lane {
 
 func (l *lane) last() int64 { return int64(len(l.log)) }
 
-// before is the last place in the log whose message, and all before it, were
-// stored before a step began.
+// before returns the last seq whose message, and all before it, were stored before a step began.
 func (l *lane) before(step int) int64 {
 	for _, m := range l.log {
 		if m.born >= step && !m.gone && !m.old {
@@ -143,7 +142,7 @@ func (l *lane) find(transactionID string) *message {
 	return nil
 }
 
-// undone are the messages a group has yet to get.
+// remaining returns the messages that a group has not received.
 func (l *lane) undone(p *place) []message {
 	var rest []message
 	for _, m := range l.log[p.committed:] {
@@ -154,21 +153,21 @@ func (l *lane) undone(p *place) []message {
 	return rest
 }
 
-// rearm says anew whether there is something to pop, once no lease is live.
+// rearm clears the lease and computes again whether the cursor is ready.
 func (w *world) rearm(l *lane, p *place) {
 	p.lease, p.live, p.leaseEnd, p.due = queue.ID{}, false, 0, 0
 	w.wake(l, p)
 }
 
-// wake makes a cursor due that has something left and no lease.
+// wake makes a cursor ready that has messages left and no lease.
 func (w *world) wake(l *lane, p *place) {
 	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || p.redelivers()) {
 		p.due = w.step
 	}
 }
 
-// join gives a group a cursor in a partition, if it has none, behind what was
-// stored before a step.
+// join creates the cursor of a group in a partition if there is none. It starts after the messages stored before a
+// step.
 func (w *world) join(l *lane, group string, start int) {
 	if l.places[group] != nil {
 		return
@@ -181,7 +180,7 @@ func (w *world) join(l *lane, group string, start int) {
 	w.wake(l, p)
 }
 
-// open returns a partition, made if need be.
+// open returns a partition and creates it if necessary.
 func (w *world) open(name string) *lane {
 	if w.lanes == nil {
 		w.lanes = map[string]*lane{}
@@ -197,5 +196,5 @@ func (w *world) open(name string) *lane {
 	return w.lanes[name]
 }
 
-// remove takes the queue away, with its groups.
+// remove deletes the queue with its groups.
 func (w *world) remove() { w.lanes, w.subs, w.options = nil, map[string]subscription{}, w.born }
