@@ -18,7 +18,7 @@ import (
 func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pgtest.Set(t, dsn, pgtest.Theirs())
+	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	s, other := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	const clients, each = 8, 20
 	pushTogether(t, clients, each, s, other)

@@ -40,11 +40,11 @@ func (w *world) subscribe(group string, whole, onlyNew bool) (start int) {
 
 // deleteGroup removes a group and returns the number of its cursors.
 func (w *world) deleteGroup(group string, keep bool) (cursors int64) {
-	for _, l := range w.lanes {
-		if l.places[group] != nil {
+	for _, p := range w.partitions {
+		if p.cursors[group] != nil {
 			cursors++
 		}
-		delete(l.places, group)
+		delete(p.cursors, group)
 	}
 	sub := w.subs[group]
 	delete(w.subs, group)

@@ -63,10 +63,10 @@ func (m *machine) ackAnything(r *rapid.T) {
 		item.Error = rapid.SampledFrom([]string{"", "boom"}).Draw(r, "error")
 		item.LeaseID = rapid.SampledFrom([]string{"", m.anyLease(r).String(), strings.ToUpper(m.anyLease(r).String()), "none"}).Draw(r, "lease")
 		item.TransactionID, item.PartitionID = "t1", "nowhere"
-		if l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]; l != nil {
-			item.PartitionID = l.id.String()
-			if seq := rapid.IntRange(0, len(l.log)).Draw(r, "message"); seq > 0 {
-				item.TransactionID = l.log[seq-1].transactionID
+		if p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]; p != nil {
+			item.PartitionID = p.id.String()
+			if seq := rapid.IntRange(0, len(p.log)).Draw(r, "message"); seq > 0 {
+				item.TransactionID = p.log[seq-1].transactionID
 			}
 		}
 	}
@@ -77,38 +77,38 @@ func (m *machine) ackAnything(r *rapid.T) {
 // acknowledged.
 func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 	s := m.store(r)
-	var said []string
+	var text []string
 	for _, item := range items {
 		lease := item.LeaseID
 		if id, err := queue.ParseID(item.LeaseID); err == nil {
 			lease = m.names.lease(id)
 		}
-		said = append(said, fmt.Sprintf("%s %s for %s under %q", m.messageText(item), statusText[item.Status], item.Group, lease))
+		text = append(text, fmt.Sprintf("%s %s for %s under %q", m.messageText(item), statusText[item.Status], item.Group, lease))
 	}
 	results, err := s.Ack(m.t.Context(), items)
 	require.NoError(r, err)
 	require.Len(r, results, len(items))
 	want := m.world.ack(items)
-	got := make([]verdict, len(results))
+	got := make([]ackAnswer, len(results))
 	for i, result := range results {
-		got[i] = verdict{success: result.Success, dead: result.DeadLettered, err: result.Error}
+		got[i] = ackAnswer{success: result.Success, dead: result.DeadLettered, err: result.Error}
 		require.Equal(r, result.Success, result.Resolved)
 		if want[i].released = want[i].released && want[i].success; result.Success {
 			got[i].released = result.LeaseReleased
 		}
 		id, err := queue.ParseID(items[i].PartitionID)
-		l := m.world.laneOf(id)
+		p := m.world.partitionOf(id)
 		switch {
-		case err == nil && l == nil && (got[i].err == neverPopped || got[i].err == staleLease):
+		case err == nil && p == nil && (got[i].err == neverPopped || got[i].err == staleLease):
 			got[i].err = notFound // an instance that remembers the partition sees that its cursors are gone
-		case l != nil:
-			require.Equal(r, []string{m.queue, l.name}, []string{result.Queue, result.Partition})
-			if l.find(items[i].TransactionID) == nil && want[i].err == staleLease && got[i].err == notFound {
+		case p != nil:
+			require.Equal(r, []string{m.queue, p.name}, []string{result.Queue, result.Partition})
+			if p.find(items[i].TransactionID) == nil && want[i].err == staleLease && got[i].err == notFound {
 				want[i].err = notFound // a deleted message is forgotten with the leases of a deleted group
 			}
 		}
 	}
-	m.agree(r, "ack "+strings.Join(said, ", "), fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
+	m.agree(r, "ack "+strings.Join(text, ", "), fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
 }
 
 var statusText = map[queue.AckStatus]string{
@@ -116,8 +116,8 @@ var statusText = map[queue.AckStatus]string{
 }
 
 func (m *machine) messageText(item queue.AckItem) string {
-	for _, l := range m.world.lanes {
-		if one := l.find(item.TransactionID); one != nil && l.id.String() == item.PartitionID {
+	for _, p := range m.world.partitions {
+		if one := p.find(item.TransactionID); one != nil && p.id.String() == item.PartitionID {
 			return m.names.message(one.id)
 		}
 	}
@@ -144,13 +144,13 @@ func (m *machine) extend(r *rapid.T) {
 	if len(held) > 0 {
 		want = queue.CodeLeaseGone
 	}
-	for _, p := range held {
-		if p.live {
+	for _, c := range held {
+		if c.live {
 			want = ""
 			// Postgres stores microseconds. Both clocks are the clock of this machine.
-			low, high := latest(p.until, began.Add(d-time.Microsecond)), latest(p.until, ended.Add(d))
+			low, high := latest(c.until, began.Add(d-time.Microsecond)), latest(c.until, ended.Add(d))
 			require.True(r, !until.Before(low) && !until.After(high), "the lease ends at %s, not between %s and %s", until, low, high)
-			p.until = until
+			c.until = until
 		}
 	}
 	m.agree(r, fmt.Sprintf("extend %s by %s", m.names.lease(lease), d), string(want), string(queue.CodeOf(err)))
@@ -187,27 +187,27 @@ func (m *machine) release(r *rapid.T) {
 // expire ends a live lease in one partition by moving its end into the past.
 func (m *machine) expire(r *rapid.T) {
 	m.step()
-	live := m.homes(func(p *place) bool { return p.live })
+	live := m.cursorsWhere(func(c *cursor) bool { return c.live })
 	if len(live) == 0 {
 		return
 	}
 	at := rapid.SampledFrom(live).Draw(r, "lease")
-	m.expireIn(r, m.world.lanes[at.lane], at.group)
+	m.expireIn(r, m.world.partitions[at.partition], at.group)
 }
 
 // expireIn ends the live lease of a group in a partition.
-func (m *machine) expireIn(r *rapid.T, l *lane, group string) {
+func (m *machine) expireIn(r *rapid.T, p *partition, group string) {
 	tag, err := m.pool.Exec(m.t.Context(), `
 		UPDATE belfry.cursor c SET lease_until = statement_timestamp(), ready_at = statement_timestamp()
 		  FROM belfry.partition p, belfry.consumer_group g
 		 WHERE p.uid = $1 AND g.queue_id = p.queue_id AND g.name = $2
 		   AND c.partition_id = p.id AND c.group_id = g.id AND c.lease_id = $3`,
-		[16]byte(l.id), group, [16]byte(l.places[group].lease))
+		[16]byte(p.id), group, [16]byte(p.cursors[group].lease))
 	require.NoError(r, err)
 	require.EqualValues(r, 1, tag.RowsAffected())
-	p := l.places[group]
-	p.live, p.due = false, m.world.step
-	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), l.name, group)
+	c := p.cursors[group]
+	c.live, c.due = false, m.world.step
+	r.Logf("%s expires in %s for %s", m.names.lease(c.lease), p.name, group)
 }
 
 // remove deletes the queue. Its rows are purged now or later.
@@ -215,7 +215,7 @@ func (m *machine) remove(r *rapid.T, purge bool) {
 	m.step()
 	existed, err := m.catalog.Delete(m.t.Context(), m.queue)
 	require.NoError(r, err)
-	want := m.world.lanes != nil
+	want := m.world.partitions != nil
 	m.world.remove()
 	if purge {
 		require.NoError(r, m.catalog.Purge(m.t.Context()))

@@ -12,8 +12,8 @@ import (
 type world struct {
 	options
 	// defaults are the options of a queue created by a push.
-	born  options
-	lanes map[string]*lane
+	defaults   options
+	partitions map[string]*partition
 	// subs are the stored subscriptions of the consumer groups.
 	subs map[string]subscription
 	// step numbers the verbs. Cursors that became ready in an earlier step are popped first.
@@ -23,14 +23,14 @@ type world struct {
 }
 
 // partition is the model of a partition.
-type lane struct {
+type partition struct {
 	name string
 	// id is the id in the API, known from the first push.
 	id  queue.ID
 	log []message
 	// trimmed is the seq up to which the log was empty at the last sweep.
 	trimmed int64
-	places  map[string]*place
+	cursors map[string]*cursor
 }
 
 // message is a stored message. Its seq counts from 1.
@@ -40,7 +40,7 @@ type message struct {
 	transactionID string
 	payload       string
 	// storedAt is the step that stored it.
-	born int
+	storedAt int
 	// gone: it was deleted.
 	gone bool
 	// old: it was stored long before the messages that are not old.
@@ -48,7 +48,7 @@ type message struct {
 }
 
 // cursor is the cursor of a consumer group in a partition.
-type place struct {
+type cursor struct {
 	committed int64
 	// skip are the dead messages after committed, in order.
 	skip               []int64
@@ -64,7 +64,7 @@ type place struct {
 	until    time.Time
 
 	// delayed: the log has a retry delay.
-	rests bool
+	delayed bool
 	// aloneUntil is the last seq of the messages that are delivered one by one.
 	aloneUntil int64
 	// expired counts expired messages.
@@ -73,80 +73,80 @@ type place struct {
 	// due is the step at which the cursor became ready. 0: it is not ready.
 	due int
 
-	letters map[int64]letter
+	deadLetters map[int64]deadLetter
 	// redrives are the redriven dead letters that are not settled.
 	redrives map[int64]redrive
 }
 
 // deadLetter is a dead letter.
-type letter struct {
+type deadLetter struct {
 	failures int32
 	reason   string
 }
 
 func newWorld(retryLimit int64) *world {
 	born := options{retryLimit: retryLimit}
-	return &world{options: born, born: born, subs: map[string]subscription{}}
+	return &world{options: born, defaults: born, subs: map[string]subscription{}}
 }
 
 func (w *world) clone() *world {
 	c := *w
 	c.subs = maps.Clone(w.subs)
-	c.lanes = maps.Clone(w.lanes)
-	for name, l := range c.lanes {
-		one := *l
-		one.log = slices.Clone(l.log)
-		one.places = map[string]*place{}
-		for group, p := range l.places {
-			other := *p
-			other.skip, other.letters, other.redrives = slices.Clone(p.skip), maps.Clone(p.letters), maps.Clone(p.redrives)
-			one.places[group] = &other
+	c.partitions = maps.Clone(w.partitions)
+	for name, p := range c.partitions {
+		one := *p
+		one.log = slices.Clone(p.log)
+		one.cursors = map[string]*cursor{}
+		for group, c := range p.cursors {
+			other := *c
+			other.skip, other.deadLetters, other.redrives = slices.Clone(c.skip), maps.Clone(c.deadLetters), maps.Clone(c.redrives)
+			one.cursors[group] = &other
 		}
-		c.lanes[name] = &one
+		c.partitions[name] = &one
 	}
 	return &c
 }
 
 // partitionNames returns the names of the partitions, in order.
-func (w *world) laneNames() []string { return slices.Sorted(maps.Keys(w.lanes)) }
+func (w *world) partitionNames() []string { return slices.Sorted(maps.Keys(w.partitions)) }
 
 // partitionOf returns the partition with an id, or nil.
-func (w *world) laneOf(id queue.ID) *lane {
-	for _, l := range w.lanes {
-		if l.id == id {
-			return l
+func (w *world) partitionOf(id queue.ID) *partition {
+	for _, p := range w.partitions {
+		if p.id == id {
+			return p
 		}
 	}
 	return nil
 }
 
-func (l *lane) last() int64 { return int64(len(l.log)) }
+func (p *partition) last() int64 { return int64(len(p.log)) }
 
 // before returns the last seq whose message, and all before it, were stored before a step began.
-func (l *lane) before(step int) int64 {
-	for _, m := range l.log {
-		if m.born >= step && !m.gone && !m.old {
+func (p *partition) before(step int) int64 {
+	for _, m := range p.log {
+		if m.storedAt >= step && !m.gone && !m.old {
 			return m.seq - 1
 		}
 	}
-	return l.last()
+	return p.last()
 }
 
 // find returns the message with a transaction id, or nil.
-func (l *lane) find(transactionID string) *message {
-	for i := range l.log {
-		if l.log[i].transactionID == transactionID && !l.log[i].gone {
-			return &l.log[i]
+func (p *partition) find(transactionID string) *message {
+	for i := range p.log {
+		if p.log[i].transactionID == transactionID && !p.log[i].gone {
+			return &p.log[i]
 		}
 	}
 	return nil
 }
 
 // remaining returns the messages that a group has not received.
-func (l *lane) undone(p *place) []message {
+func (p *partition) remaining(c *cursor) []message {
 	var rest []message
-	for _, m := range l.log[p.committed:] {
-		if !m.gone && !slices.Contains(p.skip, m.seq) {
+	for _, m := range p.log[c.committed:] {
+		if !m.gone && !slices.Contains(c.skip, m.seq) {
 			rest = append(rest, m)
 		}
 	}
@@ -154,47 +154,49 @@ func (l *lane) undone(p *place) []message {
 }
 
 // rearm clears the lease and computes again whether the cursor is ready.
-func (w *world) rearm(l *lane, p *place) {
-	p.lease, p.live, p.leaseEnd, p.due = queue.ID{}, false, 0, 0
-	w.wake(l, p)
+func (w *world) rearm(p *partition, c *cursor) {
+	c.lease, c.live, c.leaseEnd, c.due = queue.ID{}, false, 0, 0
+	w.wake(p, c)
 }
 
 // wake makes a cursor ready that has messages left and no lease.
-func (w *world) wake(l *lane, p *place) {
-	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || p.redelivers()) {
-		p.due = w.step
+func (w *world) wake(p *partition, c *cursor) {
+	if !c.live && c.due == 0 && (c.committed < p.last() && !c.delayed || c.redelivers()) {
+		c.due = w.step
 	}
 }
 
 // join creates the cursor of a group in a partition if there is none. It starts after the messages stored before a
 // step.
-func (w *world) join(l *lane, group string, start int) {
-	if l.places[group] != nil {
+func (w *world) join(p *partition, group string, start int) {
+	if p.cursors[group] != nil {
 		return
 	}
-	p := &place{committed: l.trimmed, letters: map[int64]letter{}, redrives: map[int64]redrive{}}
+	c := &cursor{committed: p.trimmed, deadLetters: map[int64]deadLetter{}, redrives: map[int64]redrive{}}
 	if start > 0 {
-		p.committed = l.before(start)
+		c.committed = p.before(start)
 	}
-	l.places[group] = p
-	w.wake(l, p)
+	p.cursors[group] = c
+	w.wake(p, c)
 }
 
 // open returns a partition and creates it if necessary.
-func (w *world) open(name string) *lane {
-	if w.lanes == nil {
-		w.lanes = map[string]*lane{}
+func (w *world) open(name string) *partition {
+	if w.partitions == nil {
+		w.partitions = map[string]*partition{}
 	}
-	if w.lanes[name] == nil {
-		w.lanes[name] = &lane{name: name, places: map[string]*place{}}
+	if w.partitions[name] == nil {
+		w.partitions[name] = &partition{name: name, cursors: map[string]*cursor{}}
 		for group, sub := range w.subs {
 			if sub.whole {
-				w.join(w.lanes[name], group, sub.start)
+				w.join(w.partitions[name], group, sub.start)
 			}
 		}
 	}
-	return w.lanes[name]
+	return w.partitions[name]
 }
 
 // remove deletes the queue with its groups.
-func (w *world) remove() { w.lanes, w.subs, w.options = nil, map[string]subscription{}, w.born }
+func (w *world) remove() {
+	w.partitions, w.subs, w.options = nil, map[string]subscription{}, w.defaults
+}
