@@ -27,8 +27,8 @@ type options struct {
 // In the database, a retry delay lasts at least an hour, and old messages are older than that. So a pause of the
 // machine changes nothing.
 const (
-	retryDelayMillis    = 2 * 3600 * 1000
-	expireSeconds = 3600
+	retryDelayMillis = 2 * 3600 * 1000
+	expireSeconds    = 3600
 )
 
 // skipUndeliverable moves a cursor past expired messages, or past a message delivered too often. It returns whether the
