@@ -12,11 +12,11 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// sleeper is a consumer in SQL that waits without looking.
+// sqlConsumer is a consumer in SQL that waits for wakes and does not poll.
 type sleeper struct {
 	t    *testing.T
 	conn *pgx.Conn
-	// group is what it pops for, and pops how often it did.
+	// group is its group. pops counts its pops.
 	group string
 	pops  int
 }
@@ -26,8 +26,7 @@ func newSleeper(t *testing.T, dsn, group string) *sleeper {
 	return &sleeper{t: t, conn: producer(t, dsn), group: group}
 }
 
-// pop takes and acknowledges one message in a transaction; where there is none it
-// asks to be told of one.
+// pop takes and acknowledges one message in a transaction. If there is none, it asks for a wake.
 func (s *sleeper) pop(queue string) (id string, ok bool) {
 	s.t.Helper()
 	s.pops++
@@ -47,7 +46,7 @@ func (s *sleeper) pop(queue string) (id string, ok bool) {
 	return id, acked == 1
 }
 
-// sleep waits to be told.
+// sleep waits for the wake.
 func (s *sleeper) sleep() *pgconn.Notification {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -68,7 +67,7 @@ func (s *sleeper) next(queue string) string {
 	}
 }
 
-// drained has asked to be told when it returns.
+// drained pops nothing and asks for a wake.
 func (s *sleeper) drained(queue string) {
 	s.t.Helper()
 	_, ok := s.pop(queue)
@@ -98,7 +97,7 @@ func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
 	} {
 		for _, id := range []string{"one", "two"} {
 			consumer.drained("q")
-			until(t, "what it left sleeps", func() (asleep bool) {
+			until(t, "the cursor sleeps", func() (asleep bool) {
 				s.scan(t, `SELECT count(ready_at) = 0 FROM belfry.cursor`, nil, &asleep)
 				return asleep
 			})
@@ -107,14 +106,14 @@ func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
 			before := consumer.pops
 			require.Equal(t, id, consumer.next("q"))
 			vain += consumer.pops - before - 1
-			execute(t, other, `DELETE FROM belfry.message`) // the next one may have the same id
+			execute(t, other, `DELETE FROM belfry.message`) // the next message may have the same id
 		}
 	}
-	require.LessOrEqual(t, vain, 2, "told in vain: somebody may have held it for a moment")
+	require.LessOrEqual(t, vain, 2, "unnecessary wakes: the message may have been leased for a moment")
 }
 
-// A push comes while what was emptied is still due, and so is announced to nobody, or
-// between the pop and the wish, or to another instance.
+// The push arrives while the drained cursor is still marked ready, so that nothing is announced, or between the pop and
+// the request for a wake, or at another instance.
 func TestAConsumerInSQLIsToldWheneverThePushComes(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -138,24 +137,24 @@ func TestAConsumerInSQLIsToldWheneverThePushComes(t *testing.T) {
 	}
 }
 
-// Nothing is announced while somebody holds what is there, nor when he rolls back.
+// Nothing is announced while another consumer has the message, and nothing when that consumer rolls back.
 func TestAConsumerInSQLIsToldOfWhatAnotherOneLetsGo(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
 	c, consumer := s.client(t), newSleeper(t, s.dsn, "__QUEUE_MODE__")
 	c.pushIDs("q", "", "before")
-	require.Equal(t, "before", consumer.next("q")) // the group is known
+	require.Equal(t, "before", consumer.next("q")) // the group exists
 	c.pushIDs("q", "", "m")
 	tx := s.openPop(t, "q")
 	consumer.drained("q")
-	consumer.sleep() // it seems to be there
+	consumer.sleep() // the message seems to be there
 	consumer.drained("q")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, "m", consumer.next("q"))
 }
 
-// What is told of while no instance runs is asked for again when one does.
+// Requests for wakes are repeated when an instance starts after a time without instances.
 func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -168,12 +167,12 @@ func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 	consumer.drained("q")
 	require.NoError(t, one.stop(t))
 	two.client(t).pushIDs("q", "", "second")
-	require.Equal(t, "second", consumer.next("q"), "the other one has heard it")
+	require.Equal(t, "second", consumer.next("q"), "the other instance has the request")
 
 	consumer.drained("q")
 	require.NoError(t, two.stop(t))
 	startOn(t, dsn, proven)
-	for consumer.sleep().Channel != "belfry_again" { // both had told of the one before
+	for consumer.sleep().Channel != "belfry_again" { // both instances announced the message before
 	}
 	consumer.drained("q")
 	execute(t, other, `SELECT belfry.push('q', '1', transaction_id => 'third')`)

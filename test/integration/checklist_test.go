@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestChecklist is the conformance checklist of the wire contract, by number; 13,
-// streams, is not served. Each looks once at what other tests look into.
+// TestChecklist is the numbered conformance checklist of the compatible API. 13, streams, is not served. Other tests
+// cover each point in detail.
 func TestChecklist(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"01 arrays and objects":                          checklist01,
-		"02 statuses, and never a hang":                  checklist02,
+		"02 statuses, and no request hangs":              checklist02,
 		"03 a push is visible once it is acknowledged":   checklist03,
 		"04 one live lease of a partition and group":     checklist04,
 		"05 order, redelivery, retryLimit, dead letter":  checklist05,
@@ -61,7 +61,7 @@ func checklist02(t *testing.T, c client, queue string) {
 		{http.StatusOK, popCall(queue, "")},
 		{http.StatusNoContent, popCall(queue, "")},
 		{http.StatusNoContent, popCall(queue, "wait=true&timeout=1")},
-		{http.StatusOK, ackBatchCall("", []ackItem{}...)}, // never answered by the reference
+		{http.StatusOK, ackBatchCall("", []ackItem{}...)}, // the reference never answers it
 		{http.StatusOK, ackCall(ackItem{TransactionID: "nobody", PartitionID: "nowhere"})},
 		{http.StatusOK, transactCall(nil, operation{Type: "ack", TransactionID: "nobody", PartitionID: "nowhere"})},
 		{http.StatusNotFound, extendCall("nobody", `{}`)},
@@ -115,7 +115,7 @@ func checklist05(t *testing.T, c client, queue string) {
 	c.ackBatch("", d.ack("completed", 0)...).ok(http.StatusOK)
 	require.False(t, c.ackBatch("", d.ack("failed", 1)...).ok(http.StatusOK)[0].DLQ)
 	d = c.pop(queue, "batch=3").ok(http.StatusOK)
-	require.Equal(t, []string{"2", "3", "4"}, d.ids(), "it and everything after it")
+	require.Equal(t, []string{"2", "3", "4"}, d.ids(), "the failed message and everything after it")
 	require.True(t, c.ackBatch("", d.ack("failed", 0)...).ok(http.StatusOK)[0].DLQ)
 	c.ackBatch("", d.ack("completed", 2)...).ok(http.StatusOK)
 	c.ackBatch("", d.ack("completed", 1)...).ok(http.StatusOK)
@@ -159,7 +159,7 @@ func checklist09(t *testing.T, c client, queue string) {
 		require.Empty(t, got.ok(http.StatusNoContent).Messages, what.target)
 		require.Empty(t, got.raw)
 	}
-	require.False(t, c.storedQueue(queue+"unknown"), "a pop makes nothing")
+	require.False(t, c.storedQueue(queue+"unknown"), "a pop creates no queue")
 }
 
 func checklist10(t *testing.T, c client, _ string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// client speaks to one server on behalf of one test.
+// client sends requests to one server for one test.
 type client struct {
 	t *testing.T
 	*server
@@ -23,15 +23,13 @@ type client struct {
 
 func (s *server) client(t *testing.T) client { return client{t: t, server: s} }
 
-// loose returns the client for requests that the OpenAPI document does not
-// describe and that are answered all the same.
+// loose returns a client for requests that the OpenAPI document does not describe but the server accepts.
 func (c client) loose() client {
 	c.unlike = true
 	return c
 }
 
-// answer is a reply with its decoded body: what the verb returns, or the text of
-// an error.
+// answer is a reply with its decoded body, or the text of its error.
 type answer[T any] struct {
 	t *testing.T
 	reply
@@ -59,7 +57,7 @@ func read[T any](t *testing.T, got reply) answer[T] {
 	return a
 }
 
-// decode reads the body of a reply; it may run on any goroutine.
+// decode decodes the body of a reply. It may run on any goroutine.
 func decode[T any](got reply) (body T, failure string, err error) {
 	if len(got.raw) == 0 {
 		return body, "", nil
@@ -98,7 +96,7 @@ func (c client) push(items ...item) answer[[]pushed] {
 	return ask[[]pushed](c, pushCall(items...))
 }
 
-// pushIDs stores messages with the given transaction ids in one partition.
+// pushIDs pushes messages with the given transaction ids to one partition.
 func (c client) pushIDs(queue, partition string, ids ...string) []pushed {
 	c.t.Helper()
 	items := make([]item, len(ids))
@@ -113,7 +111,7 @@ func (c client) pop(queue, query string) answer[delivery] {
 	return ask[delivery](c, popCall(queue, query))
 }
 
-// popIDs pops and returns the transaction ids; none for 204.
+// popIDs pops and returns the transaction ids, none for 204.
 func (c client) popIDs(queue, query string) []string {
 	c.t.Helper()
 	got := c.pop(queue, query)
@@ -151,7 +149,7 @@ func (c client) deleteQueue(queue string) answer[deleted] {
 	return ask[deleted](c, deleteCall(queue))
 }
 
-// begun is a call that runs in the background.
+// pendingCall is a call that runs in the background.
 type begun struct {
 	t      *testing.T
 	done   chan struct{}
@@ -160,8 +158,7 @@ type begun struct {
 	cancel context.CancelFunc
 }
 
-// begin sends a call in the background. What the test does not wait for is
-// broken off at its end.
+// begin sends a call in the background. The end of the test aborts it.
 func (c client) begin(what call) *begun {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	b := &begun{t: c.t, done: make(chan struct{}), cancel: cancel}
@@ -184,13 +181,13 @@ func (b *begun) delivery() answer[delivery] {
 	return read[delivery](b.t, b.reply)
 }
 
-// leave breaks the call off as a client that goes away.
+// leave aborts the call like a client that disconnects.
 func (b *begun) leave() {
 	b.cancel()
 	<-b.done
 }
 
-// untilWaiting blocks until the server says that n requests wait.
+// untilWaiting blocks until the server reports n waiting requests.
 func (c client) untilWaiting(n int) {
 	c.t.Helper()
 	until(c.t, fmt.Sprintf("%d requests wait", n), func() bool {
@@ -199,17 +196,15 @@ func (c client) untilWaiting(n int) {
 	})
 }
 
-// storedQueue says whether a queue of that name exists. It looks at the tables:
-// asking a verb would make or remove one.
+// storedQueue reports whether a queue exists. It reads the tables, because a verb would create or delete one.
 func (c client) storedQueue(name string) (exists bool) {
 	c.t.Helper()
 	c.scan(c.t, `SELECT EXISTS (SELECT 1 FROM belfry.queue WHERE name = $1 AND deleted_at IS NULL)`, []any{name}, &exists)
 	return exists
 }
 
-// putToSleep makes a queue with one unread partition look as a crash between a
-// commit and its wake leaves it: a message is there, and the group's cursor says
-// that there is none.
+// putToSleep makes a queue with one unread partition look as after a crash between a commit and its wake: there is a
+// message, but the cursor of the group is not ready.
 func (c client) putToSleep(queue, group string) {
 	c.t.Helper()
 	known := c.pop(queue, "consumerGroup="+group).ok(http.StatusOK)
@@ -225,8 +220,7 @@ func (c client) putToSleep(queue, group string) {
 	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).status)
 }
 
-// metric returns a metric by its name and labels as /metrics/prometheus prints
-// them; one that is not there is 0.
+// metric returns a metric by its name and labels in the Prometheus format, or 0 if it is missing.
 func (s *server) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	got, err := s.send(t.Context(), call{method: http.MethodGet, target: "/metrics/prometheus"})

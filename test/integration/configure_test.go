@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// defaultOptions are the fifteen options of a queue that was told nothing, as
-// JSON has them.
+// defaultOptions returns the fifteen options of a queue with defaults, as JSON values.
 func defaultOptions() map[string]any {
 	return map[string]any{
 		"leaseTime": 300.0, "retryLimit": 3.0, "delayedProcessing": 0.0, "windowBuffer": 0.0, "encryptionEnabled": false,
@@ -73,7 +72,7 @@ func configureReplaces(t *testing.T, c client, queue string) {
 		require.Equal(t, defaultOptions(), got.ok(http.StatusOK).Options, body)
 	}
 	c.pushIDs(queue, "", "1")
-	require.Equal(t, []string{"1"}, c.popIDs(queue, ""), "what is echoed is what holds")
+	require.Equal(t, []string{"1"}, c.popIDs(queue, ""), "the echoed options are effective")
 }
 
 func configureTags(t *testing.T, c client, queue string) {
@@ -101,7 +100,7 @@ func configureOddValues(t *testing.T, c client, queue string) {
 	require.Equal(t, want, got.ok(http.StatusOK).Options, "unknown options are dropped, null is the default")
 }
 
-// The empty name fits in no path; its messages are popped by tags.
+// The empty name fits in no path. Its messages are popped by tags.
 func configureEmptyName(t *testing.T, c client, _ string) {
 	got := ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"","namespace":"empty name"}`}).ok(http.StatusOK)
 	require.Empty(t, got.Queue)

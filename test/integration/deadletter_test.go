@@ -67,7 +67,7 @@ func (c client) redriveAll(queue, group string) redriven {
 	return c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, queue, group))
 }
 
-// bury pops what there is and dead-letters it all.
+// bury pops all available messages and dead-letters them.
 func (c client) bury(queue, group string) delivery {
 	c.t.Helper()
 	d := c.pop(queue, "batch=10000&partitions=100&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
@@ -94,7 +94,7 @@ func TestDeadLetters(t *testing.T) {
 		"failed again":              redriveFailsAgain,
 		"twice":                     redriveTwice,
 		"a rate and a dry run":      redriveRate,
-		"a group that was deleted":  redriveWithoutGroup,
+		"a deleted group":           redriveWithoutGroup,
 		"purge":                     lettersPurge,
 		"to the dlq and back":       lettersMoved,
 		"many, to a slow consumer":  redriveMany,
@@ -162,7 +162,7 @@ func lettersPages(t *testing.T, c client, queue string) {
 	}
 	require.Equal(t, 2, pages)
 	slices.Reverse(seen)
-	require.Equal(t, ids, seen, "each once")
+	require.Equal(t, ids, seen, "each dead letter once")
 	require.Equal(t, []string{"0000"}, c.dlq(fmt.Sprintf("%s&offset=%d", q, n-1)).ids())
 	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the cap")
 }
@@ -171,14 +171,14 @@ func redriveWakes(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
 	buried := c.bury(queue, "g")
 	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
-	until(t, "it waits", func() bool {
+	until(t, "the pop waits", func() bool {
 		status := ask[struct{ Groups []struct{ Queue string } }](c, call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).body
 		return slices.ContainsFunc(status.Groups, func(g struct{ Queue string }) bool { return g.Queue == queue })
 	})
 	require.Equal(t, 2, c.redriveAll(queue, "g").Redriven)
 	got := waiting.delivery().ok(http.StatusOK)
 	require.Equal(t, []string{"1", "2"}, got.ids())
-	require.Less(t, waiting.reply.took, patience, "at once, not at the end of its time")
+	require.Less(t, waiting.reply.took, patience, "at once, not at its timeout")
 	for i := range got.Messages {
 		require.Equal(t, buried.Messages[i].ID, got.Messages[i].ID)
 		require.Equal(t, buried.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
@@ -195,9 +195,9 @@ func redriveOrder(t *testing.T, c client, queue string) {
 	require.Equal(t, 1, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","transactionId":"3"}`, queue)).Redriven)
 	require.Equal(t, 2, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","partition":"p"}`, queue)).Redriven)
 	got := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
-	require.Equal(t, []string{"1", "2", "3"}, got.ids(), "in the order of the log, and without what is new")
+	require.Equal(t, []string{"1", "2", "3"}, got.ids(), "in the order of the log, without newer messages")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "one lease")
-	require.Empty(t, c.popIDs(queue, "consumerGroup=other&batch=9"), "the other group has had them")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=other&batch=9"), "the other group has consumed them")
 	for _, one := range c.ackBatch("g", got.ack("completed")...).ok(http.StatusOK) {
 		require.True(t, one.Success)
 	}
@@ -215,7 +215,7 @@ func redriveFailsAgain(t *testing.T, c client, queue string) {
 		one := c.dlq("queue=" + url.QueryEscape(queue)).Messages
 		require.Len(t, one, 1)
 		require.Equal(t, reason, one[0].ErrorMessage)
-		require.Equal(t, n, one[0].RetryCount, "it goes on counting")
+		require.Equal(t, n, one[0].RetryCount, "the counter continues")
 		require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
 		require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
 	}
@@ -250,7 +250,7 @@ func redriveWithoutGroup(t *testing.T, c client, queue string) {
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.cursor c USING belfry.consumer_group g, belfry.queue q
 		WHERE c.group_id = g.id AND g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
 	require.Equal(t, 1, gone)
-	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "they stay")
+	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "the dead letters stay")
 	require.Equal(t, 2, c.dlq("queue="+url.QueryEscape(queue)).Total)
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.consumer_group g USING belfry.queue q
 		WHERE g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
@@ -271,7 +271,7 @@ func lettersPurge(t *testing.T, c client, queue string) {
 	require.Equal(t, redriven{Success: true, Matched: 1, Purged: 1}, purge("&partition=o"))
 	require.Equal(t, redriven{Success: true, Matched: 2, Purged: 2}, purge("&consumerGroup=g"))
 	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "they stay done")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "the messages stay consumed")
 }
 
 func lettersMoved(t *testing.T, c client, queue string) {
@@ -283,12 +283,12 @@ func lettersMoved(t *testing.T, c client, queue string) {
 	held := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
 	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).status)
 	require.Equal(t, "by hand", c.dlq("queue=" + url.QueryEscape(queue)).Messages[0].ErrorMessage)
-	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "nothing else was left of it")
+	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "no other message of the lease is left")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).status)
 	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").status)
 	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status, "it is no dead letter any more")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status, "it is not a dead letter any more")
 	m.TransactionID = "none"
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").status)
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status)
@@ -328,7 +328,7 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
-// popPartitionName pops one partition by its escaped name and buries the message.
+// popPartitionName pops one partition by its escaped name and dead-letters the message.
 func (c client) popPartitionName(queue, partition, group string) {
 	c.t.Helper()
 	d := ask[delivery](c, call{

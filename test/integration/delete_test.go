@@ -51,7 +51,7 @@ func deleteInheritsNothing(t *testing.T, c client, queue string) {
 	require.Equal(t, "queued", again[0].Status, "the transaction ids are free again")
 	require.NotEqual(t, before.PartitionID, again[0].PartitionID)
 	for _, query := range []string{"", "&consumerGroup=g", "&consumerGroup=late"} {
-		// A waiting pop, so that this test is about what is inherited and not about when.
+		// A waiting pop, because this test is about inheritance, not about timing.
 		require.Equal(t, []string{"1", "5"}, c.popIDs(queue, "batch=9&partitions=9&wait=true&timeout=20000"+query), "group %q", query)
 	}
 	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited&consumerGroup=x")).status)
@@ -61,9 +61,8 @@ func deleteInheritsNothing(t *testing.T, c client, queue string) {
 	require.Equal(t, defaultOptions(), c.configure(queue, nil).ok(http.StatusOK).Options)
 }
 
-// Empty means empty: a group that was known before the deletion sees a message
-// of the new queue at once, while the rows of the old one are still being
-// purged.
+// A group that existed before the deletion receives a message of the new queue at once, while the rows of the old queue
+// are still being purged.
 func deleteThenPopAtOnce(t *testing.T, c client, queue string) {
 	for i := range 20 {
 		id := fmt.Sprint(i)
@@ -86,13 +85,12 @@ func deleteEndsLeases(t *testing.T, c client, queue string) {
 
 	c.pushIDs(queue, "p", "1")
 	for _, one := range c.ackBatch("", d.ack("completed", 0)...).ok(http.StatusOK) {
-		require.False(t, one.Success, "the old partition is not the new one")
+		require.False(t, one.Success, "the new partition is another one")
 	}
 	require.Equal(t, []string{"1"}, c.popIDs(queue, "wait=true&timeout=20000"))
 }
 
-// Another instance learns of a deletion only from the database, when it uses
-// what it remembers.
+// Another instance notices a deletion only when it uses its cache.
 func TestDeleteOnAnotherInstance(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -100,7 +98,7 @@ func TestDeleteOnAnotherInstance(t *testing.T) {
 	before := b.pushIDs("q", "p", "1", "2")
 	require.Equal(t, []string{"1"}, b.popIDs("q", "autoAck=true&consumerGroup=g"))
 	require.True(t, a.deleteQueue("q").ok(http.StatusOK).Existed)
-	require.Empty(t, b.popIDs("q", "consumerGroup=g"), "nothing can be popped from what was deleted")
+	require.Empty(t, b.popIDs("q", "consumerGroup=g"), "nothing can be popped from a deleted queue")
 
 	again := b.push(item{Queue: "q", Partition: "p", TransactionID: "1"}, item{Queue: "q", Partition: "o", TransactionID: "3"},
 		item{Queue: "else", TransactionID: "4"}).ok(http.StatusCreated)

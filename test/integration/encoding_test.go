@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// refused runs a statement that Postgres refuses, and returns its SQLSTATE.
+// refused runs a statement that Postgres must refuse, and returns its SQLSTATE.
 func refused(t *testing.T, conn *pgx.Conn, statement string) string {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), statement)
@@ -21,8 +21,8 @@ func refused(t *testing.T, conn *pgx.Conn, statement string) string {
 	return postgres.SQLState(err)
 }
 
-// In a database with encoding SQL_ASCII any bytes are a text, and UTF-8 is what is read
-// from it. What is not is refused to who brings it, and nobody else notices.
+// A database with the encoding SQL_ASCII accepts any bytes as text, and Belfry reads UTF-8. Invalid text is refused to
+// its sender. Other clients are not affected.
 func TestADatabaseOfBytes(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
@@ -55,13 +55,13 @@ func TestADatabaseOfBytes(t *testing.T) {
 		`'x' || repeat('ö', 2000)`:    "öö",
 		`'x' || repeat('ö', 2) || ''`: `invalid input syntax for type integer: "xöö"`,
 	} {
-		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // one a second is noted
+		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // one failure per second is recorded
 		execute(t, conn, `INSERT INTO t VALUES (`+text+`)`)
 		list, err := desk.List(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, list[0].LastFailure, want, text)
 	}
-	// A name that was readable when the table was attached.
+	// The name was readable when the table was attached.
 	execute(t, conn, `TRUNCATE belfry.attachment_failure; DO $$ BEGIN EXECUTE format('ALTER TABLE t RENAME TO %I', 't' || `+bytes+`); END $$`)
 	execute(t, conn, `DO $$ BEGIN EXECUTE format('INSERT INTO %I VALUES (''x'')', 't' || `+bytes+`); END $$`)
 	list, err := desk.List(t.Context())
@@ -77,7 +77,7 @@ func TestADatabaseOfBytes(t *testing.T) {
 	require.Empty(t, c.dlq("queue="+url.QueryEscape("日本")).Messages)
 }
 
-// In a database with the locale of some countries the capital of i is no I.
+// With a Turkish locale, the uppercase of i is not I.
 func TestADatabaseOfAnotherCountry(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.TurkishDatabase(t)

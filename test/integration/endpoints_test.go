@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keys returns the names in a JSON object, sorted.
+// keys returns the sorted names of a JSON object.
 func keys(t *testing.T, raw []byte) []string {
 	t.Helper()
 	var object map[string]json.RawMessage
@@ -24,7 +24,7 @@ func keys(t *testing.T, raw []byte) []string {
 	return names
 }
 
-// keysOfEach returns the names in each object of a JSON array.
+// keysOfEach returns the names of each object in a JSON array.
 func keysOfEach(t *testing.T, raw []byte) [][]string {
 	t.Helper()
 	var elements []json.RawMessage
@@ -104,7 +104,7 @@ func endpointPush(t *testing.T, c client) {
 		[]string{got[0].Status, got[1].Status, got[2].Status, got[3].Status})
 	require.Equal(t, "a", got[0].TransactionID)
 	requireUUID(t, got[0].PartitionID, got[2].TransactionID)
-	require.Equal(t, got[0].MessageID, got[3].MessageID, "the first one of a call wins")
+	require.Equal(t, got[0].MessageID, got[3].MessageID, "the first item of a call wins")
 
 	again := c.push(item{Queue: "push", TransactionID: "new"}, item{Queue: "push", TransactionID: "b"})
 	repeated := again.ok(http.StatusCreated)
@@ -161,7 +161,7 @@ func endpointPop(t *testing.T, c client) {
 		ConsumerGroup: "g", Attempt: 1,
 	}, got.Messages[0])
 	require.Nil(t, got.Messages[1].TraceID)
-	require.Equal(t, "null", string(got.Messages[1].Data), "a missing payload is null")
+	require.Equal(t, "null", string(got.Messages[1].Data), "a missing payload becomes null")
 
 	var body struct{ Messages []json.RawMessage }
 	require.NoError(t, json.Unmarshal(answer.raw, &body))
@@ -203,7 +203,7 @@ func endpointPopTagged(t *testing.T, c client) {
 	require.Equal(t, []string{"two"}, tagged("namespace=ns1&task=t2&consumerGroup=a").ids())
 	got := tagged("task=t1&consumerGroup=a")
 	require.Equal(t, "ns1.t1.rest", got.Queue)
-	require.Equal(t, []string{"three"}, tagged("namespace=ns2&consumerGroup=a").ids(), "a name without a dot is its own namespace")
+	require.Equal(t, []string{"three"}, tagged("namespace=ns2&consumerGroup=a").ids(), "a name without a dot is a namespace")
 
 	seen := []string{}
 	for range 2 {
@@ -239,7 +239,7 @@ func endpointAck(t *testing.T, c client) {
 		TransactionID: "a", Success: true, QueueName: &queue, PartitionName: &partition, LeaseReleased: &released,
 	}}, answer.ok(http.StatusOK))
 	last := c.ack(ackItem{TransactionID: "b", PartitionID: got.PartitionID}).ok(http.StatusOK)
-	require.True(t, last[0].Success, "the status is completed unless said otherwise")
+	require.True(t, last[0].Success, "the default status is completed")
 	require.True(t, last[0].released())
 	require.Empty(t, c.popIDs("ack", ""))
 }

@@ -15,22 +15,20 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// afterPromotion is how long it may take until pushes succeed on the new primary.
+// afterPromotion is the longest time from the promotion until pushes succeed on the new primary.
 const afterPromotion = 10 * time.Second
 
-// TestFailover kills the primary under load and promotes its synchronous standby.
-// The server knows both by a DSN with two hosts. Everything that was acknowledged
-// is delivered, in order, and who waits gets it.
+// TestFailover kills the primary under load and promotes its synchronous standby. The DSN of the server has both hosts.
+// All acknowledged messages are delivered in order, also to waiting pops.
 func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
 	primary, standby := replicated(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "failover"))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
 	dsn := "postgres://postgres@" + hosts + "/failover?sslmode=disable&target_session_attrs=read-write"
 	s := startOn(t, dsn, proven, func(c *config.Config) { c.Database.RequestTimeout = 2 * time.Second })
-	s.client(t).popIDs("q", "batch=1") // the group has its place before the first message
+	s.client(t).popIDs("q", "batch=1") // the cursor of the group exists before the first message
 
-	// Each producer has a partition, and sends a message until it is told that it
-	// is stored.
+	// Each producer has a partition, and repeats a message until the push succeeds.
 	const producers = 4
 	acknowledged := make([]int, producers)
 	var crew sync.WaitGroup
@@ -98,7 +96,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	inTime(t, waiting, since, afterKill)
 }
 
-// replicated returns a primary and a standby without which it commits nothing.
+// replicated returns a primary and a synchronous standby.
 func replicated(t *testing.T) (primary, standby *devdb.Cluster) {
 	t.Helper()
 	primary, standby = pgtest.OwnCluster(t), pgtest.OwnCluster(t)

@@ -13,7 +13,7 @@ import (
 
 const groupsPath = "/api/v1/consumer-groups"
 
-// seek is the answer to both kinds of seek.
+// seek is the answer to both kinds of seeks.
 type seek struct {
 	Success           bool    `json:"success"`
 	PartitionsUpdated int     `json:"partitionsUpdated"`
@@ -39,8 +39,8 @@ func (c client) deleteGroup(group, query string) groupDeletion {
 	return ask[groupDeletion](c, call{method: http.MethodDelete, target: groupsPath + "/" + url.PathEscape(group) + query}).ok(http.StatusOK)
 }
 
-// "stored subscription wins over request parameters; group delete/seek take
-// effect at once", on the instance that is asked and on another one.
+// The checklist says that the stored subscription wins over request parameters, and that deletions of groups and seeks
+// take effect at once. The test uses the same instance and another one.
 func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
 	t.Parallel()
 	first := start(t, proven)
@@ -53,16 +53,16 @@ func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
 		"delete fences leases":                          groupDeleteFences,
 		"delete keeps the subscription when asked":      groupDeleteKeeps,
 		"delete of one queue":                           groupDeleteOfQueue,
-		"waiting pops of a deleted group begin anew":    groupDeleteWhileWaiting,
+		"waiting pops of a deleted group start again":   groupDeleteWhileWaiting,
 		"seek takes effect at once":                     groupSeek,
 		"seek fences leases":                            groupSeekFences,
 		"seek wakes who waits":                          groupSeekWakes,
 		"seek of a partition":                           groupSeekPartition,
 		"seek before the start of a new group":          groupSeekBeforeStart,
 		"a dead letter is replayed":                     groupSeekReplaysDeadLetters,
-		"a queue that is created while a pop waits":     groupQueueBornWhileWaiting,
+		"a queue created while a pop waits":             groupQueueBornWhileWaiting,
 		"a start in the future holds":                   groupStartsLater,
-		"a moved subscription is that of a new group":   groupSubscription,
+		"a moved subscription applies to a new group":   groupSubscription,
 		"pops by tags register in every matching queue": groupTagged,
 		"pops by tags go by priority":                   groupPriority,
 	} {
@@ -74,7 +74,7 @@ func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
 	}
 }
 
-// q is a name as it stands in a path.
+// q escapes a name for a path.
 func q(name string) string { return url.PathEscape(name) }
 
 func groupStoredWins(t *testing.T, a, b client, queue string) {
@@ -150,8 +150,8 @@ func groupDeleteOfQueue(t *testing.T, a, b client, queue string) {
 	require.Equal(t, []string{"1"}, a.popIDs(elsewhere, query))
 }
 
-// A consumer that goes on polling makes the group anew; what was stored before
-// is not new to it, whatever its waiting pop has seen.
+// A polling consumer creates the group again. Messages stored before are not new to it, whatever its waiting pop has
+// read.
 func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.configure(queue, nil).ok(http.StatusOK)
 	const query = "consumerGroup=g&subscriptionMode=new&batch=9"
@@ -162,7 +162,7 @@ func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.untilParked(t, queue, 1)
 	b.pushIDs(queue, "p", "behind the lease")
 	b.deleteGroup("g", "/queues/"+q(queue))
-	until(t, "the group is made anew", func() bool {
+	until(t, "the group is created again", func() bool {
 		var n int
 		a.scan(t, `SELECT count(*) FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id WHERE q.name = $1`, []any{queue}, &n)
 		return n == 1
@@ -171,8 +171,8 @@ func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	require.Equal(t, []string{"new"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A pop that waits for a queue or a partition gets what is stored first, also
-// with subscriptionMode=new: it was there before.
+// A pop that waits for a queue or a partition receives the first message, also with subscriptionMode=new, because it
+// waited before the message was stored.
 func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 	for _, c := range []client{a, b} { // the queue is created, then a partition
 		partition := map[client]string{a: "p", b: "later"}[c]
@@ -205,7 +205,7 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 		a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 		return !early
 	})
-	require.Empty(t, a.popIDs(queue, query), "and is still not for the group")
+	require.Empty(t, a.popIDs(queue, query), "messages before the start stay invisible")
 	a.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids())
 	a.pushIDs(queue, "born before the start", "5")
@@ -252,7 +252,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 	}
 	require.ElementsMatch(t, []string{"new x", "new y"}, got)
 
-	// One delivers at once; the other is registered all the same.
+	// One queue delivers at once. The group is registered in the other as well.
 	tags = "consumerGroup=h&subscriptionFrom=1999-12-31&autoAck=true&namespace=" + ns
 	require.Len(t, ask[delivery](b, popTaggedCall(tags)).ok(http.StatusOK).ids(), 1)
 	var joined int
@@ -263,7 +263,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 	// A queue that another instance creates later.
 	tags = "consumerGroup=i&subscriptionMode=new&wait=true&timeout=60000&namespace=" + ns
 	waiting := b.begin(popTaggedCall(tags))
-	until(t, "it waits", func() bool {
+	until(t, "the pop waits", func() bool {
 		for _, g := range b.status(t).Groups {
 			if g.Namespace == ns && g.Waiting == 1 {
 				return true
@@ -284,7 +284,7 @@ func groupPriority(t *testing.T, a, b client, _ string) {
 		a.send1(call{http.MethodPost, configurePath, encode(map[string]any{
 			"queue": ns + "." + one.task, "namespace": ns, "options": map[string]any{"priority": one.priority},
 		})})
-		if one.task != "highest" { // it has nothing
+		if one.task != "highest" { // it stays empty
 			a.pushIDs(ns+"."+one.task, "", one.task)
 		}
 	}

@@ -17,7 +17,7 @@ func TestGroups(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"independent":                  groupsIndependent,
 		"new on an empty queue":        groupsNewOnEmpty,
-		"new skips what is there":      groupsNew,
+		"new skips existing messages":  groupsNew,
 		"from a timestamp":             groupsFrom,
 		"unreadable timestamp":         groupsFromUnreadable,
 		"other modes are all":          groupsOtherModes,
@@ -44,7 +44,7 @@ func groupsIndependent(t *testing.T, c client, queue string) {
 	for _, group := range []string{"a", "b", "__QUEUE_MODE__"} {
 		require.Equal(t, []string{"4"}, c.popIDs(queue, "autoAck=true&consumerGroup="+group), group)
 	}
-	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group is none")
+	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group name means no group")
 }
 
 func groupsNewOnEmpty(t *testing.T, c client, queue string) {
@@ -121,7 +121,7 @@ func groupsStoredWins(t *testing.T, c client, queue string) {
 	require.ElementsMatch(t, []string{"2", "3"}, c.popIDs(queue, "batch=9&partitions=9&consumerGroup=g&subscriptionFrom=now"))
 
 	require.Equal(t, []string{"1"}, c.popPartition(queue, "p", "consumerGroup=h").ok(http.StatusOK).ids())
-	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=h&partitions=9"), "not new any more either")
+	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=h&partitions=9"), "the subscription stays")
 }
 
 func groupsOnePartition(t *testing.T, c client, queue string) {

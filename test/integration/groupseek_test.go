@@ -85,7 +85,7 @@ func groupSeekPartition(t *testing.T, a, b client, queue string) {
 	require.Equal(t, "Partition not found", missing.failure)
 }
 
-// Before the first message is the first message, wherever the group began.
+// A seek before the first message goes to the first message, wherever the group began.
 func groupSeekBeforeStart(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "1")
 	require.Empty(t, a.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
@@ -117,5 +117,5 @@ func groupSeekReplaysDeadLetters(t *testing.T, a, b client, queue string) {
 		require.Empty(t, a.popIDs(queue, "consumerGroup=g"))
 		require.Equal(t, 1, b.seek("g", queue, `{"toBeginning":true}`).PartitionsUpdated)
 	}
-	require.Equal(t, 1, letters(), "it is listed until it is purged or redriven")
+	require.Equal(t, 1, letters(), "the dead letter stays until it is purged or redriven")
 }

@@ -24,15 +24,13 @@ import (
 )
 
 const (
-	// patience bounds what must happen soon but has no time of its own: shared
-	// machines pause.
+	// patience is the timeout of conditions without their own limit: shared machines pause.
 	patience = 30 * time.Second
-	// lookInterval is the pause between two looks of until.
+	// lookInterval is the polling interval of until.
 	lookInterval = 10 * time.Millisecond
 )
 
-// server is one running instance. Its methods may be called from several
-// goroutines.
+// server is one running instance. Its methods are safe for concurrent use.
 type server struct {
 	dsn  string
 	base string
@@ -40,7 +38,7 @@ type server struct {
 
 	cancel context.CancelFunc
 	addr   chan net.Addr
-	// done closes when app.Run has returned, and err is what it returned.
+	// done closes when app.Run has returned. Then err is its result.
 	done chan struct{}
 	err  error
 }
@@ -48,8 +46,7 @@ type server struct {
 // document is the OpenAPI document, compiled once.
 var document = sync.OnceValues(contract.Load)
 
-// documented returns a client that fails t when what it sends and receives is
-// not as the OpenAPI document says.
+// documented returns an HTTP client that fails t if a request or an answer does not follow the OpenAPI document.
 func documented(t *testing.T, base http.RoundTripper) *http.Client {
 	t.Helper()
 	loaded, err := document()
@@ -59,13 +56,13 @@ func documented(t *testing.T, base http.RoundTripper) *http.Client {
 	}}
 }
 
-// start runs a server on a database of its own and stops it when t ends.
+// start starts a server on a new database and stops it at the end of t.
 func start(t *testing.T, options ...func(*config.Config)) *server {
 	t.Helper()
 	return startOn(t, pgtest.Database(t), options...)
 }
 
-// startOn runs a server on a given database.
+// startOn starts a server on an existing database.
 func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	s := launch(t, dsn, options...)
@@ -73,7 +70,7 @@ func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server 
 	return s
 }
 
-// launch begins the start of a server; ready waits for its end.
+// launch begins the start of a server. ready waits for its end.
 func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := config.Default()
@@ -116,8 +113,7 @@ func (s *server) ready(t *testing.T) {
 	}
 }
 
-// stop ends the server as SIGTERM does and returns what app.Run returned.
-// Stopping twice is fine.
+// stop stops the server like SIGTERM and returns the result of app.Run. It may be called twice.
 func (s *server) stop(t *testing.T) error {
 	t.Helper()
 	s.cancel()
@@ -129,7 +125,7 @@ func (s *server) stop(t *testing.T) error {
 	}
 }
 
-// call is one request, to be sent by any goroutine.
+// call is a request, which any goroutine may send.
 type call struct {
 	method string
 	// target is path and query as they stand in the request line.
@@ -137,7 +133,7 @@ type call struct {
 	body   string
 }
 
-// reply is what came back.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
@@ -145,8 +141,7 @@ type reply struct {
 	took   time.Duration
 }
 
-// send makes one request; the end of ctx breaks it off like a client that
-// leaves.
+// send sends a request. The end of ctx aborts it like a client that disconnects.
 func (s *server) send(ctx context.Context, c call) (reply, error) {
 	started := time.Now()
 	var body io.Reader
@@ -172,7 +167,7 @@ func (s *server) send(ctx context.Context, c call) (reply, error) {
 	return reply{response.StatusCode, response.Header, raw.Bytes(), time.Since(started)}, nil
 }
 
-// scan reads one row of the server's database, for what no endpoint shows.
+// scan reads one row of the server's database, for state that no endpoint shows.
 func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.dsn)
@@ -182,7 +177,7 @@ func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 	require.NoError(t, err)
 }
 
-// until looks again and again until what it waits for has happened.
+// until polls happened until it returns true, and fails the test after patience.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
