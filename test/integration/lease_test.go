@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireEnd requires that an extended lease ends this long from now.
+// requireEnd requires that an extended lease ends after left.
 func requireEnd(t *testing.T, e extension, left time.Duration) {
 	t.Helper()
 	require.NotNil(t, e.NewExpiresAt)
@@ -26,7 +26,7 @@ func TestExtend(t *testing.T) {
 		g := given(t, s, 1, 1, map[string]any{"leaseTime": 1})
 		g.extend(g.first.LeaseID, `{"seconds":300}`).ok(http.StatusOK)
 		waited := g.pop(g.queue, "wait=true&timeout=2000")
-		require.Equal(t, http.StatusNoContent, waited.status, "the first end of the lease has passed")
+		require.Equal(t, http.StatusNoContent, waited.status, "the original end of the lease has passed")
 		require.True(t, g.say(g.first, "completed")[0].released())
 	})
 	t.Run("never shortens", func(t *testing.T) {
@@ -62,6 +62,6 @@ func TestExtend(t *testing.T) {
 		reason := "Lease already expired"
 		require.Equal(t, extension{LeaseID: g.first.LeaseID, Error: &reason}, answer.ok(http.StatusConflict))
 		require.Equal(t, extensionKeys, keys(t, answer.raw))
-		require.Equal(t, []string{"m1"}, g.take(1).ids(), "and it stays expired")
+		require.Equal(t, []string{"m1"}, g.take(1).ids(), "the lease stays expired")
 	})
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestTablesMadeAnew drops the schema under two servers that run on, and makes it
-// again.
+// TestSchemaCreatedAgain drops the schema under two running servers and creates it again.
 func TestTablesMadeAnew(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -23,8 +22,7 @@ func TestTablesMadeAnew(t *testing.T) {
 	})
 }
 
-// TestTablesTruncated empties the tables under two servers that run on, and lets the
-// ids begin again.
+// TestTablesTruncated truncates the tables under two running servers and restarts the ids.
 func TestTablesTruncated(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -33,8 +31,7 @@ func TestTablesTruncated(t *testing.T) {
 	})
 }
 
-// TestFailoverToAStandbyThatLagged kills the primary, and promotes a standby that has
-// nothing of what was committed last.
+// TestFailoverToAStandbyThatLagged kills the primary and promotes a standby without the last commits.
 func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
 	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "failover"))
@@ -48,10 +45,9 @@ func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // i
 	})
 }
 
-// outlives lets two servers learn what the ids of queues, partitions and groups are.
-// another puts an earlier state, without any of them, in the place of the database. Then
-// the ids are given away in another order, and every message must come to the queue it
-// was pushed to, under the name of its partition, to who waits since before as well.
+// survivesReplacement lets two servers learn the ids of queues, partitions and groups. replace puts an earlier state of
+// the database, without them, in its place. Then the ids are assigned in another order. Every message must be delivered
+// from its queue and partition, also to pops that waited before.
 func outlives(t *testing.T, dsn string, another func()) {
 	t.Helper()
 	first, second := startOn(t, dsn).client(t), startOn(t, dsn).client(t)
@@ -82,8 +78,7 @@ func outlives(t *testing.T, dsn string, another func()) {
 	}
 }
 
-// whenFree runs a statement that needs tables for itself, and again where it meets what
-// the servers do to them.
+// whenFree runs a statement that locks tables exclusively. It repeats the statement after deadlocks with the servers.
 func whenFree(t *testing.T, dsn, statement string) {
 	t.Helper()
 	conn := producer(t, dsn)
@@ -97,19 +92,18 @@ func whenFree(t *testing.T, dsn, statement string) {
 	})
 }
 
-// insist sends a request again for as long as the database is away.
+// insist repeats a request while the database is unavailable.
 func insist[T any](c client, what call) answer[T] {
 	c.t.Helper()
 	var got answer[T]
-	until(c.t, "the database is back", func() bool {
+	until(c.t, "the database is available again", func() bool {
 		got = ask[T](c, what)
 		return got.status != http.StatusServiceUnavailable
 	})
 	return got
 }
 
-// later is the answer to a pop that began before the database went away, or to the same
-// pop sent again.
+// later returns the answer to a pop that began before the database was replaced, or to the repeated pop.
 func later(began *begun, c client, what call) delivery {
 	c.t.Helper()
 	got := began.delivery()
@@ -119,7 +113,7 @@ func later(began *begun, c client, what call) delivery {
 	return got.ok(http.StatusOK)
 }
 
-// places says what was delivered, and where from.
+// sources returns each message with its queue and partition.
 func (d delivery) places() []string {
 	var all []string
 	for _, m := range d.Messages {

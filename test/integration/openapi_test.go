@@ -9,8 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
 
-// What a person or a load balancer asks for; the client holds every answer to
-// the OpenAPI document.
+// The status endpoints, for people and load balancers. The client checks every answer against the OpenAPI document.
 func TestServerTellsOfItself(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// orderedMessages is how many messages go through the one partition; 100,000 take
-// minutes: go test ./test/integration -run TestOnePartitionTenConsumers -timeout 60m -ordered.messages=100000
+// orderedMessages is the number of messages in the one partition. 100,000 take minutes: go test ./test/integration -run
+// TestOnePartitionTenConsumers -timeout 60m -ordered.messages=100000
 var orderedMessages = flag.Int("ordered.messages", 1500, "messages of TestOnePartitionTenConsumers")
 
-// Ten consumers, batch 1, manual acks, one partition, while it is being filled:
-// every message comes once, and in the order in which it was pushed.
+// Ten consumers with batch 1 and manual acks read one partition while it is filled: every message is delivered once, in
+// the order of the pushes.
 func TestOnePartitionTenConsumers(t *testing.T) {
 	t.Parallel()
 	const consumers, eachPush = 10, 100
@@ -45,14 +45,14 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 	})
 	reading, finish := context.WithCancel(ctx)
 	defer finish()
-	// next is the number of the message to come, for whoever gets it.
+	// next passes the number of the next message between the consumers.
 	next := make(chan int, 1)
 	next <- 0
 	for range consumers {
 		work.Go(func() error {
 			err := consumeInOrder(reading, s, n, next, finish)
 			if reading.Err() != nil {
-				return nil // another one had the last message, or has told what is wrong
+				return nil // another consumer finished, or reported the failure
 			}
 			return err
 		})
@@ -67,8 +67,7 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 	require.Zero(t, attempts)
 }
 
-// consumeInOrder takes one message at a time until the last one has come, and
-// calls finish then.
+// consumeInOrder pops one message at a time. It calls finish after the last one.
 func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish func()) error {
 	for {
 		got, err := s.send(ctx, popCall("q", "wait=true&timeout=30000"))
@@ -88,7 +87,7 @@ func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish
 		if d.ids()[0] != fmt.Sprint(expected) || d.Messages[0].Attempt != 1 {
 			return fmt.Errorf("message %s came at attempt %d instead of %d", d.ids()[0], d.Messages[0].Attempt, expected)
 		}
-		// It is handed on before the ack: what follows comes after that.
+		// Passed on before the ack, because the next delivery follows the ack.
 		next <- expected + 1
 		got, err = s.send(context.WithoutCancel(ctx), ackCall(d.ack("completed")[0]))
 		if err != nil {

@@ -16,14 +16,13 @@ import (
 
 const (
 	outageTimeout = time.Second
-	// outageAnswer bounds an answer while the database is away: the request
-	// timeout and what a busy machine takes.
+	// outageAnswer is the longest time for an answer while the database is unavailable: the request timeout, and
+	// reserve for a busy machine.
 	outageAnswer = outageTimeout + 3*time.Second
 )
 
-// TestDatabaseAway kills Postgres under load. Callers are told to come back, and
-// once it is there again everything goes on without a restart and nothing that
-// was answered with 201 is missing.
+// TestDatabaseAway kills Postgres under load. Requests get 503. After the restart of Postgres the server continues
+// without a restart, and no message answered with 201 is missing.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
@@ -31,7 +30,7 @@ func TestDatabaseAway(t *testing.T) {
 	s := startOn(t, cluster.URL("away"), func(cfg *config.Config) { cfg.Database.RequestTimeout = outageTimeout })
 	c := s.client(t)
 	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).status == http.StatusCreated })
-	until(t, "the group is known", func() bool { return c.pop("q", "consumerGroup=g").status == http.StatusNoContent })
+	until(t, "the group exists", func() bool { return c.pop("q", "consumerGroup=g").status == http.StatusNoContent })
 	held := c.pop("held", "").ok(http.StatusOK)
 	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).status == http.StatusCreated })
 	c.putToSleep("asleep", "g")
@@ -68,7 +67,7 @@ func TestDatabaseAway(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, sick.status)
 	require.Equal(t, "unhealthy", sick.body["status"])
 	require.Equal(t, "disconnected", sick.body["database"])
-	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().status, "who waited is told, too")
+	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().status, "the waiting pop gets 503, too")
 
 	require.NoError(t, cluster.Restart(t.Context()))
 	until(t, "the server is healthy", func() bool {
@@ -79,7 +78,7 @@ func TestDatabaseAway(t *testing.T) {
 		got := c.ackBatch("", held.ack("completed")...)
 		return got.status == http.StatusOK && got.body[0].Success
 	})
-	until(t, "what was asleep is awake", func() bool { return c.pop("asleep", "consumerGroup=g").status == http.StatusOK })
+	until(t, "the sleeping message is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").status == http.StatusOK })
 	until(t, "everything acknowledged was delivered", func() bool {
 		got := c.pop("q", "consumerGroup=g&batch=10000&partitions=100&autoAck=true&wait=true&timeout=1000")
 		for _, id := range got.body.ids() {
@@ -89,9 +88,8 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// pushUntilFailure pushes from several goroutines until each has seen a failure,
-// writes the ids that were answered with 201, and closes enough after least of
-// them.
+// pushUntilFailure pushes from several goroutines until each gets a 503. It writes the ids answered with 201, and
+// closes enough after least of them.
 func pushUntilFailure(t *testing.T, s *server, acknowledged chan<- string, least int64, enough chan<- struct{}) *errgroup.Group {
 	t.Helper()
 	pushers := &errgroup.Group{}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spelled are the ways clients write a name in a path: Go's PathEscape, and
-// JavaScript's encodeURIComponent, which escapes more.
+// spelled returns the spellings of a name in a path: Go's PathEscape, JavaScript's encodeURIComponent, which escapes
+// more, and every byte escaped.
 func spelled(name string) []string {
 	every := &strings.Builder{}
 	for i := range len(name) {
@@ -62,8 +62,7 @@ func TestNamesInPaths(t *testing.T) {
 			}
 		})
 	}
-	// Go's url.PathEscape leaves some characters as they are, and one escaped
-	// slash must not change how the rest is read.
+	// Go's url.PathEscape keeps some characters, and an escaped slash must not change how the rest is decoded.
 	t.Run("mixed escapes", func(t *testing.T) {
 		t.Parallel()
 		c := s.client(t)

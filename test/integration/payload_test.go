@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pushRaw pushes one message whose payload is given as it stands in the body.
+// pushRaw pushes one message with a raw JSON payload.
 func pushRaw(c client, queue, payload string) answer[[]pushed] {
 	c.t.Helper()
 	return ask[[]pushed](c, call{http.MethodPost, "/api/v1/push", `{"items":[{"queue":"` + queue + `","payload": ` + payload + ` }]}`})
@@ -31,7 +31,7 @@ func TestPayloads(t *testing.T) {
 		t.Parallel()
 		payloadTooDeep(t, s.client(t))
 	})
-	t.Run("the last of two counts", func(t *testing.T) {
+	t.Run("the last of two members counts", func(t *testing.T) {
 		t.Parallel()
 		payloadTwice(t, s.client(t))
 	})
@@ -70,7 +70,7 @@ func TestPayloads(t *testing.T) {
 			c := s.client(t)
 			pushRaw(c, name, sent).ok(http.StatusCreated)
 			got := payload(c, name)
-			if got != sent { // two megabytes of difference help nobody
+			if got != sent { // a diff of two megabytes helps nobody
 				t.Errorf("sent %.200q, got %.200q", sent, got)
 			}
 		})
@@ -84,8 +84,8 @@ func payloadTwice(t *testing.T, c client) {
 	require.Equal(t, `{"b":1,"a":1}`, payload(c, "twice"))
 }
 
-// The limit is that of the JSON reader or of the database's stack, whichever is
-// reached first; beyond it the sender is told, and the server goes on.
+// The limit is the JSON reader or the stack of the database, whichever is lower. Deeper payloads are refused, and the
+// server continues.
 func payloadTooDeep(t *testing.T, c client) {
 	deep := func(n int) string {
 		return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)

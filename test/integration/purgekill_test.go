@@ -13,21 +13,21 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// The queue of TestKilledInMidPurge: small in CI, at will otherwise:
+// The size of the queue of TestKilledDuringPurge: small in CI, configurable otherwise:
 //
-//	go test ./test/integration -run TestKilledInMidPurge -v -purge-messages 1000000 -purge-partitions 100000
+//	go test ./test/integration -run TestKilledDuringPurge -v -purge-messages 1000000 -purge-partitions 100000
 var (
 	purgeMessages   = flag.Int("purge-messages", 12_000, "messages of the queue that is purged")
 	purgePartitions = flag.Int("purge-partitions", 1200, "partitions of the queue that is purged")
 )
 
-// victims counts the rows of what was deleted, by its partitions' ids.
+// victims counts the rows of the deleted queue, by the ids of its partitions.
 const victims = `SELECT
 	(SELECT count(*) FROM belfry.queue WHERE deleted_at IS NOT NULL) + (SELECT count(*) FROM belfry.partition WHERE id = ANY ($1)) +
 	(SELECT count(*) FROM belfry.message WHERE partition_id = ANY ($1)) + (SELECT count(*) FROM belfry.cursor WHERE partition_id = ANY ($1)) +
 	(SELECT count(*) FROM belfry.dead_letter WHERE partition_id = ANY ($1)) + (SELECT count(*) FROM belfry.trace WHERE partition_id = ANY ($1))`
 
-// bystanders is the content of all other rows.
+// bystanders is a digest of all other rows.
 const bystanders = `SELECT md5(concat(
 	(SELECT string_agg(r::text, ',' ORDER BY id) FROM belfry.queue r WHERE deleted_at IS NULL),
 	(SELECT string_agg(r::text, ',' ORDER BY id) FROM belfry.partition r WHERE id <> ALL ($1)),
@@ -36,18 +36,18 @@ const bystanders = `SELECT md5(concat(
 	(SELECT string_agg(r::text, ',' ORDER BY partition_id, group_id) FROM belfry.cursor r WHERE partition_id <> ALL ($1)),
 	(SELECT string_agg(r::text, ',' ORDER BY id) FROM belfry.dead_letter r WHERE partition_id <> ALL ($1))))`
 
-// TestKilledInMidPurge kills the server while it purges a deleted queue, and the
-// next one too. The third finishes the work; other queues keep every row as it
-// was, and the queue that was made anew under the name has only what is its own.
+// TestKilledDuringPurge kills the server while it purges a deleted queue, and then the next server. The third one
+// finishes the purge. Other queues keep every row, and the queue created again under the same name has only its own
+// rows.
 func TestKilledInMidPurge(t *testing.T) {
 	t.Parallel()
-	// A message takes 1 ms at most, on a machine that is busy with other things.
+	// A message takes at most 1 ms, also on a busy machine.
 	bound := patience + time.Duration(*purgeMessages)*time.Millisecond
 	dsn := pgtest.Database(t)
 	connect := func() *pgx.Conn {
 		conn, err := pgx.Connect(t.Context(), dsn)
 		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // it has done its work
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // its work is done
 		return conn
 	}
 	conn, holder := connect(), connect()
@@ -88,7 +88,7 @@ func TestKilledInMidPurge(t *testing.T) {
 		return digest
 	}
 
-	// stopAt makes the next purge wait in the middle; the server is killed there.
+	// stopAt makes the next purge block in the middle. Then the server is killed.
 	stopAt := func(partition int64) (kill func(victim child)) {
 		tx, err := holder.Begin(t.Context())
 		require.NoError(t, err)
@@ -98,13 +98,13 @@ func TestKilledInMidPurge(t *testing.T) {
 			var backend int
 			began := time.Now()
 			for backend == 0 {
-				require.Less(t, time.Since(began), bound, "the purge did not come that far")
+				require.Less(t, time.Since(began), bound, "the purge did not get that far")
 				require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(pid), 0) FROM pg_stat_activity
 					WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%DELETE FROM belfry.message%'`).Scan(&backend))
 				exec("SELECT pg_sleep(0.01)")
 			}
 			require.NoError(t, victim.process.Kill())
-			// The kernel would end its session, once it has noticed.
+			// The kernel would end the session later.
 			exec("SELECT pg_terminate_backend($1, 60000)", backend)
 			require.NoError(t, tx.Rollback(t.Context()))
 		}
@@ -112,7 +112,7 @@ func TestKilledInMidPurge(t *testing.T) {
 	whole := left()
 	kill := stopAt(old[len(old)/3])
 	require.True(t, first.deleteQueue("big").ok(http.StatusOK).Existed)
-	// Made anew in mid-purge.
+	// Created again during the purge.
 	require.Equal(t, "queued", first.pushIDs("big", "p1", "t1")[0].Status, "the transaction id is free")
 	require.Equal(t, []string{"t1"}, first.popIDs("big", "consumerGroup=g&batch=9&partitions=9&wait=true&timeout=20000"))
 	kill(first)
@@ -124,7 +124,7 @@ func TestKilledInMidPurge(t *testing.T) {
 	kill(startChild(t, dsn, dsn))
 	afterSecond := left()
 	require.Positive(t, afterSecond)
-	require.Less(t, afterSecond, afterFirst, "the second went on")
+	require.Less(t, afterSecond, afterFirst, "the second server continued")
 
 	began := time.Now()
 	last := startChild(t, dsn, dsn)

@@ -63,6 +63,6 @@ func TestUnreadableQueryValuesFallBack(t *testing.T) {
 		for _, query := range []string{"batch=0", "batch=00", "batch=0x"} {
 			require.Equal(t, http.StatusNoContent, c.popPartition("zero", "p", query).status, query)
 		}
-		require.Equal(t, []string{"a"}, c.popIDs("zero", "batch=0"), "of any partition, 0 counts as 1")
+		require.Equal(t, []string{"a"}, c.popIDs("zero", "batch=0"), "without a partition, 0 counts as 1")
 	})
 }

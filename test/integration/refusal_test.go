@@ -16,13 +16,13 @@ const (
 	extendPath    = "/api/v1/lease/0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f/extend"
 )
 
-// each255 is a name as long as it may be, in bytes: 127 of them take two.
+// each255 is a name of the largest length, in bytes: 127 of its characters take two.
 var each255 = strings.Repeat("é", 127) + "x"
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	t.Run("each", func(t *testing.T) { refusals(t, s) }) // returns after all of them
+	t.Run("each", func(t *testing.T) { refusals(t, s) }) // returns after all subtests
 	require.False(t, s.client(t).storedQueue("no"), "a refused call stores nothing")
 }
 
@@ -126,9 +126,9 @@ func refusals(t *testing.T, s *server) {
 		})
 	}
 	for name, run := range map[string]func(t *testing.T, c client){
-		"one item keeps the others out": refusedWithOthers,
-		"bodies that are no text":       refusedBodies,
-		"names of full length":          namesOfFullLength,
+		"one bad item refuses the others": refusedWithOthers,
+		"bodies that are not text":        refusedBodies,
+		"names of full length":            namesOfFullLength,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +137,7 @@ func refusals(t *testing.T, s *server) {
 	}
 }
 
-// A call is stored as a whole or not at all.
+// A call is stored completely or not at all.
 func refusedWithOthers(t *testing.T, c client) {
 	c.pushIDs("q", "", "before")
 	c.push(item{Queue: "q", TransactionID: "with"}, item{Queue: "q", TransactionID: "bad", TraceID: "not-a-uuid"}).

@@ -10,9 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestAPublicationOfAllTables moves to another database by logical replication, as
-// teams do to change the version of Postgres or where it runs. Others (Debezium) have
-// such publications for reasons of their own, so each verb works beside one.
+// TestAPublicationOfAllTables moves to another database by logical replication, as teams do to change the version or
+// the host of Postgres. Other tools, like Debezium, also use such publications, so each verb must work with one.
 func TestAPublicationOfAllTables(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
@@ -36,7 +35,7 @@ func TestAPublicationOfAllTables(t *testing.T) {
 	c.pushIDs("gone", "p", "0")
 	require.Equal(t, []string{"0"}, c.popPartition("gone", "p", "consumerGroup=g").ok(http.StatusOK).ids())
 
-	// The subscriber has the schema and no row, as pg_dump --schema-only leaves it.
+	// The subscriber has the schema without rows, as after pg_dump --schema-only.
 	require.NoError(t, startOn(t, cluster.URL("subscriber")).stop(t))
 	subscriber := producer(t, cluster.URL("subscriber"))
 	var tables []string
@@ -58,20 +57,20 @@ func TestAPublicationOfAllTables(t *testing.T) {
 		return copied
 	})
 
-	// What changes while the subscriber follows.
+	// Changes while the subscriber follows.
 	read = c.popPartition("q", "read", "consumerGroup=g&batch=1").ok(http.StatusOK)
 	require.True(t, c.ackBatch("g", read.ack("completed", 0)...).ok(http.StatusOK)[0].Success)
 	c.pushIDs("q", "read", "5")
 	require.True(t, c.deleteQueue("gone").ok(http.StatusOK).Deleted)
-	holds("nothing is left of a deleted queue", `SELECT count(*) = 2 FROM belfry.partition`)
+	holds("the deleted queue is purged", `SELECT count(*) = 2 FROM belfry.partition`)
 	require.NoError(t, s.stop(t))
 	execute(t, publisher, `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'inbox', '6', '1')`)
 	var end string
 	require.NoError(t, publisher.QueryRow(t.Context(), `SELECT pg_current_wal_insert_lsn()::text`).Scan(&end))
-	holds("the subscriber has it all", `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = 'moving'`, end)
+	holds("the subscriber has all changes", `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = 'moving'`, end)
 	execute(t, subscriber, `DROP SUBSCRIPTION moving`)
 
-	// Another session is the sequencer, so that nobody but the start looks after the ids.
+	// Another session holds the lock of the sequencer, so that only the start can set the ids.
 	sequencer := producer(t, cluster.URL("subscriber"))
 	execute(t, sequencer, `SELECT pg_advisory_lock(x'42454c46'::int, 7)`)
 	moved := startOn(t, cluster.URL("subscriber")).client(t)

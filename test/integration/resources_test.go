@@ -53,8 +53,8 @@ func (l messageList) ids() []string {
 
 func get(target string) call { return call{method: http.MethodGet, target: target} }
 
-// fillStates gives a queue one message in each state, as the reader without a
-// group sees them, and one that waits; a group reads it as well when told.
+// fillStates gives a queue one message in each state, as a reader without a group sees them. With withGroup, a group
+// reads one of them as well.
 func (c client) fillStates(queue, partition string, withGroup bool) {
 	c.t.Helper()
 	c.pushIDs(queue, partition, "done", "dead", "leased", "waiting")
@@ -98,8 +98,7 @@ func TestResources(t *testing.T) {
 
 	for queue, want := range map[string]counted{
 		"orders.new": {Total: 4, Pending: 1, Processing: 1, Completed: 1, DeadLetter: 1},
-		// The group is done with the first one only: what the other reader has under
-		// lease still waits for it.
+		// The group has consumed only the first message. The message leased by the other reader still waits for it.
 		odd: {Total: 4, Pending: 2, Completed: 1, DeadLetter: 1},
 	} {
 		detail := ask[queueDetail](c, get("/api/v1/resources/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
@@ -130,7 +129,7 @@ func TestResources(t *testing.T) {
 		}
 	}](c, get("/api/v1/resources/namespaces")).ok(http.StatusOK).Namespaces
 	require.Len(t, namespaces, 2)
-	require.Equal(t, "orders", namespaces[1].Namespace, "a configured queue without a namespace is in none")
+	require.Equal(t, "orders", namespaces[1].Namespace, "a configured queue without a namespace has none")
 	require.Equal(t, counted{Total: 4, Pending: 1}, namespaces[1].Messages)
 	overview := ask[struct {
 		Queues, Partitions, Namespaces, Tasks int

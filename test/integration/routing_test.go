@@ -88,7 +88,7 @@ func TestBodiesTooLarge(t *testing.T) {
 		require.Equal(t, http.StatusRequestEntityTooLarge, ask[any](c, call{http.MethodPost, path, padded(limit + 1)}).status, path)
 	}
 
-	// Without a Content-Length the size shows only while reading.
+	// Without a Content-Length, the size is known only while reading.
 	chunked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+pushPath,
 		io.MultiReader(strings.NewReader(padded(limit)), strings.NewReader(" ")))
 	require.NoError(t, err)
@@ -102,5 +102,5 @@ func TestBodiesTooLarge(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
 	require.JSONEq(t, `{"error":"`+text+`"}`, raw.String())
 
-	require.Len(t, c.popIDs("q", "batch=10"), 1, "only what was accepted is stored")
+	require.Len(t, c.popIDs("q", "batch=10"), 1, "only the accepted message is stored")
 }

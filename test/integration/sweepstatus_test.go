@@ -19,8 +19,7 @@ type sweptQueue struct {
 	}
 }
 
-// What was deleted or passed over unread is told where users look: by the queue,
-// by its partitions and by the group.
+// The queue, its partitions and the group report how many messages were deleted or passed over unread.
 func TestWhatWasSweptIsTold(t *testing.T) {
 	t.Parallel()
 	c := start(t, often).client(t)
@@ -33,14 +32,14 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 	c.configure("old", map[string]any{"retentionEnabled": true, "retentionSeconds": 1}).ok(http.StatusOK)
 	c.configure("expired", map[string]any{"expireAfterSeconds": 1}).ok(http.StatusOK)
 	for _, queue := range []string{"waited", "old", "expired"} {
-		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the group is there first")
+		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the group exists first")
 		require.Zero(t, of(status, queue).Swept)
 		c.pushIDs(queue, "p", "1", "2", "3")
 	}
 	for queue, want := range map[string]swept{
 		"waited": {Evicted: 3, Unread: 3}, "old": {Retention: 3, Unread: 3}, "expired": {Expired: 3},
 	} {
-		until(t, "the sweep of "+queue+" is told", func() bool { return of(status, queue).Swept == want })
+		until(t, "the sweep of "+queue+" is reported", func() bool { return of(status, queue).Swept == want })
 		require.Equal(t, want, of(resources, queue).Swept)
 	}
 
@@ -58,7 +57,7 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 	}
 }
 
-// What a pop finds expired it counts itself, before any sweep.
+// A pop counts the messages that it finds expired, before any sweep.
 func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -81,7 +80,7 @@ func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
 	}
 	status := ask[sweptQueue](c, call{method: http.MethodGet, target: "/api/v1/status/queues/q"}).ok(http.StatusOK)
 	require.Equal(t, "p", status.Partitions[1].Name)
-	// A sweep that came first has counted them instead.
+	// An earlier sweep has counted them instead.
 	require.Equal(t, int64(2), expired+status.Swept.Expired)
 	require.Equal(t, expired, status.Partitions[1].Cursor.TotalExpired)
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestADatabaseWithSettingsOfItsOwn runs Belfry beside a team that has set its
-// database to what suits its own programs: two instances push to one partition at
-// once, so that their transactions wait for each other.
+// TestADatabaseWithForeignSettings runs Belfry in a database whose settings suit other programs. Two instances push to
+// one partition at the same time, so that their transactions wait for each other.
 func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
@@ -51,8 +50,8 @@ func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 	require.Zero(t, s.metric(t, "belfry_listener_reconnects_total"))
 }
 
-// pushTogether pushes to the queue "q" by several clients at once, each to one of the
-// servers, the messages of client n in the order "ö-n-0", "ö-n-1" and so on.
+// pushTogether pushes to the queue "q" by several clients at the same time, each to one of the servers. The messages of
+// client n are "ö-n-0", "ö-n-1" and so on, in this order.
 func pushTogether(t *testing.T, clients, each int, servers ...*server) {
 	t.Helper()
 	var crew sync.WaitGroup

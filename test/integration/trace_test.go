@@ -103,10 +103,10 @@ func TestTraces(t *testing.T) {
 
 	existed, _ := c.deleteMessage(b)
 	require.True(t, existed)
-	require.Equal(t, []any{"two"}, c.traces(flow).data(), "they go with their message")
+	require.Equal(t, []any{"two"}, c.traces(flow).data(), "traces are deleted with their message")
 	require.Len(t, c.traces("names").Names, 1)
 	c.deleteQueue("q").ok(http.StatusOK)
-	until(t, "the traces go with their queue", func() bool {
+	until(t, "the traces are deleted with their queue", func() bool {
 		var n int
 		c.scan(t, `SELECT (SELECT count(*) FROM belfry.trace) + (SELECT count(*) FROM belfry.trace_name)`, nil, &n)
 		return n == 0

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operation is one element of a transaction's operations.
+// operation is one operation of a transaction.
 type operation struct {
 	Type          string          `json:"type"`
 	Items         []item          `json:"items,omitempty"`
@@ -43,8 +43,7 @@ type transacted struct {
 
 func pushing(items ...item) operation { return operation{Type: "push", Items: items} }
 
-// acking builds the ack operations that official clients send: without a lease
-// of their own.
+// acking returns ack operations as official clients send them: without lease ids.
 func (d delivery) acking(status string, places ...int) []operation {
 	var list []operation
 	for _, one := range d.ack(status, places...) {
@@ -66,18 +65,18 @@ func TestTransaction(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"moves messages on":              transactionMoves,
-		"is all or nothing":              transactionRefused,
-		"with a lease that is gone":      transactionLeaseGone,
-		"with leases that say nothing":   transactionNoLeases,
-		"in a consumer group":            transactionGroup,
-		"failed has its retries":         transactionFailed,
-		"sent again":                     transactionAgain,
-		"bad bodies":                     transactionBadBodies,
-		"ten thousand operations":        transactionLarge,
-		"to a queue that did not exist":  transactionNewQueue,
-		"while its queue is made anew":   transactionRecreated,
-		"of pushes while others do both": transactionsAtOnce,
+		"moves messages on":             transactionMoves,
+		"applies all or nothing":        transactionRefused,
+		"with an ended lease":           transactionLeaseGone,
+		"with empty leases":             transactionNoLeases,
+		"in a consumer group":           transactionGroup,
+		"failed has its retries":        transactionFailed,
+		"sent again":                    transactionAgain,
+		"bad bodies":                    transactionBadBodies,
+		"ten thousand operations":       transactionLarge,
+		"to a queue that did not exist": transactionNewQueue,
+		"while its queue is recreated":  transactionRecreated,
+		"of pushes, concurrently":       transactionsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +150,7 @@ func transactionRefused(t *testing.T, s *server) {
 	letters, _, _ := g.deadLetters()
 	require.Empty(t, letters)
 	g.say(g.first, "retry", 0)
-	require.Equal(t, []string{"m1", "m2"}, g.take(9).ids(), "nothing was stored, nothing was done")
+	require.Equal(t, []string{"m1", "m2"}, g.take(9).ids(), "nothing was stored or acknowledged")
 }
 
 func transactionLeaseGone(t *testing.T, s *server) {
@@ -165,9 +164,9 @@ func transactionLeaseGone(t *testing.T, s *server) {
 	g.configure(g.queue, nil).ok(http.StatusOK)
 	second := g.take(1)
 	require.Equal(t, []string{"m1"}, second.ids())
-	require.Equal(t, want, try().Error, "taken by another")
+	require.Equal(t, want, try().Error, "claimed by another pop")
 	require.True(t, g.say(second, "completed")[0].released())
-	require.Equal(t, want, try().Error, "and done by it")
+	require.Equal(t, want, try().Error, "completed by another pop")
 	g.requireEmpty()
 }
 
@@ -179,7 +178,7 @@ func transactionNoLeases(t *testing.T, s *server) {
 		got := ask[transacted](g.client, call{http.MethodPost, target, body}).ok(http.StatusOK)
 		require.True(t, got.Success, got.Error)
 	}
-	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is asked for")
+	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is required")
 }
 
 func transactionGroup(t *testing.T, s *server) {
@@ -218,7 +217,7 @@ func transactionAgain(t *testing.T, s *server) {
 	again := ask[transacted](g.client, what).ok(http.StatusOK)
 	require.True(t, first.Success && again.Success, again.Error)
 	require.Equal(t, first.Results, again.Results)
-	require.Equal(t, []string{"a"}, g.popIDs(g.queue, "batch=9&partitions=9&autoAck=true"), "it was done once")
+	require.Equal(t, []string{"a"}, g.popIDs(g.queue, "batch=9&partitions=9&autoAck=true"), "the transaction was applied once")
 }
 
 func transactionBadBodies(t *testing.T, s *server) {

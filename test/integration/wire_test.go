@@ -28,7 +28,7 @@ type pushed struct {
 	QueueName     string  `json:"queueName"`
 }
 
-// delivery is the answer to a pop; the zero value stands for 204.
+// delivery is the answer to a pop. The zero value stands for 204.
 type delivery struct {
 	Success           bool      `json:"success"`
 	Queue             string    `json:"queue"`
@@ -54,7 +54,7 @@ type message struct {
 	Attempt       int             `json:"attempt"`
 }
 
-// ids are the transaction ids in the order of delivery.
+// ids returns the transaction ids in the order of the delivery.
 func (d delivery) ids() []string {
 	ids := make([]string, len(d.Messages))
 	for i, m := range d.Messages {
@@ -63,8 +63,7 @@ func (d delivery) ids() []string {
 	return ids
 }
 
-// ack builds acknowledgments, fenced with the lease, of the messages at the
-// given places; without places, of all.
+// ack returns acks with the lease, for the messages with the given indexes, or for all without indexes.
 func (d delivery) ack(status string, places ...int) []ackItem {
 	if len(places) == 0 {
 		for i := range d.Messages {
@@ -100,7 +99,7 @@ type acked struct {
 	DLQ           bool    `json:"dlq"`
 }
 
-// reason is the error, or "" for none.
+// reason returns the error, or "".
 func (a acked) reason() string {
 	if a.Error == nil {
 		return ""
@@ -179,7 +178,7 @@ func deleteCall(queue string) call {
 func encode(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only a test's own raw JSON can be wrong
+		panic(err) // only raw JSON of a test can be invalid
 	}
 	return string(b)
 }
