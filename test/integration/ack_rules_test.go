@@ -46,7 +46,7 @@ func ackUnknownMessages(t *testing.T, s *server) {
 		{TransactionID: "m\x001", PartitionID: g.first.PartitionID},
 	} {
 		answer := g.ack(one)
-		require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.raw))
+		require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.Raw))
 		got := answer.ok(http.StatusOK)[0]
 		require.False(t, got.Success)
 		require.Equal(t, "Message not found", got.reason())
@@ -84,8 +84,8 @@ func ackUnknownStatus(t *testing.T, s *server) {
 		}
 	}
 	g.requireEmpty()
-	odd := ask[[]acked](g.loose(), call{http.MethodPost, ackPath,
-		`{"transactionId":"m1","partitionId":"` + g.first.PartitionID + `","status":7}`}).ok(http.StatusOK)[0]
+	odd := ask[[]acked](g.loose(), post(ackPath,
+		`{"transactionId":"m1","partitionId":"`+g.first.PartitionID+`","status":7}`)).ok(http.StatusOK)[0]
 	require.True(t, odd.Success, "a status that is not a string means completed")
 	g.say(g.first, "retry", 1)
 	require.Equal(t, []string{"m2"}, g.take(5).ids())

@@ -38,9 +38,9 @@ func (g scenario) requireEmpty() {
 }
 
 // say acknowledges messages of the delivery in one call. All acks must succeed.
-func (g scenario) say(d delivery, status string, places ...int) []acked {
+func (g scenario) say(d delivery, status string, indexes ...int) []acked {
 	g.t.Helper()
-	results := g.ackBatch("", d.ack(status, places...)...).ok(http.StatusOK)
+	results := g.ackBatch("", d.ack(status, indexes...)...).ok(http.StatusOK)
 	for _, one := range results {
 		require.True(g.t, one.Success, "%s: %s", one.TransactionID, one.reason())
 	}
@@ -207,7 +207,7 @@ func scenario08(t *testing.T, s *server) {
 			require.False(t, one.DLQ, status)
 		}
 	}
-	require.Equal(t, http.StatusNotFound, g.extend(g.first.LeaseID, `{}`).status)
+	require.Equal(t, http.StatusNotFound, g.extend(g.first.LeaseID, `{}`).Status)
 	g.requireEmpty()
 	ids, _, _ := g.deadLetters()
 	require.Empty(t, ids)
@@ -231,7 +231,7 @@ func scenario10(t *testing.T, s *server) {
 		if lease != "" {
 			body += `,"leaseId":null,"consumerGroup":null,"error":null,"status":null`
 		}
-		one := ask[[]acked](g.client, call{http.MethodPost, ackPath, body + "}"}).ok(http.StatusOK)[0]
+		one := ask[[]acked](g.client, post(ackPath, body+"}")).ok(http.StatusOK)[0]
 		require.True(t, one.Success, one.reason())
 		require.Equal(t, lease == "null", one.released(), "the ack counts for the batch of the live lease")
 	}

@@ -39,7 +39,7 @@ func TestChecklist(t *testing.T) {
 
 func checklist01(t *testing.T, c client, queue string) {
 	kind := func(kind string, r reply) {
-		require.Equal(t, kind, string(r.raw[:1]), "%s", r.raw)
+		require.Equal(t, kind, string(r.Raw[:1]), "%s", r.Raw)
 	}
 	kind("{", c.configure(queue, nil).reply)
 	kind("[", c.push(item{Queue: queue, TransactionID: "1"}, item{Queue: queue, TransactionID: "2"}, item{Queue: queue, TransactionID: "3"}).reply)
@@ -65,15 +65,15 @@ func checklist02(t *testing.T, c client, queue string) {
 		{http.StatusOK, ackCall(ackItem{TransactionID: "nobody", PartitionID: "nowhere"})},
 		{http.StatusOK, transactCall(nil, operation{Type: "ack", TransactionID: "nobody", PartitionID: "nowhere"})},
 		{http.StatusNotFound, extendCall("nobody", `{}`)},
-		{http.StatusNotFound, call{method: http.MethodGet, target: "/api/v1/nothing"}},
-		{http.StatusMethodNotAllowed, call{method: http.MethodGet, target: "/api/v1/push"}},
-		{http.StatusBadRequest, call{method: http.MethodPost, target: "/api/v1/push"}},
-		{http.StatusBadRequest, call{http.MethodPost, "/api/v1/push", `{"items":`}},
-		{http.StatusBadRequest, call{http.MethodPost, "/api/v1/transaction", `{}`}},
+		{http.StatusNotFound, get("/api/v1/nothing")},
+		{http.StatusMethodNotAllowed, get("/api/v1/push")},
+		{http.StatusBadRequest, post("/api/v1/push", "")},
+		{http.StatusBadRequest, post("/api/v1/push", `{"items":`)},
+		{http.StatusBadRequest, post("/api/v1/transaction", `{}`)},
 	} {
 		got := ask[any](c, want.call)
-		require.Equal(t, want.status, got.status, "%s %s: %s", want.method, want.target, got.raw)
-		require.Equal(t, want.status == http.StatusNoContent, len(got.raw) == 0)
+		require.Equal(t, want.status, got.Status, "%s %s: %s", want.Method, want.Target, got.Raw)
+		require.Equal(t, want.status == http.StatusNoContent, len(got.Raw) == 0)
 	}
 }
 
@@ -156,8 +156,8 @@ func checklist09(t *testing.T, c client, queue string) {
 		popCall(queue, "wait=true&timeout=10"), popPartitionCall(queue, "p", "batch=0"),
 	} {
 		got := ask[delivery](c, what)
-		require.Empty(t, got.ok(http.StatusNoContent).Messages, what.target)
-		require.Empty(t, got.raw)
+		require.Empty(t, got.ok(http.StatusNoContent).Messages, what.Target)
+		require.Empty(t, got.Raw)
 	}
 	require.False(t, c.storedQueue(queue+"unknown"), "a pop creates no queue")
 }
@@ -172,15 +172,15 @@ func checklist11(t *testing.T, c client, queue string) {
 	const timeout = 2 * time.Second
 	c.configure(queue, nil).ok(http.StatusOK)
 	empty := c.pop(queue, fmt.Sprintf("wait=true&timeout=%d", timeout.Milliseconds()))
-	require.Equal(t, http.StatusNoContent, empty.status)
-	require.Greater(t, empty.took, timeout/2)
-	require.Less(t, empty.took, patience)
+	require.Equal(t, http.StatusNoContent, empty.Status)
+	require.Greater(t, empty.Took, timeout/2)
+	require.Less(t, empty.Took, patience)
 	waiting := c.begin(popCall(queue, "wait=true&timeout=60000"))
 	c.untilParked(t, queue, 1)
 	c.pushIDs(queue, "", "m")
 	got := waiting.delivery()
 	require.Equal(t, []string{"m"}, got.ok(http.StatusOK).ids())
-	require.Less(t, got.took, patience)
+	require.Less(t, got.Took, patience)
 }
 
 func checklist12(t *testing.T, c client, queue string) {

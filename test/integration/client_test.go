@@ -44,7 +44,7 @@ func ask[T any](c client, what call) answer[T] {
 		ctx = contract.Unlike(ctx)
 	}
 	got, err := c.send(ctx, what)
-	require.NoError(c.t, err, "%s %s", what.method, what.target)
+	require.NoError(c.t, err, "%s %s", what.Method, what.Target)
 	return read[T](c.t, got)
 }
 
@@ -59,20 +59,20 @@ func read[T any](t *testing.T, got reply) answer[T] {
 
 // decode decodes the body of a reply. It may run on any goroutine.
 func decode[T any](got reply) (body T, failure string, err error) {
-	if len(got.raw) == 0 {
+	if len(got.Raw) == 0 {
 		return body, "", nil
 	}
 	var refused struct {
 		Error *string `json:"error"`
 	}
-	if got.status >= http.StatusBadRequest && json.Unmarshal(got.raw, &refused) == nil && refused.Error != nil {
+	if got.Status >= http.StatusBadRequest && json.Unmarshal(got.Raw, &refused) == nil && refused.Error != nil {
 		failure = *refused.Error
-		if !strings.Contains(string(got.raw), "leaseId") {
+		if !strings.Contains(string(got.Raw), "leaseId") {
 			return body, failure, nil
 		}
 	}
-	if err := json.Unmarshal(got.raw, &body); err != nil {
-		return body, failure, fmt.Errorf("status %d with %.200q: %w", got.status, got.raw, err)
+	if err := json.Unmarshal(got.Raw, &body); err != nil {
+		return body, failure, fmt.Errorf("status %d with %.200q: %w", got.Status, got.Raw, err)
 	}
 	return body, failure, nil
 }
@@ -80,14 +80,14 @@ func decode[T any](got reply) (body T, failure string, err error) {
 // ok requires a status and returns the body.
 func (a answer[T]) ok(status int) T {
 	a.t.Helper()
-	require.Equal(a.t, status, a.status, "%.500s", a.raw)
+	require.Equal(a.t, status, a.Status, "%.500s", a.Raw)
 	return a.body
 }
 
 // refused requires a 400 with exactly this text.
 func (a answer[T]) refused(text string) {
 	a.t.Helper()
-	require.Equal(a.t, http.StatusBadRequest, a.status, "%.500s", a.raw)
+	require.Equal(a.t, http.StatusBadRequest, a.Status, "%.500s", a.Raw)
 	require.Equal(a.t, text, a.failure)
 }
 
@@ -115,7 +115,7 @@ func (c client) pop(queue, query string) answer[delivery] {
 func (c client) popIDs(queue, query string) []string {
 	c.t.Helper()
 	got := c.pop(queue, query)
-	require.Contains(c.t, []int{http.StatusOK, http.StatusNoContent}, got.status, "%.500s", got.raw)
+	require.Contains(c.t, []int{http.StatusOK, http.StatusNoContent}, got.Status, "%.500s", got.Raw)
 	return got.body.ids()
 }
 
@@ -150,7 +150,7 @@ func (c client) deleteQueue(queue string) answer[deleted] {
 }
 
 // pendingCall is a call that runs in the background.
-type begun struct {
+type pendingCall struct {
 	t      *testing.T
 	done   chan struct{}
 	reply  reply
@@ -159,9 +159,9 @@ type begun struct {
 }
 
 // begin sends a call in the background. The end of the test aborts it.
-func (c client) begin(what call) *begun {
+func (c client) begin(what call) *pendingCall {
 	ctx, cancel := context.WithCancel(c.t.Context())
-	b := &begun{t: c.t, done: make(chan struct{}), cancel: cancel}
+	b := &pendingCall{t: c.t, done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(b.done)
 		b.reply, b.err = c.send(ctx, what)
@@ -174,7 +174,7 @@ func (c client) begin(what call) *begun {
 }
 
 // delivery waits for the answer to a pop.
-func (b *begun) delivery() answer[delivery] {
+func (b *pendingCall) delivery() answer[delivery] {
 	b.t.Helper()
 	<-b.done
 	require.NoError(b.t, b.err)
@@ -182,7 +182,7 @@ func (b *begun) delivery() answer[delivery] {
 }
 
 // leave aborts the call like a client that disconnects.
-func (b *begun) leave() {
+func (b *pendingCall) leave() {
 	b.cancel()
 	<-b.done
 }
@@ -191,7 +191,7 @@ func (b *begun) leave() {
 func (c client) untilWaiting(n int) {
 	c.t.Helper()
 	until(c.t, fmt.Sprintf("%d requests wait", n), func() bool {
-		health := ask[struct{ Waiting int }](c, call{method: http.MethodGet, target: "/health"})
+		health := ask[struct{ Waiting int }](c, get("/health"))
 		return health.body.Waiting == n
 	})
 }
@@ -217,15 +217,15 @@ func (c client) putToSleep(queue, group string) {
 	    RETURNING 1)
 	SELECT count(*) FROM asleep`, []any{queue, group}, &asleep)
 	require.Equal(c.t, 1, asleep)
-	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).status)
+	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).Status)
 }
 
 // metric returns a metric by its name and labels in the Prometheus format, or 0 if it is missing.
 func (s *server) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	got, err := s.send(t.Context(), call{method: http.MethodGet, target: "/metrics/prometheus"})
+	got, err := s.send(t.Context(), get("/metrics/prometheus"))
 	require.NoError(t, err)
-	for line := range strings.Lines(string(got.raw)) {
+	for line := range strings.Lines(string(got.Raw)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
 			value, err := strconv.ParseFloat(text, 64)
 			require.NoError(t, err)

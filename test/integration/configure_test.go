@@ -42,7 +42,7 @@ func TestConfigure(t *testing.T) {
 func configureEcho(t *testing.T, c client, queue string) {
 	plain := c.configure(queue, nil)
 	got := plain.ok(http.StatusOK)
-	require.Equal(t, []string{"configured", "namespace", "options", "partitionId", "queue", "queueId", "task"}, keys(t, plain.raw))
+	require.Equal(t, []string{"configured", "namespace", "options", "partitionId", "queue", "queueId", "task"}, keys(t, plain.Raw))
 	requireUUID(t, got.QueueID, got.PartitionID)
 	require.Equal(t, configured{
 		Configured: true, QueueID: got.QueueID, PartitionID: got.PartitionID, Queue: queue, Options: defaultOptions(),
@@ -68,7 +68,7 @@ func configureReplaces(t *testing.T, c client, queue string) {
 	for _, body := range []string{
 		`{"queue":"` + queue + `"}`, `{"queue":"` + queue + `","options":null}`, `{"queue":"` + queue + `","options":{}}`,
 	} {
-		got := ask[configured](c, call{http.MethodPost, configurePath, body})
+		got := ask[configured](c, post(configurePath, body))
 		require.Equal(t, defaultOptions(), got.ok(http.StatusOK).Options, body)
 	}
 	c.pushIDs(queue, "", "1")
@@ -77,7 +77,7 @@ func configureReplaces(t *testing.T, c client, queue string) {
 
 func configureTags(t *testing.T, c client, queue string) {
 	tag := func(tags string) configured {
-		return ask[configured](c.loose(), call{http.MethodPost, configurePath, `{"queue":"` + queue + `"` + tags + `}`}).ok(http.StatusOK)
+		return ask[configured](c.loose(), post(configurePath, `{"queue":"`+queue+`"`+tags+`}`)).ok(http.StatusOK)
 	}
 	c.pushIDs(queue, "", "1")
 	tagged := tag(`,"namespace":"my space","task":"é"`)
@@ -88,13 +88,13 @@ func configureTags(t *testing.T, c client, queue string) {
 		require.Equal(t, "my space", tag(`,"namespace":"my space","task":"é"`).Namespace)
 		bare := tag(tags)
 		require.Empty(t, bare.Namespace+bare.Task, "tags not sent are reset")
-		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).status)
+		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).Status)
 	}
 }
 
 func configureOddValues(t *testing.T, c client, queue string) {
-	got := ask[configured](c.loose(), call{http.MethodPost, configurePath, `{"queue":"` + queue +
-		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`})
+	got := ask[configured](c.loose(), post(configurePath, `{"queue":"`+queue+
+		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`))
 	want := defaultOptions()
 	maps.Copy(want, map[string]any{"leaseTime": 60.0, "ttl": 300.0, "priority": 2.0})
 	require.Equal(t, want, got.ok(http.StatusOK).Options, "unknown options are dropped, null is the default")
@@ -102,7 +102,7 @@ func configureOddValues(t *testing.T, c client, queue string) {
 
 // The empty name fits in no path. Its messages are popped by tags.
 func configureEmptyName(t *testing.T, c client, _ string) {
-	got := ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"","namespace":"empty name"}`}).ok(http.StatusOK)
+	got := ask[configured](c, post(configurePath, `{"queue":"","namespace":"empty name"}`)).ok(http.StatusOK)
 	require.Empty(t, got.Queue)
 	require.Equal(t, "empty name", got.Namespace)
 	pushed := c.pushIDs("", "", "1")[0]
@@ -128,7 +128,7 @@ func configureRefused(t *testing.T, c client, queue string) {
 	for option := range defaultOptions() {
 		for _, value := range []any{"5", []int{1}, map[string]int{}, 1.5} {
 			got := c.configure(queue, map[string]any{"leaseTime": 9, option: value})
-			require.Equal(t, http.StatusBadRequest, got.status, option)
+			require.Equal(t, http.StatusBadRequest, got.Status, option)
 			require.Regexp(t, `^options\.`+option+` must be `, got.failure)
 		}
 	}
@@ -156,5 +156,5 @@ func TestOperatorDefaults(t *testing.T) {
 	require.Len(t, d.Messages, 2)
 	requireEnd(t, c.extend(d.LeaseID, `{"seconds":1}`).ok(http.StatusOK), 1000*time.Second)
 	require.True(t, c.ack(d.ack("failed", 0)[0]).ok(http.StatusOK)[0].DLQ)
-	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").status, "the default timeout is short")
+	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").Status, "the default timeout is short")
 }

@@ -54,12 +54,12 @@ type redriven struct {
 
 func (c client) dlq(query string) letters {
 	c.t.Helper()
-	return ask[letters](c, call{method: http.MethodGet, target: "/api/v1/dlq?" + query}).ok(http.StatusOK)
+	return ask[letters](c, get("/api/v1/dlq?"+query)).ok(http.StatusOK)
 }
 
 func (c client) redrive(body string) redriven {
 	c.t.Helper()
-	return ask[redriven](c, call{http.MethodPost, "/api/v1/dlq/redrive", body}).ok(http.StatusOK)
+	return ask[redriven](c, post("/api/v1/dlq/redrive", body)).ok(http.StatusOK)
 }
 
 func (c client) redriveAll(queue, group string) redriven {
@@ -68,7 +68,7 @@ func (c client) redriveAll(queue, group string) redriven {
 }
 
 // bury pops all available messages and dead-letters them.
-func (c client) bury(queue, group string) delivery {
+func (c client) deadLetterAll(queue, group string) delivery {
 	c.t.Helper()
 	d := c.pop(queue, "batch=10000&partitions=100&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
 	for _, one := range c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK) {
@@ -113,9 +113,9 @@ func lettersFilters(t *testing.T, c client, queue string) {
 	for _, id := range []string{"1", "2", "3"} {
 		c.pushIDs(queue, "p", id)
 		c.pushIDs(queue, "o", "o"+id)
-		c.bury(queue, "a")
+		c.deadLetterAll(queue, "a")
 	}
-	c.bury(queue, "b")
+	c.deadLetterAll(queue, "b")
 	require.Equal(t, 12, c.dlq(q).Total)
 	all := c.dlq(q + "&consumerGroup=a")
 	require.Equal(t, 6, all.Total)
@@ -147,7 +147,7 @@ func lettersPages(t *testing.T, c client, queue string) {
 		ids[i] = fmt.Sprintf("%04d", i)
 	}
 	c.pushIDs(queue, "p", ids...)
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	q := "queue=" + url.QueryEscape(queue) + "&consumerGroup=g"
 	var seen []string
 	pages := 0
@@ -169,16 +169,16 @@ func lettersPages(t *testing.T, c client, queue string) {
 
 func redriveWakes(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
-	buried := c.bury(queue, "g")
+	buried := c.deadLetterAll(queue, "g")
 	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
 	until(t, "the pop waits", func() bool {
-		status := ask[struct{ Groups []struct{ Queue string } }](c, call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).body
+		status := ask[struct{ Groups []struct{ Queue string } }](c, get("/api/v1/status/dispatcher")).body
 		return slices.ContainsFunc(status.Groups, func(g struct{ Queue string }) bool { return g.Queue == queue })
 	})
 	require.Equal(t, 2, c.redriveAll(queue, "g").Redriven)
 	got := waiting.delivery().ok(http.StatusOK)
 	require.Equal(t, []string{"1", "2"}, got.ids())
-	require.Less(t, waiting.reply.took, patience, "at once, not at its timeout")
+	require.Less(t, waiting.reply.Took, patience, "at once, not at its timeout")
 	for i := range got.Messages {
 		require.Equal(t, buried.Messages[i].ID, got.Messages[i].ID)
 		require.Equal(t, buried.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
@@ -189,7 +189,7 @@ func redriveWakes(t *testing.T, c client, queue string) {
 func redriveOrder(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2", "3")
 	require.Len(t, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"), 3)
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	c.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"))
 	require.Equal(t, 1, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","transactionId":"3"}`, queue)).Redriven)
@@ -223,7 +223,7 @@ func redriveFailsAgain(t *testing.T, c client, queue string) {
 
 func redriveTwice(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
 	require.Equal(t, redriven{Success: true}, c.redriveAll(queue, "g"))
 	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
@@ -232,7 +232,7 @@ func redriveTwice(t *testing.T, c client, queue string) {
 
 func redriveRate(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2", "3", "4", "5")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	body := func(rest string) string {
 		return fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","all":true,%s}`, queue, rest)
 	}
@@ -245,7 +245,7 @@ func redriveRate(t *testing.T, c client, queue string) {
 
 func redriveWithoutGroup(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	var gone int
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.cursor c USING belfry.consumer_group g, belfry.queue q
 		WHERE c.group_id = g.id AND g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
@@ -262,9 +262,9 @@ func redriveWithoutGroup(t *testing.T, c client, queue string) {
 func lettersPurge(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
 	c.pushIDs(queue, "o", "3")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	purge := func(rest string) redriven {
-		return ask[redriven](c, call{method: http.MethodDelete, target: "/api/v1/dlq?queue=" + url.QueryEscape(queue) + rest}).ok(http.StatusOK)
+		return ask[redriven](c, remove("/api/v1/dlq?queue="+url.QueryEscape(queue)+rest)).ok(http.StatusOK)
 	}
 	require.Equal(t, redriven{Success: true, DryRun: true, Matched: 3, Remaining: 3}, purge("&dryRun=true"))
 	require.Zero(t, purge("&consumerGroup=other").Purged)
@@ -277,21 +277,21 @@ func lettersPurge(t *testing.T, c client, queue string) {
 func lettersMoved(t *testing.T, c client, queue string) {
 	stored := c.pushIDs(queue, "p", "1", "2")
 	m := letter{PartitionID: stored[0].PartitionID, TransactionID: "2"}
-	post := func(path, body string) reply { return ask[any](c, call{http.MethodPost, path, body}).reply }
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).status, "the group does not read it")
+	post := func(path, body string) reply { return ask[any](c, post(path, body)).reply }
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).Status, "the group does not read it")
 	require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
 	held := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
-	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).status)
+	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).Status)
 	require.Equal(t, "by hand", c.dlq("queue=" + url.QueryEscape(queue)).Messages[0].ErrorMessage)
 	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "no other message of the lease is left")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).status)
-	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).Status)
+	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").Status)
 	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status, "it is not a dead letter any more")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status, "it is not a dead letter any more")
 	m.TransactionID = "none"
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").status)
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").Status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status)
 }
 
 func redriveMany(t *testing.T, c client, queue string) {
@@ -301,7 +301,7 @@ func redriveMany(t *testing.T, c client, queue string) {
 		ids[i] = fmt.Sprintf("%04d", i)
 	}
 	c.pushIDs(queue, "p", ids...)
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	require.Equal(t, redriven{Success: true, Matched: n, Redriven: n}, c.redriveAll(queue, "g"))
 	var got []string
 	for len(got) < n {
@@ -321,10 +321,10 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	m := c.dlq("consumerGroup=" + url.QueryEscape(group) + "&partition=" + url.QueryEscape("päärt/%") + "&queue=" + url.QueryEscape(queue)).Messages
 	require.Len(t, m, 1)
 	require.Equal(t, id, m[0].TransactionID)
-	shown := ask[map[string]any](c, call{method: http.MethodGet, target: messagePath(m[0], "")}).ok(http.StatusOK)
+	shown := ask[map[string]any](c, get(messagePath(m[0], ""))).ok(http.StatusOK)
 	require.Equal(t, "dead_letter", shown["status"])
 	require.Equal(t, queue+"/päärt/%", shown["queuePath"])
-	ask[any](c, call{http.MethodPost, messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group)}).ok(http.StatusOK)
+	ask[any](c, post(messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group))).ok(http.StatusOK)
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
@@ -332,8 +332,8 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 func (c client) popPartitionName(queue, partition, group string) {
 	c.t.Helper()
 	d := ask[delivery](c, call{
-		method: http.MethodGet,
-		target: "/api/v1/pop/queue/" + url.PathEscape(queue) + "/partition/" + url.PathEscape(partition) + "?consumerGroup=" + url.QueryEscape(group),
+		Method: http.MethodGet,
+		Target: "/api/v1/pop/queue/" + url.PathEscape(queue) + "/partition/" + url.PathEscape(partition) + "?consumerGroup=" + url.QueryEscape(group),
 	}).ok(http.StatusOK)
 	require.True(c.t, c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK)[0].DLQ)
 }
@@ -345,10 +345,10 @@ func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
 	c := s.client(t)
 	c.configure("sealed", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
 	c.push(item{Queue: "sealed", TransactionID: "a", Payload: json.RawMessage(`{"secret":"ü"}`)}).ok(http.StatusCreated)
-	c.bury("sealed", "g")
+	c.deadLetterAll("sealed", "g")
 	got := c.dlq("queue=sealed").Messages[0]
 	require.Equal(t, map[string]any{"secret": "ü"}, got.Data)
-	shown := ask[map[string]any](c, call{method: http.MethodGet, target: messagePath(got, "")}).ok(http.StatusOK)
+	shown := ask[map[string]any](c, get(messagePath(got, ""))).ok(http.StatusOK)
 	require.Equal(t, true, shown["isEncrypted"])
 	require.Equal(t, map[string]any{"secret": "ü"}, shown["payload"])
 	require.Equal(t, 1, c.redriveAll("sealed", "g").Redriven)
@@ -361,10 +361,10 @@ func TestARedriveWakesAnotherInstance(t *testing.T) {
 	two := startOn(t, one.dsn)
 	a, b := one.client(t), two.client(t)
 	a.pushIDs("q", "p", "1")
-	a.bury("q", "g")
+	a.deadLetterAll("q", "g")
 	waiting := b.begin(popCall("q", "consumerGroup=g&wait=true&timeout=60000"))
 	b.untilWaiting(1)
 	require.Equal(t, 1, a.redriveAll("q", "g").Redriven)
 	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
-	require.Less(t, waiting.reply.took, patience)
+	require.Less(t, waiting.reply.Took, patience)
 }

@@ -45,7 +45,7 @@ func delayProcessing(t *testing.T, c client, queue string) {
 	started := time.Now()
 	c.pushIDs(queue, "", "1", "2")
 	require.Empty(t, c.popIDs(queue, "batch=9"))
-	require.Empty(t, c.popPartition(queue, "Default", "").raw)
+	require.Empty(t, c.popPartition(queue, "Default", "").Raw)
 	got := c.pop(queue, "batch=9&wait=true&timeout=20000").ok(http.StatusOK)
 	requireBetween(t, time.Second, time.Since(started))
 	require.Equal(t, []string{"1", "2"}, got.ids())
@@ -71,7 +71,7 @@ func delayWindow(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, "wait=true&timeout=600"), "the window is open")
 	started := time.Now()
 	c.pushIDs(queue, "", "2")
-	require.Empty(t, c.popPartition(queue, "Default", "").raw, "of one partition too")
+	require.Empty(t, c.popPartition(queue, "Default", "").Raw, "of one partition too")
 	got := c.pop(queue, "batch=9&wait=true&timeout=20000").ok(http.StatusOK)
 	requireBetween(t, time.Second, time.Since(started))
 	require.Equal(t, []string{"1", "2"}, got.ids(), "the second message delayed the first")
@@ -98,7 +98,7 @@ func delayConfigure(t *testing.T, c client, queue string) {
 		c.configure(queue, none).ok(http.StatusOK)
 		got := waiting.delivery()
 		require.Equal(t, []string{"2"}, got.ok(http.StatusOK).ids(), option)
-		require.Less(t, got.took, patience, option)
+		require.Less(t, got.Took, patience, option)
 	}
 }
 

@@ -23,7 +23,7 @@ func refused(t *testing.T, conn *pgx.Conn, statement string) string {
 
 // A database with the encoding SQL_ASCII accepts any bytes as text, and Belfry reads UTF-8. Invalid text is refused to
 // its sender. Other clients are not affected.
-func TestADatabaseOfBytes(t *testing.T) {
+func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
 	s := startOn(t, dsn, proven)
@@ -73,12 +73,12 @@ func TestADatabaseOfBytes(t *testing.T) {
 	waiting := c.begin(anyOf("日本"))
 	execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES (`+bytes+`, '1'), ('日本', '2')`)
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
-	ask[any](c, call{method: http.MethodGet, target: groupsPath}).ok(http.StatusOK)
+	ask[any](c, get(groupsPath)).ok(http.StatusOK)
 	require.Empty(t, c.dlq("queue="+url.QueryEscape("日本")).Messages)
 }
 
 // With a Turkish locale, the uppercase of i is not I.
-func TestADatabaseOfAnotherCountry(t *testing.T) {
+func TestADatabaseWithATurkishLocale(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.TurkishDatabase(t)
 	s := startOn(t, dsn, proven)

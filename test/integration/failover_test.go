@@ -31,17 +31,17 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	// Each producer has a partition, and repeats a message until the push succeeds.
 	const producers = 4
 	acknowledged := make([]int, producers)
-	var crew sync.WaitGroup
+	var producing sync.WaitGroup
 	ctx, finish := context.WithCancel(t.Context())
 	defer finish()
 	progress := make(chan int, 1<<16)
 	for p := range producers {
-		crew.Go(func() {
+		producing.Go(func() {
 			for n := 0; ctx.Err() == nil; {
 				got, err := s.send(context.WithoutCancel(ctx), pushCall(item{
 					Queue: "q", Partition: fmt.Sprint(p), TransactionID: fmt.Sprintf("%d-%d", p, n),
 				}))
-				if err == nil && got.status == http.StatusCreated {
+				if err == nil && got.Status == http.StatusCreated {
 					n++
 					acknowledged[p] = n
 					progress <- p
@@ -71,7 +71,7 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	t.Logf("200 pushes succeeded %s after the promotion began", took.Round(time.Millisecond))
 	require.Less(t, took, afterPromotion)
 	finish()
-	crew.Wait()
+	producing.Wait()
 
 	next := make([]int, producers)
 	for {

@@ -42,7 +42,7 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // see above
 }
 
 // waitFor begins a pop that waits at s for a queue whose cursor is asleep.
-func waitFor(t *testing.T, s *server, queue string) *begun {
+func waitFor(t *testing.T, s *server, queue string) *pendingCall {
 	t.Helper()
 	c := s.client(t)
 	c.pushIDs(queue, "", "old")
@@ -54,7 +54,7 @@ func waitFor(t *testing.T, s *server, queue string) *begun {
 }
 
 // inTime requires the delivery of message m within promise after since.
-func inTime(t *testing.T, waiting *begun, since time.Time, promise time.Duration) {
+func inTime(t *testing.T, waiting *pendingCall, since time.Time, promise time.Duration) {
 	t.Helper()
 	got := waiting.delivery().ok(http.StatusOK)
 	took := time.Since(since)
@@ -173,21 +173,21 @@ func postgresRestarted(t *testing.T) {
 	waiting := waitFor(t, here, "q")
 	require.NoError(t, cluster.Kill())
 	ended := waiting.delivery() // answered with 503, or still asleep at the end
-	require.Equal(t, http.StatusServiceUnavailable, ended.status)
+	require.Equal(t, http.StatusServiceUnavailable, ended.Status)
 
 	// A producer and a consumer that repeat their requests until they succeed.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var refused atomic.Int64
-	again := func(s *server, what call, wanted int) *begun {
-		b := &begun{t: t, done: make(chan struct{})}
+	again := func(s *server, what call, wanted int) *pendingCall {
+		b := &pendingCall{t: t, done: make(chan struct{})}
 		go func() {
 			defer close(b.done)
 			pause := time.NewTicker(lookInterval)
 			defer pause.Stop()
 			for {
 				b.reply, b.err = s.send(ctx, what)
-				if b.err != nil || b.reply.status == wanted {
+				if b.err != nil || b.reply.Status == wanted {
 					return
 				}
 				refused.Add(1)

@@ -16,7 +16,7 @@ import (
 // TestAFencedPrimary makes a primary read only, as in an orderly switchover, and promotes its standby. The connections
 // to the old primary stay open, and it still answers. A server that still used it would refuse each push and miss the
 // pushes of other servers.
-func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
+func TestAFencedPrimary(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
 	primary, standby := replicated(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "fenced"))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
@@ -36,7 +36,7 @@ func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs b
 	others := startOn(t, dsn, soon).client(t)
 	others.popIDs("q", "consumerGroup=others&autoAck=true&subscriptionMode=new") // the cursor of the group exists
 	wanted := popCall("q", "consumerGroup=others&wait=true&timeout=60000&autoAck=true&subscriptionMode=new")
-	both := []*begun{others.begin(wanted), others.begin(wanted)}
+	both := []*pendingCall{others.begin(wanted), others.begin(wanted)}
 	others.untilWaiting(2)
 
 	fence(t, primary)
@@ -51,7 +51,7 @@ func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs b
 				continue
 			}
 			got := one.delivery()
-			if got.status != http.StatusServiceUnavailable {
+			if got.Status != http.StatusServiceUnavailable {
 				require.Equal(t, []string{"1"}, got.ok(http.StatusOK).ids())
 				return true
 			}

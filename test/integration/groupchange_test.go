@@ -31,17 +31,17 @@ type groupDeletion struct {
 func (c client) seek(group, queue, body string) seek {
 	c.t.Helper()
 	target := groupsPath + "/" + url.PathEscape(group) + "/queues/" + url.PathEscape(queue) + "/seek"
-	return ask[seek](c, call{http.MethodPost, target, body}).ok(http.StatusOK)
+	return ask[seek](c, post(target, body)).ok(http.StatusOK)
 }
 
 func (c client) deleteGroup(group, query string) groupDeletion {
 	c.t.Helper()
-	return ask[groupDeletion](c, call{method: http.MethodDelete, target: groupsPath + "/" + url.PathEscape(group) + query}).ok(http.StatusOK)
+	return ask[groupDeletion](c, remove(groupsPath+"/"+url.PathEscape(group)+query)).ok(http.StatusOK)
 }
 
 // The checklist says that the stored subscription wins over request parameters, and that deletions of groups and seeks
 // take effect at once. The test uses the same instance and another one.
-func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
+func TestGroupChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	first := start(t, proven)
 	other := startOn(t, first.dsn, proven)
@@ -111,7 +111,7 @@ func groupDeleteFences(t *testing.T, a, b client, queue string) {
 					require.Equal(t, "Invalid or expired lease", one.reason())
 				}
 			}
-			require.Equal(t, http.StatusNotFound, c.extend(old.LeaseID, `{}`).status)
+			require.Equal(t, http.StatusNotFound, c.extend(old.LeaseID, `{}`).Status)
 		}
 	}
 	require.Equal(t, 1, b.deleteGroup(group, "").DeletedPartitions)
@@ -180,7 +180,7 @@ func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 		elsewhere := a.begin(popCall(queue, "consumerGroup=any-"+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
 		a.untilParked(t, queue, 2)
 		c.pushIDs(queue, partition, "first of "+partition)
-		for _, w := range []*begun{waiting, elsewhere} {
+		for _, w := range []*pendingCall{waiting, elsewhere} {
 			require.Equal(t, []string{"first of " + partition}, w.delivery().ok(http.StatusOK).ids())
 		}
 	}
@@ -197,7 +197,7 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "2")
 	a.pushIDs(queue, "born before the start", "3")
 	require.Empty(t, a.popIDs(queue, query), "stored before the start")
-	require.Empty(t, a.popPartition(queue, "p", query).raw)
+	require.Empty(t, a.popPartition(queue, "p", query).Raw)
 	var early bool
 	a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 	require.True(t, early, "the machine was too slow for this test: nothing is proven")
@@ -223,7 +223,7 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	second := a.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages[1].CreatedAt
 	path := groupsPath + "/" + q(group) + "/subscription"
 	move := func(c client) map[string]json.RawMessage {
-		return ask[map[string]json.RawMessage](c, call{http.MethodPost, path, `{"subscriptionTimestamp":"` + second + `"}`}).ok(http.StatusOK)
+		return ask[map[string]json.RawMessage](c, post(path, `{"subscriptionTimestamp":"`+second+`"}`)).ok(http.StatusOK)
 	}
 	require.Equal(t, "0", string(move(a)["rowsUpdated"]))
 	require.Empty(t, a.popIDs(queue, query+"&subscriptionMode=new"))
@@ -231,8 +231,8 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	require.Empty(t, a.popIDs(queue, query), "it has a cursor there")
 	a.deleteGroup(group, "?deleteMetadata=false")
 	require.Equal(t, []string{"3"}, b.popIDs(queue, query+"&subscriptionMode=new"))
-	refused := ask[seek](a, call{http.MethodPost, path, `{"subscriptionTimestamp":"soon"}`})
-	require.Equal(t, http.StatusBadRequest, refused.status)
+	refused := ask[seek](a, post(path, `{"subscriptionTimestamp":"soon"}`))
+	require.Equal(t, http.StatusBadRequest, refused.Status)
 	require.Contains(t, refused.failure, "subscriptionTimestamp")
 }
 
@@ -242,7 +242,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 		a.pushIDs(ns+"."+task, "", "old "+task)
 	}
 	tags := "consumerGroup=g&subscriptionMode=new&autoAck=true&namespace=" + ns
-	require.Empty(t, ask[delivery](b, popTaggedCall(tags)).raw)
+	require.Empty(t, ask[delivery](b, popTaggedCall(tags)).Raw)
 	for _, task := range []string{"x", "y"} {
 		a.pushIDs(ns+"."+task, "", "new "+task)
 	}
@@ -281,9 +281,9 @@ func groupPriority(t *testing.T, a, b client, _ string) {
 		task     string
 		priority int
 	}{{"low", -1}, {"older", 0}, {"high", 7}, {"younger", 0}, {"highest", 9}} {
-		a.send1(call{http.MethodPost, configurePath, encode(map[string]any{
+		a.send1(post(configurePath, encode(map[string]any{
 			"queue": ns + "." + one.task, "namespace": ns, "options": map[string]any{"priority": one.priority},
-		})})
+		})))
 		if one.task != "highest" { // it stays empty
 			a.pushIDs(ns+"."+one.task, "", one.task)
 		}

@@ -63,7 +63,7 @@ func groupsNew(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=a&subscriptionMode=new"))
 	require.Empty(t, c.popIDs(queue, "consumerGroup=b&subscriptionFrom=now"))
-	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=c&subscriptionMode=new").raw)
+	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=c&subscriptionMode=new").Raw)
 	c.pushIDs(queue, "p", "3")
 	for _, group := range []string{"a", "b", "c"} {
 		require.Equal(t, []string{"3"}, c.popIDs(queue, "batch=9&consumerGroup="+group), group)
@@ -114,7 +114,7 @@ func groupsStoredWins(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
 	for _, query := range []string{"", "&subscriptionMode=all", "&subscriptionFrom=1999-12-31"} {
 		require.Empty(t, c.popIDs(queue, "consumerGroup=g"+query), query)
-		require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g"+query).raw, query)
+		require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g"+query).Raw, query)
 	}
 	c.pushIDs(queue, "p", "2")
 	c.pushIDs(queue, "later", "3")
@@ -128,7 +128,7 @@ func groupsOnePartition(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "p1")
 	c.pushIDs(queue, "o", "o1")
 	c.pushIDs(queue, "n", "n1")
-	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g&subscriptionMode=new").raw)
+	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g&subscriptionMode=new").Raw)
 	require.Equal(t, []string{"o1"}, c.popPartition(queue, "o", "consumerGroup=g").ok(http.StatusOK).ids())
 	require.Equal(t, []string{"n1"}, c.popIDs(queue, "consumerGroup=g&batch=9&partitions=9"), "o is leased, p starts after p1")
 	c.pushIDs(queue, "p", "p2")

@@ -25,7 +25,7 @@ func TestNewGroupOnFiveThousandPartitions(t *testing.T) {
 			}
 			pushed := c.push(items...)
 			pushed.ok(http.StatusCreated)
-			bound = max(bound, 3*pushed.took)
+			bound = max(bound, 3*pushed.Took)
 		}
 	}
 	pushAll("old")
@@ -38,7 +38,7 @@ func TestNewGroupOnFiveThousandPartitions(t *testing.T) {
 	seen := map[string]bool{}
 	for {
 		got := c.pop("wide", "consumerGroup=g&batch=1000&partitions=200&autoAck=true")
-		if got.status == http.StatusNoContent {
+		if got.Status == http.StatusNoContent {
 			break
 		}
 		for _, id := range got.body.ids() {

@@ -1,13 +1,10 @@
 package integration_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/test/contract"
+	"github.com/belfry-mq/belfry/test/httpcall"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -125,46 +123,15 @@ func (s *server) stop(t *testing.T) error {
 	}
 }
 
-// call is a request, which any goroutine may send.
-type call struct {
-	method string
-	// target is path and query as they stand in the request line.
-	target string
-	body   string
-}
+// call is a request, and reply a response.
+type (
+	call  = httpcall.Call
+	reply = httpcall.Reply
+)
 
-// reply is a response.
-type reply struct {
-	status int
-	header http.Header
-	raw    []byte
-	took   time.Duration
-}
-
-// send sends a request. The end of ctx aborts it like a client that disconnects.
+// send sends a request to the server. It is safe for concurrent use.
 func (s *server) send(ctx context.Context, c call) (reply, error) {
-	started := time.Now()
-	var body io.Reader
-	if c.body != "" {
-		body = strings.NewReader(c.body)
-	}
-	request, err := http.NewRequestWithContext(ctx, c.method, s.base+c.target, body)
-	if err != nil {
-		return reply{}, fmt.Errorf("building %s %s: %w", c.method, c.target, err)
-	}
-	response, err := s.http.Do(request)
-	if err != nil {
-		return reply{}, err
-	}
-	raw := &bytes.Buffer{}
-	_, err = raw.ReadFrom(response.Body)
-	if closing := response.Body.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
-		return reply{}, fmt.Errorf("reading the answer to %s %s: %w", c.method, c.target, err)
-	}
-	return reply{response.StatusCode, response.Header, raw.Bytes(), time.Since(started)}, nil
+	return httpcall.Send(ctx, s.http, s.base, c)
 }
 
 // scan reads one row of the server's database, for state that no endpoint shows.

@@ -78,7 +78,7 @@ func TestPushWithADelayOverSQL(t *testing.T) {
 }
 
 // Without a notification, the scan at the fallback interval finds the message.
-func TestSweepFindsWhatNobodyAnnounced(t *testing.T) {
+func TestTheFallbackFindsUnannouncedMessages(t *testing.T) {
 	t.Parallel()
 	c := start(t, func(cfg *config.Config) { cfg.Dispatch.FallbackInterval = 300 * time.Millisecond }).client(t)
 	conn := producer(t, c.dsn)
@@ -195,7 +195,7 @@ func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 	got, seen := map[string][]string{}, 0
 	for seen < want {
 		d := c.pop("q", "batch=100&wait=true&timeout=10000&autoAck=true")
-		require.Equal(t, http.StatusOK, d.status, "%d of %d messages were delivered", seen, want)
+		require.Equal(t, http.StatusOK, d.Status, "%d of %d messages were delivered", seen, want)
 		for _, m := range d.body.Messages {
 			seen++
 			key := m.Partition + " " + strings.Split(m.TransactionID, "-")[0]
@@ -212,7 +212,7 @@ func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 
 // The rows of a restored dump have the transaction ids of another cluster. This cluster has used some of them, and will
 // not use others for a long time.
-func TestRowsWithForeignTransactionNumbersAreMoved(t *testing.T) {
+func TestRowsWithForeignTransactionIDsAreMoved(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, transaction_id, payload, xid)

@@ -32,8 +32,8 @@ func TestWaitingPopGetsALaterMessage(t *testing.T) {
 		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "born.later", TransactionID: id},
 			item{Queue: "known", Partition: "born later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
 		got := waiting.delivery()
-		require.Equal(t, http.StatusOK, got.status, what.target)
-		require.Less(t, got.took, patience, what.target)
+		require.Equal(t, http.StatusOK, got.Status, what.Target)
+		require.Less(t, got.Took, patience, what.Target)
 		c.untilWaiting(0)
 		for _, queue := range []string{"known", "born.later", "ns.task"} {
 			c.deleteQueue(queue).ok(http.StatusOK)
@@ -42,7 +42,7 @@ func TestWaitingPopGetsALaterMessage(t *testing.T) {
 	}
 }
 
-func TestWaitingPopGetsWhatIsGivenBack(t *testing.T) {
+func TestWaitingPopGetsAFailedMessage(t *testing.T) {
 	t.Parallel()
 	g := given(t, start(t), 1, 1, nil)
 	waiting := g.begin(popCall(g.queue, "wait=true&timeout=60000"))
@@ -58,13 +58,13 @@ func TestWaitingPopAnswersInTime(t *testing.T) {
 	c.configure("q", nil).ok(http.StatusOK)
 	const timeout = 5 * time.Second
 	got := c.pop("q", fmt.Sprintf("wait=true&timeout=%d", timeout.Milliseconds()))
-	require.Equal(t, http.StatusNoContent, got.status)
-	require.Empty(t, got.raw)
-	require.Less(t, got.took, timeout)
-	require.Greater(t, got.took, timeout-timeout/10)
+	require.Equal(t, http.StatusNoContent, got.Status)
+	require.Empty(t, got.Raw)
+	require.Less(t, got.Took, timeout)
+	require.Greater(t, got.Took, timeout-timeout/10)
 }
 
-func TestClientThatLeavesWhileWaiting(t *testing.T) {
+func TestClientThatDisconnectsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", nil).ok(http.StatusOK)
@@ -85,7 +85,7 @@ func TestClientThatLeavesWhileWaiting(t *testing.T) {
 
 // The client disconnects while its pop waits in the database and will take the lease. The answer is larger than the
 // buffers of a new connection, so the server notices that it was not received.
-func TestClientThatLeavesWhileItsPopClaims(t *testing.T) {
+func TestClientThatDisconnectsDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)
@@ -102,7 +102,7 @@ func TestClientThatLeavesWhileItsPopClaims(t *testing.T) {
 
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popCall("q", "").target)
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popCall("q", "").Target)
 	require.NoError(t, err)
 	until(t, "the pop waits for the rival", func() bool {
 		var blocked bool
@@ -128,11 +128,11 @@ func TestTooManyWaitingRequests(t *testing.T) {
 	c.untilWaiting(2)
 
 	over := c.pop("q", "wait=true&timeout=60000")
-	require.Equal(t, http.StatusServiceUnavailable, over.status)
-	require.Equal(t, "1", over.header.Get("Retry-After"))
+	require.Equal(t, http.StatusServiceUnavailable, over.Status)
+	require.Equal(t, "1", over.Header.Get("Retry-After"))
 	require.Equal(t, "too many requests are waiting (dispatch.max_intentions); send the request again", over.failure)
-	require.Equal(t, http.StatusNoContent, c.pop("q", "").status, "pops without a wait are served")
-	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").status, "a waiting request is counted before its first probe")
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status, "pops without a wait are served")
+	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").Status, "a waiting request is counted before its first probe")
 	require.Equal(t, []string{"1"}, c.popIDs("ready", ""), "a pop without a wait gets the message")
 
 	c.pushIDs("q", "", "2")
@@ -149,7 +149,7 @@ func TestStopAnswersWaitingPops(t *testing.T) {
 	s := start(t)
 	c := s.client(t)
 	c.configure("q", nil).ok(http.StatusOK)
-	var waiting []*begun
+	var waiting []*pendingCall
 	for range 5 {
 		waiting = append(waiting, c.begin(popCall("q", "wait=true&timeout=300000")))
 	}
@@ -160,8 +160,8 @@ func TestStopAnswersWaitingPops(t *testing.T) {
 	require.Less(t, time.Since(started), 10*time.Second, "the stop does not wait for timeouts")
 	for _, one := range waiting {
 		got := one.delivery()
-		require.Equal(t, http.StatusNoContent, got.status)
-		require.Empty(t, got.raw)
+		require.Equal(t, http.StatusNoContent, got.Status)
+		require.Empty(t, got.Raw)
 	}
 	_, err := s.send(t.Context(), popCall("q", ""))
 	require.Error(t, err, "the server has stopped")

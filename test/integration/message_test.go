@@ -24,7 +24,7 @@ type shownMessage struct {
 
 func (c client) shown(m letter) shownMessage {
 	c.t.Helper()
-	return ask[shownMessage](c, call{method: http.MethodGet, target: messagePath(m, "")}).ok(http.StatusOK)
+	return ask[shownMessage](c, get(messagePath(m, ""))).ok(http.StatusOK)
 }
 
 func (c client) deleteMessage(m letter) (existed bool, told string) {
@@ -32,7 +32,7 @@ func (c client) deleteMessage(m letter) (existed bool, told string) {
 	got := ask[struct {
 		Success bool
 		Message string
-	}](c, call{method: http.MethodDelete, target: messagePath(m, "")}).ok(http.StatusOK)
+	}](c, remove(messagePath(m, ""))).ok(http.StatusOK)
 	return got.Success, got.Message
 }
 
@@ -100,8 +100,8 @@ func messagesMissing(t *testing.T, c client, queue string) {
 		{PartitionID: stored.PartitionID, TransactionID: "b"}, {PartitionID: "no uuid", TransactionID: "a"},
 		{PartitionID: "00000000-0000-0000-0000-000000000001", TransactionID: "a"},
 	} {
-		got := ask[any](c, call{method: http.MethodGet, target: "/api/v1/messages/" + url.PathEscape(m.PartitionID) + "/" + m.TransactionID})
-		require.Equal(t, http.StatusNotFound, got.status)
+		got := ask[any](c, get("/api/v1/messages/"+url.PathEscape(m.PartitionID)+"/"+m.TransactionID))
+		require.Equal(t, http.StatusNotFound, got.Status)
 		require.Equal(t, "Message not found", got.failure)
 		m.PartitionID = url.PathEscape(m.PartitionID)
 		existed, told := c.deleteMessage(m)
@@ -152,7 +152,7 @@ func messagesDeletedWholeLease(t *testing.T, c client, queue string) {
 	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "2"})
 	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "1"})
 	require.Equal(t, []string{"3"}, waiting.delivery().ok(http.StatusOK).ids(), "the lease need not expire")
-	require.Less(t, waiting.reply.took, patience)
+	require.Less(t, waiting.reply.Took, patience)
 	require.Equal(t, "Message not found", *c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)[0].Error)
 	require.Equal(t, 1, c.depth(queue))
 }
@@ -171,7 +171,7 @@ func messagesDeletedDead(t *testing.T, c client, queue string) {
 
 func messagesDeletedRedriven(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2", "3")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	all := c.dlq("queue=" + url.QueryEscape(queue)).Messages
 	require.Equal(t, 3, c.redriveAll(queue, "g").Redriven)
 	require.Equal(t, 3, c.depth(queue))

@@ -34,7 +34,7 @@ func (c client) crash() {
 	c.exec(`UPDATE belfry.cursor SET lease_until = statement_timestamp(), ready_at = statement_timestamp() WHERE lease_id IS NOT NULL`)
 }
 
-func TestConfigureWarnsAndEchoes(t *testing.T) {
+func TestConfigureWarnsAndReturnsItsOptions(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	sent := map[string]any{"expireAfterSeconds": 5.0, "deadLetterExpired": true, "maxDeliveries": 0.0, "retryDelay": 7.0}
@@ -57,7 +57,7 @@ func TestAPushedItemMayBeDelayed(t *testing.T) {
 	for _, query := range []string{"batch=9&wait=true&timeout=60000", "batch=9&wait=true&timeout=60000&autoAck=true"} {
 		queue := "delayed " + query
 		there.configure(queue, nil).ok(http.StatusOK)
-		waiting := []*begun{here.begin(popCall(queue, query)), there.begin(popCall(queue, query+"&consumerGroup=there"))}
+		waiting := []*pendingCall{here.begin(popCall(queue, query)), there.begin(popCall(queue, query+"&consumerGroup=there"))}
 		here.untilWaiting(1)
 		there.untilWaiting(1)
 		began := time.Now()
@@ -137,16 +137,16 @@ func TestMaxSizeOfTwoInstances(t *testing.T) {
 	there.pushIDs("q", "", "3")
 	for _, c := range []client{there, here} {
 		full := c.push(item{Queue: "other", TransactionID: "4"}, item{Queue: "q", TransactionID: "4"})
-		require.Equal(t, http.StatusTooManyRequests, full.status, "%s", full.raw)
+		require.Equal(t, http.StatusTooManyRequests, full.Status, "%s", full.Raw)
 		require.Contains(t, full.failure, `queue "q" is full: its maxSize is 3`)
-		require.Equal(t, "1", full.header.Get("Retry-After"))
+		require.Equal(t, "1", full.Header.Get("Retry-After"))
 	}
 	var n int
 	here.scan(t, `SELECT count(*) FROM belfry.message`, nil, &n)
 	require.Equal(t, 3, n, "a refused request stores nothing")
 	require.Len(t, here.popIDs("q", "batch=2&autoAck=true"), 2)
 	until(t, "the queue has room again", func() bool {
-		return there.push(item{Queue: "q", TransactionID: "4"}).status == http.StatusCreated
+		return there.push(item{Queue: "q", TransactionID: "4"}).Status == http.StatusCreated
 	})
 }
 

@@ -34,8 +34,8 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 				items[i] = item{Queue: "q", TransactionID: fmt.Sprint(from + i)}
 			}
 			got, err := s.send(ctx, pushCall(items...))
-			if err == nil && got.status != http.StatusCreated {
-				err = fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+			if err == nil && got.Status != http.StatusCreated {
+				err = fmt.Errorf("pushing: status %d: %s", got.Status, got.Raw)
 			}
 			if err != nil {
 				return err
@@ -78,10 +78,10 @@ func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish
 		switch {
 		case err != nil:
 			return err
-		case got.status == http.StatusNoContent:
+		case got.Status == http.StatusNoContent:
 			continue
-		case got.status != http.StatusOK || len(d.Messages) != 1:
-			return fmt.Errorf("popping: status %d: %s", got.status, failure)
+		case got.Status != http.StatusOK || len(d.Messages) != 1:
+			return fmt.Errorf("popping: status %d: %s", got.Status, failure)
 		}
 		expected := <-next
 		if d.ids()[0] != fmt.Sprint(expected) || d.Messages[0].Attempt != 1 {
@@ -94,8 +94,8 @@ func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish
 			return err
 		}
 		results, _, err := decode[[]acked](got)
-		if err != nil || got.status != http.StatusOK || !results[0].Success || !results[0].released() {
-			return fmt.Errorf("acknowledging: status %d: %s (%w)", got.status, got.raw, err)
+		if err != nil || got.Status != http.StatusOK || !results[0].Success || !results[0].released() {
+			return fmt.Errorf("acknowledging: status %d: %s (%w)", got.Status, got.Raw, err)
 		}
 		if expected == n-1 {
 			finish()

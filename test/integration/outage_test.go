@@ -29,10 +29,10 @@ func TestDatabaseAway(t *testing.T) {
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "away"))
 	s := startOn(t, cluster.URL("away"), func(cfg *config.Config) { cfg.Database.RequestTimeout = outageTimeout })
 	c := s.client(t)
-	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).status == http.StatusCreated })
-	until(t, "the group exists", func() bool { return c.pop("q", "consumerGroup=g").status == http.StatusNoContent })
+	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).Status == http.StatusCreated })
+	until(t, "the group exists", func() bool { return c.pop("q", "consumerGroup=g").Status == http.StatusNoContent })
 	held := c.pop("held", "").ok(http.StatusOK)
-	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).status == http.StatusCreated })
+	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).Status == http.StatusCreated })
 	c.putToSleep("asleep", "g")
 	waiting := c.begin(popCall("held", "wait=true&timeout=60000"))
 	c.untilWaiting(1)
@@ -57,28 +57,28 @@ func TestDatabaseAway(t *testing.T) {
 			configureCall("q", nil), deleteCall("held"),
 		} {
 			got := ask[any](c, what)
-			require.Equal(t, http.StatusServiceUnavailable, got.status, "%s %s: %s", what.method, what.target, got.raw)
-			require.Equal(t, "1", got.header.Get("Retry-After"), what.target)
+			require.Equal(t, http.StatusServiceUnavailable, got.Status, "%s %s: %s", what.Method, what.Target, got.Raw)
+			require.Equal(t, "1", got.Header.Get("Retry-After"), what.Target)
 			require.Equal(t, "the database is not available; send the request again", got.failure)
-			require.Less(t, got.took, outageAnswer, what.target)
+			require.Less(t, got.Took, outageAnswer, what.Target)
 		}
 	}
-	sick := ask[map[string]any](c, call{method: http.MethodGet, target: "/health"})
-	require.Equal(t, http.StatusServiceUnavailable, sick.status)
+	sick := ask[map[string]any](c, get("/health"))
+	require.Equal(t, http.StatusServiceUnavailable, sick.Status)
 	require.Equal(t, "unhealthy", sick.body["status"])
 	require.Equal(t, "disconnected", sick.body["database"])
-	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().status, "the waiting pop gets 503, too")
+	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().Status, "the waiting pop gets 503, too")
 
 	require.NoError(t, cluster.Restart(t.Context()))
 	until(t, "the server is healthy", func() bool {
-		return ask[any](c, call{method: http.MethodGet, target: "/health"}).status == http.StatusOK
+		return ask[any](c, get("/health")).Status == http.StatusOK
 	})
-	until(t, "pushes work", func() bool { return c.push(item{Queue: "after", TransactionID: "1"}).status == http.StatusCreated })
+	until(t, "pushes work", func() bool { return c.push(item{Queue: "after", TransactionID: "1"}).Status == http.StatusCreated })
 	until(t, "acks work", func() bool {
 		got := c.ackBatch("", held.ack("completed")...)
-		return got.status == http.StatusOK && got.body[0].Success
+		return got.Status == http.StatusOK && got.body[0].Success
 	})
-	until(t, "the sleeping message is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").status == http.StatusOK })
+	until(t, "the sleeping message is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").Status == http.StatusOK })
 	until(t, "everything acknowledged was delivered", func() bool {
 		got := c.pop("q", "consumerGroup=g&batch=10000&partitions=100&autoAck=true&wait=true&timeout=1000")
 		for _, id := range got.body.ids() {
@@ -102,10 +102,10 @@ func pushUntilFailure(t *testing.T, s *server, acknowledged chan<- string, least
 				switch {
 				case err != nil:
 					return err
-				case got.status == http.StatusServiceUnavailable:
+				case got.Status == http.StatusServiceUnavailable:
 					return nil
-				case got.status != http.StatusCreated:
-					return fmt.Errorf("pushing %s: status %d: %s", id, got.status, got.raw)
+				case got.Status != http.StatusCreated:
+					return fmt.Errorf("pushing %s: status %d: %s", id, got.Status, got.Raw)
 				}
 				acknowledged <- id
 				if stored.Add(1) == least {

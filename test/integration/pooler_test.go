@@ -131,7 +131,7 @@ func TestPoolerBesideOthers(t *testing.T) {
 }
 
 // TestPoolerWithForeignSettings requires an error that names the remedy, applies it, and succeeds.
-func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
+func TestPoolerWithForeignSettings(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.EmptyDatabase(t)
 	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'", "synchronous_commit": "local"})

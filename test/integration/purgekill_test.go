@@ -39,7 +39,7 @@ const bystanders = `SELECT md5(concat(
 // TestKilledDuringPurge kills the server while it purges a deleted queue, and then the next server. The third one
 // finishes the purge. Other queues keep every row, and the queue created again under the same name has only its own
 // rows.
-func TestKilledInMidPurge(t *testing.T) {
+func TestKilledDuringPurge(t *testing.T) {
 	t.Parallel()
 	// A message takes at most 1 ms, also on a busy machine.
 	bound := patience + time.Duration(*purgeMessages)*time.Millisecond

@@ -22,8 +22,8 @@ func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 			if err != nil {
 				return err
 			}
-			if got.status != status {
-				return fmt.Errorf("%s %s (call %d): status %d instead of %d: %s", what.method, what.target, i, got.status, status, got.raw)
+			if got.Status != status {
+				return fmt.Errorf("%s %s (call %d): status %d instead of %d: %s", what.Method, what.Target, i, got.Status, status, got.Raw)
 			}
 			bodies[i], _, err = decode[T](got)
 			return err
@@ -108,8 +108,8 @@ func TestPushPopAckTogether(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if got.status != http.StatusCreated {
-					return fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+				if got.Status != http.StatusCreated {
+					return fmt.Errorf("pushing: status %d: %s", got.Status, got.Raw)
 				}
 			}
 			return nil
@@ -150,10 +150,10 @@ func consume(t *testing.T, s *server, deliveries chan<- message) error {
 		switch {
 		case err != nil:
 			return err
-		case got.status == http.StatusNoContent:
+		case got.Status == http.StatusNoContent:
 			return nil
-		case got.status != http.StatusOK:
-			return fmt.Errorf("popping: status %d: %s", got.status, failure)
+		case got.Status != http.StatusOK:
+			return fmt.Errorf("popping: status %d: %s", got.Status, failure)
 		}
 		for _, m := range d.Messages {
 			deliveries <- m
@@ -162,8 +162,8 @@ func consume(t *testing.T, s *server, deliveries chan<- message) error {
 		if err != nil {
 			return err
 		}
-		if acked.status != http.StatusOK {
-			return fmt.Errorf("acknowledging: status %d: %s", acked.status, acked.raw)
+		if acked.Status != http.StatusOK {
+			return fmt.Errorf("acknowledging: status %d: %s", acked.Status, acked.Raw)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func refusals(t *testing.T, s *server) {
 		for body, text := range bodies {
 			t.Run(path+" "+text, func(t *testing.T) {
 				t.Parallel()
-				ask[any](s.client(t), call{http.MethodPost, path, body}).refused(text)
+				ask[any](s.client(t), post(path, body)).refused(text)
 			})
 		}
 	}
@@ -122,7 +122,7 @@ func refusals(t *testing.T, s *server) {
 	} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			ask[any](s.client(t), call{method: http.MethodGet, target: target}).refused(text)
+			ask[any](s.client(t), get(target)).refused(text)
 		})
 	}
 	for name, run := range map[string]func(t *testing.T, c client){
@@ -142,7 +142,7 @@ func refusedWithOthers(t *testing.T, c client) {
 	c.pushIDs("q", "", "before")
 	c.push(item{Queue: "q", TransactionID: "with"}, item{Queue: "q", TransactionID: "bad", TraceID: "not-a-uuid"}).
 		refused(`items[1].traceId: "not-a-uuid" is not a UUID`)
-	ask[any](c, call{http.MethodPost, pushPath, `{"items":[{"queue":"q","transactionId":"cut"},{"queue":"q"}`})
+	ask[any](c, post(pushPath, `{"items":[{"queue":"q","transactionId":"cut"},{"queue":"q"}`))
 	require.Equal(t, []string{"before"}, c.popIDs("q", "batch=10&consumerGroup=g"))
 }
 
@@ -166,8 +166,8 @@ func TestMalformedJSON(t *testing.T) {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
 			for _, path := range []string{pushPath, ackPath, batchPath, configurePath, extendPath} {
-				got := ask[any](s.client(t), call{http.MethodPost, path, body})
-				require.Equal(t, http.StatusBadRequest, got.status, path)
+				got := ask[any](s.client(t), post(path, body))
+				require.Equal(t, http.StatusBadRequest, got.Status, path)
 				require.Regexp(t, "^Invalid JSON: ", got.failure, path)
 				require.Contains(t, got.failure, place, path)
 			}
@@ -177,8 +177,8 @@ func TestMalformedJSON(t *testing.T) {
 
 func refusedBodies(_ *testing.T, c client) {
 	for _, path := range []string{pushPath, ackPath, batchPath, configurePath, extendPath} {
-		ask[any](c, call{method: http.MethodPost, target: path}).refused("Empty request body")
-		ask[any](c, call{http.MethodPost, path, "{\"items\":[{\"queue\":\"a\xffb\"}]}"}).refused("Invalid JSON: byte 22 is not UTF-8")
+		ask[any](c, post(path, "")).refused("Empty request body")
+		ask[any](c, post(path, "{\"items\":[{\"queue\":\"a\xffb\"}]}")).refused("Invalid JSON: byte 22 is not UTF-8")
 	}
 }
 

@@ -51,8 +51,6 @@ func (l messageList) ids() []string {
 	return ids
 }
 
-func get(target string) call { return call{method: http.MethodGet, target: target} }
-
 // fillStates gives a queue one message in each state, as a reader without a group sees them. With withGroup, a group
 // reads one of them as well.
 func (c client) fillStates(queue, partition string, withGroup bool) {
@@ -71,10 +69,10 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	none := ask[struct{ Queues []listedQueue }](c, get("/api/v1/resources/queues"))
-	require.JSONEq(t, `{"queues": []}`, string(none.raw))
+	require.JSONEq(t, `{"queues": []}`, string(none.Raw))
 	require.Equal(t, "Queue not found", ask[queueDetail](c, get("/api/v1/resources/queues/q")).failure)
 	require.Equal(t, "Queue not found", ask[queueDetail](c, get("/api/v1/status/queues/q")).failure)
-	require.Equal(t, http.StatusNotFound, ask[any](c, get("/api/v1/status/queues/q/messages")).status)
+	require.Equal(t, http.StatusNotFound, ask[any](c, get("/api/v1/status/queues/q/messages")).Status)
 	require.Empty(t, ask[messageList](c, get("/api/v1/messages?queue=q")).ok(http.StatusOK).Messages)
 
 	const odd = "50% off.☂/ü?"
@@ -194,9 +192,9 @@ func TestMessageLists(t *testing.T) {
 	first := ask[[]listedMessage](c, get(of+"?limit=3"))
 	require.Len(t, first.ok(http.StatusOK), 3)
 	require.Equal(t, "pending processing dead_letter", strings.Join([]string{first.body[0].Status, first.body[1].Status, first.body[2].Status}, " "))
-	rest := ask[[]listedMessage](c, get(of+"?limit=3&cursor="+first.header.Get("X-Next-Cursor")))
+	rest := ask[[]listedMessage](c, get(of+"?limit=3&cursor="+first.Header.Get("X-Next-Cursor")))
 	require.Len(t, rest.ok(http.StatusOK), 1)
 	require.Equal(t, "done", rest.body[0].TransactionID)
-	require.Empty(t, rest.header.Get("X-Next-Cursor"))
+	require.Empty(t, rest.Header.Get("X-Next-Cursor"))
 	ask[any](c, get("/api/v1/messages?status=lost")).refused(`status is "lost": it must be pending, processing, completed or dead_letter`)
 }

@@ -53,7 +53,7 @@ func TestRestore(t *testing.T) {
 
 	restored := startOn(t, dsn).client(t)
 	require.Equal(t, []string{"2", "3"}, restored.popPartition("q", "read", "consumerGroup=g&batch=10").ok(http.StatusOK).ids())
-	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").status, "the lease continues")
+	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").Status, "the lease continues")
 	require.Equal(t, []string{"5", "6"}, restored.popPartition("q", "inbox", "consumerGroup=g&batch=10&wait=true&timeout=20000").ok(http.StatusOK).ids())
 
 	execute(t, owner, `SET ROLE belfry_producer`)
@@ -90,7 +90,7 @@ func TestRestoreInPlace(t *testing.T) {
 	execute(t, app, `INSERT INTO belfry.inbox (queue, payload) VALUES ('kept', '1')`)
 	file := filepath.Join(t.TempDir(), "dump")
 	run(t, "pg_dump", "--format", "custom", "--file", file, "--dbname", dsn)
-	outlives(t, dsn, func() {
+	survivesReplacement(t, dsn, func() {
 		until(t, "the restore meets no lock", func() bool {
 			complaints, err := attempt(t, "pg_restore", "--clean", "--single-transaction", "--dbname", dsn, file)
 			if err != nil {

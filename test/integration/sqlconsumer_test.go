@@ -26,7 +26,7 @@ func (s *server) openPop(t *testing.T, queue string) pgx.Tx {
 
 // Messages popped in an open SQL transaction look empty to other pops: no error, and no endless wait. After a rollback,
 // a waiting pop receives them. A rollback is not announced, so the waiting pop polls.
-func TestWhoWaitsGetsWhatAConsumerInSQLLetsGo(t *testing.T) {
+func TestAWaitingPopReceivesMessagesRolledBackInSQL(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -36,7 +36,7 @@ func TestWhoWaitsGetsWhatAConsumerInSQLLetsGo(t *testing.T) {
 	c.crash()
 	tx := s.openPop(t, "q")
 
-	require.Equal(t, http.StatusNoContent, c.pop("q", "").status)
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status)
 	waiting := c.begin(anyOf("q"))
 	c.untilWaiting(1)
 	c.pushIDs("q", "", "third") // no push waits for the transaction
@@ -45,7 +45,7 @@ func TestWhoWaitsGetsWhatAConsumerInSQLLetsGo(t *testing.T) {
 }
 
 // A cursor drained by a consumer in SQL goes to sleep without another pop.
-func TestWhatAConsumerInSQLEmptiesGoesToSleep(t *testing.T) {
+func TestACursorDrainedInSQLGoesToSleep(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -66,7 +66,7 @@ func TestWhatAConsumerInSQLEmptiesGoesToSleep(t *testing.T) {
 
 // A lease committed long after its claim ends before the time that other pops computed meanwhile. They are notified of
 // the lease, and wait for its end.
-func TestWhoWaitsGetsWhatALateLeaseLetsGo(t *testing.T) {
+func TestAWaitingPopReceivesMessagesOfALateLease(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -79,7 +79,7 @@ func TestWhoWaitsGetsWhatALateLeaseLetsGo(t *testing.T) {
 	var popped, now time.Time
 	require.NoError(t, tx.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&popped))
 	// Two pops of one group, so that they probe together.
-	waiting := []*begun{c.begin(anyOf("q")), c.begin(anyOf("q"))}
+	waiting := []*pendingCall{c.begin(anyOf("q")), c.begin(anyOf("q"))}
 	c.untilWaiting(2)
 	until(t, "the lease is half over", func() bool {
 		s.scan(t, `SELECT clock_timestamp()`, nil, &now)

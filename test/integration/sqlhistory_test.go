@@ -89,7 +89,7 @@ func (r *recorded) consumed(group string, random *rand.Rand) int {
 	r.t.Helper()
 	o := r.recorder.Begin(history.Operation{Client: group, Kind: history.Pop, Queue: "q", Group: group, Outcome: history.Done})
 	got := r.pop("q", fmt.Sprintf("consumerGroup=%s&batch=%d", group, 1+random.IntN(30)))
-	require.Contains(r.t, []int{http.StatusOK, http.StatusNoContent}, got.status, "%.500s", got.raw)
+	require.Contains(r.t, []int{http.StatusOK, http.StatusNoContent}, got.Status, "%.500s", got.Raw)
 	var acks []ackItem
 	for _, m := range got.body.Messages {
 		o.Items = append(o.Items, history.Item{Partition: m.Partition, TransactionID: m.TransactionID, MessageID: m.ID})
@@ -112,7 +112,7 @@ func (r *recorded) consumed(group string, random *rand.Rand) int {
 
 // 100 random transactions of 8 sessions run beside pushes over HTTP to the same partitions, and beside one open
 // transaction. The checker judges what two groups consumed and what is stored.
-func TestTheCheckerFindsNoFaultWithProducersInSQL(t *testing.T) {
+func TestTheCheckerAcceptsProducersInSQL(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	other := startOn(t, dsn)
@@ -187,7 +187,7 @@ func TestTheCheckerFindsNoFaultWithProducersInSQL(t *testing.T) {
 	execute(t, open, "COMMIT")
 	r.recorder.End(late)
 	var rows int
-	until(t, "the last one is sequenced", func() bool {
+	until(t, "the last transaction is sequenced", func() bool {
 		r.scan(t, "SELECT count(*) FROM belfry.message WHERE transaction_id = 'late'", nil, &rows)
 		return rows == 4
 	})

@@ -26,7 +26,7 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	want := []string{}
 	for i, s := range servers {
 		c := s.client(t)
-		require.Equal(t, http.StatusOK, ask[any](c, call{method: http.MethodGet, target: "/health"}).status)
+		require.Equal(t, http.StatusOK, ask[any](c, get("/health")).Status)
 		id := fmt.Sprint(i)
 		require.Equal(t, "queued", c.pushIDs("q", "", id)[0].Status)
 		want = append(want, id)
@@ -47,7 +47,7 @@ func TestTenInstancesAtOnce(t *testing.T) {
 }
 
 // An instance that died between a commit and its wake leaves messages that no pop finds. The next start finds them.
-func TestStartWakesWhatACrashLeftAsleep(t *testing.T) {
+func TestStartWakesMessagesLeftAsleepByACrash(t *testing.T) {
 	t.Parallel()
 	first := start(t)
 	c := first.client(t)

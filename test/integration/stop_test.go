@@ -71,10 +71,10 @@ func (l *load) produce(ctx context.Context, s *server, name string) error {
 		id := fmt.Sprint(name, ".", i)
 		got, err := s.send(ctx, pushCall(item{Queue: "q", Partition: fmt.Sprint(i % 20), TransactionID: id}))
 		switch {
-		case err != nil || got.status == http.StatusServiceUnavailable:
+		case err != nil || got.Status == http.StatusServiceUnavailable:
 			return nil // the server is stopping
-		case got.status != http.StatusCreated:
-			return fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+		case got.Status != http.StatusCreated:
+			return fmt.Errorf("pushing: status %d: %s", got.Status, got.Raw)
 		}
 		l.answered.Add(1)
 		l.mu.Lock()
@@ -88,12 +88,12 @@ func (l *load) consume(ctx context.Context, s *server) error {
 	for {
 		got, err := s.send(ctx, popCall("q", "batch=5&wait=true&timeout=60000"))
 		switch {
-		case err != nil || got.status == http.StatusServiceUnavailable:
+		case err != nil || got.Status == http.StatusServiceUnavailable:
 			return nil
-		case got.status == http.StatusNoContent:
+		case got.Status == http.StatusNoContent:
 			continue
-		case got.status != http.StatusOK:
-			return fmt.Errorf("popping: status %d: %s", got.status, got.raw)
+		case got.Status != http.StatusOK:
+			return fmt.Errorf("popping: status %d: %s", got.Status, got.Raw)
 		}
 		d, _, err := decode[delivery](got)
 		if err != nil {
@@ -101,13 +101,13 @@ func (l *load) consume(ctx context.Context, s *server) error {
 		}
 		got, err = s.send(ctx, ackBatchCall("", d.ack("completed")...))
 		switch {
-		case err != nil || got.status == http.StatusServiceUnavailable:
+		case err != nil || got.Status == http.StatusServiceUnavailable:
 			l.mu.Lock()
 			l.held = append(l.held, d)
 			l.mu.Unlock()
 			return nil
-		case got.status != http.StatusOK:
-			return fmt.Errorf("acknowledging: status %d: %s", got.status, got.raw)
+		case got.Status != http.StatusOK:
+			return fmt.Errorf("acknowledging: status %d: %s", got.Status, got.Raw)
 		}
 		l.answered.Add(1)
 		l.mu.Lock()

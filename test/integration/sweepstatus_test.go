@@ -20,11 +20,11 @@ type sweptQueue struct {
 }
 
 // The queue, its partitions and the group report how many messages were deleted or passed over unread.
-func TestWhatWasSweptIsTold(t *testing.T) {
+func TestSweptMessagesAreReported(t *testing.T) {
 	t.Parallel()
 	c := start(t, often).client(t)
 	of := func(base, queue string) sweptQueue {
-		return ask[sweptQueue](c, call{method: http.MethodGet, target: base + url.PathEscape(queue)}).ok(http.StatusOK)
+		return ask[sweptQueue](c, get(base+url.PathEscape(queue))).ok(http.StatusOK)
 	}
 	const status, resources = "/api/v1/status/queues/", "/api/v1/resources/queues/"
 	options := map[string]any{"maxWaitTimeSeconds": 1}
@@ -49,7 +49,7 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 			Running bool
 			NextAt  time.Time
 		}
-	}](c, call{method: http.MethodGet, target: "/api/v1/status/sweeps"}).ok(http.StatusOK).Sweeps
+	}](c, get("/api/v1/status/sweeps")).ok(http.StatusOK).Sweeps
 	require.Len(t, sweeps, 3)
 	for i, job := range []string{"eviction", "partitions", "retention"} {
 		require.Equal(t, job, sweeps[i].Job)
@@ -58,7 +58,7 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 }
 
 // A pop counts the messages that it finds expired, before any sweep.
-func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
+func TestMessagesExpiredByPopsAreReported(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", map[string]any{"expireAfterSeconds": 1}).ok(http.StatusOK)
@@ -72,13 +72,13 @@ func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
 	require.Equal(t, []string{"3"}, c.popIDs("q", "consumerGroup=g&batch=9&autoAck=true"))
 	group := ask[map[string]struct {
 		Partitions []struct{ TotalConsumed, TotalExpired int64 }
-	}](c, call{method: http.MethodGet, target: "/api/v1/consumer-groups/g"}).ok(http.StatusOK)
+	}](c, get("/api/v1/consumer-groups/g")).ok(http.StatusOK)
 	require.Len(t, group["q"].Partitions, 2, "p and the Default of a configured queue")
 	var expired int64
 	for _, p := range group["q"].Partitions {
 		expired += p.TotalExpired
 	}
-	status := ask[sweptQueue](c, call{method: http.MethodGet, target: "/api/v1/status/queues/q"}).ok(http.StatusOK)
+	status := ask[sweptQueue](c, get("/api/v1/status/queues/q")).ok(http.StatusOK)
 	require.Equal(t, "p", status.Partitions[1].Name)
 	// An earlier sweep has counted them instead.
 	require.Equal(t, int64(2), expired+status.Swept.Expired)

@@ -44,16 +44,16 @@ type transacted struct {
 func pushing(items ...item) operation { return operation{Type: "push", Items: items} }
 
 // acking returns ack operations as official clients send them: without lease ids.
-func (d delivery) acking(status string, places ...int) []operation {
+func (d delivery) acking(status string, indexes ...int) []operation {
 	var list []operation
-	for _, one := range d.ack(status, places...) {
+	for _, one := range d.ack(status, indexes...) {
 		list = append(list, operation{Type: "ack", TransactionID: one.TransactionID, PartitionID: one.PartitionID, Status: status})
 	}
 	return list
 }
 
 func transactCall(leases []string, operations ...operation) call {
-	return call{http.MethodPost, "/api/v1/transaction", encode(map[string]any{"operations": operations, "requiredLeases": leases})}
+	return post("/api/v1/transaction", encode(map[string]any{"operations": operations, "requiredLeases": leases}))
 }
 
 func (c client) transact(leases []string, operations ...operation) answer[transacted] {
@@ -94,9 +94,9 @@ func transactionMoves(t *testing.T, s *server) {
 	answer := g.transact([]string{g.first.LeaseID, g.first.LeaseID}, operations...)
 	got := answer.ok(http.StatusOK)
 	require.True(t, got.Success, got.Error)
-	require.Equal(t, []string{"results", "success", "transactionId"}, keys(t, answer.raw))
+	require.Equal(t, []string{"results", "success", "transactionId"}, keys(t, answer.Raw))
 	var raw struct{ Results json.RawMessage }
-	require.NoError(t, json.Unmarshal(answer.raw, &raw))
+	require.NoError(t, json.Unmarshal(answer.Raw, &raw))
 	acked, pushed := []string{"dlq", "error", "index", "success", "transactionId", "type"},
 		[]string{"index", "messageId", "partitionId", "queueName", "success", "transactionId", "type"}
 	require.Equal(t, [][]string{acked, acked, pushed, pushed, pushed}, keysOfEach(t, raw.Results))
@@ -135,7 +135,7 @@ func transactionRefused(t *testing.T, s *server) {
 		got := answer.ok(http.StatusOK)
 		require.False(t, got.Success, want)
 		require.Equal(t, want, got.Error)
-		require.Equal(t, []string{"error", "results", "success", "transactionId"}, keys(t, answer.raw))
+		require.Equal(t, []string{"error", "results", "success", "transactionId"}, keys(t, answer.Raw))
 		require.Len(t, got.Results, 4)
 		for i, one := range got.Results {
 			require.False(t, one.Success)
@@ -175,7 +175,7 @@ func transactionNoLeases(t *testing.T, s *server) {
 	target := "/api/v1/transaction"
 	for i, leases := range []string{`["",null]`, `null`, `[]`} {
 		body := fmt.Sprintf(`{"requiredLeases":%s,"operations":[{"type":"push","queue":%q,"partition":"out","transactionId":"%d"}]}`, leases, g.queue, i)
-		got := ask[transacted](g.client, call{http.MethodPost, target, body}).ok(http.StatusOK)
+		got := ask[transacted](g.client, post(target, body)).ok(http.StatusOK)
 		require.True(t, got.Success, got.Error)
 	}
 	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is required")
@@ -228,7 +228,7 @@ func transactionBadBodies(t *testing.T, s *server) {
 		`{"operations":[{"type":"push","items":[{"queue":"q"}]},{"type":"push","items":[{"queue":1}]}]}`: "operations[1].items[0].queue must be a string",
 		`{"operations":[{"type":"ack","transactionId":"t"}]}`:                                            "operations[0].partitionId must be a string: transaction ids are unique within a partition only",
 	} {
-		ask[transacted](c, call{http.MethodPost, "/api/v1/transaction", body}).refused(want)
+		ask[transacted](c, post("/api/v1/transaction", body)).refused(want)
 	}
 	require.False(t, c.storedQueue("q"))
 }

@@ -170,7 +170,7 @@ var transitions = map[string]transition{
 		prepare: func(c client, q string) { c.pushIDs(q, "", "m") },
 		waits:   func(q string) call { return popTaggedCall("wait=true&timeout=60000&task=task-" + q) },
 		happens: func(c client, q string) {
-			c.send1(call{http.MethodPost, "/api/v1/configure", encode(map[string]any{"queue": q, "task": "task-" + q})})
+			c.send1(post("/api/v1/configure", encode(map[string]any{"queue": q, "task": "task-" + q})))
 		},
 		want: "m",
 	},
@@ -194,9 +194,9 @@ func options(c client, queue, key string, value int) {
 // tagged configures a queue in the namespace named after queue, because a configuration replaces the tags that the name
 // of the queue implies.
 func tagged(c client, queue string, options map[string]any) {
-	c.send1(call{http.MethodPost, "/api/v1/configure", encode(map[string]any{
+	c.send1(post("/api/v1/configure", encode(map[string]any{
 		"queue": "ns-" + queue + ".task", "namespace": "ns-" + queue, "options": options,
-	})})
+	})))
 }
 
 // take leases the first message of a queue, and finish acknowledges it.
@@ -219,7 +219,7 @@ func (c client) send1(what call) {
 	c.t.Helper()
 	got, err := c.send(c.t.Context(), what)
 	require.NoError(c.t, err)
-	require.Less(c.t, got.status, http.StatusMultipleChoices, "%.500s", got.raw)
+	require.Less(c.t, got.Status, http.StatusMultipleChoices, "%.500s", got.Raw)
 }
 
 func TestWake(t *testing.T) {
@@ -277,7 +277,7 @@ type dispatcherStatus struct {
 
 func (s *server) status(t *testing.T) dispatcherStatus {
 	t.Helper()
-	return ask[dispatcherStatus](s.client(t), call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).ok(http.StatusOK)
+	return ask[dispatcherStatus](s.client(t), get("/api/v1/status/dispatcher")).ok(http.StatusOK)
 }
 
 // untilParked waits until n requests wait for the queue, or by tags named after it, and no statement is running.

@@ -3,15 +3,14 @@ package workload
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
 const (
@@ -55,38 +54,25 @@ func (c *Clients) client(name string) *client {
 	}
 }
 
-// answer is a response. status is 0 if there was none.
+// answer is a response. Status is 0 if there was none.
 type answer struct {
-	status int
-	body   []byte
-	err    error
+	httpcall.Reply
+	err error
 }
 
 // send sends one request to a random server.
 func (c *client) send(ctx context.Context, method, target, body string, wait time.Duration) answer {
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
-	base := c.urls[c.choose.IntN(len(c.urls))]
-	request, err := http.NewRequestWithContext(ctx, method, base+target, strings.NewReader(body))
-	if err != nil {
-		return answer{err: fmt.Errorf("building %s %s: %w", method, target, err)}
-	}
-	sender := c.http
+	base, sender := c.urls[c.choose.IntN(len(c.urls))], c.http
 	if method == http.MethodGet {
 		sender = c.once
 	}
-	response, err := sender.Do(request)
-	if err != nil {
-		return answer{err: err}
+	got, err := httpcall.Send(ctx, sender, base, httpcall.Call{Method: method, Target: target, Body: body})
+	if got.Status == http.StatusInternalServerError {
+		c.clients.complain("%s: %s %s: an internal error: %s", c.name, method, target, got.Raw)
 	}
-	raw, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return answer{err: fmt.Errorf("reading the answer to %s %s: %w", method, target, err)}
-	}
-	if response.StatusCode == http.StatusInternalServerError {
-		c.clients.complain("%s: %s %s: an internal error: %s", c.name, method, target, raw)
-	}
-	return answer{status: response.StatusCode, body: raw}
+	return answer{got, err}
 }
 
 // readAnswer sets the outcome of o, and decodes the body of a success. An undecodable success is a complaint.
@@ -94,24 +80,24 @@ func (c *client) readAnswer(o *history.Operation, got answer, into any) {
 	switch {
 	case got.err != nil:
 		o.Outcome, o.Error = history.Unknown, got.err.Error()
-	case got.status == http.StatusNoContent:
+	case got.Status == http.StatusNoContent:
 		o.Outcome = history.Done
-	case got.status == http.StatusOK, got.status == http.StatusCreated:
+	case got.Status == http.StatusOK, got.Status == http.StatusCreated:
 		o.Outcome = history.Done
-		if err := json.Unmarshal(got.body, into); err != nil {
+		if err := json.Unmarshal(got.Raw, into); err != nil {
 			o.Outcome, o.Error = history.Unknown, err.Error()
-			c.clients.complain("%s: the answer to a %s cannot be read: %v: %.300s", c.name, o.Kind, err, got.body)
+			c.clients.complain("%s: the answer to a %s cannot be read: %v: %.300s", c.name, o.Kind, err, got.Raw)
 		}
-	case got.status < http.StatusInternalServerError, nothingWasDone(got):
-		o.Outcome, o.Error = history.Refused, fmt.Sprintf("%d %s", got.status, got.body)
+	case got.Status < http.StatusInternalServerError, nothingWasDone(got):
+		o.Outcome, o.Error = history.Refused, fmt.Sprintf("%d %s", got.Status, got.Raw)
 	default:
-		o.Outcome, o.Error = history.Unknown, fmt.Sprintf("%d %s", got.status, got.body)
+		o.Outcome, o.Error = history.Unknown, fmt.Sprintf("%d %s", got.Status, got.Raw)
 	}
 }
 
 func nothingWasDone(got answer) bool {
-	text := string(got.body)
-	return got.status == http.StatusServiceUnavailable && (strings.Contains(text, nothingDone) || strings.Contains(text, tooMany))
+	text := string(got.Raw)
+	return got.Status == http.StatusServiceUnavailable && (strings.Contains(text, nothingDone) || strings.Contains(text, tooMany))
 }
 
 // pause waits and returns true, or false if ctx ended first.

@@ -134,8 +134,8 @@ func (c *Clients) Prepare(ctx context.Context) error {
 		all := map[string]any{"leaseTime": int(LeaseTime.Seconds()), "retryLimit": RetryLimit}
 		maps.Copy(all, options[name])
 		body := encode(map[string]any{"queue": name, "options": all})
-		if got := operator.send(ctx, http.MethodPost, "/api/v1/configure", body, 0); got.status != http.StatusOK {
-			return errors.Join(fmt.Errorf("configuring %s: status %d: %s", name, got.status, got.body), got.err)
+		if got := operator.send(ctx, http.MethodPost, "/api/v1/configure", body, 0); got.Status != http.StatusOK {
+			return errors.Join(fmt.Errorf("configuring %s: status %d: %s", name, got.Status, got.Raw), got.err)
 		}
 	}
 	for _, read := range c.Reads() {

@@ -244,7 +244,7 @@ func (c *client) seek(ctx context.Context, group, where, partition, to string) {
 	var result struct {
 		Success bool `json:"success"`
 	}
-	if c.readAnswer(&o, got, &result); o.Outcome == history.Refused && got.status < http.StatusInternalServerError && partition == "" {
+	if c.readAnswer(&o, got, &result); o.Outcome == history.Refused && got.Status < http.StatusInternalServerError && partition == "" {
 		c.clients.complain("%s: a seek was refused: %s", c.name, o.Error)
 	}
 	c.recorder.End(o)

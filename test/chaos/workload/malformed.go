@@ -40,12 +40,12 @@ func (c *client) sendMalformed(ctx, stop context.Context) {
 		case got.err != nil:
 			c.clients.malformed[1].Add(1)
 			pause(stop, unansweredPause)
-		case got.status == http.StatusServiceUnavailable:
+		case got.Status == http.StatusServiceUnavailable:
 			c.clients.malformed[2].Add(1)
-		case got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
+		case got.Status >= http.StatusBadRequest && got.Status < http.StatusInternalServerError:
 			c.clients.malformed[0].Add(1)
 		default:
-			c.clients.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.status, got.body)
+			c.clients.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.Status, got.Raw)
 		}
 	}
 }

@@ -208,7 +208,7 @@ func (c *client) extend(ctx context.Context, d delivery, by time.Duration) histo
 	}
 	c.readAnswer(&o, got, &result)
 	if o.Outcome == history.Done && !result.Success {
-		c.clients.complain("%s: an extension with status %d did not succeed: %s", c.name, got.status, got.body)
+		c.clients.complain("%s: an extension with status %d did not succeed: %s", c.name, got.Status, got.Raw)
 	}
 	return c.recorder.End(o)
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
 const (
@@ -100,23 +100,11 @@ type request struct {
 	status            int
 }
 
-// ask sends a request and returns the body of an answer with the wanted status.
+// ask sends a request and returns the body of an answer with the expected status.
 func ask(ctx context.Context, client *http.Client, r request) ([]byte, error) {
-	sent, err := http.NewRequestWithContext(ctx, r.method, r.url, strings.NewReader(r.body))
-	if err != nil {
-		return nil, fmt.Errorf("building %s %s: %w", r.method, r.url, err)
+	got, err := httpcall.Send(ctx, client, r.url, httpcall.Call{Method: r.method, Body: r.body})
+	if err == nil && got.Status != r.status {
+		err = fmt.Errorf("%s %s: status %d: %.200s", r.method, r.url, got.Status, got.Raw)
 	}
-	response, err := client.Do(sent)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := io.ReadAll(response.Body)
-	err = errors.Join(err, response.Body.Close())
-	if err != nil {
-		return nil, fmt.Errorf("reading the answer to %s %s: %w", r.method, r.url, err)
-	}
-	if response.StatusCode != r.status {
-		return nil, fmt.Errorf("%s %s: status %d: %.200s", r.method, r.url, response.StatusCode, raw)
-	}
-	return raw, nil
+	return got.Raw, err
 }

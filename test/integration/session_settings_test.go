@@ -14,7 +14,7 @@ import (
 
 // TestADatabaseWithForeignSettings runs Belfry in a database whose settings suit other programs. Two instances push to
 // one partition at the same time, so that their transactions wait for each other.
-func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
+func TestADatabaseWithForeignSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
@@ -54,16 +54,16 @@ func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 // client n are "ö-n-0", "ö-n-1" and so on, in this order.
 func pushTogether(t *testing.T, clients, each int, servers ...*server) {
 	t.Helper()
-	var crew sync.WaitGroup
+	var pushers sync.WaitGroup
 	for n := range clients {
-		crew.Go(func() {
+		pushers.Go(func() {
 			for i := range each {
 				got, err := servers[n%len(servers)].send(t.Context(), pushCall(item{Queue: "q", TransactionID: fmt.Sprintf("ö-%d-%d", n, i)}))
-				if err != nil || got.status != http.StatusCreated {
-					t.Errorf("push: %v, %s", err, got.raw)
+				if err != nil || got.Status != http.StatusCreated {
+					t.Errorf("push: %v, %s", err, got.Raw)
 				}
 			}
 		})
 	}
-	crew.Wait()
+	pushers.Wait()
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // TestSchemaCreatedAgain drops the schema under two running servers and creates it again.
-func TestTablesMadeAnew(t *testing.T) {
+func TestSchemaCreatedAgain(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	outlives(t, dsn, func() {
+	survivesReplacement(t, dsn, func() {
 		whenFree(t, dsn, `DROP SCHEMA belfry CASCADE`)
 		require.NoError(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()))
 	})
@@ -26,7 +26,7 @@ func TestTablesMadeAnew(t *testing.T) {
 func TestTablesTruncated(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	outlives(t, dsn, func() {
+	survivesReplacement(t, dsn, func() {
 		whenFree(t, dsn, `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
 	})
 }
@@ -39,7 +39,7 @@ func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // i
 	require.NoError(t, pgtest.Follow(t.Context(), primary, standby))
 	require.NoError(t, pgtest.Forsake(t.Context(), primary, standby))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
-	outlives(t, "postgres://postgres@"+hosts+"/failover?sslmode=disable&target_session_attrs=read-write", func() {
+	survivesReplacement(t, "postgres://postgres@"+hosts+"/failover?sslmode=disable&target_session_attrs=read-write", func() {
 		require.NoError(t, primary.Kill())
 		require.NoError(t, pgtest.Promote(t.Context(), standby))
 	})
@@ -48,7 +48,7 @@ func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // i
 // survivesReplacement lets two servers learn the ids of queues, partitions and groups. replace puts an earlier state of
 // the database, without them, in its place. Then the ids are assigned in another order. Every message must be delivered
 // from its queue and partition, also to pops that waited before.
-func outlives(t *testing.T, dsn string, another func()) {
+func survivesReplacement(t *testing.T, dsn string, replace func()) {
 	t.Helper()
 	first, second := startOn(t, dsn).client(t), startOn(t, dsn).client(t)
 	for _, c := range []client{first, second} {
@@ -62,19 +62,19 @@ func outlives(t *testing.T, dsn string, another func()) {
 	orders, invoices := second.begin(waitForOrders), second.begin(waitForInvoices)
 	second.untilWaiting(2)
 
-	another()
+	replace()
 	insist[[]pushed](first, pushCall(item{Queue: "invoices", Partition: "b", TransactionID: "1"})).ok(http.StatusCreated)
-	require.Equal(t, []string{"1 in invoices, b"}, later(invoices, second, waitForInvoices).places())
+	require.Equal(t, []string{"1 in invoices, b"}, later(invoices, second, waitForInvoices).sources())
 	insist[[]pushed](second, pushCall(item{Queue: "orders", Partition: "a", TransactionID: "2"})).ok(http.StatusCreated)
-	require.Equal(t, []string{"2 in orders, a"}, later(orders, second, waitForOrders).places())
+	require.Equal(t, []string{"2 in orders, a"}, later(orders, second, waitForOrders).sources())
 
 	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload)
 	                              VALUES ('orders', 'a', '3', '1'), ('invoices', 'b', '4', '1')`)
 	for _, at := range []struct{ queue, want string }{{"orders", "3 in orders, a"}, {"invoices", "4 in invoices, b"}} {
 		got := insist[delivery](first, popCall(at.queue, "consumerGroup=g&wait=true&timeout=20000")).ok(http.StatusOK)
-		require.Equal(t, []string{at.want}, got.places())
+		require.Equal(t, []string{at.want}, got.sources())
 		require.True(t, insist[[]acked](second, ackBatchCall("g", got.ack("completed", 0)...)).ok(http.StatusOK)[0].Success)
-		require.Equal(t, http.StatusNoContent, insist[delivery](second, popCall(at.queue, "consumerGroup=g")).status)
+		require.Equal(t, http.StatusNoContent, insist[delivery](second, popCall(at.queue, "consumerGroup=g")).Status)
 	}
 }
 
@@ -98,23 +98,23 @@ func insist[T any](c client, what call) answer[T] {
 	var got answer[T]
 	until(c.t, "the database is available again", func() bool {
 		got = ask[T](c, what)
-		return got.status != http.StatusServiceUnavailable
+		return got.Status != http.StatusServiceUnavailable
 	})
 	return got
 }
 
 // later returns the answer to a pop that began before the database was replaced, or to the repeated pop.
-func later(began *begun, c client, what call) delivery {
+func later(began *pendingCall, c client, what call) delivery {
 	c.t.Helper()
 	got := began.delivery()
-	if got.status == http.StatusServiceUnavailable {
+	if got.Status == http.StatusServiceUnavailable {
 		got = insist[delivery](c, what)
 	}
 	return got.ok(http.StatusOK)
 }
 
 // sources returns each message with its queue and partition.
-func (d delivery) places() []string {
+func (d delivery) sources() []string {
 	var all []string
 	for _, m := range d.Messages {
 		all = append(all, fmt.Sprintf("%s in %s, %s", m.TransactionID, d.Queue, m.Partition))

@@ -32,7 +32,7 @@ var copiers = []copier{
 // deadlocks. Consumers in SQL apply the messages to copies, each step in the transaction that acknowledges it. Steps
 // are rolled back, sessions ended and servers killed in the meantime. Each copy must equal the table at the end: no
 // change was lost or repeated, and the changes of each row arrived in order.
-func TestWhatManyWritersTellMakesACopy(t *testing.T) {
+func TestChangesOfManyWritersMakeACopy(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -15,7 +15,7 @@ import (
 // TestAFullNotificationQueueFailsNoTransaction has a session that listens and never ends its transaction, until the
 // cluster has no space for notifications. Then Postgres fails every transaction that sends one. Transactions of
 // producers and consumers send none.
-func TestAFullQueueOfNotificationsFailsNobody(t *testing.T) {
+func TestAFullNotificationQueueFailsNoTransaction(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "full"))
