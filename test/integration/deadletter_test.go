@@ -317,7 +317,8 @@ func redriveMany(t *testing.T, c client, queue string) {
 func lettersUnicode(t *testing.T, c client, queue string) {
 	group, id := "grüppe %/+", "trans/ü %2F+"
 	c.pushIDs(queue, "päärt/%", id)
-	c.popPartitionName(queue, "päärt/%", group)
+	d := c.popPartition(queue, "päärt/%", "consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
+	require.True(t, c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK)[0].DLQ)
 	m := c.dlq("consumerGroup=" + url.QueryEscape(group) + "&partition=" + url.QueryEscape("päärt/%") + "&queue=" + url.QueryEscape(queue)).Messages
 	require.Len(t, m, 1)
 	require.Equal(t, id, m[0].TransactionID)
@@ -326,16 +327,6 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	require.Equal(t, queue+"/päärt/%", shown["queuePath"])
 	ask[any](c, post(messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group))).ok(http.StatusOK)
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
-}
-
-// popPartitionName pops one partition by its escaped name and dead-letters the message.
-func (c client) popPartitionName(queue, partition, group string) {
-	c.t.Helper()
-	d := ask[delivery](c, call{
-		Method: http.MethodGet,
-		Target: "/api/v1/pop/queue/" + url.PathEscape(queue) + "/partition/" + url.PathEscape(partition) + "?consumerGroup=" + url.QueryEscape(group),
-	}).ok(http.StatusOK)
-	require.True(c.t, c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK)[0].DLQ)
 }
 
 func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {

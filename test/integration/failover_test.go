@@ -28,27 +28,11 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	s := startOn(t, dsn, proven, func(c *config.Config) { c.Database.RequestTimeout = 2 * time.Second })
 	s.client(t).popIDs("q", "batch=1") // the cursor of the group exists before the first message
 
-	// Each producer has a partition, and repeats a message until the push succeeds.
-	const producers = 4
-	acknowledged := make([]int, producers)
-	var producing sync.WaitGroup
 	ctx, finish := context.WithCancel(t.Context())
 	defer finish()
+	acknowledged := make([]int, 4)
 	progress := make(chan int, 1<<16)
-	for p := range producers {
-		producing.Go(func() {
-			for n := 0; ctx.Err() == nil; {
-				got, err := s.send(context.WithoutCancel(ctx), pushCall(item{
-					Queue: "q", Partition: fmt.Sprint(p), TransactionID: fmt.Sprintf("%d-%d", p, n),
-				}))
-				if err == nil && got.Status == http.StatusCreated {
-					n++
-					acknowledged[p] = n
-					progress <- p
-				}
-			}
-		})
-	}
+	producing := pushThroughFailures(ctx, s, acknowledged, progress)
 	await := func(what string, messages int) {
 		t.Helper()
 		for range messages {
@@ -73,27 +57,54 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	finish()
 	producing.Wait()
 
-	next := make([]int, producers)
-	for {
-		got := s.client(t).popIDs("q", "batch=1000&autoAck=true")
-		if len(got) == 0 {
-			break
-		}
-		for _, id := range got {
-			var p, n int
-			_, err := fmt.Sscanf(id, "%d-%d", &p, &n)
-			require.NoError(t, err)
-			require.Equal(t, next[p], n, "of producer %d", p)
-			next[p]++
-		}
-	}
-	require.Equal(t, acknowledged, next)
+	require.Equal(t, acknowledged, popInOrder(s.client(t), len(acknowledged)))
 
 	waiting := s.client(t).begin(anyOf("q"))
 	s.untilParked(t, "q", 1)
 	since := time.Now()
 	s.client(t).pushIDs("q", "0", "m")
 	inTime(t, waiting, since, afterKill)
+}
+
+// pushThroughFailures starts one producer per element of acknowledged, until ctx ends. Each has a partition, repeats a message
+// until the push succeeds, counts its successes in acknowledged and sends its number to progress.
+func pushThroughFailures(ctx context.Context, s *server, acknowledged []int, progress chan<- int) *sync.WaitGroup {
+	var producing sync.WaitGroup
+	for p := range acknowledged {
+		producing.Go(func() {
+			for n := 0; ctx.Err() == nil; {
+				got, err := s.send(context.WithoutCancel(ctx), pushCall(item{
+					Queue: "q", Partition: fmt.Sprint(p), TransactionID: fmt.Sprintf("%d-%d", p, n),
+				}))
+				if err == nil && got.Status == http.StatusCreated {
+					n++
+					acknowledged[p] = n
+					progress <- p
+				}
+			}
+		})
+	}
+	return &producing
+}
+
+// popInOrder consumes all messages of pushThroughFailures, requires the order of each producer, and returns how many came
+// from each.
+func popInOrder(c client, producers int) []int {
+	c.t.Helper()
+	next := make([]int, producers)
+	for {
+		got := c.popIDs("q", "batch=1000&autoAck=true")
+		if len(got) == 0 {
+			return next
+		}
+		for _, id := range got {
+			var p, n int
+			_, err := fmt.Sscanf(id, "%d-%d", &p, &n)
+			require.NoError(c.t, err)
+			require.Equal(c.t, next[p], n, "of producer %d", p)
+			next[p]++
+		}
+	}
 }
 
 // replicated returns a primary and a synchronous standby.

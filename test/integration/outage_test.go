@@ -50,18 +50,7 @@ func TestDatabaseAway(t *testing.T) {
 	require.GreaterOrEqual(t, len(missing), 100)
 
 	for range 2 {
-		for _, what := range []call{
-			pushCall(item{Queue: "q", TransactionID: "while away"}), pushCall(item{Queue: "new while away"}),
-			popCall("q", "consumerGroup=g"), popCall("q", "consumerGroup=g&wait=true&timeout=60000"), popTaggedCall("namespace=q"),
-			ackCall(held.ack("completed")[0]), ackBatchCall("", held.ack("completed")...), extendCall(held.LeaseID, "{}"),
-			configureCall("q", nil), deleteCall("held"),
-		} {
-			got := ask[any](c, what)
-			require.Equal(t, http.StatusServiceUnavailable, got.Status, "%s %s: %s", what.Method, what.Target, got.Raw)
-			require.Equal(t, "1", got.Header.Get("Retry-After"), what.Target)
-			require.Equal(t, "the database is not available; send the request again", got.failure)
-			require.Less(t, got.Took, outageAnswer, what.Target)
-		}
+		requireUnavailable(c, held)
 	}
 	sick := ask[map[string]any](c, get("/health"))
 	require.Equal(t, http.StatusServiceUnavailable, sick.Status)
@@ -86,6 +75,23 @@ func TestDatabaseAway(t *testing.T) {
 		}
 		return len(missing) == 0
 	})
+}
+
+// requireUnavailable requires that every verb is answered with 503 in time.
+func requireUnavailable(c client, held delivery) {
+	c.t.Helper()
+	for _, what := range []call{
+		pushCall(item{Queue: "q", TransactionID: "while away"}), pushCall(item{Queue: "new while away"}),
+		popCall("q", "consumerGroup=g"), popCall("q", "consumerGroup=g&wait=true&timeout=60000"), popTaggedCall("namespace=q"),
+		ackCall(held.ack("completed")[0]), ackBatchCall("", held.ack("completed")...), extendCall(held.LeaseID, "{}"),
+		configureCall("q", nil), deleteCall("held"),
+	} {
+		got := ask[any](c, what)
+		require.Equal(c.t, http.StatusServiceUnavailable, got.Status, "%s %s: %s", what.Method, what.Target, got.Raw)
+		require.Equal(c.t, "1", got.Header.Get("Retry-After"), what.Target)
+		require.Equal(c.t, "the database is not available; send the request again", got.failure)
+		require.Less(c.t, got.Took, outageAnswer, what.Target)
+	}
 }
 
 // pushUntilFailure pushes from several goroutines until each gets a 503. It writes the ids answered with 201, and

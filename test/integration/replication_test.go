@@ -5,24 +5,43 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
+
+// publish creates the databases publisher and subscriber, and a publication of all tables in the first.
+func publish(t *testing.T, cluster *devdb.Cluster) *pgx.Conn {
+	t.Helper()
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "publisher"))
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "subscriber"))
+	execute(t, producer(t, cluster.URL("publisher")), `ALTER SYSTEM SET wal_level = logical`)
+	require.NoError(t, cluster.Stop(t.Context()))
+	require.NoError(t, cluster.Restart(t.Context()))
+	publisher := producer(t, cluster.URL("publisher"))
+	execute(t, publisher, `CREATE PUBLICATION every FOR ALL TABLES`)
+	return publisher
+}
+
+// emptySchema creates the schema without rows.
+func emptySchema(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	require.NoError(t, startOn(t, dsn).stop(t))
+	conn := producer(t, dsn)
+	var tables []string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT array_agg(oid::regclass) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'belfry'::regnamespace`).Scan(&tables))
+	execute(t, conn, `TRUNCATE `+strings.Join(tables, ", ")+` RESTART IDENTITY`)
+	return conn
+}
 
 // TestAPublicationOfAllTables moves to another database by logical replication, as teams do to change the version or
 // the host of Postgres. Other tools, like Debezium, also use such publications, so each verb must work with one.
 func TestAPublicationOfAllTables(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
-	require.NoError(t, cluster.CreateDatabase(t.Context(), "publisher"))
-	require.NoError(t, cluster.CreateDatabase(t.Context(), "subscriber"))
-	publisher := producer(t, cluster.URL("publisher"))
-	execute(t, publisher, `ALTER SYSTEM SET wal_level = logical`)
-	require.NoError(t, cluster.Stop(t.Context()))
-	require.NoError(t, cluster.Restart(t.Context()))
-	publisher = producer(t, cluster.URL("publisher"))
-	execute(t, publisher, `CREATE PUBLICATION every FOR ALL TABLES`)
+	publisher := publish(t, cluster)
 	s := startOn(t, cluster.URL("publisher"))
 	c := s.client(t)
 
@@ -36,11 +55,7 @@ func TestAPublicationOfAllTables(t *testing.T) {
 	require.Equal(t, []string{"0"}, c.popPartition("gone", "p", "consumerGroup=g").ok(http.StatusOK).ids())
 
 	// The subscriber has the schema without rows, as after pg_dump --schema-only.
-	require.NoError(t, startOn(t, cluster.URL("subscriber")).stop(t))
-	subscriber := producer(t, cluster.URL("subscriber"))
-	var tables []string
-	require.NoError(t, subscriber.QueryRow(t.Context(), `SELECT array_agg(oid::regclass) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'belfry'::regnamespace`).Scan(&tables))
-	execute(t, subscriber, `TRUNCATE `+strings.Join(tables, ", ")+` RESTART IDENTITY`)
+	subscriber := emptySchema(t, cluster.URL("subscriber"))
 	execute(t, publisher, `SELECT pg_create_logical_replication_slot('moving', 'pgoutput')`)
 	execute(t, subscriber, `CREATE SUBSCRIPTION moving CONNECTION '`+cluster.URL("publisher")+`' PUBLICATION every WITH (create_slot = false)`)
 	holds := func(what string, condition string, args ...any) {

@@ -65,6 +65,30 @@ func (c client) fillStates(queue, partition string, withGroup bool) {
 	}
 }
 
+// requireCounts requires the counts of a queue with one partition, in its detail and in its status.
+func (c client) requireCounts(queue string, want counted) {
+	c.t.Helper()
+	detail := ask[queueDetail](c, get("/api/v1/resources/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
+	require.Equal(c.t, want, detail.Totals)
+	require.Equal(c.t, want, detail.Partitions[0].Stats)
+	require.NotNil(c.t, detail.Partitions[0].OldestMessage)
+	status := ask[struct {
+		Queue      struct{ Name string }
+		Partitions []struct {
+			Messages, Stats counted
+			Cursor          struct{ TotalConsumed int }
+		}
+		Totals struct {
+			counted
+			Messages counted
+		}
+	}](c, get("/api/v1/status/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
+	require.Equal(c.t, queue, status.Queue.Name)
+	require.Equal(c.t, want, status.Totals.counted)
+	require.Equal(c.t, want, status.Totals.Messages)
+	require.Equal(c.t, want, status.Partitions[0].Messages)
+}
+
 func TestResources(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -99,25 +123,7 @@ func TestResources(t *testing.T) {
 		// The group has consumed only the first message. The message leased by the other reader still waits for it.
 		odd: {Total: 4, Pending: 2, Completed: 1, DeadLetter: 1},
 	} {
-		detail := ask[queueDetail](c, get("/api/v1/resources/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
-		require.Equal(t, want, detail.Totals)
-		require.Equal(t, want, detail.Partitions[0].Stats)
-		require.NotNil(t, detail.Partitions[0].OldestMessage)
-		status := ask[struct {
-			Queue      struct{ Name string }
-			Partitions []struct {
-				Messages, Stats counted
-				Cursor          struct{ TotalConsumed int }
-			}
-			Totals struct {
-				counted
-				Messages counted
-			}
-		}](c, get("/api/v1/status/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
-		require.Equal(t, queue, status.Queue.Name)
-		require.Equal(t, want, status.Totals.counted)
-		require.Equal(t, want, status.Totals.Messages)
-		require.Equal(t, want, status.Partitions[0].Messages)
+		c.requireCounts(queue, want)
 	}
 	namespaces := ask[struct {
 		Namespaces []struct {

@@ -110,6 +110,41 @@ func (r *recorded) consumed(group string, random *rand.Rand) int {
 	return len(acks)
 }
 
+// together runs 100 transactions in 8 sessions, while it pushes over HTTP and consumes for the groups. It returns the error of
+// each session.
+func (r *recorded) together(seed uint64, random *rand.Rand, groups []string) []error {
+	r.t.Helper()
+	failures := make([]error, 8)
+	var sessions sync.WaitGroup
+	var taken atomic.Int64
+	for i := range failures {
+		conn, own := producer(r.t, r.dsn), rand.New(rand.NewPCG(seed, uint64(i)))
+		sessions.Go(func() {
+			used := map[string][]string{}
+			for n := taken.Add(1); n <= 100 && failures[i] == nil; n = taken.Add(1) {
+				failures[i] = r.noted(r.t.Context(), conn, own, fmt.Sprint("t", n), used)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		sessions.Wait()
+	}()
+	for n, busy := 0, true; busy; n++ {
+		select {
+		case <-ended:
+			busy = false
+		default:
+		}
+		r.pushed(fmt.Sprint("p", random.IntN(4)), fmt.Sprint("http", n))
+		for _, group := range groups {
+			r.consumed(group, random)
+		}
+	}
+	return failures
+}
+
 // 100 random transactions of 8 sessions run beside pushes over HTTP to the same partitions, and beside one open
 // transaction. The checker judges what two groups consumed and what is stored.
 func TestTheCheckerAcceptsProducersInSQL(t *testing.T) {
@@ -135,35 +170,7 @@ func TestTheCheckerAcceptsProducersInSQL(t *testing.T) {
 		late.Items = append(late.Items, history.Item{Partition: partition, TransactionID: "late"})
 	}
 
-	failures := make([]error, 8)
-	var sessions sync.WaitGroup
-	var taken atomic.Int64
-	for i := range failures {
-		conn, own := producer(t, dsn), rand.New(rand.NewPCG(seed, uint64(i)))
-		sessions.Go(func() {
-			used := map[string][]string{}
-			for n := taken.Add(1); n <= 100 && failures[i] == nil; n = taken.Add(1) {
-				failures[i] = r.noted(t.Context(), conn, own, fmt.Sprint("t", n), used)
-			}
-		})
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		sessions.Wait()
-	}()
-	for n, busy := 0, true; busy; n++ {
-		select {
-		case <-ended:
-			busy = false
-		default:
-		}
-		r.pushed(fmt.Sprint("p", random.IntN(4)), fmt.Sprint("http", n))
-		for _, group := range groups {
-			r.consumed(group, random)
-		}
-	}
-	require.NoError(t, errorsOf(failures))
+	require.NoError(t, errorsOf(r.together(seed, random, groups)))
 	// A pop without a wait may run before the wake, so this reads the tables.
 	finished := func() (done bool) {
 		for _, group := range groups {

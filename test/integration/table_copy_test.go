@@ -56,46 +56,20 @@ func TestChangesOfManyWritersMakeACopy(t *testing.T) {
 	require.NoError(t, desk.Close(t.Context()))
 
 	failures := make(chan error, 7)
-	var writers, readers sync.WaitGroup
-	var committed, undone atomic.Int64
-	for i := range 4 {
-		own := rand.New(rand.NewPCG(seed, uint64(i)))
-		writers.Go(func() {
-			for n := range 60 {
-				switch err := writeSome(t.Context(), dsn, own, fmt.Sprint("w", i, "-", n)); {
-				case err == nil:
-					committed.Add(1)
-				case meant(err):
-					undone.Add(1)
-				default:
-					failures <- err
-					return
-				}
-			}
-		})
-	}
+	var done writes
+	writers := startWriters(t.Context(), dsn, seed, &done, failures)
 	reading, stop := context.WithCancel(t.Context())
 	defer stop()
-	for i, c := range copiers {
-		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
-		readers.Go(func() {
-			for reading.Err() == nil {
-				if err := c.run(reading, dsn, own); !meant(err) && reading.Err() == nil {
-					failures <- err
-					return
-				}
-			}
-		})
-	}
-	until(t, "half of the transactions are done", func() bool { return committed.Load()+undone.Load() >= 120 || len(failures) > 0 })
+	readers := startCopiers(reading, dsn, seed, failures)
+	until(t, "half of the transactions are done", func() bool { return done.committed.Load()+done.undone.Load() >= 120 || len(failures) > 0 })
 	require.NoError(t, victim.process.Kill())
 	startChild(t, dsn, dsn)
 	writers.Wait()
-	t.Logf("%d transactions committed, %d were undone", committed.Load(), undone.Load())
-	until(t, "everything is copied", func() (done bool) {
+	t.Logf("%d transactions committed, %d were undone", done.committed.Load(), done.undone.Load())
+	until(t, "everything is copied", func() (copied bool) {
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM belfry.inbox) AND NOT EXISTS (
-			SELECT FROM belfry.cursor AS c JOIN belfry.partition AS p ON p.id = c.partition_id WHERE c.committed < p.last_seq)`).Scan(&done))
-		return done || len(failures) > 0
+			SELECT FROM belfry.cursor AS c JOIN belfry.partition AS p ON p.id = c.partition_id WHERE c.committed < p.last_seq)`).Scan(&copied))
+		return copied || len(failures) > 0
 	})
 	stop()
 	readers.Wait()
@@ -117,6 +91,48 @@ func TestChangesOfManyWritersMakeACopy(t *testing.T) {
 	require.Positive(t, rows)
 	require.Zero(t, rejected)
 	require.Zero(t, dead)
+}
+
+// writes counts the transactions of the writers.
+type writes struct{ committed, undone atomic.Int64 }
+
+// startWriters starts four sessions that write 60 transactions each.
+func startWriters(ctx context.Context, dsn string, seed uint64, done *writes, failures chan<- error) *sync.WaitGroup {
+	var writers sync.WaitGroup
+	for i := range 4 {
+		own := rand.New(rand.NewPCG(seed, uint64(i)))
+		writers.Go(func() {
+			for n := range 60 {
+				switch err := writeSome(ctx, dsn, own, fmt.Sprint("w", i, "-", n)); {
+				case err == nil:
+					done.committed.Add(1)
+				case meant(err):
+					done.undone.Add(1)
+				default:
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	return &writers
+}
+
+// startCopiers runs the copiers until ctx ends.
+func startCopiers(ctx context.Context, dsn string, seed uint64, failures chan<- error) *sync.WaitGroup {
+	var readers sync.WaitGroup
+	for i, c := range copiers {
+		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if err := c.run(ctx, dsn, own); !meant(err) && ctx.Err() == nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	return &readers
 }
 
 var (
