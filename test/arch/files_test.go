@@ -90,8 +90,8 @@ func TestLongFilesAreFound(t *testing.T) {
 
 func TestMissingPackageDocsAreFound(t *testing.T) {
 	t.Parallel()
-	const good = "// Package x keeps the lanes of a queue apart from each other.\n" +
-		"// It promises order inside one lane and none between two.\npackage x\n"
+	const good = "// Package x keeps the partitions of a queue separate.\n" +
+		"// It promises order inside one partition and none between two.\npackage x\n"
 	const none = "package x\n"
 	for _, c := range []struct {
 		name  string

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// stallLook is the pause between two probes, and so the precision of a stall.
-	stallLook = 50 * time.Millisecond
-	// stallQuery is the timeout of a probe. After it Postgres counts as unavailable.
-	stallQuery = time.Second
+	// probeInterval is the pause between two probes, and so the precision of a stall.
+	probeInterval = 50 * time.Millisecond
+	// probeTimeout is the timeout of a probe. After it Postgres counts as unavailable.
+	probeTimeout = time.Second
 	// sampleEvery is the number of probes between two samples of all cursors.
 	sampleEvery = 10
 )
@@ -54,12 +54,12 @@ func newStallMeter(database *pgxpool.Pool, clients *workload.Clients, recorder *
 
 // run probes until ctx ends.
 func (m *stallMeter) run(ctx context.Context) {
-	ticker := time.NewTicker(stallLook)
+	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	for turn := 0; ; turn++ {
 		select {
 		case <-ticker.C:
-			m.look(ctx)
+			m.probe(ctx)
 			if turn%sampleEvery == 0 {
 				m.sample(ctx)
 			}
@@ -69,9 +69,9 @@ func (m *stallMeter) run(ctx context.Context) {
 	}
 }
 
-// look probes once. While Postgres is unavailable, it assumes that nothing changed.
-func (m *stallMeter) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stallQuery)
+// probe checks once. While Postgres is unavailable, it assumes that nothing changed.
+func (m *stallMeter) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var ready bool
 	err := m.database.QueryRow(ctx, anythingReady, m.clients.Queues()).Scan(&ready)
@@ -91,7 +91,7 @@ func (m *stallMeter) look(ctx context.Context) {
 
 // sample reads all cursors, unless Postgres is unavailable.
 func (m *stallMeter) sample(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stallQuery)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if samples, err := check.ReadSamples(ctx, m.database, m.clients.Queues(), m.recorder.Now); err == nil {
 		m.samples = append(m.samples, samples...)

@@ -81,9 +81,9 @@ func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 	c, consumer, other := s.client(t), newSQLConsumer(t, s.dsn, "g"), producer(t, s.dsn)
 
 	consumer.drained("q") // the queue does not exist
-	c.pushIDs("q", "", "born")
+	c.pushIDs("q", "", "first")
 	consumer.waitForWake()
-	require.Equal(t, "born", consumer.next("q"))
+	require.Equal(t, "first", consumer.next("q"))
 	unnecessary := 0
 	for _, push := range []func(id string){
 		func(id string) { c.pushIDs("q", "", id) },

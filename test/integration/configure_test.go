@@ -151,8 +151,8 @@ func TestOperatorDefaults(t *testing.T) {
 	require.InDelta(t, 1000.0, got.Options["leaseTime"], 0)
 	require.InDelta(t, 0.0, got.Options["retryLimit"], 0)
 
-	c.pushIDs("born by push", "", "1", "2", "3")
-	d := c.pop("born by push", "").ok(http.StatusOK)
+	c.pushIDs("created by push", "", "1", "2", "3")
+	d := c.pop("created by push", "").ok(http.StatusOK)
 	require.Len(t, d.Messages, 2)
 	requireEnd(t, c.extend(d.LeaseID, `{"seconds":1}`).ok(http.StatusOK), 1000*time.Second)
 	require.True(t, c.ack(d.ack("failed", 0)[0]).ok(http.StatusOK)[0].DLQ)

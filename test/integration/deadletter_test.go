@@ -67,7 +67,7 @@ func (c client) redriveAll(queue, group string) redriven {
 	return c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, queue, group))
 }
 
-// bury pops all available messages and dead-letters them.
+// deadLetterAll pops all available messages and dead-letters them.
 func (c client) deadLetterAll(queue, group string) delivery {
 	c.t.Helper()
 	d := c.pop(queue, "batch=10000&partitions=100&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
@@ -169,7 +169,7 @@ func lettersPages(t *testing.T, c client, queue string) {
 
 func redriveWakes(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
-	buried := c.deadLetterAll(queue, "g")
+	dead := c.deadLetterAll(queue, "g")
 	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
 	until(t, "the pop waits", func() bool {
 		status := ask[struct{ Groups []struct{ Queue string } }](c, get("/api/v1/status/dispatcher")).body
@@ -180,9 +180,9 @@ func redriveWakes(t *testing.T, c client, queue string) {
 	require.Equal(t, []string{"1", "2"}, got.ids())
 	require.Less(t, waiting.reply.Took, patience, "at once, not at its timeout")
 	for i := range got.Messages {
-		require.Equal(t, buried.Messages[i].ID, got.Messages[i].ID)
-		require.Equal(t, buried.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
-		require.NotEqual(t, buried.LeaseID, got.LeaseID)
+		require.Equal(t, dead.Messages[i].ID, got.Messages[i].ID)
+		require.Equal(t, dead.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
+		require.NotEqual(t, dead.LeaseID, got.LeaseID)
 	}
 }
 

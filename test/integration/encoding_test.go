@@ -89,8 +89,8 @@ func TestADatabaseWithATurkishLocale(t *testing.T) {
 	execute(t, conn, `UPDATE t SET id = 1`)
 	execute(t, conn, `DELETE FROM t`)
 	for _, event := range []string{"insert", "update", "delete"} {
-		told := c.popPartition("INI", "1", "autoAck=true&wait=true&timeout=20000").ok(http.StatusOK)
-		require.Contains(t, string(told.Messages[0].Data), event)
+		change := c.popPartition("INI", "1", "autoAck=true&wait=true&timeout=20000").ok(http.StatusOK)
+		require.Contains(t, string(change.Messages[0].Data), event)
 	}
 	c.pushIDs("ini", "ini", "1")
 	require.Equal(t, []string{"1"}, c.popPartition("ini", "ini", "").ok(http.StatusOK).ids())

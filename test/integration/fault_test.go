@@ -70,7 +70,7 @@ func killedBeforeWake(t *testing.T) {
 	victim := startChild(t, witness.dsn, witness.dsn)
 	witness.untilProven(t, 1)
 	waiting := waitFor(t, witness, "q")
-	before := looks(t, witness)
+	before := probes(t, witness)
 	// The scan at the start of the instance must not help.
 	until(t, "the healer has nothing to do", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
 
@@ -107,7 +107,7 @@ func killedBeforeWake(t *testing.T) {
 	inTime(t, waiting, killed, afterSilence)
 	// One for the silence, one for the message that the healer woke, and reserve for a busy machine. Periodic polling
 	// would cause more.
-	require.LessOrEqual(t, looks(t, witness)-before, 4)
+	require.LessOrEqual(t, probes(t, witness)-before, 4)
 }
 
 // The network of the instance is frozen, and then the instance is killed: as if it died before its notification.
@@ -117,17 +117,17 @@ func killedBeforeNotify(t *testing.T) {
 	victim := startChild(t, witness.dsn, through)
 	witness.untilProven(t, 1)
 	waiting := waitFor(t, witness, "q")
-	before := looks(t, witness)
+	before := probes(t, witness)
 	network.Freeze()
 	victim.pushIDs("q", "", "m")
 	killed := time.Now()
 	require.NoError(t, victim.process.Kill())
 	inTime(t, waiting, killed, afterSilence)
-	require.LessOrEqual(t, looks(t, witness)-before, 4)
+	require.LessOrEqual(t, probes(t, witness)-before, 4)
 }
 
-// looks returns the number of probes for waiting requests.
-func looks(t *testing.T, s *server) int {
+// probes returns the number of probes for waiting requests.
+func probes(t *testing.T, s *server) int {
 	t.Helper()
 	return int(s.metric(t, "belfry_smart_poll_preflight_queries_total") +
 		s.metric(t, `belfry_dispatch_wakes_total{outcome="spurious",source="sweep"}`) +

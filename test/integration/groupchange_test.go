@@ -195,7 +195,7 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 	waiting := b.begin(popCall(queue, query+"&wait=true&timeout=60000"))
 	b.untilParked(t, queue, 1)
 	a.pushIDs(queue, "p", "2")
-	a.pushIDs(queue, "born before the start", "3")
+	a.pushIDs(queue, "created before the start", "3")
 	require.Empty(t, a.popIDs(queue, query), "stored before the start")
 	require.Empty(t, a.popPartition(queue, "p", query).Raw)
 	var early bool
@@ -208,7 +208,7 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 	require.Empty(t, a.popIDs(queue, query), "messages before the start stay invisible")
 	a.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids())
-	a.pushIDs(queue, "born before the start", "5")
+	a.pushIDs(queue, "created before the start", "5")
 	require.Equal(t, []string{"5"}, a.popIDs(queue, query))
 	a.seek("g", queue, `{"toBeginning":true}`)
 	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, a.popIDs(queue, query), "a seek overrules the start")
@@ -220,7 +220,7 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	for _, id := range []string{"1", "2", "3"} {
 		a.pushIDs(queue, "p", id)
 	}
-	second := a.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages[1].CreatedAt
+	second := a.pop(queue, "batch=9&consumerGroup=peek").ok(http.StatusOK).Messages[1].CreatedAt
 	path := groupsPath + "/" + q(group) + "/subscription"
 	move := func(c client) map[string]json.RawMessage {
 		return ask[map[string]json.RawMessage](c, post(path, `{"subscriptionTimestamp":"`+second+`"}`)).ok(http.StatusOK)

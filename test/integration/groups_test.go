@@ -74,7 +74,7 @@ func groupsFrom(t *testing.T, c client, queue string) {
 	for _, id := range []string{"1", "2", "3", "4"} {
 		c.pushIDs(queue, "p", id)
 	}
-	stored := c.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages
+	stored := c.pop(queue, "batch=9&consumerGroup=peek").ok(http.StatusOK).Messages
 	second, err := time.Parse(time.RFC3339Nano, stored[1].CreatedAt)
 	require.NoError(t, err)
 	berlin := time.FixedZone("", 2*60*60)
@@ -137,7 +137,7 @@ func groupsOnePartition(t *testing.T, c client, queue string) {
 
 func groupsLaterPartitions(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1")
-	start := c.pop(queue, "consumerGroup=look").ok(http.StatusOK).Messages[0].CreatedAt
+	start := c.pop(queue, "consumerGroup=peek").ok(http.StatusOK).Messages[0].CreatedAt
 	for group, query := range map[string]string{"all": "", "new": "&subscriptionMode=new", "from": "&subscriptionFrom=" + start} {
 		c.popIDs(queue, "autoAck=true&consumerGroup="+group+query)
 	}

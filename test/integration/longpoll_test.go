@@ -22,20 +22,20 @@ func TestWaitingPopGetsALaterMessage(t *testing.T) {
 	c.configure("known", nil).ok(http.StatusOK)
 	for i, what := range []call{
 		popCall("known", "wait=true&timeout=60000"),
-		popCall("born.later", "wait=true&timeout=60000"),
-		popPartitionCall("known", "born later", "wait=true&timeout=60000&consumerGroup=g"),
+		popCall("created.later", "wait=true&timeout=60000"),
+		popPartitionCall("known", "created later", "wait=true&timeout=60000&consumerGroup=g"),
 		popTaggedCall("namespace=ns&wait=true&timeout=60000"),
 	} {
 		waiting := c.begin(what)
 		c.untilWaiting(1)
 		id := fmt.Sprint(i)
-		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "born.later", TransactionID: id},
-			item{Queue: "known", Partition: "born later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
+		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "created.later", TransactionID: id},
+			item{Queue: "known", Partition: "created later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
 		got := waiting.delivery()
 		require.Equal(t, http.StatusOK, got.Status, what.Target)
 		require.Less(t, got.Took, patience, what.Target)
 		c.untilWaiting(0)
-		for _, queue := range []string{"known", "born.later", "ns.task"} {
+		for _, queue := range []string{"known", "created.later", "ns.task"} {
 			c.deleteQueue(queue).ok(http.StatusOK)
 		}
 		c.configure("known", nil).ok(http.StatusOK)

@@ -27,7 +27,7 @@ func (c client) shown(m letter) shownMessage {
 	return ask[shownMessage](c, get(messagePath(m, ""))).ok(http.StatusOK)
 }
 
-func (c client) deleteMessage(m letter) (existed bool, told string) {
+func (c client) deleteMessage(m letter) (existed bool, answer string) {
 	c.t.Helper()
 	got := ask[struct {
 		Success bool
@@ -104,9 +104,9 @@ func messagesMissing(t *testing.T, c client, queue string) {
 		require.Equal(t, http.StatusNotFound, got.Status)
 		require.Equal(t, "Message not found", got.failure)
 		m.PartitionID = url.PathEscape(m.PartitionID)
-		existed, told := c.deleteMessage(m)
+		existed, answer := c.deleteMessage(m)
 		require.False(t, existed)
-		require.Equal(t, "Message not found", told)
+		require.Equal(t, "Message not found", answer)
 	}
 }
 
@@ -117,9 +117,9 @@ func messagesDeletedUnread(t *testing.T, c client, queue string) {
 	require.Equal(t, 3, c.depth(queue))
 	for left, id := range []string{"3", "2", "4"} {
 		m.TransactionID = id
-		existed, told := c.deleteMessage(m)
+		existed, answer := c.deleteMessage(m)
 		require.True(t, existed)
-		require.Equal(t, "Message deleted successfully", told)
+		require.Equal(t, "Message deleted successfully", answer)
 		require.Equal(t, 2-left, c.depth(queue), "after %s", id)
 	}
 	existed, _ := c.deleteMessage(m)

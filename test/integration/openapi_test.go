@@ -18,8 +18,8 @@ func TestStatusEndpointsFollowTheDocument(t *testing.T) {
 	require.Equal(t, openapi.Document, got.Raw)
 	requireCORS(t, got.reply)
 
-	c.begin(popCall("told", "wait=true&consumerGroup=g"))
-	c.begin(popTaggedCall("wait=true&namespace=told"))
+	c.begin(popCall("waited", "wait=true&consumerGroup=g"))
+	c.begin(popTaggedCall("wait=true&namespace=waited"))
 	c.untilWaiting(2)
 	status := ask[struct{ Groups []map[string]any }](c, get("/api/v1/status/dispatcher"))
 	require.Len(t, status.ok(http.StatusOK).Groups, 2)

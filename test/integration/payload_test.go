@@ -70,7 +70,7 @@ func TestPayloads(t *testing.T) {
 			c := s.client(t)
 			pushRaw(c, name, sent).ok(http.StatusCreated)
 			got := payload(c, name)
-			if got != sent { // a diff of two megabytes helps nobody
+			if got != sent { // a diff of two megabytes does not help
 				t.Errorf("sent %.200q, got %.200q", sent, got)
 			}
 		})

@@ -131,9 +131,9 @@ func TestPushPopAckTogether(t *testing.T) {
 		var producer, number int
 		_, err := fmt.Sscan(m.TransactionID, &producer, &number)
 		require.NoError(t, err)
-		lane := fmt.Sprint(producer, m.Partition)
-		require.Greater(t, number+1, last[lane], "partition %s lost its order", m.Partition)
-		last[lane] = number + 1
+		key := fmt.Sprint(producer, m.Partition)
+		require.Greater(t, number+1, last[key], "partition %s lost its order", m.Partition)
+		last[key] = number + 1
 	}
 	require.Len(t, seen, producers*each)
 }

@@ -120,9 +120,9 @@ func transactionMoves(t *testing.T, s *server) {
 
 func transactionRefused(t *testing.T, s *server) {
 	g := given(t, s, 2, 2, nil)
-	nobody := operation{Type: "ack", TransactionID: "nobody", PartitionID: g.first.PartitionID}
+	missing := operation{Type: "ack", TransactionID: "nobody", PartitionID: g.first.PartitionID}
 	for want, operations := range map[string][]operation{
-		"ACK operation failed: Message not found":                                            {nobody},
+		"ACK operation failed: Message not found":                                            {missing},
 		"ACK operation failed: Unknown status: use completed, success, failed, retry or dlq": {g.first.acking("done", 0)[0]},
 		"ACK operation failed: The consumer group has not popped from this partition":        {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, ConsumerGroup: "g"}},
 		"ACK operation failed: " + leaseGone:                                                 {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, LeaseID: uuid.NewString()}},
@@ -203,9 +203,9 @@ func transactionFailed(t *testing.T, s *server) {
 	require.Equal(t, []string{"m1", "m2"}, again.ids())
 	second := g.transact([]string{again.LeaseID}, again.acking("failed", 0)...).ok(http.StatusOK)
 	require.True(t, second.Results[0].DLQ)
-	parked := g.transact([]string{again.LeaseID}, again.acking("dlq", 1)...).ok(http.StatusOK)
-	require.True(t, parked.Success, parked.Error)
-	require.True(t, parked.Results[0].DLQ)
+	dead := g.transact([]string{again.LeaseID}, again.acking("dlq", 1)...).ok(http.StatusOK)
+	require.True(t, dead.Success, dead.Error)
+	require.True(t, dead.Results[0].DLQ)
 	ids, _, _ := g.deadLetters()
 	require.Equal(t, []string{"m1", "m2"}, ids)
 }

@@ -85,8 +85,8 @@ type deadLetter struct {
 }
 
 func newWorld(retryLimit int64) *world {
-	born := options{retryLimit: retryLimit}
-	return &world{options: born, defaults: born, subs: map[string]subscription{}}
+	defaults := options{retryLimit: retryLimit}
+	return &world{options: defaults, defaults: defaults, subs: map[string]subscription{}}
 }
 
 func (w *world) clone() *world {

@@ -19,7 +19,7 @@ import (
 
 const serverVariable = "BELFRY_TEST_DATABASE_URL"
 
-var errNoMain = errors.New("the package has no TestMain that calls pgtest.Main, so nobody would stop the server: add one")
+var errNoMain = errors.New("the package has no TestMain that calls pgtest.Main, so the server would never stop: add one")
 
 // server creates and drops databases on the private server or the named one. It uses one connection, because Postgres
 // cannot copy a database while another session is connected to it.

@@ -35,12 +35,12 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"nobody asked for it", "deleted", `"c" at 3 was deleted by its name, but no client requested it`, 1,
+			"it was not requested", "deleted", `"c" at 3 was deleted by its name, but no client requested it`, 1,
 			func(r *run) { without(r, check.Asked) },
 			func(r *run) { askFor(r).Outcome = history.Unknown },
 		},
 		{
-			"nobody deleted it", "stored", `the push of "c" was answered with success, but it is not in the log`, 1,
+			"it was not deleted", "stored", `the push of "c" was answered with success, but it is not in the log`, 1,
 			func(r *run) {
 				without(r, check.Asked)
 				r.part().Deleted = nil

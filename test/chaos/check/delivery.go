@@ -41,24 +41,24 @@ func deliveries(x *index) []Violation {
 
 // deadLetteredFrom returns by ordinal when the first ack began that may have dead-lettered the message.
 func (r *reader) deadLetteredFrom() map[int]time.Duration {
-	buried := map[int]time.Duration{}
+	deadLettered := map[int]time.Duration{}
 	for _, a := range r.acks {
-		if _, ok := buried[a.entry.ordinal]; a.mayDeadLetter() && !ok {
-			buried[a.entry.ordinal] = a.op.Begin
+		if _, ok := deadLettered[a.entry.ordinal]; a.mayDeadLetter() && !ok {
+			deadLettered[a.entry.ordinal] = a.op.Begin
 		}
 	}
 	for ordinal, at := range r.expiredFrom() {
-		if before, ok := buried[ordinal]; !ok || at < before {
-			buried[ordinal] = at
+		if before, ok := deadLettered[ordinal]; !ok || at < before {
+			deadLettered[ordinal] = at
 		}
 	}
-	return buried
+	return deadLettered
 }
 
 // ordered: the positions of a delivery ascend, and each message left out between them is dead-lettered or deleted.
 func (r *reader) ordered() []Violation {
 	var found []Violation
-	buried := r.deadLetteredFrom()
+	deadLettered := r.deadLetteredFrom()
 	for _, d := range r.deliveries {
 		found = append(found, r.mixed(d)...)
 		last := 0
@@ -76,7 +76,7 @@ func (r *reader) ordered() []Violation {
 				if r.lane.skippableFrom(r.lane.log[n-1]) < d.op.End || r.gen != nil && r.gen.skip[n] {
 					continue
 				}
-				if at, ok := buried[n]; !ok || at >= d.op.End {
+				if at, ok := deadLettered[n]; !ok || at >= d.op.End {
 					found = append(found, r.at("order", d.op, fmt.Sprintf(
 						"the delivery leaves out %q at %d, which is neither dead-lettered nor deleted, between %d and %d",
 						r.lane.log[n-1].transaction, r.lane.log[n-1].seq, r.lane.log[last-1].seq, e.seq)))
@@ -208,10 +208,10 @@ func deadLetters(x *index) []Violation {
 		if r.cursor == nil || r.gen != nil && (!r.gen.live || !r.gen.last) {
 			return
 		}
-		buried := r.deadLetteredFrom()
+		deadLettered := r.deadLetteredFrom()
 		for _, other := range r.lane.generations[r.group.group] {
 			if other.gen.live {
-				maps.Copy(buried, other.deadLetteredFrom())
+				maps.Copy(deadLettered, other.deadLetteredFrom())
 			}
 		}
 		dead := map[int64]bool{}
@@ -220,7 +220,7 @@ func deadLetters(x *index) []Violation {
 		}
 		found = append(found, r.redriveResults(dead)...)
 		for _, e := range r.lane.log {
-			if _, ok := buried[e.ordinal]; dead[e.seq] && !ok {
+			if _, ok := deadLettered[e.ordinal]; dead[e.seq] && !ok {
 				found = append(found, r.at("dead", nil, fmt.Sprintf(
 					"%q at %d is dead-lettered, but no ack can have done that", e.transaction, e.seq)))
 			}

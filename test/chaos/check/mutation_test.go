@@ -163,7 +163,7 @@ var mutations = []mutation{
 		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: o.Items[:1]})
 		return "dedup"
 	}},
-	{"a stored message vanishes", func(r *run, choose choose) string {
+	{"a stored message disappears", func(r *run, choose choose) string {
 		o := r.pick(choose, answeredPush)
 		if o == nil {
 			return ""

@@ -76,14 +76,14 @@ func TestWatchRecordsMovesAndDeletions(t *testing.T) {
 	}
 	_, moves, err := check.ReadLeasePeriods(t.Context(), pool, []string{"q"}, began)
 	require.NoError(t, err)
-	var told []string
+	var got []string
 	for _, m := range moves {
 		require.Less(t, m.At, time.Minute)
-		told = append(told, fmt.Sprintf("%s %s %s %d-%d", m.Partition, m.Group, m.How, m.From, m.To))
+		got = append(got, fmt.Sprintf("%s %s %s %d-%d", m.Partition, m.Group, m.How, m.From, m.To))
 	}
 	require.ElementsMatch(t, []string{
 		"p g joined 0-1", "p late joined 0-1", "p2 g joined 0-1", "p g sought 1-0", "p late fell 1-0",
-	}, told)
+	}, got)
 
 	state, err := check.ReadState(t.Context(), pool, []string{"q", "other"})
 	require.NoError(t, err)

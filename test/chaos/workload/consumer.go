@@ -59,7 +59,7 @@ var habits = []habit{
 	{6, "completes in a transaction", func(ctx context.Context, c *client, d delivery) { c.completeTogether(ctx, d) }},
 	{2, "fails all", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.verdicts("failed")) }},
 	{4, "retries", func(ctx context.Context, c *client, d delivery) { c.finish(ctx, d, d.verdicts("retry")) }},
-	{3, "vanishes", func(context.Context, *client, delivery) {}},
+	{3, "disappears", func(context.Context, *client, delivery) {}},
 	{3, "hangs", func(ctx context.Context, c *client, d delivery) {
 		pause(ctx, LeaseTime+overdue)
 		c.ack(ctx, d, d.LeaseID, d.verdicts("completed"))

@@ -16,12 +16,12 @@ const sqlTable = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.task (
     id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    lane   text NOT NULL,
+    part   text NOT NULL,
     mark   text NOT NULL,
     poison boolean NOT NULL
 );`
 
-const sqlAttachTable = `SELECT belfry.attach('chaos.task', $1, events => '{insert}', key => '{lane}', columns => '{mark,poison}', strict => true)`
+const sqlAttachTable = `SELECT belfry.attach('chaos.task', $1, events => '{insert}', key => '{part}', columns => '{mark,poison}', strict => true)`
 
 // attachTable creates the table and attaches it.
 func attachTable(ctx context.Context, database *pgxpool.Pool) error {
@@ -93,19 +93,19 @@ func (c *client) writeRows(ctx context.Context, database *pgxpool.Pool, items []
 }
 
 func (c *client) insertRows(ctx context.Context, tx pgx.Tx, items []pushItem) error {
-	var lanes, marks []string
+	var partitions, marks []string
 	var poison []bool
 	for _, item := range items {
-		lanes, marks, poison = append(lanes, item.Partition), append(marks, item.Payload.Mark), append(poison, item.Payload.Poison)
+		partitions, marks, poison = append(partitions, item.Partition), append(marks, item.Payload.Mark), append(poison, item.Payload.Poison)
 	}
 	at := 1
 	if c.chance(50) {
 		at = len(items)
 	}
 	for from := 0; from < len(items); from += at {
-		_, err := tx.Exec(ctx, `INSERT INTO chaos.task (lane, mark, poison)
-			SELECT n.lane, n.mark, n.poison FROM unnest($1::text[], $2::text[], $3::boolean[]) WITH ORDINALITY AS n(lane, mark, poison, nth)
-			 ORDER BY n.nth`, lanes[from:from+at], marks[from:from+at], poison[from:from+at])
+		_, err := tx.Exec(ctx, `INSERT INTO chaos.task (part, mark, poison)
+			SELECT n.part, n.mark, n.poison FROM unnest($1::text[], $2::text[], $3::boolean[]) WITH ORDINALITY AS n(part, mark, poison, nth)
+			 ORDER BY n.nth`, partitions[from:from+at], marks[from:from+at], poison[from:from+at])
 		if err != nil {
 			return err
 		}
