@@ -11,18 +11,14 @@ import (
 // completeTogether completes the first messages of a delivery, up to poison, in a transaction of acks. Sometimes it
 // adds a message of the delivery before, whose lease has mostly ended. Then no ack of the transaction may count.
 func (c *client) completeTogether(ctx context.Context, d delivery) {
-	verdicts := d.verdicts("completed")
-	n := 0
-	for n < len(verdicts) && verdicts[n].status == "completed" {
-		n++
-	}
+	before, rest := d.untilPoison()
 	if c.chance(15) {
 		pause(ctx, LeaseTime+overdue)
 	}
-	if n > 0 {
+	if len(before) > 0 {
 		c.transacted++
 		name := fmt.Sprintf("%s.a%d", c.name, c.transacted)
-		parts := []part{{d, verdicts[:n]}}
+		parts := []part{{d, before}}
 		if last := c.before; c.chance(30) && len(last.Messages) > 0 && !last.Messages[0].Data.Poison {
 			parts = append(parts, part{last, last.verdicts("completed")[:1]})
 		}
@@ -34,9 +30,7 @@ func (c *client) completeTogether(ctx context.Context, d delivery) {
 			outcome = c.completeOnce(ctx, name, parts)
 		}
 	}
-	if n < len(verdicts) {
-		c.finish(ctx, d, verdicts[n:])
-	}
+	c.finish(ctx, d, rest)
 }
 
 // part is the verdicts of a transaction for one delivery.

@@ -44,10 +44,10 @@ type Clients struct {
 	cfg     Config
 	created int // only changed before the work begins, and then by Drain
 
-	// malformed counts malformed requests: refused as expected, not answered, and answered with 503.
-	malformed [3]atomic.Int64
-	last      atomic.Int64 // of the latest delivery, on the clock of the recorder
-	messages  atomic.Int64 // delivered
+	// Malformed requests by their answer; see Counts.
+	malformedRefused, malformedUnanswered, malformedUnavailable atomic.Int64
+
+	last atomic.Int64 // of the latest delivery, on the clock of the recorder
 
 	mu         sync.Mutex
 	complaints []string

@@ -105,6 +105,16 @@ func (d delivery) finalVerdicts() []verdict {
 	return verdicts
 }
 
+// untilPoison returns completed verdicts for the messages before the first poison, and the verdicts for the rest.
+func (d delivery) untilPoison() (before, rest []verdict) {
+	verdicts := d.verdicts("completed")
+	n := 0
+	for n < len(verdicts) && verdicts[n].status == "completed" {
+		n++
+	}
+	return verdicts[:n], verdicts[n:]
+}
+
 // finish acknowledges, and sometimes repeats an ack of unknown outcome.
 func (c *client) finish(ctx context.Context, d delivery, verdicts []verdict) {
 	if len(verdicts) == 0 {

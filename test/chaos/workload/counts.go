@@ -10,22 +10,19 @@ import (
 
 // Counts are counters that the history does not contain.
 type Counts struct {
-	// Delivered counts delivered messages, including redeliveries.
-	Delivered int64
 	// MalformedRefused were answered with 4xx. MalformedUnanswered and MalformedUnavailable (503) met a fault.
 	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
 }
 
 // Counts may be called at any time.
 func (c *Clients) Counts() Counts {
-	return Counts{c.messages.Load(), c.malformed[0].Load(), c.malformed[1].Load(), c.malformed[2].Load()}
+	return Counts{c.malformedRefused.Load(), c.malformedUnanswered.Load(), c.malformedUnavailable.Load()}
 }
 
 // LastDelivery is the time of the latest delivery, on the clock of the recorder.
 func (c *Clients) LastDelivery() time.Duration { return time.Duration(c.last.Load()) }
 
-func (c *Clients) noteDelivery(messages int) {
-	c.messages.Add(int64(messages))
+func (c *Clients) noteDelivery() {
 	c.last.Store(int64(c.cfg.Recorder.Now()))
 }
 

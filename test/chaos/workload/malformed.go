@@ -38,12 +38,12 @@ func (c *client) sendMalformed(ctx, stop context.Context) {
 		got := c.send(ctx, http.MethodPost, bad.target, bad.body, 0)
 		switch {
 		case got.err != nil:
-			c.clients.malformed[1].Add(1)
+			c.clients.malformedUnanswered.Add(1)
 			pause(stop, unansweredPause)
 		case got.Status == http.StatusServiceUnavailable:
-			c.clients.malformed[2].Add(1)
+			c.clients.malformedUnavailable.Add(1)
 		case got.Status >= http.StatusBadRequest && got.Status < http.StatusInternalServerError:
-			c.clients.malformed[0].Add(1)
+			c.clients.malformedRefused.Add(1)
 		default:
 			c.clients.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.Status, got.Raw)
 		}

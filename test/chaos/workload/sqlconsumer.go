@@ -160,7 +160,7 @@ func (c *client) popSQL(ctx context.Context, tx pgx.Tx, group string) (delivery,
 	}
 	c.recorder.End(o)
 	if len(d.Messages) > 0 {
-		c.clients.noteDelivery(len(d.Messages))
+		c.clients.noteDelivery()
 	}
 	return d, nil
 }

@@ -50,13 +50,18 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 		o.Items = append(o.Items, history.Item{Partition: item.Partition, TransactionID: item.TransactionID})
 	}
 	o = c.recorder.Begin(o)
+	o, _ = c.inTransaction(ctx, database, o, func(tx pgx.Tx) error { return c.insert(ctx, tx, items) })
+	return o
+}
+
+// inTransaction runs write in a transaction, which it sometimes rolls back. It records the outcome in o, ends o and returns
+// the error.
+func (c *client) inTransaction(ctx context.Context, database *pgxpool.Pool, o history.Operation, write func(pgx.Tx) error) (history.Operation, error) {
 	o.Outcome = history.Refused // until a COMMIT is sent
 	tx, err := database.Begin(ctx)
 	if err == nil {
-		err = c.insert(ctx, tx, items)
-		if err != nil || c.chance(rolledBack) {
-			// The transaction cannot commit any more, even if the rollback fails.
-			_ = tx.Rollback(ctx)
+		if err = write(tx); err != nil || c.chance(rolledBack) {
+			_ = tx.Rollback(ctx) // the transaction cannot commit any more, even if the rollback fails
 		} else if err = tx.Commit(ctx); err != nil {
 			o.Outcome = history.Unknown
 		} else {
@@ -66,7 +71,7 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 	if err != nil {
 		o.Error = err.Error()
 	}
-	return c.recorder.End(o)
+	return c.recorder.End(o), err
 }
 
 // insert pushes items in one of the possible ways.

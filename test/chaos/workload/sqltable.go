@@ -69,27 +69,17 @@ func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) 
 func (c *client) writeRows(ctx context.Context, database *pgxpool.Pool, items []pushItem) history.Operation {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+longestOpen)
 	defer cancel()
-	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue, Inbox: true, Outcome: history.Refused}
+	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue, Inbox: true}
 	for _, item := range items {
 		o.Items = append(o.Items, item.item())
 	}
 	o = c.recorder.Begin(o)
 	c.clients.expect(o.ID, items)
-	tx, err := database.Begin(ctx)
-	if err == nil {
-		if err = c.insertRows(ctx, tx, items); err != nil || c.chance(rolledBack) {
-			_ = tx.Rollback(ctx) // the transaction cannot commit any more
-		} else if err = tx.Commit(ctx); err != nil {
-			o.Outcome = history.Unknown
-		} else {
-			o.Outcome = history.Done
-		}
-	}
+	o, err := c.inTransaction(ctx, database, o, func(tx pgx.Tx) error { return c.insertRows(ctx, tx, items) })
 	if err != nil {
-		o.Error = err.Error()
 		c.judgeSQL(err)
 	}
-	return c.recorder.End(o)
+	return o
 }
 
 func (c *client) insertRows(ctx context.Context, tx pgx.Tx, items []pushItem) error {

@@ -34,15 +34,11 @@ type transaction struct {
 // handOn completes the first messages of a delivery and pushes others to some queue, in one transaction. It stops
 // before poison, and acknowledges the rest separately.
 func (c *client) handOn(ctx context.Context, d delivery) {
-	verdicts := d.verdicts("completed")
-	n := 0
-	for n < len(verdicts) && verdicts[n].status == "completed" {
-		n++
-	}
+	before, rest := d.untilPoison()
 	if c.chance(15) { // too late: it must be refused
 		pause(ctx, LeaseTime+overdue)
 	}
-	if n > 0 {
+	if len(before) > 0 {
 		c.transacted++
 		name := fmt.Sprintf("%s.t%d", c.name, c.transacted)
 		to := c.queue()
@@ -51,11 +47,9 @@ func (c *client) handOn(ctx context.Context, d delivery) {
 			mark := fmt.Sprintf("%s.%d", name, i)
 			items[i] = pushItem{Queue: to, Partition: c.partition(), TransactionID: mark, Payload: payload{Mark: mark, Poison: c.chance(poisoned)}}
 		}
-		c.transact(ctx, transaction{name: name, of: d, verdicts: verdicts[:n], items: items})
+		c.transact(ctx, transaction{name: name, of: d, verdicts: before, items: items})
 	}
-	if n < len(verdicts) {
-		c.finish(ctx, d, verdicts[n:])
-	}
+	c.finish(ctx, d, rest)
 }
 
 // transact sends a transaction. It repeats the transaction while the outcome is unknown, and sometimes although it is

@@ -137,7 +137,7 @@ func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Opera
 		c.clients.learn(m.Data.Mark, m.TransactionID)
 	}
 	if len(d.Messages) > 0 {
-		c.clients.noteDelivery(len(d.Messages))
+		c.clients.noteDelivery()
 	}
 	return d, c.recorder.End(o)
 }

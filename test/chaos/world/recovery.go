@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// ProbeQueue is the queue of the recovery probes. It is not part of the history.
-	ProbeQueue = "chaos-probe"
-	// RecoveryBound is the longest recovery after a fault. A silent peer and a silent connection are noticed one after
+	// probeQueue is the queue of the recovery probes. It is not part of the history.
+	probeQueue = "chaos-probe"
+	// recoveryBound is the longest recovery after a fault. A silent peer and a silent connection are noticed one after
 	// the other. An open request takes its timeout, and so does a probe.
-	RecoveryBound = peerTimeout + canaryInterval + canaryTimeout + requestTimeout + probeTimeout + machinePause
+	recoveryBound = peerTimeout + canaryInterval + canaryTimeout + requestTimeout + probeTimeout + machinePause
 	// machinePause is for a busy machine.
 	machinePause  = 10 * time.Second
 	probeTimeout  = 5 * time.Second
@@ -25,9 +25,9 @@ const (
 )
 
 // Recover waits until every server is healthy, its listener is proven, and a message pushed at each server reaches a
-// consumer that waits at the next one. It fails if a server has died, or after RecoveryBound.
+// consumer that waits at the next one. It fails if a server has died, or after recoveryBound.
 func (w *World) Recover(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, RecoveryBound)
+	ctx, cancel := context.WithTimeout(ctx, recoveryBound)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -81,9 +81,9 @@ func (w *World) works(ctx context.Context, client *http.Client, i int) error {
 		return fmt.Errorf("the listener of %s is %s", w.servers[i].name, state.Listener.State)
 	}
 	// Every server uses its own partition, so that probes do not take each other's messages.
-	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":%q}]}`, ProbeQueue, w.servers[i].name)
+	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":%q}]}`, probeQueue, w.servers[i].name)
 	pop := fmt.Sprintf("%s/api/v1/pop/queue/%s/partition/%s?wait=true&timeout=%d&autoAck=true",
-		next, ProbeQueue, w.servers[i].name, probeWait.Milliseconds())
+		next, probeQueue, w.servers[i].name, probeWait.Milliseconds())
 	// The consumer starts first, so that it is mostly woken instead of finding the message.
 	popped := make(chan error, 1)
 	go func() {

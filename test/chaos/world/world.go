@@ -113,15 +113,6 @@ func (w *World) Database() *pgxpool.Pool { return w.admin }
 // Clients is like Database, for the SQL clients of the workload.
 func (w *World) Clients() *pgxpool.Pool { return w.clients }
 
-// Logs returns the log files of the servers.
-func (w *World) Logs() []string {
-	logs := make([]string, len(w.servers))
-	for i, s := range w.servers {
-		logs[i] = s.log
-	}
-	return logs
-}
-
 // Close stops the servers and then Postgres, and keeps the folder. The error names servers that did not stop properly.
 func (w *World) Close() error {
 	var errs []error
