@@ -8,30 +8,26 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// Counts are what the history does not hold.
+// Counts are counters that the history does not contain.
 type Counts struct {
-	// Delivered messages, redeliveries included.
-	Delivered int64
-	// MalformedRefused were answered with 4xx. MalformedUnanswered met a fault, and so
-	// did MalformedUnavailable, which were answered with 503.
+	// MalformedRefused were answered with 4xx. MalformedUnanswered and MalformedUnavailable (503) met a fault.
 	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
 }
 
-// Counts may be asked for at any time.
-func (c *Crew) Counts() Counts {
-	return Counts{c.messages.Load(), c.malformed[0].Load(), c.malformed[1].Load(), c.malformed[2].Load()}
+// Counts may be called at any time.
+func (c *Clients) Counts() Counts {
+	return Counts{c.malformedRefused.Load(), c.malformedUnanswered.Load(), c.malformedUnavailable.Load()}
 }
 
-// LastDelivery is when the latest delivery came, on the recorder's clock.
-func (c *Crew) LastDelivery() time.Duration { return time.Duration(c.last.Load()) }
+// LastDelivery is the time of the latest delivery, on the clock of the recorder.
+func (c *Clients) LastDelivery() time.Duration { return time.Duration(c.last.Load()) }
 
-func (c *Crew) delivered(messages int) {
-	c.messages.Add(int64(messages))
+func (c *Clients) noteDelivery() {
 	c.last.Store(int64(c.cfg.Recorder.Now()))
 }
 
-// Complaints are the answers that no client expects, whatever the faults.
-func (c *Crew) Complaints() []string {
+// Complaints returns the answers that no client expects, whatever the faults.
+func (c *Clients) Complaints() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	complaints := slices.Clone(c.complaints)
@@ -41,8 +37,8 @@ func (c *Crew) Complaints() []string {
 	return complaints
 }
 
-// complain keeps the first complaints and counts the rest.
-func (c *Crew) complain(format string, args ...any) {
+// complain keeps the first complaints and counts the others.
+func (c *Clients) complain(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.complaints) == mostComplaints {
@@ -53,7 +49,7 @@ func (c *Crew) complain(format string, args ...any) {
 }
 
 // expect notes the marks of a push without transaction ids.
-func (c *Crew) expect(operation int64, items []pushItem) {
+func (c *Clients) expect(operation int64, items []pushItem) {
 	if items[0].TransactionID != "" {
 		return
 	}
@@ -66,9 +62,8 @@ func (c *Crew) expect(operation int64, items []pushItem) {
 	c.anonymous[operation] = marks
 }
 
-// learn notes the transaction id of a mark that was delivered. A mark has one,
-// for ever.
-func (c *Crew) learn(mark, transactionID string) {
+// learn notes the transaction id of a delivered mark. A mark must keep its id.
+func (c *Clients) learn(mark, transactionID string) {
 	c.mu.Lock()
 	known, ok := c.learned[mark]
 	if !ok {
@@ -80,10 +75,9 @@ func (c *Crew) learn(mark, transactionID string) {
 	}
 }
 
-// Resolve fills in the transaction ids of pushes without ids whose answer never
-// came, as far as their messages were delivered. Call it after the drain; ids
-// that it leaves empty belong to messages that were never stored.
-func (c *Crew) Resolve(operations []history.Operation) {
+// Resolve sets the transaction ids of unanswered pushes without ids, if their messages were delivered. It is called
+// after the drain. An id that stays empty belongs to a message that was never stored.
+func (c *Clients) Resolve(operations []history.Operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range operations {

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// The queue has messages wait for 5 s.
-func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
+// The queue has maxWaitTimeSeconds 5.
+func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	wait := func(r *run) {
 		without(r, check.Swept)
@@ -32,7 +32,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Age = 5 * time.Second },
 		},
 		{
-			"what all have read", "deleted", `"c" at 3 was deleted by a sweep as waiting too long, but every group had passed it`, 1,
+			"every group has read it", "deleted", `"c" at 3 was deleted by a sweep as waiting too long, but every group had passed it`, 1,
 			func(r *run) {
 				wait(r)
 				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
@@ -40,7 +40,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = true, 1 },
 		},
 		{
-			"what a lease holds", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
+			"while a lease holds it", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
 			func(r *run) {
 				wait(r)
 				r.part().Deleted[0].Held = true
@@ -48,7 +48,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Held = false },
 		},
 		{
-			"a group passes what has not waited so long", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"a group passes a message that has not waited so long", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				wait(r)
 				r.part().MaxWait, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second
@@ -56,7 +56,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.part().MaxWait = 8 * time.Second },
 		},
 		{
-			"what is kept is not passed over", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"a group passes a message that is kept", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				wait(r)
 				r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil
@@ -64,11 +64,11 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { wait(r) },
 		},
 		{
-			"but not what a lease held no longer", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"a group passes a message that no lease holds any longer", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				wait(r)
 				r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")}).Group = "h"
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
 				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
 				r.at(9, 3100*time.Millisecond, 3200*time.Millisecond)
@@ -78,7 +78,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.options.LeaseDuration = 2 * time.Second },
 		},
 		{
-			"as something else", "swept", "1 messages were deleted for waiting too long, but 0 are counted", 0,
+			"counted under another option", "swept", "1 messages were deleted for waiting too long, but 0 are counted", 0,
 			func(r *run) {
 				wait(r)
 				r.state.Sweeps[0] = check.Sweep{Queue: "q", Retention: 1, Unread: 1}
@@ -86,7 +86,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			func(r *run) { r.state.Sweeps[0] = check.Sweep{Queue: "q", Evicted: 1, Unread: 1} },
 		},
 		{
-			"but not what nobody reads", "leftover", "after the drain 1 messages are left that nobody reads", 0, unread,
+			"a message without readers stays", "leftover", "after the drain 1 messages are left without a reader", 0, unread,
 			func(r *run) {
 				part := &r.state.Partitions[1]
 				part.Deleted = []check.Deletion{{Message: part.Log[0], How: check.Swept, Age: 5 * time.Second, Unread: true}}
@@ -95,7 +95,7 @@ func TestSweepsDeleteWhatWaitedTooLong(t *testing.T) {
 			},
 		},
 		{
-			"and nobody reads what is kept", "leftover", "after the drain 1 messages are left that nobody reads", 0, unread,
+			"a message without readers stays only without the option", "leftover", "after the drain 1 messages are left without a reader", 0, unread,
 			func(r *run) { r.state.Partitions[1].MaxWait = 0 },
 		},
 	})

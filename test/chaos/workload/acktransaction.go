@@ -8,24 +8,19 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// completeTogether completes the first messages of a delivery, up to poison, in a
-// transaction that does nothing else. Now and then it completes one of the delivery
-// before as well, whose lease has mostly ended: then nothing of it may count.
+// completeTogether completes the first messages of a delivery, up to poison, in a transaction of acks. Sometimes it
+// adds a message of the delivery before, whose lease has mostly ended. Then no ack of the transaction may count.
 func (c *client) completeTogether(ctx context.Context, d delivery) {
-	verdicts := d.digest("completed")
-	n := 0
-	for n < len(verdicts) && verdicts[n].status == "completed" {
-		n++
-	}
+	before, rest := d.untilPoison()
 	if c.chance(15) {
 		pause(ctx, LeaseTime+overdue)
 	}
-	if n > 0 {
+	if len(before) > 0 {
 		c.transacted++
 		name := fmt.Sprintf("%s.a%d", c.name, c.transacted)
-		parts := []part{{d, verdicts[:n]}}
+		parts := []part{{d, before}}
 		if last := c.before; c.chance(30) && len(last.Messages) > 0 && !last.Messages[0].Data.Poison {
-			parts = append(parts, part{last, last.digest("completed")[:1]})
+			parts = append(parts, part{last, last.verdicts("completed")[:1]})
 		}
 		outcome := c.completeOnce(ctx, name, parts)
 		for again := 0; again < mostRepeats && outcome == history.Unknown; again++ {
@@ -35,12 +30,10 @@ func (c *client) completeTogether(ctx context.Context, d delivery) {
 			outcome = c.completeOnce(ctx, name, parts)
 		}
 	}
-	if n < len(verdicts) {
-		c.finish(ctx, d, verdicts[n:])
-	}
+	c.finish(ctx, d, rest)
 }
 
-// part is what a transaction says of one delivery.
+// part is the verdicts of a transaction for one delivery.
 type part struct {
 	of       delivery
 	verdicts []verdict
@@ -66,19 +59,19 @@ func (c *client) completeOnce(ctx context.Context, name string, parts []part) hi
 		operations[i] = c.recorder.Begin(o)
 	}
 	got := c.send(ctx, http.MethodPost, "/api/v1/transaction", encode(map[string]any{"operations": acks}), 0)
-	var told struct {
+	var result struct {
 		Success bool             `json:"success"`
 		Error   string           `json:"error"`
 		Results []map[string]any `json:"results"`
 	}
 	var all history.Operation
-	c.judge(&all, got, &told)
+	c.readAnswer(&all, got, &result)
 	switch {
 	case all.Outcome != history.Done:
-	case !told.Success:
-		all.Outcome, all.Error = history.Refused, told.Error
-	case len(told.Results) != len(acks):
-		c.crew.complain("%s: a transaction of %d acks, %d answered", c.name, len(acks), len(told.Results))
+	case !result.Success:
+		all.Outcome, all.Error = history.Refused, result.Error
+	case len(result.Results) != len(acks):
+		c.clients.complain("%s: a transaction of %d acks, %d answered", c.name, len(acks), len(result.Results))
 		all.Outcome = history.Unknown
 	}
 	for _, o := range operations {

@@ -10,7 +10,7 @@ import (
 
 const sqlLeaseChanges = `
 SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coalesce(l.old_until, l.at), coalesce(l.new_lease::text, ''),
-       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_place, 0), coalesce(l.new_place, 0), coalesce(l.skip, '{}')
+       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_seq, 0), coalesce(l.new_seq, 0), coalesce(l.skip, '{}')
   FROM chaos.lease_change l
   JOIN (SELECT p.id, p.queue_id, p.name FROM belfry.partition p
         UNION ALL
@@ -20,10 +20,9 @@ SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coal
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY l.id`
 
-// ReadTenures reads the lives of leases since Watch, and with them where cursors
-// began, were sought to or fell. A lease that another took the place of counts
-// until it would have expired. began is when the history did.
-func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Time) ([]Tenure, []Move, error) {
+// ReadLeasePeriods reads the lives of leases since Watch, and the moves of cursors. A lease replaced by another counts
+// until it would have expired. began is the start of the history.
+func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began time.Time) ([]LeasePeriod, []Move, error) {
 	rows, err := db.Query(ctx, sqlLeaseChanges, queues)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
@@ -32,9 +31,9 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 		readerName
 		group int64
 	}
-	var tenures []Tenure
+	var periods []LeasePeriod
 	var moves []Move
-	open := map[key]int{} // index into tenures; the lease that lives
+	open := map[key]int{} // index into periods of the live lease
 	nth := map[key]int{}  // moves so far
 	var name key
 	var oldLease, newLease string
@@ -45,7 +44,7 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 		&m.How, &m.From, &m.To, &m.Skip,
 	}, func() error {
 		if m.How != "lease" {
-			m.Queue, m.Partition, m.Group, m.Incarnation = name.queue, name.partition, name.readerName.group, name.group
+			m.Queue, m.Partition, m.Group, m.GroupID = name.queue, name.partition, name.readerName.group, name.group
 			m.At = at.Sub(began)
 			nth[name]++
 			moves = append(moves, m)
@@ -54,18 +53,18 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 		}
 		last, living := open[name]
 		if living && newLease == "" && at.Before(oldUntil) {
-			tenures[last].Until = at // released
+			periods[last].Until = at // released
 		}
 		switch {
 		case newLease == "":
 			delete(open, name)
-		case living && tenures[last].LeaseID == newLease:
-			tenures[last].Until = newUntil
+		case living && periods[last].LeaseID == newLease:
+			periods[last].Until = newUntil
 		default:
-			open[name] = len(tenures)
-			tenures = append(tenures, Tenure{
+			open[name] = len(periods)
+			periods = append(periods, LeasePeriod{
 				Queue: name.queue, Partition: name.partition, Group: name.readerName.group, LeaseID: newLease, From: at, Until: newUntil,
-				Moves: nth[name], Incarnation: name.group,
+				Moves: nth[name], GroupID: name.group,
 			})
 		}
 		return nil
@@ -73,5 +72,5 @@ func ReadTenures(ctx context.Context, db Querier, queues []string, began time.Ti
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
 	}
-	return tenures, moves, nil
+	return periods, moves, nil
 }

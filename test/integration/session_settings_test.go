@@ -12,13 +12,12 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestADatabaseWithSettingsOfItsOwn runs Belfry beside a team that has set its
-// database to what suits its own programs: two instances push to one partition at
-// once, so that their transactions wait for each other.
-func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
+// TestADatabaseWithForeignSettings runs Belfry in a database whose settings suit other programs. Two instances push to
+// one partition at the same time, so that their transactions wait for each other.
+func TestADatabaseWithForeignSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pgtest.Set(t, dsn, pgtest.Theirs())
+	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	s, other := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	const clients, each = 8, 20
 	pushTogether(t, clients, each, s, other)
@@ -51,20 +50,20 @@ func TestADatabaseWithSettingsOfItsOwn(t *testing.T) {
 	require.Zero(t, s.metric(t, "belfry_listener_reconnects_total"))
 }
 
-// pushTogether pushes to the queue "q" by several clients at once, each to one of the
-// servers, the messages of client n in the order "ö-n-0", "ö-n-1" and so on.
+// pushTogether pushes to the queue "q" by several clients at the same time, each to one of the servers. The messages of
+// client n are "ö-n-0", "ö-n-1" and so on, in this order.
 func pushTogether(t *testing.T, clients, each int, servers ...*server) {
 	t.Helper()
-	var crew sync.WaitGroup
+	var pushers sync.WaitGroup
 	for n := range clients {
-		crew.Go(func() {
+		pushers.Go(func() {
 			for i := range each {
 				got, err := servers[n%len(servers)].send(t.Context(), pushCall(item{Queue: "q", TransactionID: fmt.Sprintf("ö-%d-%d", n, i)}))
-				if err != nil || got.status != http.StatusCreated {
-					t.Errorf("push: %v, %s", err, got.raw)
+				if err != nil || got.Status != http.StatusCreated {
+					t.Errorf("push: %v, %s", err, got.Raw)
 				}
 			}
 		})
 	}
-	crew.Wait()
+	pushers.Wait()
 }

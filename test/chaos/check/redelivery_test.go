@@ -8,31 +8,30 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// resume puts d, which was dead before the seek, back (12), has it delivered (13) and
-// completed (14).
+// resume redrives d, which was dead before the seek (12). d is delivered (13) and completed (14).
 func resume(r *run) {
 	replay(r)
 	r.add(history.Operation{Kind: history.Redrive})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: acked("completed", "d")})
 	r.put("L5", 4)
 	r.cursor().Dead = nil
 }
 
-// put says that a lease delivered what was put back.
+// put notes that a lease delivered redriven messages.
 func (r *run) put(lease string, seqs ...int64) {
 	r.state.Redelivered = append(r.state.Redelivered, check.Redelivered{Queue: "q", Partition: "p", Group: "g", LeaseID: lease, Seqs: seqs})
 }
 
-// at moves an operation.
+// at moves an operation in time.
 func (r *run) at(id int, begin, end time.Duration) { r.op(id).Begin, r.op(id).End = begin, end }
 
-func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
+func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
 	runBreaches(t, []breach{
 		{
-			"it takes it away", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"the redriven message is never delivered", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.drop(13)
@@ -41,7 +40,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			func(r *run) { r.cursor().Dead, r.op(12).Outcome = []int64{4}, history.Unknown },
 		},
 		{
-			"the log is no redelivery", "dead", `"d" at 4 was dead-lettered and put back, but it was never delivered again`, 8,
+			"a delivery from the log is no redelivery", "dead", `"d" at 4 was dead-lettered and redriven, but it was never delivered again`, 8,
 			func(r *run) {
 				resume(r)
 				r.state.Redelivered = nil
@@ -50,28 +49,28 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 				r.drop(14)
 			},
 			func(r *run) {
-				r.op(10).Items, r.op(11).Items = came("d"), acked("completed", "d")
+				r.op(10).Items, r.op(11).Items = delivered("d"), acked("completed", "d")
 				r.put("L4", 4)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("a", "b", "c", "d")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("a", "b", "c", "d")})
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: acked("completed", "a", "b", "c", "d")})
 			},
 		},
 		{
-			"it comes after it was completed", "again", `"d" at 4 was delivered as put back, but operation 14 settled it, answered 1s before`, 15,
+			"it is delivered after it was completed", "again", `"d" at 4 was redelivered, but operation 14 settled it, answered 1s before`, 15,
 			func(r *run) {
 				resume(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: came("d")})
-				r.tenures(1, 2, "L6")
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
+				r.leasePeriods(1, 2, "L6")
 				r.put("L6", 4)
 			},
 			func(r *run) { r.op(15).Begin = 26500 * ms },
 		},
 		{
-			"it comes after it was completed and put back", "again", "nobody put it back since", 15,
+			"it is delivered after it was completed without another redrive", "again", "it was not redriven since", 15,
 			func(r *run) {
 				resume(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: came("d")})
-				r.tenures(1, 2, "L6")
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L6", Items: delivered("d")})
+				r.leasePeriods(1, 2, "L6")
 				r.put("L6", 4)
 			},
 			func(r *run) {
@@ -80,7 +79,7 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			},
 		},
 		{
-			"it was not put back", "again", "nobody had dead-lettered it and put it back", 13,
+			"it was not redriven", "again", "it was not dead-lettered and redriven", 13,
 			func(r *run) {
 				resume(r)
 				r.at(12, 30*time.Second, 31*time.Second)
@@ -88,12 +87,12 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			func(r *run) { r.at(12, 22*time.Second, 23*time.Second) },
 		},
 		{
-			"it comes with what is of the log", "order", `the delivery has "d" at 4, which was dead-lettered and put back, together with "c" at 3`, 13,
+			"it is delivered with a message of the log", "order", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
 			func(r *run) {
 				resume(r)
-				r.op(13).Items = came("c", "d")
+				r.op(13).Items = delivered("c", "d")
 			},
-			func(r *run) { r.op(13).Items = came("d") },
+			func(r *run) { r.op(13).Items = delivered("d") },
 		},
 		{
 			"its ack moves the cursor", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
@@ -103,14 +102,14 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 					begin := 17100*ms + time.Duration(i)*200*ms
 					r.at(12+i, begin, begin+100*ms)
 				}
-				r.op(10).Items, r.op(11).Items = came("b", "c", "d"), acked("completed", "b", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("b", "c", "d"), acked("completed", "b", "c", "d")
 			},
 			func(r *run) {
-				r.op(10).Items, r.op(11).Items = came("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
 			},
 		},
 		{
-			"what was completed in the log comes from it again", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
+			"a message completed in the log is delivered from the log again", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
 			func(r *run) {
 				resume(r)
 				r.state.Redelivered = nil
@@ -121,14 +120,14 @@ func TestASeekLeavesWhatIsPutBackAlone(t *testing.T) {
 			"its lease outlives a seek", "fenced", "was accepted under lease L5, which the seek of operation 15 had ended", 16,
 			func(r *run) {
 				resume(r)
-				r.add(history.Operation{Kind: history.Seek, Place: history.ToEnd})
+				r.add(history.Operation{Kind: history.Seek, Target: history.ToEnd})
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: acked("completed", "d")})
 				r.state.Moves = append(r.state.Moves, move(check.Sought, 1, 4, 4, 28500*ms))
 			},
 			func(r *run) { r.op(16).Items[0].Accepted = false },
 		},
 		{
-			"nobody is woken", "stuck", "the pop came back empty after 6.5s", 15,
+			"a waiting pop is not woken", "stuck", "the pop came back empty after 6.5s", 15,
 			func(r *run) {
 				resume(r)
 				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second

@@ -8,9 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// together completes e, and y of another partition, which were delivered together
-// (11), in a transaction of unknown outcome (12). y comes again (13) and is completed
-// (14).
+// together completes e, and y of another partition, in a transaction of unknown outcome (12). Both were delivered
+// together (11). y is delivered again (13) and completed (14).
 func together(r *run) {
 	other := func(items []history.Item) []history.Item {
 		for i := range items {
@@ -20,12 +19,12 @@ func together(r *run) {
 	}
 	r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 	r.add(history.Operation{Kind: history.Push, Items: other(pushed("y"))})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: append(came("e"), other(came("y"))...)})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: append(delivered("e"), other(delivered("y"))...)})
 	r.add(history.Operation{
 		Kind: history.Ack, LeaseID: "L4", Outcome: history.Unknown, Transaction: "T",
 		Items: append(acked("completed", "e"), other(acked("completed", "y"))...),
 	})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: other(came("y"))})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: other(delivered("y"))})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L5", Items: other(acked("completed", "y"))})
 	r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e"), 5
 	r.cursor().Committed, r.cursor().Consumed = 5, 5
@@ -39,11 +38,11 @@ func TestAcksOfATransactionCountTogether(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"one counts", "atomic", `transaction T: it was not applied, but "e" at 5, which it acknowledged, was passed`, 0, together,
+			"one ack counts", "atomic", `transaction T: it was not applied, but "e" at 5, which it acknowledged, was passed`, 0, together,
 			func(r *run) { r.op(13).Begin = r.op(12).Begin - 500*time.Millisecond },
 		},
 		{
-			"one counts though it was refused", "atomic", `transaction T: it was not applied, but "e" at 5`, 0,
+			"one ack counts although the transaction was refused", "atomic", `transaction T: it was not applied, but "e" at 5`, 0,
 			func(r *run) {
 				together(r)
 				r.op(12).Outcome = history.Refused
@@ -60,7 +59,7 @@ func TestAcksOfATransactionCountTogether(t *testing.T) {
 			},
 		},
 		{
-			"what it completed comes again", "again", `"y" at 1 was delivered, but what is at 1 was completed by operation 12`, 13,
+			"a completed message is delivered again", "again", `"y" at 1 was delivered, but what is at 1 was completed by operation 12`, 13,
 			func(r *run) {
 				together(r)
 				r.op(12).Outcome = history.Done

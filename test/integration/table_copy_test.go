@@ -18,23 +18,21 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// copier keeps a copy of table t by what its messages in a queue say.
+// copier maintains a copy of table t from the messages of a queue.
 type copier struct{ table, queue, pop string }
 
-// copiers are one that reads the lane of the whole table, and two that share the lanes
-// of its rows.
+// copiers are one copier that reads the partition of the whole table, and two that share the partitions of its rows.
 var copiers = []copier{
 	{"whole", "changes", `SELECT lease::text, payload FROM belfry.pop('changes', 'copy', 40)`},
 	{"pieces", "rows", `SELECT lease::text, payload FROM belfry.pop('rows', 'copy', 10, partitions => 5)`},
 	{"pieces", "rows", `SELECT lease::text, payload FROM belfry.pop('rows', 'copy', 3, partitions => 20)`},
 }
 
-// TestWhatManyWritersTellMakesACopy has four sessions change the same rows of a table,
-// in all isolation levels and with deadlocks, while copies of it are made in SQL from
-// what it tells, each step in the transaction that acknowledges it. Steps are undone,
-// sessions ended and servers killed meanwhile. Each copy ends as the table: nothing was
-// lost, nothing came twice, and no row's changes came in another order than they were made.
-func TestWhatManyWritersTellMakesACopy(t *testing.T) {
+// TestChangesOfManyWritersMakeACopy has four sessions change the same rows of a table, in all isolation levels and with
+// deadlocks. Consumers in SQL apply the messages to copies, each step in the transaction that acknowledges it. Steps
+// are rolled back, sessions ended and servers killed in the meantime. Each copy must equal the table at the end: no
+// change was lost or repeated, and the changes of each row arrived in order.
+func TestChangesOfManyWritersMakeACopy(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -58,46 +56,20 @@ func TestWhatManyWritersTellMakesACopy(t *testing.T) {
 	require.NoError(t, desk.Close(t.Context()))
 
 	failures := make(chan error, 7)
-	var writers, readers sync.WaitGroup
-	var committed, undone atomic.Int64
-	for i := range 4 {
-		own := rand.New(rand.NewPCG(seed, uint64(i)))
-		writers.Go(func() {
-			for n := range 60 {
-				switch err := writeSome(t.Context(), dsn, own, fmt.Sprint("w", i, "-", n)); {
-				case err == nil:
-					committed.Add(1)
-				case meant(err):
-					undone.Add(1)
-				default:
-					failures <- err
-					return
-				}
-			}
-		})
-	}
+	var done writes
+	writers := startWriters(t.Context(), dsn, seed, &done, failures)
 	reading, stop := context.WithCancel(t.Context())
 	defer stop()
-	for i, c := range copiers {
-		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
-		readers.Go(func() {
-			for reading.Err() == nil {
-				if err := c.run(reading, dsn, own); !meant(err) && reading.Err() == nil {
-					failures <- err
-					return
-				}
-			}
-		})
-	}
-	until(t, "half of it is written", func() bool { return committed.Load()+undone.Load() >= 120 || len(failures) > 0 })
+	readers := startCopiers(reading, dsn, seed, failures)
+	until(t, "half of the transactions are done", func() bool { return done.committed.Load()+done.undone.Load() >= 120 || len(failures) > 0 })
 	require.NoError(t, victim.process.Kill())
 	startChild(t, dsn, dsn)
 	writers.Wait()
-	t.Logf("%d transactions committed, %d were undone", committed.Load(), undone.Load())
-	until(t, "all is copied", func() (done bool) {
+	t.Logf("%d transactions committed, %d were undone", done.committed.Load(), done.undone.Load())
+	until(t, "everything is copied", func() (copied bool) {
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM belfry.inbox) AND NOT EXISTS (
-			SELECT FROM belfry.cursor AS c JOIN belfry.partition AS p ON p.id = c.partition_id WHERE c.committed < p.last_seq)`).Scan(&done))
-		return done || len(failures) > 0
+			SELECT FROM belfry.cursor AS c JOIN belfry.partition AS p ON p.id = c.partition_id WHERE c.committed < p.last_seq)`).Scan(&copied))
+		return copied || len(failures) > 0
 	})
 	stop()
 	readers.Wait()
@@ -121,16 +93,57 @@ func TestWhatManyWritersTellMakesACopy(t *testing.T) {
 	require.Zero(t, dead)
 }
 
+// writes counts the transactions of the writers.
+type writes struct{ committed, undone atomic.Int64 }
+
+// startWriters starts four sessions that write 60 transactions each.
+func startWriters(ctx context.Context, dsn string, seed uint64, done *writes, failures chan<- error) *sync.WaitGroup {
+	var writers sync.WaitGroup
+	for i := range 4 {
+		own := rand.New(rand.NewPCG(seed, uint64(i)))
+		writers.Go(func() {
+			for n := range 60 {
+				switch err := writeSome(ctx, dsn, own, fmt.Sprint("w", i, "-", n)); {
+				case err == nil:
+					done.committed.Add(1)
+				case meant(err):
+					done.undone.Add(1)
+				default:
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	return &writers
+}
+
+// startCopiers runs the copiers until ctx ends.
+func startCopiers(ctx context.Context, dsn string, seed uint64, failures chan<- error) *sync.WaitGroup {
+	var readers sync.WaitGroup
+	for i, c := range copiers {
+		own := rand.New(rand.NewPCG(seed, uint64(100+i)))
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if err := c.run(ctx, dsn, own); !meant(err) && ctx.Err() == nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	return &readers
+}
+
 var (
-	// errUndone is what a transaction is undone with on purpose.
+	// errUndone rolls a transaction back on purpose.
 	errUndone = errors.New("undone on purpose")
-	// errApart is a change that does not fit the copy: one before it is missing, or it
-	// was told twice.
-	errApart = errors.New("the copy is not as the table was")
+	// errApart is a change that does not fit the copy: an earlier change is missing, or the change was delivered twice.
+	errApart = errors.New("the copy differs from the table")
 )
 
-// meant says whether a transaction ended as the test wants some to end: undone, in a
-// deadlock, too late to be serializable, or with its session.
+// meant reports whether a transaction failed in an expected way: rolled back, deadlocked, not serializable, or with its
+// session.
 func meant(err error) bool {
 	var said *pgconn.PgError
 	if errors.Is(err, errApart) {
@@ -139,13 +152,13 @@ func meant(err error) bool {
 	return !errors.As(err, &said) || slices.Contains([]string{"40P01", "40001", "57P01"}, said.Code)
 }
 
-// writeSome changes some rows of t in one transaction, and ends another session now and then.
+// writeSome changes some rows of t in one transaction, and sometimes ends another session.
 func writeSome(ctx context.Context, dsn string, random *rand.Rand, name string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(ctx) }() // somebody may have ended it
+	defer func() { _ = conn.Close(ctx) }() // another session may have ended it
 	if _, err = conn.Exec(ctx, `SET deadlock_timeout = '20ms'`); err != nil {
 		return err
 	}
@@ -180,13 +193,13 @@ func writeSome(ctx context.Context, dsn string, random *rand.Rand, name string) 
 	})
 }
 
-// run copies until a session or a transaction of its own ends, which is its error.
+// run copies until its session or a transaction fails, and returns that error.
 func (c *copier) run(ctx context.Context, dsn string, random *rand.Rand) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // somebody may have ended it
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // another session may have ended it
 	for {
 		found := false
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
@@ -204,7 +217,7 @@ func (c *copier) run(ctx context.Context, dsn string, random *rand.Rand) error {
 	}
 }
 
-// step takes what is there into the copy, or asks to be told when something is.
+// step applies the next messages to the copy, or asks for a wake if there are none.
 func (c *copier) step(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 	type message struct {
 		Lease   string
@@ -238,7 +251,7 @@ func (c *copier) step(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 			return false, fmt.Errorf("%w: %s of row %d", errApart, m.Payload.Op, m.Payload.Row.ID)
 		}
 	}
-	var leases []string // one for each lane
+	var leases []string // one for each partition
 	for _, m := range messages {
 		leases = append(leases, m.Lease)
 	}
@@ -246,7 +259,7 @@ func (c *copier) step(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 	return true, err
 }
 
-// statement makes one change in the copy, and no row if that is not as it was told.
+// statement returns the statement for one change of the copy. It changes no row if the change does not fit.
 func (c *copier) statement(op string) string {
 	switch op {
 	case "insert":

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// unansweredPause follows a malformed request that nobody answered: a server that
-// is down refuses connections as fast as they are made.
+// unansweredPause follows an unanswered malformed request, because a stopped server refuses connections at once.
 const unansweredPause = 10 * time.Millisecond
 
-// malformed are requests that must be refused, whatever else is the matter.
+// malformed are requests that must always be refused.
 var malformed = []struct{ target, body string }{
 	{"/api/v1/push", ""},
 	{"/api/v1/push", "{"},
@@ -30,24 +29,23 @@ var malformed = []struct{ target, body string }{
 	{"/api/v1/lease/not-a-lease/extend", `{}`},
 }
 
-// misbehave sends malformed bodies to one server over one connection, each as soon
-// as the one before is answered, until stop ends. Every answer must be a refusal;
-// 503 is one too, while something is broken.
-func (c *client) misbehave(ctx, stop context.Context) {
+// sendMalformed sends malformed bodies to one server over one connection, each right after the previous answer, until
+// stop ends. Every answer must be a refusal. During a fault that may be 503.
+func (c *client) sendMalformed(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	for stop.Err() == nil {
 		bad := malformed[c.choose.IntN(len(malformed))]
 		got := c.send(ctx, http.MethodPost, bad.target, bad.body, 0)
 		switch {
 		case got.err != nil:
-			c.crew.malformed[1].Add(1)
+			c.clients.malformedUnanswered.Add(1)
 			pause(stop, unansweredPause)
-		case got.status == http.StatusServiceUnavailable:
-			c.crew.malformed[2].Add(1)
-		case got.status >= http.StatusBadRequest && got.status < http.StatusInternalServerError:
-			c.crew.malformed[0].Add(1)
+		case got.Status == http.StatusServiceUnavailable:
+			c.clients.malformedUnavailable.Add(1)
+		case got.Status >= http.StatusBadRequest && got.Status < http.StatusInternalServerError:
+			c.clients.malformedRefused.Add(1)
 		default:
-			c.crew.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.status, got.body)
+			c.clients.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.Status, got.Raw)
 		}
 	}
 }

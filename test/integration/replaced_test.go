@@ -12,29 +12,26 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestTablesMadeAnew drops the schema under two servers that run on, and makes it
-// again.
-func TestTablesMadeAnew(t *testing.T) {
+// TestSchemaCreatedAgain drops the schema under two running servers and creates it again.
+func TestSchemaCreatedAgain(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	outlives(t, dsn, func() {
+	survivesReplacement(t, dsn, func() {
 		whenFree(t, dsn, `DROP SCHEMA belfry CASCADE`)
 		require.NoError(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()))
 	})
 }
 
-// TestTablesTruncated empties the tables under two servers that run on, and lets the
-// ids begin again.
+// TestTablesTruncated truncates the tables under two running servers and restarts the ids.
 func TestTablesTruncated(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	outlives(t, dsn, func() {
+	survivesReplacement(t, dsn, func() {
 		whenFree(t, dsn, `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
 	})
 }
 
-// TestFailoverToAStandbyThatLagged kills the primary, and promotes a standby that has
-// nothing of what was committed last.
+// TestFailoverToAStandbyThatLagged kills the primary and promotes a standby without the last commits.
 func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
 	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "failover"))
@@ -42,17 +39,16 @@ func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // i
 	require.NoError(t, pgtest.Follow(t.Context(), primary, standby))
 	require.NoError(t, pgtest.Forsake(t.Context(), primary, standby))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
-	outlives(t, "postgres://postgres@"+hosts+"/failover?sslmode=disable&target_session_attrs=read-write", func() {
+	survivesReplacement(t, "postgres://postgres@"+hosts+"/failover?sslmode=disable&target_session_attrs=read-write", func() {
 		require.NoError(t, primary.Kill())
 		require.NoError(t, pgtest.Promote(t.Context(), standby))
 	})
 }
 
-// outlives lets two servers learn what the ids of queues, partitions and groups are.
-// another puts an earlier state, without any of them, in the place of the database. Then
-// the ids are given away in another order, and every message must come to the queue it
-// was pushed to, under the name of its partition, to who waits since before as well.
-func outlives(t *testing.T, dsn string, another func()) {
+// survivesReplacement lets two servers learn the ids of queues, partitions and groups. replace puts an earlier state of
+// the database, without them, in its place. Then the ids are assigned in another order. Every message must be delivered
+// from its queue and partition, also to pops that waited before.
+func survivesReplacement(t *testing.T, dsn string, replace func()) {
 	t.Helper()
 	first, second := startOn(t, dsn).client(t), startOn(t, dsn).client(t)
 	for _, c := range []client{first, second} {
@@ -66,24 +62,23 @@ func outlives(t *testing.T, dsn string, another func()) {
 	orders, invoices := second.begin(waitForOrders), second.begin(waitForInvoices)
 	second.untilWaiting(2)
 
-	another()
+	replace()
 	insist[[]pushed](first, pushCall(item{Queue: "invoices", Partition: "b", TransactionID: "1"})).ok(http.StatusCreated)
-	require.Equal(t, []string{"1 in invoices, b"}, later(invoices, second, waitForInvoices).places())
+	require.Equal(t, []string{"1 in invoices, b"}, later(invoices, second, waitForInvoices).sources())
 	insist[[]pushed](second, pushCall(item{Queue: "orders", Partition: "a", TransactionID: "2"})).ok(http.StatusCreated)
-	require.Equal(t, []string{"2 in orders, a"}, later(orders, second, waitForOrders).places())
+	require.Equal(t, []string{"2 in orders, a"}, later(orders, second, waitForOrders).sources())
 
 	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload)
 	                              VALUES ('orders', 'a', '3', '1'), ('invoices', 'b', '4', '1')`)
 	for _, at := range []struct{ queue, want string }{{"orders", "3 in orders, a"}, {"invoices", "4 in invoices, b"}} {
 		got := insist[delivery](first, popCall(at.queue, "consumerGroup=g&wait=true&timeout=20000")).ok(http.StatusOK)
-		require.Equal(t, []string{at.want}, got.places())
+		require.Equal(t, []string{at.want}, got.sources())
 		require.True(t, insist[[]acked](second, ackBatchCall("g", got.ack("completed", 0)...)).ok(http.StatusOK)[0].Success)
-		require.Equal(t, http.StatusNoContent, insist[delivery](second, popCall(at.queue, "consumerGroup=g")).status)
+		require.Equal(t, http.StatusNoContent, insist[delivery](second, popCall(at.queue, "consumerGroup=g")).Status)
 	}
 }
 
-// whenFree runs a statement that needs tables for itself, and again where it meets what
-// the servers do to them.
+// whenFree runs a statement that locks tables exclusively. It repeats the statement after deadlocks with the servers.
 func whenFree(t *testing.T, dsn, statement string) {
 	t.Helper()
 	conn := producer(t, dsn)
@@ -97,30 +92,29 @@ func whenFree(t *testing.T, dsn, statement string) {
 	})
 }
 
-// insist sends a request again for as long as the database is away.
+// insist repeats a request while the database is unavailable.
 func insist[T any](c client, what call) answer[T] {
 	c.t.Helper()
 	var got answer[T]
-	until(c.t, "the database is back", func() bool {
+	until(c.t, "the database is available again", func() bool {
 		got = ask[T](c, what)
-		return got.status != http.StatusServiceUnavailable
+		return got.Status != http.StatusServiceUnavailable
 	})
 	return got
 }
 
-// later is the answer to a pop that began before the database went away, or to the same
-// pop sent again.
-func later(began *begun, c client, what call) delivery {
+// later returns the answer to a pop that began before the database was replaced, or to the repeated pop.
+func later(began *pendingCall, c client, what call) delivery {
 	c.t.Helper()
 	got := began.delivery()
-	if got.status == http.StatusServiceUnavailable {
+	if got.Status == http.StatusServiceUnavailable {
 		got = insist[delivery](c, what)
 	}
 	return got.ok(http.StatusOK)
 }
 
-// places says what was delivered, and where from.
-func (d delivery) places() []string {
+// sources returns each message with its queue and partition.
+func (d delivery) sources() []string {
 	var all []string
 	for _, m := range d.Messages {
 		all = append(all, fmt.Sprintf("%s in %s, %s", m.TransactionID, d.Queue, m.Partition))

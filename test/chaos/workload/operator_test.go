@@ -12,17 +12,17 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// asked is a server that answers all with one body and notes the requests.
-type asked struct {
+// requestLog is a server that gives every request the same answer and keeps the requests.
+type requestLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (a *asked) serve(status int, body string) http.HandlerFunc {
+func (a *requestLog) serve(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		sent, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client has left
+			return // the client has disconnected
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -32,11 +32,11 @@ func (a *asked) serve(status int, body string) http.HandlerFunc {
 	}
 }
 
-func TestOperatorsAskForWhatTheyRecord(t *testing.T) {
+func TestOperatorsRecordTheirRequests(t *testing.T) {
 	t.Parallel()
-	var a asked
-	crew, recorder := crewOn(t, a.serve(http.StatusOK, `{"success":true}`))
-	one := crew.client("one")
+	var a requestLog
+	clients, recorder := clientsOn(t, a.serve(http.StatusOK, `{"success":true}`))
+	one := clients.client("one")
 	one.deleteMessage(t.Context(), "q", known{"p", "id", "a"})
 	one.seek(t.Context(), soughtGroup, "q", "", history.ToEnd)
 	one.seek(t.Context(), soughtGroup, "q", "p", history.ToBeginning)
@@ -50,22 +50,22 @@ func TestOperatorsAskForWhatTheyRecord(t *testing.T) {
 	operations := recorder.Operations()
 	require.True(t, operations[0].Items[0].Accepted)
 	for i, place := range []string{"", history.ToEnd, history.ToBeginning, "2026-01-02T03:04:05.678Z"} {
-		require.Equal(t, place, operations[i].Place)
+		require.Equal(t, place, operations[i].Target)
 		require.Equal(t, history.Done, operations[i].Outcome)
 	}
 	require.Equal(t, "p", operations[2].Partition)
-	require.Empty(t, crew.Complaints())
+	require.Empty(t, clients.Complaints())
 }
 
-func TestADeletionThatFoundNothingSaysSo(t *testing.T) {
+func TestDeletionsOfMissingMessagesAreRecorded(t *testing.T) {
 	t.Parallel()
-	crew, recorder := crewOn(t, answerWith(http.StatusOK, `{"success":false}`))
-	crew.client("one").deleteMessage(t.Context(), "q", known{"p", "id", "a"})
+	clients, recorder := clientsOn(t, answerWith(http.StatusOK, `{"success":false}`))
+	clients.client("one").deleteMessage(t.Context(), "q", known{"p", "id", "a"})
 	require.Equal(t, history.Done, recorder.Operations()[0].Outcome)
 	require.False(t, recorder.Operations()[0].Items[0].Accepted)
 }
 
-// A deletion of a group in all queues is an operation in each.
+// The deletion of a group in all queues is an operation in each queue.
 func TestGroupsAndQueuesAreDeleted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -77,13 +77,13 @@ func TestGroupsAndQueuesAreDeleted(t *testing.T) {
 		{(*client).removeQueue, history.DeleteQueue, "DELETE /api/v1/resources/queues/chaos.gone"},
 	} {
 		stop, end := context.WithCancel(t.Context())
-		var a asked
+		var a requestLog
 		serve := a.serve(http.StatusOK, `{}`)
-		crew, recorder := crewOn(t, func(w http.ResponseWriter, r *http.Request) {
+		clients, recorder := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
 			serve(w, r)
 			end()
 		})
-		c.do(crew.client("one"), t.Context(), stop)
+		c.do(clients.client("one"), t.Context(), stop)
 		require.Len(t, a.lines, 1)
 		require.Contains(t, a.lines[0], c.path)
 		require.Equal(t, c.kind, recorder.Operations()[0].Kind)
@@ -91,7 +91,7 @@ func TestGroupsAndQueuesAreDeleted(t *testing.T) {
 	}
 }
 
-// What is completed together is an operation for each lease, all with one outcome.
+// A transaction of acks is one operation per lease, all with the same outcome.
 func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
 	t.Parallel()
 	held := func(lease string, ids ...string) delivery {
@@ -106,9 +106,9 @@ func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
 		`{"success":false,"error":"no"}`:        history.Refused,
 		`{"success":true,"results":[{}]}`:       history.Unknown,
 	} {
-		crew, recorder := crewOn(t, answerWith(http.StatusOK, body))
+		clients, recorder := clientsOn(t, answerWith(http.StatusOK, body))
 		first, second := held("one", "a", "b"), held("two", "c")
-		got := crew.client("one").completeOnce(t.Context(), "t", []part{{first, first.digest("completed")}, {second, second.digest("completed")}})
+		got := clients.client("one").completeOnce(t.Context(), "t", []part{{first, first.verdicts("completed")}, {second, second.verdicts("completed")}})
 		require.Equal(t, outcome, got, body)
 		operations := recorder.Operations()
 		require.Len(t, operations, 2)
@@ -120,17 +120,17 @@ func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
 				require.Equal(t, outcome == history.Done, item.Accepted)
 			}
 		}
-		require.Equal(t, outcome == history.Unknown, len(crew.Complaints()) > 0)
+		require.Equal(t, outcome == history.Unknown, len(clients.Complaints()) > 0)
 	}
 }
 
-// Queues aside get every message once: what they lose is not pushed again.
-func TestNothingIsPushedAgainToAQueueThatLosesMessages(t *testing.T) {
+// Lossy queues get every message once: the producer never repeats a push.
+func TestLossyQueuesGetNoRepeatedPushes(t *testing.T) {
 	t.Parallel()
-	stop, end := context.WithTimeout(t.Context(), 5*longestAside)
+	stop, end := context.WithTimeout(t.Context(), 5*longestFeed)
 	defer end()
-	crew, recorder := crewOn(t, answerWith(http.StatusServiceUnavailable, ""))
-	crew.client("one").feed(t.Context(), stop, deletedQueue)
+	clients, recorder := clientsOn(t, answerWith(http.StatusServiceUnavailable, ""))
+	clients.client("one").feed(t.Context(), stop, deletedQueue)
 	pushed := map[string]bool{}
 	for _, o := range recorder.Operations() {
 		for _, item := range o.Items {

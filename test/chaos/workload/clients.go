@@ -17,65 +17,61 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// AutoAckGroup is the only group some of whose pops consume at once: what such a
-// pop of unknown outcome took is gone.
+// AutoAckGroup is the only group with autoAck pops. Such a pop of unknown outcome may have consumed messages.
 const AutoAckGroup = "careless"
 
-// groups are the readers; the empty one is who names no group.
+// groups read the common queues. The empty name is a client without a group.
 var groups = []string{"", "billing", "audit", AutoAckGroup}
 
 const mostComplaints = 100
 
-// Config says how large the workload is.
+// Config is the size of the workload.
 type Config struct {
 	Seed uint64
-	// URLs of the servers; every client uses all of them.
+	// URLs of the servers. Every client uses all of them.
 	URLs     []string
 	Recorder *history.Recorder
-	// Queues, Partitions of each, Producers, and Consumers of each group.
+	// Queues, Partitions of each queue, Producers, and Consumers of each group.
 	Queues, Partitions, Producers, Consumers int
-	// Database is where SQLProducers push by SQL, Writers write to an attached table,
-	// and SQLConsumers pop and acknowledge by SQL; unless there is none, so do those of a
-	// group that always wait to be told.
+	// SQLProducers push by SQL, Writers write to an attached table, and SQLConsumers pop and acknowledge by SQL, all in
+	// Database. If there are SQLConsumers, awaitGroup has consumers in SQL as well.
 	Database                            *pgxpool.Pool
 	SQLProducers, Writers, SQLConsumers int
 }
 
-// Crew is the clients. Its exported methods may be called while it works, except
-// Resolve.
-type Crew struct {
+// Clients are all clients of a run. Their exported methods, except Resolve, may be called while they work.
+type Clients struct {
 	cfg     Config
-	clients int // made so far; before the work begins, then by Drain alone
+	created int // only changed before the work begins, and then by Drain
 
-	// malformed counts malformed requests: refused as they should be, not answered,
-	// and answered with 503.
-	malformed [3]atomic.Int64
-	last      atomic.Int64 // of the latest delivery, on the recorder's clock
-	messages  atomic.Int64 // delivered
+	// Malformed requests by their answer; see Counts.
+	malformedRefused, malformedUnanswered, malformedUnavailable atomic.Int64
+
+	last atomic.Int64 // of the latest delivery, on the clock of the recorder
 
 	mu         sync.Mutex
 	complaints []string
 	suppressed int
 	anonymous  map[int64][]string // marks of pushes without ids, by operation
-	learned    map[string]string  // transaction id of a mark, from deliveries
+	learned    map[string]string  // the transaction id of each mark, from deliveries
 }
 
-// New makes a crew that has not begun.
-func New(cfg Config) *Crew {
-	return &Crew{cfg: cfg, anonymous: map[int64][]string{}, learned: map[string]string{}}
+// New returns clients that have not started.
+func New(cfg Config) *Clients {
+	return &Clients{cfg: cfg, anonymous: map[int64][]string{}, learned: map[string]string{}}
 }
 
-// Queues are the names of the queues.
-func (c *Crew) Queues() []string {
+// Queues returns the names of the queues.
+func (c *Clients) Queues() []string {
 	names := c.common()
-	for _, a := range asides {
+	for _, a := range lossyQueues {
 		names = append(names, a.queue)
 	}
 	return append(names, idleQueue)
 }
 
-// common are the queues that most clients use.
-func (c *Crew) common() []string {
+// common returns the queues that most clients use.
+func (c *Clients) common() []string {
 	names := make([]string, c.cfg.Queues)
 	for i := range names {
 		names[i] = queueName(i)
@@ -83,7 +79,7 @@ func (c *Crew) common() []string {
 	return names
 }
 
-// groupName is how the history and the tables name a group.
+// groupName returns the name of a group in the history and the tables.
 func groupName(group string) string {
 	if group == "" {
 		return queue.NoGroup
@@ -91,21 +87,21 @@ func groupName(group string) string {
 	return group
 }
 
-// Read is a queue and one of the groups that read it.
+// Read is a queue and a group that reads it.
 type Read struct{ Queue, Group string }
 
-// Reads are all there are, as the history and the tables name them.
-func (c *Crew) Reads() []Read {
+// Reads returns all reads, as the history and the tables name them.
+func (c *Clients) Reads() []Read {
 	var reads []Read
 	for _, name := range c.common() {
 		for _, group := range slices.Concat(groups, movedGroups) {
 			reads = append(reads, Read{name, groupName(group)})
 		}
-		if c.toldConsumers() > 0 {
-			reads = append(reads, Read{name, toldGroup})
+		if c.awaitConsumers() > 0 {
+			reads = append(reads, Read{name, awaitGroup})
 		}
 	}
-	for _, a := range asides {
+	for _, a := range lossyQueues {
 		for _, group := range a.groups() {
 			reads = append(reads, Read{a.queue, group})
 		}
@@ -116,30 +112,30 @@ func (c *Crew) Reads() []Read {
 	return reads
 }
 
-// toldConsumers is how many read for toldGroup.
-func (c *Crew) toldConsumers() int {
+// awaitConsumers is the number of consumers of awaitGroup.
+func (c *Clients) awaitConsumers() int {
 	if c.cfg.SQLConsumers == 0 {
 		return 0
 	}
-	return toldConsumers
+	return awaitGroupSize
 }
 
-// Prepare configures the queues and makes every group known to each, so that
-// every message is for all of them. It needs servers that work.
-func (c *Crew) Prepare(ctx context.Context) error {
+// Prepare configures the queues and joins every group to each, so that every group receives every message. It needs
+// working servers.
+func (c *Clients) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
-	// In one of the common queues what failed rests, for less than anybody may wait.
-	options := map[string]map[string]any{idleQueue: idleOptions, queueName(0): {"retryDelay": int(restFor.Milliseconds())}}
-	for _, a := range asides {
+	// One common queue has a retry delay, shorter than any allowed wait.
+	options := map[string]map[string]any{idleQueue: idleOptions, queueName(0): {"retryDelay": int(retryDelay.Milliseconds())}}
+	for _, a := range lossyQueues {
 		options[a.queue] = a.options
 	}
 	for _, name := range c.Queues() {
 		all := map[string]any{"leaseTime": int(LeaseTime.Seconds()), "retryLimit": RetryLimit}
 		maps.Copy(all, options[name])
 		body := encode(map[string]any{"queue": name, "options": all})
-		if got := operator.send(ctx, http.MethodPost, "/api/v1/configure", body, 0); got.status != http.StatusOK {
-			return errors.Join(fmt.Errorf("configuring %s: status %d: %s", name, got.status, got.body), got.err)
+		if got := operator.send(ctx, http.MethodPost, "/api/v1/configure", body, 0); got.Status != http.StatusOK {
+			return errors.Join(fmt.Errorf("configuring %s: status %d: %s", name, got.Status, got.Raw), got.err)
 		}
 	}
 	for _, read := range c.Reads() {
@@ -154,9 +150,8 @@ func (c *Crew) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Work runs all clients until stop ends and what is in flight is answered, or
-// until ctx ends.
-func (c *Crew) Work(ctx, stop context.Context) {
+// Work runs all clients until stop ends and the open requests are answered, or until ctx ends.
+func (c *Clients) Work(ctx, stop context.Context) {
 	var all sync.WaitGroup
 	for n := range c.cfg.Producers {
 		one := c.client(fmt.Sprintf("producer-%d", n+1))
@@ -175,9 +170,9 @@ func (c *Crew) Work(ctx, stop context.Context) {
 		one := c.client(fmt.Sprintf("%s-sql-%d", groupName(group), n+1))
 		all.Go(func() { one.consumeSQL(ctx, stop, c.cfg.Database, group) })
 	}
-	for n := range c.toldConsumers() {
-		one := c.client(fmt.Sprintf("%s-%d", toldGroup, n+1))
-		all.Go(func() { one.consumeSQL(ctx, stop, c.cfg.Database, toldGroup) })
+	for n := range c.awaitConsumers() {
+		one := c.client(fmt.Sprintf("%s-%d", awaitGroup, n+1))
+		all.Go(func() { one.consumeSQL(ctx, stop, c.cfg.Database, awaitGroup) })
 	}
 	for _, group := range groups {
 		for n := range c.cfg.Consumers {
@@ -186,24 +181,22 @@ func (c *Crew) Work(ctx, stop context.Context) {
 		}
 	}
 	operator := c.client("operator")
-	all.Go(func() { operator.putBack(ctx, stop) })
-	c.workAside(ctx, stop, &all)
+	all.Go(func() { operator.redriveRandomly(ctx, stop) })
+	c.workLossy(ctx, stop, &all)
 	for n, url := range c.cfg.URLs {
-		vandal := c.client(fmt.Sprintf("vandal-%d", n+1))
-		vandal.urls = []string{url}
-		all.Go(func() { vandal.misbehave(ctx, stop) })
+		sender := c.client(fmt.Sprintf("malformed-%d", n+1))
+		sender.urls = []string{url}
+		all.Go(func() { sender.sendMalformed(ctx, stop) })
 	}
 	all.Wait()
 }
 
-// drainWait is how long a pop of the drain waits: leases of consumers that have
-// gone must end first.
+// drainWait is how long a pop of the drain waits for the leases of stopped consumers to end.
 const drainWait = time.Second
 
-// Drain reads and completes everything for every group, until left says that
-// nothing is left, or ctx ends. Poison becomes dead letters at once: a group that was
-// sought back may meet a lot of it.
-func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64, error)) error {
+// Drain completes all messages of every group, until left returns 0 or ctx ends. It dead-letters poison at once,
+// because a group that was sought back may receive much of it.
+func (c *Clients) Drain(ctx context.Context, left func(ctx context.Context) (int64, error)) error {
 	var all sync.WaitGroup
 	done, finish := context.WithCancel(ctx)
 	defer finish()
@@ -223,7 +216,7 @@ func (c *Crew) Drain(ctx context.Context, left func(ctx context.Context) (int64,
 					})
 					switch {
 					case len(d.Messages) > 0:
-						one.finish(ctx, d, d.final())
+						one.finish(ctx, d, d.finalVerdicts())
 					case o.Outcome != history.Done:
 						pause(done, idlePause)
 					}

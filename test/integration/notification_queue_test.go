@@ -12,10 +12,10 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestAFullQueueOfNotificationsFailsNobody has a session that listens and never ends its
-// transaction, until the cluster has no room for another notification. Postgres fails
-// every transaction then that has one; those of producers and consumers have none.
-func TestAFullQueueOfNotificationsFailsNobody(t *testing.T) {
+// TestAFullNotificationQueueFailsNoTransaction has a session that listens and never ends its transaction, until the
+// cluster has no space for notifications. Then Postgres fails every transaction that sends one. Transactions of
+// producers and consumers send none.
+func TestAFullNotificationQueueFailsNoTransaction(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "full"))
