@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// rateSpan is the span a rate is taken over, in seconds.
+// rateSpan is the number of seconds that a rate covers.
 const rateSpan = 60
 
-// rate counts what happened in the last minute, in a slot a second. The zero
-// value is ready; its methods may be called from several goroutines.
+// rate counts the events of the last minute in one slot for each second. The zero
+// value is ready. Its methods may be called from several goroutines.
 type rate struct {
 	mu    sync.Mutex
 	slots [rateSpan]struct{ second, n int64 }
@@ -28,8 +28,8 @@ func (r *rate) add(now time.Time, n int) {
 	slot.n += int64(n)
 }
 
-// perSecond is the mean of the last minute, to two decimals. A server that has
-// run for less is taken to have done nothing before.
+// perSecond returns the mean of the last minute, rounded to two decimals. The time
+// before the start of the server counts as time without events.
 func (r *rate) perSecond(now time.Time) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

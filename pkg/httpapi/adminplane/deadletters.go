@@ -1,0 +1,156 @@
+package adminplane
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+type deadLetterJSON struct {
+	ID            *string         `json:"id"`
+	TransactionID *string         `json:"transactionId"`
+	PartitionID   string          `json:"partitionId"`
+	Queue         string          `json:"queue"`
+	Partition     string          `json:"partition"`
+	Group         string          `json:"consumerGroup"`
+	Error         string          `json:"errorMessage"`
+	RetryCount    int             `json:"retryCount"`
+	Data          json.RawMessage `json:"data"`
+	DataError     string          `json:"dataError,omitempty"`
+	ProducerSub   *string         `json:"producerSub"`
+	CreatedAt     *string         `json:"createdAt"`
+	FailedAt      string          `json:"failedAt"`
+}
+
+type deadLettersJSON struct {
+	Messages   []deadLetterJSON `json:"messages"`
+	Total      int64            `json:"total"`
+	Pagination nextPageJSON     `json:"pagination"`
+}
+
+// ListDeadLetters serves GET /api/v1/dlq.
+func (h *Handlers) ListDeadLetters(c echo.Context) error {
+	filter, err := deadLetterFilter(c)
+	if err != nil {
+		return err
+	}
+	p, err := readPage(c, 100)
+	if err != nil {
+		return err
+	}
+	after := deadletter.Place{FailedAt: p.at}
+	if p.id != "" {
+		if after.ID, err = strconv.ParseInt(p.id, 10, 64); err != nil {
+			return errCursor(c.QueryParam("cursor"))
+		}
+	}
+	letters, total, err := h.DeadLetters.List(c.Request().Context(), filter, after, int64(p.limit), int64(p.offset))
+	if err != nil {
+		return err
+	}
+	out := deadLettersJSON{Messages: []deadLetterJSON{}, Total: total, Pagination: nextPageJSON{pageJSON: p.json()}}
+	for i := range letters {
+		l := &letters[i]
+		one := deadLetterJSON{
+			PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, Group: l.Group,
+			Error: l.Error, RetryCount: l.Failures, Data: payloadOrNull(l.Payload), DataError: l.PayloadError,
+			ProducerSub: orNull(l.ProducerSub), CreatedAt: millisOrNull(l.CreatedAt), FailedAt: wire.FormatMillis(l.FailedAt),
+		}
+		if !l.MessageID.IsZero() {
+			one.ID, one.TransactionID = idOrNull(l.MessageID), &l.TransactionID
+		}
+		out.Messages = append(out.Messages, one)
+		out.Pagination = p.next(len(letters), l.FailedAt, strconv.FormatInt(l.ID, 10))
+	}
+	return wire.AnswerJSON(c, http.StatusOK, out)
+}
+
+// deadLetterFilter reads the query of a list or of a purge.
+func deadLetterFilter(c echo.Context) (f deadletter.Filter, err error) {
+	for _, name := range []struct {
+		field string
+		into  **string
+	}{{"queue", &f.Queue}, {"consumerGroup", &f.Group}, {"partition", &f.Partition}} {
+		if *name.into, err = wire.NameQuery(c, name.field); err != nil {
+			return f, err
+		}
+	}
+	if id := c.QueryParam("transactionId"); id != "" {
+		if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+			return f, queue.Invalidf("transactionId is not UTF-8 without NUL")
+		}
+		f.TransactionID = &id
+	}
+	if f.From, err = wire.InstantQuery(c, "from"); err != nil {
+		return f, err
+	}
+	if f.To, err = wire.InstantQuery(c, "to"); err != nil {
+		return f, err
+	}
+	return f, checkSpan(f)
+}
+
+// checkSpan refuses a filter whose end is before its start.
+func checkSpan(f deadletter.Filter) error {
+	if !f.From.IsZero() && !f.To.IsZero() && f.To.Before(f.From) {
+		return queue.Invalidf("to is before from: exchange them")
+	}
+	return nil
+}
+
+// PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
+func (h *Handlers) PurgeDeadLetters(c echo.Context) error {
+	filter, err := deadLetterFilter(c)
+	if err != nil {
+		return err
+	}
+	if filter.Queue == nil {
+		return queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
+	}
+	dryRun, err := purgeFlag(c)
+	if err != nil {
+		return err
+	}
+	done, err := h.DeadLetters.Purge(c.Request().Context(), filter, dryRun)
+	if err != nil {
+		return err
+	}
+	return wire.AnswerJSON(c, http.StatusOK, struct {
+		Success   bool   `json:"success"`
+		Queue     string `json:"queue"`
+		DryRun    bool   `json:"dryRun"`
+		Matched   int64  `json:"matched"`
+		Purged    int64  `json:"purged"`
+		Remaining int64  `json:"remaining"`
+	}{true, *filter.Queue, dryRun, done.Matched, done.Taken, done.Remaining})
+}
+
+// purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a
+// misspelled filter would delete more messages.
+func purgeFlag(c echo.Context) (dryRun bool, err error) {
+	for name := range c.QueryParams() {
+		switch name {
+		case "queue", "consumerGroup", "partition", "transactionId", "from", "to", "dryRun":
+		default:
+			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, from, to and dryRun",
+				wire.Clip(fmt.Sprintf("%q", name)))
+		}
+	}
+	switch text := c.QueryParam("dryRun"); text {
+	case "", "false", "0":
+		return false, nil
+	case "true", "1":
+		return true, nil
+	default:
+		return false, queue.Invalidf("dryRun is %s: it must be true or false", wire.Clip(fmt.Sprintf("%q", text)))
+	}
+}
