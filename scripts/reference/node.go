@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node is a value of the document. Reading JSON as YAML keeps the order in which
-// its members are written. A node that is not there is empty.
+// node is a value of the document, or empty. The document is read as YAML, because
+// that keeps the order of the members.
 type node struct{ *yaml.Node }
 
 // member is one member of an object.
@@ -56,7 +56,7 @@ func (n node) elements() []node {
 	return elements
 }
 
-// text returns a string or number, and "" for anything else.
+// text returns a string or a number, and "" for any other value.
 func (n node) text() string {
 	if n.Node == nil || n.Kind != yaml.ScalarNode {
 		return ""
@@ -64,7 +64,7 @@ func (n node) text() string {
 	return n.Value
 }
 
-// isTrue says whether the node is the value true.
+// isTrue reports whether the node is the value true.
 func (n node) isTrue() bool { return n.text() == "true" && n.ShortTag() == "!!bool" }
 
 // json returns the value as JSON on one line.
@@ -102,7 +102,7 @@ func (n node) write(b *bytes.Buffer) {
 	}
 }
 
-// pretty returns the value as JSON, broken into lines where one would be long.
+// pretty returns the value as JSON and breaks long lines.
 func (n node) pretty(indent string) string {
 	const width = 110
 	line := n.json()
