@@ -58,7 +58,7 @@ func routingText(code int, r *http.Request) string {
 }
 
 func (s *Server) answerError(c echo.Context, status int, text string) {
-	body := append(wire.AppendString([]byte(`{"error":`), text), '}')
+	body := append(wire.AppendString(nil, `{"error":`, text), '}')
 	if err := wire.Answer(c, status, body); err != nil {
 		s.deps.Log.Debug("an error answer could not be sent", zap.Error(err))
 	}

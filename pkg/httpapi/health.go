@@ -28,8 +28,8 @@ func (s *Server) health(c echo.Context) error {
 		status, state = http.StatusServiceUnavailable, "stopping"
 	default:
 	}
-	b := fmt.Appendf(nil, `{"status":%q,"database":%q,"server":"belfry","version":`, state, database)
-	b = wire.AppendString(b, s.deps.Version)
+	b := fmt.Appendf(nil, `{"status":%q,"database":%q`, state, database)
+	b = wire.AppendString(b, `,"server":"belfry","version":`, s.deps.Version)
 	l := s.deps.Listener()
 	b = fmt.Appendf(b, `,"waiting":%d,"listener":{"state":%q,"secondsSinceProof":%.3f}}`,
 		s.deps.Popper.Waiting(), l.State, l.Proof.Seconds())

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -140,4 +142,40 @@ func (s *Server) prometheus(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-cache")
 	promhttp.HandlerFor(s.deps.Metrics.reg, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
 	return nil
+}
+
+// rateSpan is the number of seconds that a rate covers.
+const rateSpan = 60
+
+// rate counts the events of the last minute in one slot for each second. The zero
+// value is ready. Its methods may be called from several goroutines.
+type rate struct {
+	mu    sync.Mutex
+	slots [rateSpan]struct{ second, n int64 }
+}
+
+// add counts n at now.
+func (r *rate) add(now time.Time, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	second := now.Unix()
+	slot := &r.slots[second%rateSpan]
+	if slot.second != second {
+		slot.second, slot.n = second, 0
+	}
+	slot.n += int64(n)
+}
+
+// perSecond returns the mean of the last minute, rounded to two decimals. The time
+// before the start of the server counts as time without events.
+func (r *rate) perSecond(now time.Time) float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var n int64
+	for _, slot := range r.slots {
+		if age := now.Unix() - slot.second; age >= 0 && age < rateSpan {
+			n += slot.n
+		}
+	}
+	return math.Round(100*float64(n)/rateSpan) / 100
 }

@@ -14,28 +14,13 @@ import (
 )
 
 type messageJSON struct {
-	ID            string          `json:"id"`
-	TransactionID string          `json:"transactionId"`
-	PartitionID   string          `json:"partitionId"`
-	QueuePath     string          `json:"queuePath"`
-	Queue         string          `json:"queue"`
-	Partition     string          `json:"partition"`
-	Namespace     string          `json:"namespace"`
-	Task          string          `json:"task"`
-	Status        stats.Status    `json:"status"`
-	QueueStatus   *stats.Status   `json:"queueStatus"`
-	BusStatus     busStatusJSON   `json:"busStatus"`
-	TraceID       *string         `json:"traceId"`
-	ProducerSub   *string         `json:"producerSub"`
-	QueuePriority int64           `json:"queuePriority"`
-	CreatedAt     string          `json:"createdAt"`
-	LeasedUntil   *string         `json:"leaseExpiresAt"`
-	Payload       json.RawMessage `json:"payload"`
-	PayloadError  string          `json:"payloadError,omitempty"`
-	Encrypted     bool            `json:"isEncrypted"`
-	Error         *string         `json:"errorMessage"`
-	RetryCount    int             `json:"retryCount"`
-	QueueConfig   struct {
+	listedMessageJSON
+	Payload      json.RawMessage `json:"payload"`
+	PayloadError string          `json:"payloadError,omitempty"`
+	Encrypted    bool            `json:"isEncrypted"`
+	Error        *string         `json:"errorMessage"`
+	RetryCount   int             `json:"retryCount"`
+	QueueConfig  struct {
 		LeaseTime  int64 `json:"leaseTime"`
 		RetryLimit int64 `json:"retryLimit"`
 		RetryDelay int64 `json:"retryDelay"`
@@ -68,10 +53,12 @@ func (h *Handlers) ShowMessage(c echo.Context) error {
 		return err
 	}
 	out := messageJSON{
-		ID: m.ID.String(), TransactionID: ref.transactionID, PartitionID: ref.partition.String(), QueuePath: m.Queue + "/" + m.Partition,
-		Queue: m.Queue, Partition: m.Partition, Namespace: m.Namespace, Task: m.Task, TraceID: idOrNull(m.TraceID), ProducerSub: orNull(m.ProducerSub),
-		QueuePriority: m.Priority, CreatedAt: wire.FormatMillis(m.CreatedAt), Payload: payloadOrNull(m.Payload),
-		PayloadError: m.PayloadError, Encrypted: m.Encrypted, Groups: []readerJSON{},
+		listedMessageJSON: listedMessageJSON{
+			messageRefJSON: toMessageRefJSON(m.ID, ref.transactionID, ref.partition, m.Queue, m.Partition),
+			Namespace:      m.Namespace, Task: m.Task, TraceID: idOrNull(m.TraceID), ProducerSub: orNull(m.ProducerSub),
+			QueuePriority: m.Priority, CreatedAt: wire.FormatMillis(m.CreatedAt),
+		},
+		Payload: payloadOrNull(m.Payload), PayloadError: m.PayloadError, Encrypted: m.Encrypted, Groups: []readerJSON{},
 	}
 	out.QueueConfig.LeaseTime, out.QueueConfig.RetryLimit, out.QueueConfig.RetryDelay = m.LeaseTime, m.RetryLimit, m.RetryDelay
 	out.QueueConfig.TTL, out.QueueConfig.Priority = m.TTL, m.Priority
@@ -103,7 +90,7 @@ func (m *messageJSON) addReaders(readers []deadletter.Reader) {
 			m.Error, m.RetryCount = &r.Error, r.Failures
 		}
 	}
-	m.LeasedUntil = millisOrNull(leased)
+	m.LeaseExpiresAt = millisOrNull(leased)
 	m.Mode = messageModeJSON{toModeJSON(stats.Mode{QueueMode: ungrouped != nil, Groups: m.BusStatus.TotalGroups}), m.BusStatus.ConsumedBy}
 	m.Status = stats.StatusPending
 	if ungrouped != nil {

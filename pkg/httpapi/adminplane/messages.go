@@ -26,17 +26,27 @@ type busStatusJSON struct {
 	TotalGroups int64 `json:"totalGroups"`
 }
 
+type messageRefJSON struct {
+	ID            string `json:"id"`
+	TransactionID string `json:"transactionId"`
+	PartitionID   string `json:"partitionId"`
+	QueuePath     string `json:"queuePath"`
+	Queue         string `json:"queue"`
+	Partition     string `json:"partition"`
+}
+
+func toMessageRefJSON(id queue.ID, transactionID string, partitionID queue.ID, queueName, partition string) messageRefJSON {
+	return messageRefJSON{id.String(), transactionID, partitionID.String(), queueName + "/" + partition, queueName, partition}
+}
+
 type listedMessageJSON struct {
-	ID             string        `json:"id"`
-	TransactionID  string        `json:"transactionId"`
-	PartitionID    string        `json:"partitionId"`
-	QueuePath      string        `json:"queuePath"`
-	Queue          string        `json:"queue"`
-	Partition      string        `json:"partition"`
-	Namespace      string        `json:"namespace"`
-	Task           string        `json:"task"`
-	Status         stats.Status  `json:"status"`
-	QueueStatus    stats.Status  `json:"queueStatus"`
+	messageRefJSON
+	Namespace string       `json:"namespace"`
+	Task      string       `json:"task"`
+	Status    stats.Status `json:"status"`
+	// QueueStatus is null in the answer of one message that has no reader without
+	// a group.
+	QueueStatus    *stats.Status `json:"queueStatus"`
 	BusStatus      busStatusJSON `json:"busStatus"`
 	TraceID        *string       `json:"traceId"`
 	ProducerSub    *string       `json:"producerSub"`
@@ -86,9 +96,8 @@ func (h *Handlers) Messages(c echo.Context) error {
 
 func toListedMessage(m *stats.Message) listedMessageJSON {
 	return listedMessageJSON{
-		ID: m.ID.String(), TransactionID: m.TransactionID, PartitionID: m.PartitionID.String(),
-		QueuePath: m.Queue + "/" + m.Partition, Queue: m.Queue, Partition: m.Partition,
-		Namespace: m.Namespace, Task: m.Task, Status: m.Status, QueueStatus: m.QueueStatus,
+		messageRefJSON: toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition),
+		Namespace:      m.Namespace, Task: m.Task, Status: m.Status, QueueStatus: &m.QueueStatus,
 		BusStatus: busStatusJSON{ConsumedBy: m.DoneBy, TotalGroups: m.Groups},
 		TraceID:   idOrNull(m.TraceID), ProducerSub: orNull(m.ProducerSub), QueuePriority: m.Priority,
 		CreatedAt: wire.FormatMillis(m.CreatedAt), LeaseExpiresAt: millisOrNull(m.LeasedUntil),
@@ -96,14 +105,9 @@ func toListedMessage(m *stats.Message) listedMessageJSON {
 }
 
 type queueMessageJSON struct {
-	ID            string       `json:"id"`
-	TransactionID string       `json:"transactionId"`
-	PartitionID   string       `json:"partitionId"`
-	QueuePath     string       `json:"queuePath"`
-	Queue         string       `json:"queue"`
-	Partition     string       `json:"partition"`
-	Status        stats.Status `json:"status"`
-	CreatedAt     string       `json:"createdAt"`
+	messageRefJSON
+	Status    stats.Status `json:"status"`
+	CreatedAt string       `json:"createdAt"`
 }
 
 // nextHeader carries the cursor of the next page, because the body is an array.
@@ -134,9 +138,7 @@ func (h *Handlers) QueueMessages(c echo.Context) error {
 	for i := range list.Messages {
 		m := &list.Messages[i]
 		out = append(out, queueMessageJSON{
-			ID: m.ID.String(), TransactionID: m.TransactionID, PartitionID: m.PartitionID.String(),
-			QueuePath: m.Queue + "/" + m.Partition, Queue: m.Queue, Partition: m.Partition, Status: m.Status,
-			CreatedAt: wire.FormatMillis(m.CreatedAt),
+			toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition), m.Status, wire.FormatMillis(m.CreatedAt),
 		})
 	}
 	if list.Next != nil {

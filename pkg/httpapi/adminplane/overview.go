@@ -15,24 +15,17 @@ type tagCountsJSON struct {
 	Pending int64 `json:"pending"`
 }
 
-type namespaceJSON struct {
-	Namespace string `json:"namespace"`
-	tagJSON
-}
-
-type taskJSON struct {
-	Task string `json:"task"`
-	tagJSON
-}
-
+// tagJSON is a namespace or a task: one of the two names is set.
 type tagJSON struct {
+	Namespace  *string       `json:"namespace,omitempty"`
+	Task       *string       `json:"task,omitempty"`
 	Queues     int64         `json:"queues"`
 	Partitions int64         `json:"partitions"`
 	Messages   tagCountsJSON `json:"messages"`
 }
 
-func toTagJSON(t stats.Tag) tagJSON {
-	return tagJSON{t.Queues, t.Partitions, tagCountsJSON{t.Counts.Total, t.Counts.Pending}}
+func toTagJSON(t *stats.Tag) tagJSON {
+	return tagJSON{Queues: t.Queues, Partitions: t.Partitions, Messages: tagCountsJSON{t.Counts.Total, t.Counts.Pending}}
 }
 
 // Namespaces serves GET /api/v1/resources/namespaces.
@@ -41,13 +34,12 @@ func (h *Handlers) Namespaces(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Namespaces []namespaceJSON `json:"namespaces"`
-	}{make([]namespaceJSON, len(found))}
-	for i, tag := range found {
-		out.Namespaces[i] = namespaceJSON{tag.Name, toTagJSON(tag)}
+	list := make([]tagJSON, len(found))
+	for i := range found {
+		list[i] = toTagJSON(&found[i])
+		list[i].Namespace = &found[i].Name
 	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return wire.AnswerJSON(c, http.StatusOK, map[string][]tagJSON{"namespaces": list})
 }
 
 // Tasks serves GET /api/v1/resources/tasks.
@@ -56,13 +48,12 @@ func (h *Handlers) Tasks(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Tasks []taskJSON `json:"tasks"`
-	}{make([]taskJSON, len(found))}
-	for i, tag := range found {
-		out.Tasks[i] = taskJSON{tag.Name, toTagJSON(tag)}
+	list := make([]tagJSON, len(found))
+	for i := range found {
+		list[i] = toTagJSON(&found[i])
+		list[i].Task = &found[i].Name
 	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return wire.AnswerJSON(c, http.StatusOK, map[string][]tagJSON{"tasks": list})
 }
 
 type spreadJSON struct {

@@ -139,25 +139,18 @@ func appendAckResult(b []byte, index int, transactionID string, r *queue.AckResu
 	if r.Resolved { // the names are known, even when they are empty
 		appendName = wire.AppendString
 	}
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(index), 10)
-	b = append(b, `,"transactionId":`...)
-	b = wire.AppendString(b, transactionID)
-	b = append(b, `,"success":`...)
-	b = strconv.AppendBool(b, r.Success)
-	b = append(b, `,"error":`...)
-	b = wire.AppendStringOrNull(b, r.Error)
-	b = append(b, `,"queueName":`...)
-	b = appendName(b, r.Queue)
-	b = append(b, `,"partitionName":`...)
-	b = appendName(b, r.Partition)
+	b = wire.AppendInt(b, `{"index":`, index)
+	b = wire.AppendString(b, `,"transactionId":`, transactionID)
+	b = wire.AppendBool(b, `,"success":`, r.Success)
+	b = wire.AppendStringOrNull(b, `,"error":`, r.Error)
+	b = appendName(b, `,"queueName":`, r.Queue)
+	b = appendName(b, `,"partitionName":`, r.Partition)
 	b = append(b, `,"leaseReleased":`...)
 	if r.Resolved {
 		b = strconv.AppendBool(b, r.LeaseReleased)
 	} else {
 		b = append(b, "null"...)
 	}
-	b = append(b, `,"dlq":`...)
-	b = strconv.AppendBool(b, r.DeadLettered)
+	b = wire.AppendBool(b, `,"dlq":`, r.DeadLettered)
 	return append(b, '}')
 }

@@ -1,8 +1,6 @@
 package dataplane
 
 import (
-	"strconv"
-
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -15,22 +13,18 @@ func appendDelivery(d *queue.Delivery) []byte {
 	b := make([]byte, 0, size)
 	lease := []byte(`""`)
 	if !d.LeaseID.IsZero() {
-		lease = wire.AppendID(nil, d.LeaseID)
+		lease = wire.AppendID(nil, "", d.LeaseID)
 	}
-	group := wire.AppendString(nil, d.Group)
+	group := wire.AppendString(nil, "", d.Group)
 	first := d.Messages[0].Partition
-	b = append(b, `{"success":true,"queue":`...)
-	b = wire.AppendString(b, d.Queue)
-	b = append(b, `,"partition":`...)
-	b = wire.AppendString(b, first.Name)
-	b = append(b, `,"partitionId":`...)
-	b = wire.AppendID(b, first.ID)
+	b = wire.AppendString(b, `{"success":true,"queue":`, d.Queue)
+	b = wire.AppendString(b, `,"partition":`, first.Name)
+	b = wire.AppendID(b, `,"partitionId":`, first.ID)
 	b = append(b, `,"leaseId":`...)
 	b = append(b, lease...)
 	b = append(b, `,"consumerGroup":`...)
 	b = append(b, group...)
-	b = append(b, `,"partitionsClaimed":`...)
-	b = strconv.AppendInt(b, int64(d.Partitions), 10)
+	b = wire.AppendInt(b, `,"partitionsClaimed":`, d.Partitions)
 	b = append(b, `,"messages":[`...)
 	for i := range d.Messages {
 		if i > 0 {
@@ -44,27 +38,20 @@ func appendDelivery(d *queue.Delivery) []byte {
 // appendMessage appends one message. lease and group are JSON. Queen MQ has all
 // members but attempt.
 func appendMessage(b []byte, m *queue.Message, lease, group []byte) []byte {
-	b = append(b, `{"id":`...)
-	b = wire.AppendID(b, m.ID)
-	b = append(b, `,"transactionId":`...)
-	b = wire.AppendString(b, m.TransactionID)
-	b = append(b, `,"traceId":`...)
-	b = wire.AppendID(b, m.TraceID)
+	b = wire.AppendID(b, `{"id":`, m.ID)
+	b = wire.AppendString(b, `,"transactionId":`, m.TransactionID)
+	b = wire.AppendID(b, `,"traceId":`, m.TraceID)
 	b = append(b, `,"data":`...)
 	b = append(b, m.Payload...)
-	b = append(b, `,"producerSub":`...)
-	b = wire.AppendStringOrNull(b, m.ProducerSub)
+	b = wire.AppendStringOrNull(b, `,"producerSub":`, m.ProducerSub)
 	b = append(b, `,"createdAt":"`...)
 	b = m.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
-	b = append(b, `","partitionId":`...)
-	b = wire.AppendID(b, m.Partition.ID)
-	b = append(b, `,"partition":`...)
-	b = wire.AppendString(b, m.Partition.Name)
+	b = wire.AppendID(b, `","partitionId":`, m.Partition.ID)
+	b = wire.AppendString(b, `,"partition":`, m.Partition.Name)
 	b = append(b, `,"leaseId":`...)
 	b = append(b, lease...)
 	b = append(b, `,"consumerGroup":`...)
 	b = append(b, group...)
-	b = append(b, `,"attempt":`...)
-	b = strconv.AppendInt(b, int64(m.Attempt), 10)
+	b = wire.AppendInt(b, `,"attempt":`, m.Attempt)
 	return append(b, '}')
 }

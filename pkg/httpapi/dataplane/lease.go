@@ -62,16 +62,13 @@ func (h *Handlers) Extend(c echo.Context) error {
 }
 
 func appendExtension(leaseID, failure string, until time.Time) []byte {
-	b := wire.AppendString([]byte(`{"leaseId":`), leaseID)
+	b := wire.AppendString(nil, `{"leaseId":`, leaseID)
 	if failure != "" {
-		b = append(b, `,"success":false,"error":`...)
-		b = wire.AppendString(b, failure)
+		b = wire.AppendString(b, `,"success":false,"error":`, failure)
 		return append(b, `,"expiresAt":null,"newExpiresAt":null}`...)
 	}
 	at := wire.FormatMillis(until)
-	b = append(b, `,"success":true,"error":null,"expiresAt":"`...)
-	b = append(b, at...)
-	b = append(b, `","newExpiresAt":"`...)
-	b = append(b, at...)
-	return append(b, `"}`...)
+	b = wire.AppendString(b, `,"success":true,"error":null,"expiresAt":`, at)
+	b = wire.AppendString(b, `,"newExpiresAt":`, at)
+	return append(b, '}')
 }

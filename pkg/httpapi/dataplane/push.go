@@ -67,23 +67,18 @@ func parsePush(body []byte) ([]queue.PushItem, error) {
 }
 
 func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushResult) []byte {
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(index), 10)
+	status := "queued"
 	if r.Duplicate {
-		b = append(b, `,"status":"duplicate","transaction_id":`...)
-	} else {
-		b = append(b, `,"status":"queued","transaction_id":`...)
+		status = "duplicate"
 	}
-	b = wire.AppendString(b, r.TransactionID)
-	b = append(b, `,"message_id":`...)
-	b = wire.AppendID(b, r.MessageID)
+	b = wire.AppendInt(b, `{"index":`, index)
+	b = wire.AppendString(b, `,"status":`, status)
+	b = wire.AppendString(b, `,"transaction_id":`, r.TransactionID)
+	b = wire.AppendID(b, `,"message_id":`, r.MessageID)
 	if !r.Duplicate {
-		b = append(b, `,"partition_id":`...)
-		b = wire.AppendID(b, r.PartitionID)
-		b = append(b, `,"trace_id":`...)
-		b = wire.AppendID(b, item.TraceID)
+		b = wire.AppendID(b, `,"partition_id":`, r.PartitionID)
+		b = wire.AppendID(b, `,"trace_id":`, item.TraceID)
 	}
-	b = append(b, `,"queueName":`...)
-	b = wire.AppendString(b, item.Queue)
+	b = wire.AppendString(b, `,"queueName":`, item.Queue)
 	return append(b, '}')
 }

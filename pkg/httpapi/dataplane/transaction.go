@@ -1,8 +1,8 @@
 package dataplane
 
 import (
+	"cmp"
 	"net/http"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -57,62 +57,46 @@ func (h *Handlers) countTransaction(result *queue.TransactionResult) {
 // appendTransaction writes the answer. A push that was not applied has no
 // message id.
 func appendTransaction(b []byte, tx *queue.Transaction, result *queue.TransactionResult) []byte {
-	b = append(b, `{"transactionId":`...)
-	b = wire.AppendID(b, queue.NewID())
-	b = append(b, `,"success":`...)
-	b = strconv.AppendBool(b, result.Applied)
+	b = wire.AppendID(b, `{"transactionId":`, queue.NewID())
+	b = wire.AppendBool(b, `,"success":`, result.Applied)
 	if !result.Applied {
-		b = append(b, `,"error":`...)
-		b = wire.AppendString(b, result.Error)
+		b = wire.AppendString(b, `,"error":`, result.Error)
 	}
 	b = append(b, `,"results":[`...)
 	for i := range result.Operations {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendOperation(b, i, tx.Operations[i], &result.Operations[i], result.Applied)
+		b = wire.AppendInt(b, `{"index":`, i)
+		if op, r := tx.Operations[i], &result.Operations[i]; op.Push != nil {
+			b = appendPushed(b, op.Push, r, result.Applied)
+		} else {
+			b = appendAcked(b, op.Ack, r, result.Applied)
+		}
+		b = append(b, '}')
 	}
 	return append(b, "]}"...)
 }
 
-func appendOperation(b []byte, index int, op queue.Operation, r *queue.OperationResult, applied bool) []byte {
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(index), 10)
-	if op.Push != nil {
-		b = append(b, `,"type":"push","success":`...)
-	} else {
-		b = append(b, `,"type":"ack","success":`...)
+func appendPushed(b []byte, item *queue.PushItem, r *queue.OperationResult, applied bool) []byte {
+	b = wire.AppendBool(b, `,"type":"push","success":`, applied)
+	if !applied {
+		b = wire.AppendString(b, `,"transactionId":`, item.TransactionID)
+		return wire.AppendString(b, `,"error":`, cmp.Or(r.Error, notApplied))
 	}
-	b = strconv.AppendBool(b, applied)
-	b = append(b, `,"transactionId":`...)
-	switch {
-	case op.Push == nil:
-		b = wire.AppendString(b, op.Ack.TransactionID)
-	case applied:
-		b = wire.AppendString(b, r.Push.TransactionID)
-	default:
-		b = wire.AppendString(b, op.Push.TransactionID)
+	b = wire.AppendString(b, `,"transactionId":`, r.Push.TransactionID)
+	b = wire.AppendID(b, `,"messageId":`, r.Push.MessageID)
+	b = wire.AppendID(b, `,"partitionId":`, r.Push.PartitionID)
+	return wire.AppendString(b, `,"queueName":`, item.Queue)
+}
+
+func appendAcked(b []byte, item *queue.AckItem, r *queue.OperationResult, applied bool) []byte {
+	failure := ""
+	if !applied {
+		failure = cmp.Or(r.Error, notApplied)
 	}
-	switch {
-	case !applied && r.Error != "":
-		b = append(b, `,"error":`...)
-		b = wire.AppendString(b, r.Error)
-	case !applied:
-		b = append(b, `,"error":"`+notApplied+`"`...)
-	case op.Push == nil:
-		b = append(b, `,"error":null`...)
-	}
-	switch {
-	case op.Push == nil:
-		b = append(b, `,"dlq":`...)
-		b = strconv.AppendBool(b, applied && r.Ack.DeadLettered)
-	case applied:
-		b = append(b, `,"messageId":`...)
-		b = wire.AppendID(b, r.Push.MessageID)
-		b = append(b, `,"partitionId":`...)
-		b = wire.AppendID(b, r.Push.PartitionID)
-		b = append(b, `,"queueName":`...)
-		b = wire.AppendString(b, op.Push.Queue)
-	}
-	return append(b, '}')
+	b = wire.AppendBool(b, `,"type":"ack","success":`, applied)
+	b = wire.AppendString(b, `,"transactionId":`, item.TransactionID)
+	b = wire.AppendStringOrNull(b, `,"error":`, failure)
+	return wire.AppendBool(b, `,"dlq":`, applied && r.Ack.DeadLettered)
 }

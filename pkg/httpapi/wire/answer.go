@@ -45,27 +45,39 @@ func AnswerJSON(c echo.Context, status int, value any) error {
 	return Answer(c, status, bytes.TrimRight(buf.Bytes(), "\n"))
 }
 
-// AppendString appends s as a JSON string.
-func AppendString(b []byte, s string) []byte {
+// AppendString appends before, which is JSON, and then s as a JSON string.
+func AppendString(b []byte, before, s string) []byte {
 	// The only possible error is invalid UTF-8, which AppendQuote replaces.
-	quoted, _ := jsontext.AppendQuote(b, s)
-	return quoted
+	b, _ = jsontext.AppendQuote(append(b, before...), s)
+	return b
 }
 
-// AppendStringOrNull appends s as a JSON string, or null for an empty s.
-func AppendStringOrNull(b []byte, s string) []byte {
+// AppendStringOrNull is AppendString with null for an empty s.
+func AppendStringOrNull(b []byte, before, s string) []byte {
 	if s == "" {
-		return append(b, "null"...)
+		return append(append(b, before...), "null"...)
 	}
-	return AppendString(b, s)
+	return AppendString(b, before, s)
 }
 
-// AppendID appends id as a JSON string, or null for the zero id.
-func AppendID(b []byte, id queue.ID) []byte {
+// AppendID appends before, which is JSON, and then id as a JSON string, or null for
+// the zero id.
+func AppendID(b []byte, before string, id queue.ID) []byte {
+	b = append(b, before...)
 	if id.IsZero() {
 		return append(b, "null"...)
 	}
 	b = append(b, '"')
 	b = append(b, id.String()...)
 	return append(b, '"')
+}
+
+// AppendInt appends before, which is JSON, and then n.
+func AppendInt(b []byte, before string, n int) []byte {
+	return strconv.AppendInt(append(b, before...), int64(n), 10)
+}
+
+// AppendBool appends before, which is JSON, and then v.
+func AppendBool(b []byte, before string, v bool) []byte {
+	return strconv.AppendBool(append(b, before...), v)
 }
