@@ -99,9 +99,10 @@ func parseConfigure(body []byte, defaults queue.Options) (configuration, error) 
 
 // DeleteQueue serves DELETE /api/v1/resources/queues/:queue.
 func (h *Handlers) DeleteQueue(c echo.Context) error {
-	name, err := wire.PathName(c, "queue")
-	if err != nil {
-		return err
+	p := wire.Params{Context: c}
+	name := p.PathName("queue")
+	if p.Err != nil {
+		return p.Err
 	}
 	existed, err := h.Catalog.Delete(c.Request().Context(), name)
 	if err != nil {

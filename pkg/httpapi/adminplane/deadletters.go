@@ -75,28 +75,18 @@ func (h *Handlers) ListDeadLetters(c echo.Context) error {
 }
 
 // deadLetterFilter reads the query of a list or of a purge.
-func deadLetterFilter(c echo.Context) (f deadletter.Filter, err error) {
-	for _, name := range []struct {
-		field string
-		into  **string
-	}{{"queue", &f.Queue}, {"consumerGroup", &f.Group}, {"partition", &f.Partition}} {
-		if *name.into, err = wire.NameQuery(c, name.field); err != nil {
-			return f, err
-		}
-	}
+func deadLetterFilter(c echo.Context) (deadletter.Filter, error) {
+	p := wire.Params{Context: c}
+	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
 	if id := c.QueryParam("transactionId"); id != "" {
 		if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
-			return f, queue.Invalidf("transactionId is not UTF-8 without NUL")
+			p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
 		}
 		f.TransactionID = &id
 	}
-	if f.From, err = wire.InstantQuery(c, "from"); err != nil {
-		return f, err
-	}
-	if f.To, err = wire.InstantQuery(c, "to"); err != nil {
-		return f, err
-	}
-	return f, checkSpan(f)
+	f.From, f.To = p.Instant("from"), p.Instant("to")
+	p.Check(checkSpan(f))
+	return f, p.Err
 }
 
 // checkSpan refuses a filter whose end is before its start.

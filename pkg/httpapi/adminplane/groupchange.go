@@ -22,23 +22,23 @@ type deletedGroupJSON struct {
 }
 
 // DeleteGroup serves DELETE /api/v1/consumer-groups/:group: in all queues.
-func (h *Handlers) DeleteGroup(c echo.Context) error { return h.removeGroup(c, nil) }
+func (h *Handlers) DeleteGroup(c echo.Context) error {
+	return h.deleteGroup(&wire.Params{Context: c}, nil)
+}
 
 // DeleteGroupOfQueue serves DELETE /api/v1/consumer-groups/:group/queues/:queue.
 func (h *Handlers) DeleteGroupOfQueue(c echo.Context) error {
-	name, err := wire.PathName(c, "queue")
-	if err != nil {
-		return err
-	}
-	return h.removeGroup(c, &name)
+	p := &wire.Params{Context: c}
+	name := p.PathName("queue")
+	return h.deleteGroup(p, &name)
 }
 
-// removeGroup deletes a group in one queue, or in all queues for a nil name. It
+// deleteGroup deletes a group in one queue, or in all queues for a nil name. It
 // keeps the stored subscription when deleteMetadata is false.
-func (h *Handlers) removeGroup(c echo.Context, queueName *string) error {
-	group, err := wire.PathName(c, "group")
-	if err != nil {
-		return err
+func (h *Handlers) deleteGroup(c *wire.Params, queueName *string) error {
+	group := c.PathName("group")
+	if c.Err != nil {
+		return c.Err
 	}
 	metadata := !c.QueryParams().Has("deleteMetadata") || wire.IsTrue(c.QueryParam("deleteMetadata"))
 	deleted, err := h.GroupVerbs.DeleteGroup(c.Request().Context(), group, queueName, !metadata)
@@ -52,12 +52,13 @@ func (h *Handlers) removeGroup(c echo.Context, queueName *string) error {
 
 // MoveSubscription serves POST /api/v1/consumer-groups/:group/subscription.
 func (h *Handlers) MoveSubscription(c echo.Context) error {
-	group, err := wire.PathName(c, "group")
-	if err != nil {
-		return err
+	p := wire.Params{Context: c}
+	group := p.PathName("group")
+	if p.Err != nil {
+		return p.Err
 	}
 	var start time.Time
-	err = h.Bodies.ReadObject(c, func(name string, value jsontext.Value) error {
+	err := h.Bodies.ReadObject(c, func(name string, value jsontext.Value) (err error) {
 		if name != "subscriptionTimestamp" || value.Kind() == 'n' {
 			return nil
 		}
@@ -84,11 +85,9 @@ func (h *Handlers) MoveSubscription(c echo.Context) error {
 
 // SeekQueue serves POST /api/v1/consumer-groups/:group/queues/:queue/seek.
 func (h *Handlers) SeekQueue(c echo.Context) error {
-	group, name, err := seekNames(c)
-	if err != nil {
-		return err
-	}
-	place, given, err := h.readSeek(c)
+	p := &wire.Params{Context: c}
+	group, name := p.PathName("group"), p.PathName("queue")
+	place, given, err := h.readSeek(p)
 	if err == nil && !given {
 		err = queue.Invalidf("Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true")
 	}
@@ -114,15 +113,9 @@ func (h *Handlers) SeekQueue(c echo.Context) error {
 // /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek. Without
 // a position it seeks to the end.
 func (h *Handlers) SeekPartition(c echo.Context) error {
-	group, name, err := seekNames(c)
-	if err != nil {
-		return err
-	}
-	partition, err := wire.PathName(c, "partition")
-	if err != nil {
-		return err
-	}
-	place, given, err := h.readSeek(c)
+	p := &wire.Params{Context: c}
+	group, name, partition := p.PathName("group"), p.PathName("queue"), p.PathName("partition")
+	place, given, err := h.readSeek(p)
 	if err != nil {
 		return err
 	}
@@ -146,17 +139,12 @@ func (h *Handlers) SeekPartition(c echo.Context) error {
 	}{true, group, name, partition, sought.Moved, idOrNull(sought.Message)})
 }
 
-func seekNames(c echo.Context) (group, queueName string, err error) {
-	if group, err = wire.PathName(c, "group"); err != nil {
-		return "", "", err
-	}
-	queueName, err = wire.PathName(c, "queue")
-	return group, queueName, err
-}
-
 // readSeek reads a position from the body or the query: toEnd, toBeginning or
 // timestamp. Two positions are an error. given is false without a position.
-func (h *Handlers) readSeek(c echo.Context) (place catalog.Place, given bool, err error) {
+func (h *Handlers) readSeek(c *wire.Params) (place catalog.Place, given bool, err error) {
+	if c.Err != nil {
+		return place, false, c.Err
+	}
 	var beginning bool
 	place.End, beginning = wire.IsTrue(c.QueryParam("toEnd")), wire.IsTrue(c.QueryParam("toBeginning"))
 	if text := c.QueryParam("timestamp"); text != "" {

@@ -97,9 +97,10 @@ type cursorJSON struct {
 
 // ShowGroup serves GET /api/v1/consumer-groups/:group.
 func (h *Handlers) ShowGroup(c echo.Context) error {
-	name, err := wire.PathName(c, "group")
-	if err != nil {
-		return err
+	p := wire.Params{Context: c}
+	name := p.PathName("group")
+	if p.Err != nil {
+		return p.Err
 	}
 	return h.answerGroup(c, name)
 }

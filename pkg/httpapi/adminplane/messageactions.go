@@ -22,13 +22,13 @@ type messageRef struct {
 // readMessageRef reads the path. The error for a partition that is not a UUID is
 // CodeNotFound.
 func readMessageRef(c echo.Context) (ref messageRef, err error) {
-	if ref.partitionText, err = wire.PathName(c, "partitionId"); err != nil {
-		return ref, err
-	}
+	p := wire.Params{Context: c}
+	ref.partitionText = p.PathName("partitionId")
 	// A transaction id has at most 255 characters, which can be more bytes than a
 	// name.
-	if ref.transactionID, err = wire.PathText(c, "transactionId"); err != nil {
-		return ref, err
+	ref.transactionID = p.PathText("transactionId")
+	if p.Err != nil {
+		return ref, p.Err
 	}
 	ref.partition, err = parsePartition(ref.partitionText)
 	return ref, err

@@ -116,16 +116,13 @@ const nextHeader = "X-Next-Cursor"
 // QueueMessages serves GET /api/v1/status/queues/:queue/messages: messages of all
 // ages, newest first. A queue that does not exist is a 404 and not an empty list.
 func (h *Handlers) QueueMessages(c echo.Context) error {
-	name, err := wire.PathName(c, "queue")
-	if err != nil {
-		return err
-	}
+	p := &wire.Params{Context: c}
+	name := p.PathName("queue")
 	filter := stats.MessageFilter{Queue: &name}
-	if filter.Limit, filter.Offset, err = pageQuery(c, queueMessagesLimit); err != nil {
-		return err
-	}
-	if filter.After, err = markQuery(c); err != nil {
-		return err
+	filter.Limit, filter.Offset = readLimits(p, queueMessagesLimit)
+	filter.After = readMark(p)
+	if p.Err != nil {
+		return p.Err
 	}
 	if err := h.Resources.Exists(c.Request().Context(), name); err != nil {
 		return err
@@ -149,75 +146,54 @@ func (h *Handlers) QueueMessages(c echo.Context) error {
 
 // messageFilter reads the query of GET /messages. Queen MQ calls the namespace
 // ns; Belfry accepts namespace too.
-func messageFilter(c echo.Context, now time.Time) (filter stats.MessageFilter, err error) {
-	if filter.Queue, err = wire.NameQuery(c, "queue"); err != nil {
-		return filter, err
-	}
-	if filter.Partition, err = wire.NameQuery(c, "partition"); err != nil {
-		return filter, err
-	}
+func messageFilter(c echo.Context, now time.Time) (stats.MessageFilter, error) {
+	p := &wire.Params{Context: c}
+	filter := stats.MessageFilter{Queue: p.Name("queue"), Partition: p.Name("partition")}
 	namespace := "namespace"
 	if c.QueryParam("ns") != "" {
 		namespace = "ns"
 	}
-	if filter.Namespace, err = wire.TextQuery(c, namespace); err != nil {
-		return filter, err
-	}
-	if filter.Task, err = wire.TextQuery(c, "task"); err != nil {
-		return filter, err
-	}
+	filter.Namespace, filter.Task = p.Text(namespace), p.Text("task")
 	switch filter.Status = stats.Status(c.QueryParam("status")); filter.Status {
 	case "", stats.StatusPending, stats.StatusProcessing, stats.StatusCompleted, stats.StatusDeadLetter:
 	default:
-		return filter, queue.Invalidf("status is %s: it must be pending, processing, completed or dead_letter",
-			wire.Clip(fmt.Sprintf("%q", string(filter.Status))))
+		p.Check(queue.Invalidf("status is %s: it must be pending, processing, completed or dead_letter",
+			wire.Clip(fmt.Sprintf("%q", string(filter.Status)))))
 	}
-	if filter.From, filter.To, err = readSpan(c, now); err != nil {
-		return filter, err
-	}
-	if filter.Limit, filter.Offset, err = pageQuery(c, messagesLimit); err != nil {
-		return filter, err
-	}
-	filter.After, err = markQuery(c)
-	return filter, err
+	filter.From, filter.To = readSpan(p, now)
+	filter.Limit, filter.Offset = readLimits(p, messagesLimit)
+	filter.After = readMark(p)
+	return filter, p.Err
 }
 
 // readSpan reads from and to. Without from, the span begins messagesSpan before to
 // or now. Without to, the span has no end, so that a message whose clock is ahead
 // is listed too.
-func readSpan(c echo.Context, now time.Time) (from, to time.Time, err error) {
-	if from, err = wire.InstantQuery(c, "from"); err != nil {
-		return from, to, err
-	}
-	if to, err = wire.InstantQuery(c, "to"); err != nil {
-		return from, to, err
-	}
+func readSpan(p *wire.Params, now time.Time) (from, to time.Time) {
+	from, to = p.Instant("from"), p.Instant("to")
 	if !to.IsZero() {
 		to = to.Truncate(time.Minute).Add(time.Minute - time.Microsecond) // the whole minute, as in Queen MQ
 	}
-	switch {
-	case from.IsZero():
-		from = now.Add(-messagesSpan)
-		if !to.IsZero() && to.Before(from) {
+	reversed := func() bool { return !to.IsZero() && to.Before(from) }
+	if from.IsZero() {
+		if from = now.Add(-messagesSpan); reversed() {
 			from = to.Add(-messagesSpan)
 		}
-	case !to.IsZero() && to.Before(from):
-		return from, to, queue.Invalidf("to is before from: exchange them")
+	} else if reversed() {
+		p.Check(queue.Invalidf("to is before from: exchange them"))
 	}
-	return from, to, nil
+	return from, to
 }
 
-// markQuery reads the cursor. An absent cursor is nil.
-func markQuery(c echo.Context) (*stats.Mark, error) {
-	text := c.QueryParam("cursor")
+// readMark reads the cursor. An absent cursor is nil.
+func readMark(p *wire.Params) *stats.Mark {
+	text := p.QueryParam("cursor")
 	if text == "" {
-		return nil, nil //nolint:nilnil // a list without a cursor begins with the newest message
+		return nil
 	}
 	mark, err := stats.ParseMark(text)
-	if err != nil {
-		return nil, err
-	}
-	return &mark, nil
+	p.Check(err)
+	return &mark
 }
 
 func tokenOrNull(mark *stats.Mark) *string {

@@ -19,15 +19,15 @@ const (
 	maxOffset = 10_000
 )
 
-// pageQuery reads limit and offset. An unreadable value counts as its default.
-func pageQuery(c echo.Context, defaultLimit int) (limit, offset int, err error) {
-	limit = wire.Clamp(1, wire.LeadingInt(c.QueryParam("limit"), defaultLimit), maxLimit)
-	offset = max(0, wire.LeadingInt(c.QueryParam("offset"), 0))
+// readLimits reads limit and offset. An unreadable value counts as its default.
+func readLimits(p *wire.Params, defaultLimit int) (limit, offset int) {
+	limit = wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), defaultLimit), maxLimit)
+	offset = max(0, wire.LeadingInt(p.QueryParam("offset"), 0))
 	if offset > maxOffset {
-		return 0, 0, queue.Invalidf("offset is %d: at most %d is allowed; page with cursor, the next of an earlier answer, "+
-			"or narrow the list", offset, maxOffset)
+		p.Check(queue.Invalidf("offset is %d: at most %d is allowed; page with cursor, the next of an earlier answer, "+
+			"or narrow the list", offset, maxOffset))
 	}
-	return limit, offset, nil
+	return limit, offset
 }
 
 // pageJSON describes the part of a list that an answer holds.
@@ -52,12 +52,12 @@ type page struct {
 }
 
 // readPage reads limit, offset and cursor.
-func readPage(c echo.Context, defaultLimit int) (page, error) {
-	limit, offset, err := pageQuery(c, defaultLimit)
-	p := page{limit: limit, offset: offset}
+func readPage(c echo.Context, defaultLimit int) (p page, err error) {
+	params := &wire.Params{Context: c}
+	p.limit, p.offset = readLimits(params, defaultLimit)
 	cursor := c.QueryParam("cursor")
-	if cursor == "" || err != nil {
-		return p, err
+	if cursor == "" || params.Err != nil {
+		return p, params.Err
 	}
 	micros, id, ok := strings.Cut(cursor, "_")
 	n, err := strconv.ParseInt(micros, 10, 64)

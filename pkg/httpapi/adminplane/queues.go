@@ -123,17 +123,15 @@ func (h *Handlers) Queue(c echo.Context) error {
 // queueDetail reads a queue with at most limit partitions after the partition
 // that cursor names.
 func (h *Handlers) queueDetail(c echo.Context) (detail stats.QueueDetail, page partitionsPageJSON, err error) {
-	name, err := wire.PathName(c, "queue")
-	if err != nil {
-		return detail, page, err
-	}
+	p := wire.Params{Context: c}
+	name := p.PathName("queue")
 	var after *string
 	if c.QueryParams().Has("cursor") {
-		text, err := wire.TextQuery(c, "cursor")
-		if err != nil {
-			return detail, page, err
-		}
+		text := p.Text("cursor")
 		after = &text
+	}
+	if p.Err != nil {
+		return detail, page, p.Err
 	}
 	page.Limit = wire.Clamp(1, wire.LeadingInt(c.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
 	detail, err = h.Resources.Queue(c.Request().Context(), name, after, page.Limit)

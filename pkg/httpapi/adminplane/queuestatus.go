@@ -21,17 +21,11 @@ type queueStatusesJSON struct {
 // QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,
 // newest first.
 func (h *Handlers) QueueStatuses(c echo.Context) error {
-	namespace, err := wire.TextQuery(c, "namespace")
-	if err != nil {
-		return err
-	}
-	task, err := wire.TextQuery(c, "task")
-	if err != nil {
-		return err
-	}
-	limit, offset, err := pageQuery(c, queueStatusesLimit)
-	if err != nil {
-		return err
+	p := &wire.Params{Context: c}
+	namespace, task := p.Text("namespace"), p.Text("task")
+	limit, offset := readLimits(p, queueStatusesLimit)
+	if p.Err != nil {
+		return p.Err
 	}
 	queues, err := h.Resources.Queues(c.Request().Context(), stats.QueueFilter{
 		Namespace: namespace, Task: task, Limit: int64(limit), Offset: int64(offset),

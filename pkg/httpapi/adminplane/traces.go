@@ -171,9 +171,10 @@ func (h *Handlers) MessageTraces(c echo.Context) error {
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
 func (h *Handlers) NamedTraces(c echo.Context) error {
-	name, err := wire.PathName(c, "name")
-	if err != nil {
-		return err
+	params := wire.Params{Context: c}
+	name := params.PathName("name")
+	if params.Err != nil {
+		return params.Err
 	}
 	p, err := readPage(c, 100)
 	if err != nil {

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -29,4 +30,11 @@ func ParseTransaction(body []byte) (queue.Transaction, *string, error) {
 }
 
 // PopRequest reads the query of a pop.
-func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) { return h.popRequest(c) }
+func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
+	p := &wire.Params{Context: c}
+	req := h.popRequest(p)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	return req, nil
+}

@@ -39,9 +39,10 @@ func (h *Handlers) Extend(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := wire.PathName(c, "leaseId")
-	if err != nil {
-		return err
+	p := wire.Params{Context: c}
+	text := p.PathName("leaseId")
+	if p.Err != nil {
+		return p.Err
 	}
 	id, err := queue.ParseID(text)
 	if err != nil {

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,60 +22,43 @@ const (
 
 // PopQueue serves GET /api/v1/pop/queue/:queue: any partition.
 func (h *Handlers) PopQueue(c echo.Context) error {
-	req, err := h.popRequest(c)
-	if err != nil {
-		return err
-	}
-	if req.Queue, err = wire.PathName(c, "queue"); err != nil {
-		return err
-	}
-	return h.pop(c, req)
+	p := &wire.Params{Context: c}
+	req := h.popRequest(p)
+	req.Queue = p.PathName("queue")
+	return h.pop(p, req)
 }
 
 // PopPartition serves GET /api/v1/pop/queue/:queue/partition/:partition.
 func (h *Handlers) PopPartition(c echo.Context) error {
-	req, err := h.popRequest(c)
-	if err != nil {
-		return err
-	}
-	if req.Queue, err = wire.PathName(c, "queue"); err != nil {
-		return err
-	}
-	partition, err := wire.PathName(c, "partition")
-	if err != nil {
-		return err
-	}
+	p := &wire.Params{Context: c}
+	req := h.popRequest(p)
+	req.Queue = p.PathName("queue")
+	partition := p.PathName("partition")
 	req.Partition, req.Partitions = &partition, 1
-	if wire.LeadingInt(c.QueryParam("batch"), 1) == 0 {
+	if p.Err == nil && wire.LeadingInt(c.QueryParam("batch"), 1) == 0 {
 		return c.NoContent(http.StatusNoContent)
 	}
-	return h.pop(c, req)
+	return h.pop(p, req)
 }
 
 // PopTagged serves GET /api/v1/pop?namespace=&task=: all queues with these tags.
 func (h *Handlers) PopTagged(c echo.Context) error {
-	req, err := h.popRequest(c)
-	if err != nil {
-		return err
+	p := &wire.Params{Context: c}
+	req := h.popRequest(p)
+	req.Tags = &queue.Tags{Namespace: p.Text("namespace"), Task: p.Text("task")}
+	if *req.Tags == (queue.Tags{}) {
+		p.Check(queue.Invalidf("namespace or task is required: /api/v1/pop?namespace=...&task=..., " +
+			"or name a queue: /api/v1/pop/queue/NAME"))
 	}
-	var tags queue.Tags
-	if tags.Namespace, err = wire.TextQuery(c, "namespace"); err != nil {
-		return err
-	}
-	if tags.Task, err = wire.TextQuery(c, "task"); err != nil {
-		return err
-	}
-	if tags == (queue.Tags{}) {
-		return queue.Invalidf("namespace or task is required: /api/v1/pop?namespace=...&task=..., " +
-			"or name a queue: /api/v1/pop/queue/NAME")
-	}
-	req.Tags = &tags
-	return h.pop(c, req)
+	return h.pop(p, req)
 }
 
 // pop answers with the messages. It releases the lease when the answer cannot
 // be written.
-func (h *Handlers) pop(c echo.Context, req *queue.PopRequest) error {
+func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
+	if c.Err != nil {
+		return c.Err
+	}
 	delivery, err := h.Popper.Pop(c.Request().Context(), req)
 	if err != nil {
 		return err
@@ -116,34 +100,23 @@ func send(c echo.Context, body []byte) error {
 
 // popRequest reads the query. An unknown or unreadable value counts as its
 // default; see docs/compatibility.md#pop.
-func (h *Handlers) popRequest(c echo.Context) (*queue.PopRequest, error) {
-	query := c.QueryParams()
+func (h *Handlers) popRequest(p *wire.Params) *queue.PopRequest {
+	query := p.QueryParams()
 	req := &queue.PopRequest{
-		Group:      query.Get("consumerGroup"),
+		Group:      cmp.Or(p.Text("consumerGroup"), queue.NoGroup),
 		Batch:      wire.Clamp(1, wire.LeadingInt(query.Get("batch"), h.Defaults.PopBatchSize), maxBatch),
 		Partitions: wire.Clamp(1, wire.LeadingInt(query.Get("partitions"), 1), maxPartitions),
 		AutoAck:    wire.IsTrue(query.Get("autoAck")),
-	}
-	if req.Group == "" {
-		req.Group = queue.NoGroup
-	}
-	if err := wire.CheckName("consumerGroup", req.Group); err != nil {
-		return nil, err
 	}
 	if wire.IsTrue(query.Get("wait")) {
 		millis := wire.LeadingInt(query.Get("timeout"), int(h.Defaults.PopTimeout/time.Millisecond))
 		req.Wait = time.Duration(wire.Clamp(0, millis, int(maxWait/time.Millisecond))) * time.Millisecond
 	}
-	mode := query.Get("subscriptionMode")
-	if mode == "" {
-		mode = h.Defaults.SubscriptionMode
-	}
-	from, err := subscription(mode, query.Get("subscriptionFrom"))
-	if err != nil {
-		return nil, err
-	}
-	req.Subscription = from
-	return req, nil
+	var err error
+	mode := cmp.Or(query.Get("subscriptionMode"), h.Defaults.SubscriptionMode)
+	req.Subscription, err = subscription(mode, query.Get("subscriptionFrom"))
+	p.Check(err)
+	return req
 }
 
 // subscription returns where a new group starts. from has precedence over mode.

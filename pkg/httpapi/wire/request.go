@@ -12,25 +12,63 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// PathName returns a decoded path parameter that can be a name.
-func PathName(c echo.Context, param string) (string, error) {
-	name, err := unescaped(c, param)
-	if err != nil {
-		return "", err
+// Params reads the parameters of one request. Err is the first error. A value
+// that has an error must not be used.
+type Params struct {
+	echo.Context
+	Err error
+}
+
+// Check records err unless an earlier error exists.
+func (p *Params) Check(err error) {
+	if p.Err == nil {
+		p.Err = err
 	}
-	return name, CheckName("the "+param+" in the path", name)
+}
+
+// PathName returns a decoded path parameter that must be able to be a name.
+func (p *Params) PathName(param string) string {
+	name, err := unescaped(p.Context, param)
+	if err == nil {
+		err = CheckName("the "+param+" in the path", name)
+	}
+	p.Check(err)
+	return name
 }
 
 // PathText is PathName for a text that may be longer than a name.
-func PathText(c echo.Context, param string) (string, error) {
-	text, err := unescaped(c, param)
-	switch {
-	case err != nil:
-		return "", err
-	case strings.ContainsRune(text, 0):
-		return "", queue.Invalidf("the %s in the path contains a NUL character: remove it", param)
+func (p *Params) PathText(param string) string {
+	text, err := unescaped(p.Context, param)
+	if err == nil && strings.ContainsRune(text, 0) {
+		err = queue.Invalidf("the %s in the path contains a NUL character: remove it", param)
 	}
-	return text, nil
+	p.Check(err)
+	return text
+}
+
+// Text returns a query parameter that is compared with a name. An absent parameter
+// is "".
+func (p *Params) Text(param string) string {
+	value := p.QueryParam(param)
+	p.Check(CheckName(param, value))
+	return value
+}
+
+// Name is Text for a name that may itself be empty. It returns nil for an absent
+// parameter, and for an empty one, which clients send for a parameter that is not
+// set.
+func (p *Params) Name(param string) *string {
+	if value := p.Text(param); value != "" {
+		return &value
+	}
+	return nil
+}
+
+// Instant returns an instant of the query. An absent parameter is the zero time.
+func (p *Params) Instant(param string) time.Time {
+	at, err := Instant(param, p.QueryParam(param))
+	p.Check(err)
+	return at
 }
 
 // unescaped returns a decoded path parameter that is UTF-8.
@@ -49,29 +87,6 @@ func unescaped(c echo.Context, param string) (string, error) {
 		return "", queue.Invalidf("the %s in the path is not UTF-8", param)
 	}
 	return text, nil
-}
-
-// TextQuery reads a query parameter that is compared with a name. An absent
-// parameter is "".
-func TextQuery(c echo.Context, param string) (string, error) {
-	value := c.QueryParam(param)
-	return value, CheckName(param, value)
-}
-
-// NameQuery is TextQuery for a name that may itself be empty. It returns nil
-// for an absent parameter, and for an empty one, which clients send for a
-// parameter that is not set.
-func NameQuery(c echo.Context, param string) (*string, error) {
-	value, err := TextQuery(c, param)
-	if err != nil || value == "" {
-		return nil, err
-	}
-	return &value, nil
-}
-
-// InstantQuery reads an instant. An absent parameter is the zero time.
-func InstantQuery(c echo.Context, param string) (time.Time, error) {
-	return Instant(param, c.QueryParam(param))
 }
 
 // IsTrue reports whether a query parameter is set: true or 1.
