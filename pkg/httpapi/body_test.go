@@ -15,13 +15,13 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// bodyRoutes are the routes that read a body, with one they accept.
+// bodyRoutes maps routes that read a body to a valid body.
 var bodyRoutes = map[string]string{
 	"/api/v1/push": apitest.OnePush, "/api/v1/ack": `{"transactionId":"t","partitionId":"p"}`,
 	"/api/v1/ack/batch": `{"acknowledgments":[]}`, "/api/v1/configure": `{"queue":"q"}`,
 }
 
-func TestBrokenBodiesAreRefusedWithTheirPlace(t *testing.T) {
+func TestMalformedBodyIsRefusedWithThePosition(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		"":                        "Empty request body",
@@ -52,7 +52,7 @@ func TestBrokenBodiesAreRefusedWithTheirPlace(t *testing.T) {
 	}
 }
 
-func TestBodyOverTheLimitIsRefused(t *testing.T) {
+func TestBodyAboveTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	for route, good := range bodyRoutes {
 		for _, known := range []bool{true, false} {
@@ -76,7 +76,7 @@ func TestBodyOverTheLimitIsRefused(t *testing.T) {
 	}
 }
 
-func TestNestingHasItsLimit(t *testing.T) {
+func TestNestingIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, open := range []string{"[", `{"a":`, `[{"b":`} {
 		for _, body := range []string{open, `{"items":[{"queue":"q","payload":` + open, `{"options":` + open, `{"acknowledgments":` + open} {
@@ -118,6 +118,6 @@ func TestBodyThatEndsEarlyStoresNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", cutOff{strings.NewReader(apitest.OnePush)}))
-	require.Zero(t, rec.Body.Len(), "nobody is there to read an answer")
+	require.Zero(t, rec.Body.Len(), "the client has disconnected")
 	require.False(t, f.Reached())
 }

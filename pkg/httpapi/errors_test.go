@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestCodesBecomeStatuses(t *testing.T) {
+func TestErrorCodesBecomeStatuses(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[queue.Code]int{
 		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409, "queue_full": 429,
@@ -32,11 +32,11 @@ func TestCodesBecomeStatuses(t *testing.T) {
 		if code != queue.CodeInternal {
 			require.Equal(t, "say it like this", text)
 		}
-		require.Empty(t, rec.Header().Get("Retry-After"), "nothing was said about when")
+		require.Empty(t, rec.Header().Get("Retry-After"), "the error has no RetryAfter")
 	}
 }
 
-func TestInternalErrorIsTakenToTheLogUnderAnID(t *testing.T) {
+func TestInternalErrorIsLoggedUnderItsID(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"without a code": errors.New("secret: relation does not exist"),
@@ -52,13 +52,13 @@ func TestInternalErrorIsTakenToTheLogUnderAnID(t *testing.T) {
 		require.NoError(t, parse)
 
 		entries := logs.FilterField(zap.String("error_id", id)).All()
-		require.Len(t, entries, 1, "the log knows the id")
+		require.Len(t, entries, 1, "the log has the id")
 		require.Equal(t, zap.ErrorLevel, entries[0].Level)
 		require.Contains(t, entries[0].ContextMap()["error"], "secret: relation does not exist")
 		require.Equal(t, "/api/v1/push", entries[0].ContextMap()["path"])
 
 		other := apitest.RequireError(t, apitest.Send(s, httptest.NewRequest("POST", "/api/v1/push", strings.NewReader(apitest.OnePush))), 500)
-		require.NotEqual(t, text, other, "every failure has an id of its own")
+		require.NotEqual(t, text, other, "each failure has its own id")
 	}
 }
 
@@ -75,7 +75,7 @@ func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
 	}
 }
 
-func TestErrorTextIsJSONWhateverItSays(t *testing.T) {
+func TestErrorTextIsEscapedInJSON(t *testing.T) {
 	t.Parallel()
 	const text = "a \"quoted\" \\ name\nand \x01 and ü"
 	rec := apitest.Call(apitest.Failing(&queue.Error{Code: queue.CodeInvalid, Message: text}), "POST", "/api/v1/push", apitest.OnePush)
@@ -83,19 +83,19 @@ func TestErrorTextIsJSONWhateverItSays(t *testing.T) {
 	require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
 }
 
-func TestClientThatLeftGetsNoAnswer(t *testing.T) {
+func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	s, logs := apitest.Server(apitest.Failing(context.Canceled))
 	cancel()
 	rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
 	require.Zero(t, rec.Body.Len())
-	require.Zero(t, logs.Len(), "that a client leaves is no failure")
+	require.Zero(t, logs.Len(), "a disconnect is not an error")
 }
 
-// A cancellation that is not the client's own must not look like a success: an
-// answer nobody writes is a 200.
-func TestCancellationBelowIsNotTheClients(t *testing.T) {
+// A cancellation that the client did not cause must not look like a success: an
+// answer without a status is a 200.
+func TestCancellationBelowIsAServerError(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"unavailable": &queue.Error{Code: queue.CodeUnavailable, Message: "send it again", Err: context.Canceled},
@@ -110,7 +110,7 @@ func TestCancellationBelowIsNotTheClients(t *testing.T) {
 	}
 }
 
-func TestUnknownPlacesAreJSONErrorsToo(t *testing.T) {
+func TestUnknownRoutesAreJSONErrors(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	require.Equal(t, "no such endpoint: GET /api/v1/nothing", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/nothing", ""), 404))
@@ -118,7 +118,7 @@ func TestUnknownPlacesAreJSONErrorsToo(t *testing.T) {
 	require.False(t, f.Reached())
 }
 
-func TestEveryAnswerCarriesTheCORSHeaders(t *testing.T) {
+func TestEveryAnswerHasTheCORSHeaders(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	for _, rec := range []*httptest.ResponseRecorder{

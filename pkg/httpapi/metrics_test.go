@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestMetricsShowWhatWasServed(t *testing.T) {
+func TestMetricsCountServedRequests(t *testing.T) {
 	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{Pop: apitest.Deliver(apitest.OneMessage())})
 	apitest.SendOK(t, s, apitest.Request("GET", "/api/v1/pop/queue/orders", ""))

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// TestEveryRouteIsDocumented: and nothing is documented that is no route.
+// Every documented operation is a route, too.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	t.Parallel()
 	document, err := contract.Load()

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestHealthTellsWhetherThisServerCanWork(t *testing.T) {
+func TestHealthReportsWhetherTheServerCanWork(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Waiting: 7, Listener: httpapi.ListenerState{State: "proven", Proof: 1500 * time.Millisecond, Reconnects: 2, Peers: 1}}
 	rec := apitest.Call(f, "GET", "/health", "")
@@ -25,7 +25,7 @@ func TestHealthTellsWhetherThisServerCanWork(t *testing.T) {
 	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7,
 		"listener":{"state":"proven","secondsSinceProof":1.5}}`, rec.Body.String())
 
-	require.Equal(t, 200, apitest.Call(f, "HEAD", "/health", "").Code, "some load balancers ask this way")
+	require.Equal(t, 200, apitest.Call(f, "HEAD", "/health", "").Code, "some load balancers send HEAD")
 
 	rec = apitest.Call(&apitest.Fakes{Ping: func(context.Context) error { return errors.New("no") }}, "GET", "/health", "")
 	require.Equal(t, 503, rec.Code)
@@ -33,7 +33,7 @@ func TestHealthTellsWhetherThisServerCanWork(t *testing.T) {
 		"listener":{"state":"","secondsSinceProof":0}}`, rec.Body.String())
 }
 
-func TestHealthDoesNotHangWithTheDatabase(t *testing.T) {
+func TestHealthBoundsThePingOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	var left time.Duration
 	f := &apitest.Fakes{Ping: func(ctx context.Context) error {
@@ -46,7 +46,7 @@ func TestHealthDoesNotHangWithTheDatabase(t *testing.T) {
 	require.LessOrEqual(t, left, 2*time.Second)
 }
 
-func TestHealthSaysWhenTheServerIsStopping(t *testing.T) {
+func TestHealthReportsAStoppingServer(t *testing.T) {
 	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{})
 	s.Drain()
@@ -57,12 +57,12 @@ func TestHealthSaysWhenTheServerIsStopping(t *testing.T) {
 	require.Equal(t, 204, client.get("/api/v1/pop/queue/q").status, "requests are still served")
 }
 
-// client talks to a server on a port of its own.
+// client sends requests to a server on its own port.
 type client struct {
 	t    *testing.T
 	base string
 	http *http.Client
-	// served receives what Serve returned.
+	// served receives the result of Serve.
 	served chan error
 }
 
@@ -109,7 +109,7 @@ func (c *client) get(path string) response {
 	return resp
 }
 
-// within receives what must come soon.
+// within receives a value that must arrive within 30 seconds.
 func within[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(30 * time.Second)
@@ -118,7 +118,7 @@ func within[T any](t *testing.T, from <-chan T) T {
 	case value := <-from:
 		return value
 	case <-timer.C:
-		require.Fail(t, "it did not happen")
+		require.Fail(t, "no value arrived within 30 seconds")
 		panic("unreachable")
 	}
 }
@@ -134,7 +134,7 @@ func TestPortInUseIsAnErrorWithAdvice(t *testing.T) {
 	require.ErrorContains(t, err, "--http-addr")
 }
 
-func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
+func TestShutdownWaitsForRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	inside, finish := make(chan struct{}), make(chan struct{})
 	s, _ := apitest.Server(&apitest.Fakes{Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
@@ -148,8 +148,8 @@ func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
 	within(t, inside)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	require.NoError(t, within(t, c.served), "Serve returns as soon as nothing new is taken")
-	require.Error(t, c.try("/health").err, "nothing new is taken")
+	require.NoError(t, within(t, c.served), "Serve returns when no new requests are accepted")
+	require.Error(t, c.try("/health").err, "no new requests are accepted")
 	select {
 	case err := <-stopped:
 		require.Fail(t, "Shutdown did not wait", "%v", err)
@@ -162,7 +162,7 @@ func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
 	require.NoError(t, within(t, stopped))
 }
 
-func TestShutdownCutsOffWhatDoesNotFinish(t *testing.T) {
+func TestShutdownClosesRequestsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	inside, left := make(chan struct{}), make(chan struct{})
 	s, _ := apitest.Server(&apitest.Fakes{Pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
@@ -192,7 +192,7 @@ func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 	require.ErrorContains(t, s.Serve(ln), "serving on 127.0.0.1:")
 }
 
-func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
+func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, httpapi.DefaultConfig().Validate())
 	require.NoError(t, httpapi.Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())

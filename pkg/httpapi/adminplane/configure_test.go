@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestParseConfigureReplacesEverything(t *testing.T) {
+func TestParseConfigureReplacesAllOptions(t *testing.T) {
 	t.Parallel()
 	defaults := queue.DefaultDefaults().Options()
 	settings := func(edit ...func(*catalog.Settings)) catalog.Settings {
@@ -58,7 +58,7 @@ func TestParseConfigureReplacesEverything(t *testing.T) {
 	}
 }
 
-func TestParseConfigureNamesWhatIsWrong(t *testing.T) {
+func TestParseConfigureNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{}`:                            "queue is required",
@@ -86,8 +86,8 @@ func TestParseConfigureNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Every option of queue.Options is read under its own name and echoed.
-func TestEveryOptionIsReadAndEchoed(t *testing.T) {
+// Every option of queue.Options is read and answered under its own name.
+func TestEveryOptionIsReadAndAnswered(t *testing.T) {
 	t.Parallel()
 	var all queue.Options
 	v := reflect.ValueOf(&all).Elem()
@@ -117,7 +117,7 @@ func TestEveryOptionIsReadAndEchoed(t *testing.T) {
 		rec.Body.String())
 }
 
-func TestOptionsNotSentAreTheServersDefaults(t *testing.T) {
+func TestAbsentOptionsGetTheDefaultsOfTheServer(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	defaults := queue.DefaultDefaults()
@@ -127,7 +127,7 @@ func TestOptionsNotSentAreTheServersDefaults(t *testing.T) {
 	request(`{"queue":"q","options":{"leaseTime":7,"retryLimit":1}}`)
 	request(`{"queue":"q"}`)
 	require.Equal(t, int64(1), f.Configured[0].Options.RetryLimit)
-	require.Equal(t, defaults.Options(), f.Configured[1].Options, "nothing is left of the call before")
+	require.Equal(t, defaults.Options(), f.Configured[1].Options, "the earlier call has no effect")
 }
 
 func TestCatalogErrorsAreAnswered(t *testing.T) {
@@ -140,7 +140,7 @@ func TestCatalogErrorsAreAnswered(t *testing.T) {
 	require.Equal(t, "away", apitest.RequireError(t, apitest.Call(f, "DELETE", "/api/v1/resources/queues/q", ""), 503))
 }
 
-func TestDeleteTellsWhetherThereWasOne(t *testing.T) {
+func TestDeleteReportsWhetherTheQueueExisted(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Delete: func(name string) (bool, error) { return name == "a b/ü", nil }}
 	rec := apitest.Call(f, "DELETE", "/api/v1/resources/queues/a%20b%2F%C3%BC", "")

@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestLettersAreTold(t *testing.T) {
+func TestDeadLettersAreListed(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 16, 8, 41, 27, 123456000, time.UTC)
 	f := &apitest.Fakes{}
@@ -42,16 +42,16 @@ func TestLettersAreTold(t *testing.T) {
 	require.Equal(t, []int64{2, 1}, []int64{f.DeadLetters.Limit, f.DeadLetters.Offset})
 }
 
-func TestLettersWithoutAnyAreAnEmptyArray(t *testing.T) {
+func TestNoDeadLettersAreAnEmptyArray(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	rec := apitest.Call(f, http.MethodGet, "/api/v1/dlq?limit=5000&offset=-1", "")
 	require.JSONEq(t, `{"messages":[],"total":0,"pagination":{"limit":1000,"offset":0,"next":null}}`, rec.Body.String())
 	require.Equal(t, deadletter.Filter{}, f.DeadLetters.Filter)
-	require.Equal(t, []int64{1000, 0}, []int64{f.DeadLetters.Limit, f.DeadLetters.Offset}, "the cap is told")
+	require.Equal(t, []int64{1000, 0}, []int64{f.DeadLetters.Limit, f.DeadLetters.Offset}, "the answer has the largest limit")
 }
 
-func TestLetterQueriesAreRefused(t *testing.T) {
+func TestInvalidDeadLetterQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
 		"from=soon":               `from is "soon": it must be an instant such as 2026-05-16T08:41:27.123Z`,
@@ -73,7 +73,7 @@ func TestLetterQueriesAreRefused(t *testing.T) {
 
 func long(n int) string { return strings.Repeat("x", n) }
 
-func TestRedriveIsTold(t *testing.T) {
+func TestRedrivePassesItsFilterOn(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	rec := apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive",
@@ -87,7 +87,7 @@ func TestRedriveIsTold(t *testing.T) {
 	require.Zero(t, f.DeadLetters.Filter.To)
 }
 
-func TestRedrivesAreRefused(t *testing.T) {
+func TestInvalidRedrivesAreRefused(t *testing.T) {
 	t.Parallel()
 	const named = `"queue":"q","consumerGroup":"g"`
 	for body, want := range map[string]string{
@@ -114,7 +114,7 @@ func TestRedrivesAreRefused(t *testing.T) {
 	}
 }
 
-func TestPurgeIsTold(t *testing.T) {
+func TestPurgeReportsItsCounts(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	rec := apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&dryRun=1&consumerGroup=g", "")
@@ -124,7 +124,7 @@ func TestPurgeIsTold(t *testing.T) {
 		apitest.RequireError(t, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?consumerGroup=g", ""), http.StatusBadRequest))
 }
 
-func TestAPurgeIsNotGuessed(t *testing.T) {
+func TestPurgeRefusesUnknownParameters(t *testing.T) {
 	t.Parallel()
 	const parameters = "is no parameter of a purge: use queue, consumerGroup, partition, transactionId, from, to and dryRun"
 	for query, want := range map[string]string{
@@ -149,7 +149,7 @@ func TestAPurgeIsNotGuessed(t *testing.T) {
 	require.False(t, f.DeadLetters.Filter.To.IsZero())
 }
 
-func TestMessagesAreParkedAndRetried(t *testing.T) {
+func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 	t.Parallel()
 	path := "/api/v1/messages/" + apitest.IDTwo.String() + "/t%2F%25"
 	f := &apitest.Fakes{Ack: func([]queue.AckItem) ([]queue.AckResult, error) {
@@ -191,7 +191,7 @@ func TestMessagesAreParkedAndRetried(t *testing.T) {
 	require.Contains(t, apitest.Call(f, http.MethodDelete, path, "").Body.String(), `"message":"Message not found"`)
 }
 
-func TestTracesAreRead(t *testing.T) {
+func TestTracesAreStoredAndListed(t *testing.T) {
 	t.Parallel()
 	named := `"transactionId":"t","partitionId":"` + apitest.IDTwo.String() + `"`
 	f := &apitest.Fakes{}

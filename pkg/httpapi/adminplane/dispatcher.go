@@ -35,26 +35,20 @@ type InboxState struct {
 	Holder *InboxHolder
 }
 
-// InboxHolder is a session that has the lock for sequencing. It may be a session
-// of somebody else.
+// InboxHolder is a session that has the lock for sequencing. It need not be a
+// session of Belfry.
 type InboxHolder struct {
-	// PID is 0 for a prepared transaction.
-	PID               int64
-	User, Application string
-}
-
-type holderJSON struct {
-	PID         int64  `json:"pid"`
+	PID         int64  `json:"pid"` // 0 for a prepared transaction
 	User        string `json:"user"`
 	Application string `json:"application"`
 }
 
 type inboxJSON struct {
-	Waiting       int64       `json:"waiting"`
-	OldestSeconds float64     `json:"oldestSeconds"`
-	Rejected      int64       `json:"rejected"`
-	Sequencer     bool        `json:"sequencer"`
-	Holder        *holderJSON `json:"holder,omitempty"`
+	Waiting       int64        `json:"waiting"`
+	OldestSeconds float64      `json:"oldestSeconds"`
+	Rejected      int64        `json:"rejected"`
+	Sequencer     bool         `json:"sequencer"`
+	Holder        *InboxHolder `json:"holder,omitempty"`
 }
 
 type listenerJSON struct {
@@ -139,6 +133,6 @@ func (h *Handlers) inbox(ctx context.Context) *inboxJSON {
 		return nil
 	}
 	return &inboxJSON{
-		Waiting: i.Waiting, OldestSeconds: i.Oldest.Seconds(), Rejected: i.Rejected, Sequencer: i.Leading, Holder: (*holderJSON)(i.Holder),
+		Waiting: i.Waiting, OldestSeconds: i.Oldest.Seconds(), Rejected: i.Rejected, Sequencer: i.Leading, Holder: i.Holder,
 	}
 }

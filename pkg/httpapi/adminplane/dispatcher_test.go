@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestStatusTellsWhoWaitsForWhat(t *testing.T) {
+func TestDispatcherStatusListsTheWaitingRequests(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{
 		Listener: adminplane.ListenerState{State: "degraded", Proof: 2 * time.Second, Reconnects: 3, Peers: 4},
@@ -43,8 +43,8 @@ func TestStatusTellsWhoWaitsForWhat(t *testing.T) {
 		"truncated": true}`, rec.Body.String())
 }
 
-// A script that reads the lists need not know null.
-func TestStatusOfNobodyWaitingHasEmptyLists(t *testing.T) {
+// The lists are never null, so that scripts can read them.
+func TestDispatcherStatusWithoutRequestsHasEmptyLists(t *testing.T) {
 	t.Parallel()
 	rec := apitest.Call(&apitest.Fakes{}, "GET", "/api/v1/status/dispatcher", "")
 	require.JSONEq(t, `{

@@ -27,7 +27,7 @@ func FuzzParseConfigure(f *testing.F) {
 			apitest.RequireInvalid(t, err)
 			return
 		}
-		require.True(t, json.Valid(body), "what is accepted is JSON")
+		require.True(t, json.Valid(body), "an accepted body is JSON")
 		apitest.RequireOptions(t, set.Settings)
 		require.True(t, json.Valid(set.OptionsInForce))
 	})

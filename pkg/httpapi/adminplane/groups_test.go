@@ -47,7 +47,7 @@ func TestGroupsAreListed(t *testing.T) {
 		 "subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null}]`)
 }
 
-func TestAGroupIsShown(t *testing.T) {
+func TestGroupIsShown(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	requireAnswer(t, f, "GET", groupsPath+"/a%2Fb%20c", "", 200, `{}`)
@@ -63,7 +63,7 @@ func TestAGroupIsShown(t *testing.T) {
 	require.Equal(t, adminplane.GroupLimitMax, f.GroupCalls[0].Limit)
 }
 
-func TestAGroupCalledLaggingIsReached(t *testing.T) {
+func TestGroupNamedLaggingCanBeShown(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]apitest.GroupCall{
 		"/lagging?detail=true": {Verb: "show", Group: "lagging", Limit: adminplane.GroupLimit},
@@ -79,7 +79,7 @@ func TestAGroupCalledLaggingIsReached(t *testing.T) {
 	require.Equal(t, []apitest.GroupCall{{Verb: "delete", Group: "lagging"}}, f.GroupCalls)
 }
 
-func TestLaggingPlaces(t *testing.T) {
+func TestLaggingCursorsAreListed(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Lagging: []stats.LaggingPlace{
 		{Group: "g", Queue: "q", PartitionID: apitest.IDTwo, Oldest: noon, Place: stats.Place{Partition: "p", Lag: 3, Age: 5400 * time.Second}},
@@ -95,7 +95,7 @@ func TestLaggingPlaces(t *testing.T) {
 	}
 }
 
-func TestDeletingAGroup(t *testing.T) {
+func TestGroupIsDeleted(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]apitest.GroupCall{
 		"/g":                                   {Verb: "delete", Group: "g"},
@@ -118,7 +118,7 @@ func TestDeletingAGroup(t *testing.T) {
 	}
 }
 
-func TestMovingASubscription(t *testing.T) {
+func TestSubscriptionIsMoved(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	requireAnswer(t, f, "POST", groupsPath+"/g/subscription", `{"subscriptionTimestamp":"2026-05-16T14:00:00.123456+02:00"}`, 200,
@@ -184,7 +184,7 @@ func TestSeekReadsBodyAndQuery(t *testing.T) {
 	require.Contains(t, apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "POST", path+"?timestamp=soon", ""), 400), `timestamp is "soon"`)
 }
 
-func TestSeekOfAPartitionGoesToTheEndUnlessToldOtherwise(t *testing.T) {
+func TestSeekOfAPartitionMovesToTheEndByDefault(t *testing.T) {
 	t.Parallel()
 	const path = groupsPath + "/g/queues/q/partitions/a%2Fb/seek"
 	for body, want := range map[string]catalog.Place{``: {End: true}, `{}`: {End: true}, `{"toBeginning":true}`: {}} {

@@ -13,10 +13,10 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// someToken is a cursor as an earlier answer gave it.
+// someToken is a valid cursor.
 const someToken = "AAY1PZYPQgAAAAAAAAAABwAAAAAAAAAI"
 
-func TestMessagesHaveTheShapeOfTheContract(t *testing.T) {
+func TestMessagesHaveTheShapeOfQueenMQ(t *testing.T) {
 	t.Parallel()
 	next, err := stats.ParseMark(someToken)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestMessagesHaveTheShapeOfTheContract(t *testing.T) {
 		 "queuePath": "/", "queue": "", "partition": "", "status": "pending", "createdAt": "2026-05-16T12:00:00.123Z"}]`, rec.Body.String())
 }
 
-func TestMessagesAreAskedForWhatTheRequestNames(t *testing.T) {
+func TestMessageQueryBecomesAFilter(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	apitest.Call(f, "GET", "/api/v1/messages?queue=a%2Fb&partition=%25&ns=n&task=t&status=dead_letter&limit=7&offset=8&cursor="+someToken+
@@ -75,17 +75,17 @@ func TestMessagesAreAskedForWhatTheRequestNames(t *testing.T) {
 	got := f.Resources.MessagesBy
 	require.WithinRange(t, got.From, before, time.Now().Add(-time.Hour))
 	got.From = time.Time{}
-	require.Equal(t, stats.MessageFilter{Namespace: "other", Limit: 1000}, got, "empty is absent, and to is open")
+	require.Equal(t, stats.MessageFilter{Namespace: "other", Limit: 1000}, got, "an empty parameter counts as absent, and the span has no end")
 
 	apitest.Call(f, "GET", "/api/v1/messages?to=2026-05-16T09:00", "")
-	require.Equal(t, time.Hour, f.Resources.MessagesBy.To.Sub(f.Resources.MessagesBy.From), "an hour before to, when that is long ago")
+	require.Equal(t, time.Hour, f.Resources.MessagesBy.To.Sub(f.Resources.MessagesBy.From), "the span begins an hour before to")
 
 	apitest.Call(f, "GET", "/api/v1/status/queues/a%25b/messages?offset=3&cursor="+someToken, "")
 	queueName = "a%b"
-	require.Equal(t, stats.MessageFilter{Queue: &queueName, Limit: 50, Offset: 3, After: &after}, f.Resources.MessagesBy, "of all times")
+	require.Equal(t, stats.MessageFilter{Queue: &queueName, Limit: 50, Offset: 3, After: &after}, f.Resources.MessagesBy, "the list covers all ages")
 }
 
-func TestMessagesRefuseWhatCannotBeMeant(t *testing.T) {
+func TestInvalidMessageQueriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
 		"status=done":    `status is "done": it must be pending, processing, completed or dead_letter`,
@@ -102,7 +102,7 @@ func TestMessagesRefuseWhatCannotBeMeant(t *testing.T) {
 		f := &apitest.Fakes{}
 		text := apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/messages?"+query, ""), http.StatusBadRequest)
 		require.Equal(t, want, text, query)
-		require.Equal(t, stats.MessageFilter{}, f.Resources.MessagesBy, "what is refused reaches nobody")
+		require.Equal(t, stats.MessageFilter{}, f.Resources.MessagesBy, "a refused request reaches no room")
 	}
 	for _, target := range []string{
 		"/api/v1/status/queues?namespace=%FF", "/api/v1/status/queues?task=%00", "/api/v1/status/queues?offset=10001",

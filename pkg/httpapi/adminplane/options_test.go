@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// What Belfry adds is stored when it is sent, and echoed only then.
-func TestExtensionsAreEchoedWhenTheyAreSent(t *testing.T) {
+// Options that Queen MQ does not have are answered only when the request sends them.
+func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]queue.Extensions{
 		``: {}, `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: {},
@@ -46,12 +46,12 @@ func TestExtensionsAreEchoedWhenTheyAreSent(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, body.Options, 15+extra, "the fifteen, and what was sent: %s", options)
+		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the sent ones: %s", options)
 	}
 }
 
-// An options object that follows another one takes its place, with all it said.
-func TestTheLastOptionsCount(t *testing.T) {
+// Of two options objects in a body only the last one counts.
+func TestTheLastOptionsObjectCounts(t *testing.T) {
 	t.Parallel()
 	set, err := adminplane.ParseConfigure([]byte(`{"queue":"q","options":{"maxDeliveries":3,"retryDelay":5,"ttI":1},"options":{}}`), queue.Options{})
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestTheLastOptionsCount(t *testing.T) {
 	require.Empty(t, set.Warnings)
 }
 
-func TestConfigureWarns(t *testing.T) {
+func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 	t.Parallel()
 	const dead = " false has no effect: messages out of retries are always kept as dead letters"
 	for options, want := range map[string][]string{
@@ -88,11 +88,11 @@ func TestConfigureWarns(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body))
 		require.Equal(t, want, body.Warnings, options)
-		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "absent when there is none")
+		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "the member is absent without warnings")
 	}
 }
 
-func TestFewOfManyUnknownOptionsAreListed(t *testing.T) {
+func TestTheListOfUnknownOptionsIsBounded(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for i := range 1000 {
@@ -106,7 +106,7 @@ func TestFewOfManyUnknownOptionsAreListed(t *testing.T) {
 	require.Less(t, len(warnings[0]), 150)
 }
 
-func TestExtensionsOfAWrongType(t *testing.T) {
+func TestExtensionsOfAWrongTypeAreRefused(t *testing.T) {
 	t.Parallel()
 	for option, want := range map[string]string{
 		`"maxDeliveries":"3"`:             `options.maxDeliveries must be a whole number, not "3"`,

@@ -41,7 +41,7 @@ const noCounts = `{"total": 0, "pending": 0, "processing": 0, "completed": 0, "f
 const listedQueue = `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
 	"createdAt": "2026-05-16T12:00:00.123Z", "partitions": 2, "messages": {"total": 10, "pending": 1, "processing": 2}}`
 
-func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
+func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Resources: apitest.Resources{
 		Queues: []stats.Queue{oneQueue()}, Detail: oneDetail(), Tags: []stats.Tag{{Name: "x", Queues: 1, Partitions: 2, Counts: oneQueue().Counts}},
@@ -89,7 +89,7 @@ func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
 		`"throughput":\{"ingestedPerSecond":0,"processedPerSecond":0\},"timestamp":"[-0-9T:.]+Z","statsAge":0\}$`, rec.Body.String())
 }
 
-func TestResourcesOfNothingAreEmptyLists(t *testing.T) {
+func TestNoResourcesAreEmptyLists(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]string{
 		"/api/v1/resources/queues":         `{"queues": []}`,
@@ -106,7 +106,7 @@ func TestResourcesOfNothingAreEmptyLists(t *testing.T) {
 	}
 }
 
-func TestResourcesAreAskedForWhatTheRequestNames(t *testing.T) {
+func TestResourceQueryBecomesAFilter(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	apitest.Call(f, "GET", "/api/v1/status/queues?namespace=n%25&task=t&limit=7&offset=8", "")

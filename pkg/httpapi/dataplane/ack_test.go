@@ -61,7 +61,7 @@ func TestParseAckBatchReadsAcks(t *testing.T) {
 	}
 }
 
-func TestParseAckBatchNamesWhatIsWrong(t *testing.T) {
+func TestParseAckBatchNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	const (
 		noArray       = "acknowledgments array is required"
@@ -108,14 +108,14 @@ func TestSingleAckHasTheSameRules(t *testing.T) {
 	require.Equal(t, [][]queue.AckItem{{{
 		TransactionID: "t", PartitionID: "p", Group: "g", Status: queue.AckFailed, LeaseID: "L", Error: "boom",
 	}}}, f.Acked)
-	require.Equal(t, byte('['), rec.Body.Bytes()[0], "one answer in an array")
+	require.Equal(t, byte('['), rec.Body.Bytes()[0], "the answer is an array")
 
 	apitest.Call(f, "POST", "/api/v1/ack", `{"transactionId":"t","partitionId":"p"}`)
 	require.Equal(t, queue.NoGroup, f.Acked[1][0].Group)
 	require.Equal(t, queue.AckCompleted, f.Acked[1][0].Status)
 }
 
-func TestAcksAreAnsweredOneByOne(t *testing.T) {
+func TestEachAckHasItsAnswer(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Ack: func([]queue.AckItem) ([]queue.AckResult, error) {
 		return []queue.AckResult{
@@ -140,17 +140,17 @@ func TestAcksAreAnsweredOneByOne(t *testing.T) {
 	require.Equal(t, "[]", apitest.Call(&apitest.Fakes{}, "POST", "/api/v1/ack/batch", `{"acknowledgments":[]}`).Body.String())
 }
 
-func TestAckOfWhatCannotBeStoredNamesNothing(t *testing.T) {
+func TestNULInAnAckIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	rec := apitest.Call(f, "POST", "/api/v1/ack", `{"transactionId":"a\u0000","partitionId":"p","consumerGroup":"\u0000","error":"x\u0000y"}`)
 	require.Equal(t, http.StatusOK, rec.Code)
 	for _, text := range []string{f.Acked[0][0].TransactionID, f.Acked[0][0].Group, f.Acked[0][0].Error} {
-		require.NotContains(t, text, "\x00", "the database cannot hold it")
+		require.NotContains(t, text, "\x00", "Postgres cannot store a NUL")
 	}
 }
 
-func TestAckThatFailsAsAWholeIsAnError(t *testing.T) {
+func TestFailedAckCallIsAnError(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Ack: func([]queue.AckItem) ([]queue.AckResult, error) { return nil, errors.New("broken") }}
 	apitest.RequireError(t, apitest.Call(f, "POST", "/api/v1/ack", `{"transactionId":"t","partitionId":"p"}`), 500)

@@ -35,7 +35,7 @@ func TestPushItemsMayBeDelayed(t *testing.T) {
 	}
 }
 
-func TestDelaysThatAreRefused(t *testing.T) {
+func TestInvalidDelaysAreRefused(t *testing.T) {
 	t.Parallel()
 	const seconds = "items[1].delaySeconds must be a number between 0 and 31536000 (a year), not "
 	const instant = "items[1].visibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not "
@@ -56,7 +56,7 @@ func TestDelaysThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFullQueueIs429(t *testing.T) {
+func TestFullQueueIs429(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) {
 		return nil, &queue.Error{Code: queue.CodeQueueFull, Message: "queue \"q\" is full", RetryAfter: time.Second}

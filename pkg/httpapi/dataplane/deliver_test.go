@@ -19,8 +19,8 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// writer is a client's connection: each write calls onWrite first, and onWhole after
-// it when the client has all of the answer. flushing is what a flush returns.
+// writer is the connection of a client. Each write first calls onWrite. When the
+// client has the whole answer, it then calls onWhole. A flush returns flushing.
 type writer struct {
 	httptest.ResponseRecorder
 	onWrite  func() error
@@ -50,11 +50,11 @@ func TestDeliveryThatCannotBeWrittenIsReleasedOnce(t *testing.T) {
 	w := &writer{onWrite: func() error { return errors.New("broken pipe") }}
 	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pop/queue/orders", http.NoBody))
 	require.Equal(t, []queue.Delivery{apitest.OneMessage()}, f.Released)
-	require.Equal(t, 1, w.writes, "no second answer is tried")
+	require.Equal(t, 1, w.writes, "the server writes no second answer")
 	require.Zero(t, logs.Len())
 }
 
-func TestDeliveryToAClientThatLeftIsReleasedOnce(t *testing.T) {
+func TestDeliveryToADisconnectedClientIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &apitest.Fakes{Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
@@ -66,7 +66,7 @@ func TestDeliveryToAClientThatLeftIsReleasedOnce(t *testing.T) {
 	require.Equal(t, []queue.Delivery{apitest.OneMessage()}, f.Released)
 }
 
-func TestPopThatFailedHasNothingToRelease(t *testing.T) {
+func TestFailedPopReleasesNothing(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 		return queue.Delivery{}, &queue.Error{Code: queue.CodeOverloaded, Message: "later"}
@@ -75,8 +75,8 @@ func TestPopThatFailedHasNothingToRelease(t *testing.T) {
 	require.Empty(t, f.Released)
 }
 
-// leases is the store below a real dispatcher: it delivers once and keeps what
-// comes back.
+// leases is the store below a real dispatcher. It delivers once and records the
+// released leases.
 type leases struct {
 	delivery queue.Delivery
 	popped   func()
@@ -98,11 +98,11 @@ func (*leases) Settle(context.Context, int64, []int64) {}
 func (*leases) Tell(context.Context, string) error { return nil }
 
 func (*leases) Preflight(context.Context, []queue.Probe, time.Duration) ([]queue.ProbeResult, error) {
-	return nil, errors.New("the first look delivers")
+	return nil, errors.New("the first pop delivers")
 }
 
 func (*leases) Claim(context.Context, []queue.Assignment) ([]queue.Delivery, error) {
-	return nil, errors.New("the first look delivers")
+	return nil, errors.New("the first pop delivers")
 }
 
 // alone is a server without other instances.
@@ -123,9 +123,9 @@ func (l *leases) Release(_ context.Context, lease queue.ID) error {
 	return nil
 }
 
-// A lease goes back exactly once, whichever of the two rooms notices that its
-// client is gone; what was consumed on delivery has none.
-func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
+// A lease is released exactly once, whether the handler or the dispatcher notices
+// that its client has disconnected. A delivery with autoAck has no lease.
+func TestLeaseIsReleasedOnceByHandlerOrDispatcher(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken pipe")
 	for name, c := range map[string]struct {
@@ -137,14 +137,14 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 		answerWritten bool
 	}{
 		"delivered":                        {leaves: "never", answerWritten: true},
-		"the client left during the look":  {leaves: "look", releases: 1},
+		"the client left during the pop":  {leaves: "pop", releases: 1},
 		"the client left during the write": {leaves: "write", releases: 1, answerWritten: true},
 		"the client has read it and left":  {leaves: "read", answerWritten: true},
 		"the write failed":                 {leaves: "never", writing: broken, releases: 1},
 		"the last of it was not sent":      {leaves: "never", flushing: broken, releases: 1, answerWritten: true},
 		"both":                             {leaves: "write", writing: broken, releases: 1},
 		"autoAck delivered":                {autoAck: true, leaves: "never", answerWritten: true},
-		"autoAck left during the look":     {autoAck: true, leaves: "look"},
+		"autoAck left during the pop":     {autoAck: true, leaves: "pop"},
 		"autoAck left during the write":    {autoAck: true, leaves: "write", answerWritten: true},
 		"autoAck and the write failed":     {autoAck: true, leaves: "never", writing: broken},
 	} {
@@ -153,7 +153,7 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			store := &leases{delivery: apitest.OneMessage(), popped: func() {
-				if c.leaves == "look" {
+				if c.leaves == "pop" {
 					cancel()
 				}
 			}}

@@ -29,13 +29,13 @@ func FuzzParsePush(f *testing.F) {
 		}
 		before := bytes.Clone(body)
 		items, err := dataplane.ParsePush(body)
-		require.Equal(t, before, body, "the body is only read")
+		require.Equal(t, before, body, "the body does not change")
 		if err != nil {
 			apitest.RequireInvalid(t, err)
 			require.Nil(t, items)
 			return
 		}
-		require.True(t, json.Valid(body), "what is accepted is JSON")
+		require.True(t, json.Valid(body), "an accepted body is JSON")
 		for i := range items {
 			apitest.RequireName(t, items[i].Queue)
 			apitest.RequireName(t, items[i].Partition)
@@ -64,10 +64,10 @@ func FuzzParseAckBatch(f *testing.F) {
 			require.Nil(t, items)
 			return
 		}
-		require.True(t, json.Valid(body), "what is accepted is JSON")
+		require.True(t, json.Valid(body), "an accepted body is JSON")
 		for i := range items {
 			require.NotEmpty(t, items[i].Group)
-			require.Equal(t, items[0].Group, items[i].Group, "one group for the whole call")
+			require.Equal(t, items[0].Group, items[i].Group, "all items have the group of the call")
 			for _, text := range []string{items[i].TransactionID, items[i].PartitionID, items[i].Group, items[i].LeaseID, items[i].Error} {
 				require.True(t, utf8.ValidString(text))
 			}

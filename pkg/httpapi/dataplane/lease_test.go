@@ -34,7 +34,7 @@ func TestExtendAnswersAnObject(t *testing.T) {
 	}
 }
 
-func TestExtendOfALeaseThatIsGoneSaysSo(t *testing.T) {
+func TestExtendReportsAnEndedLease(t *testing.T) {
 	t.Parallel()
 	for status, coded := range map[int]*queue.Error{
 		404: {Code: queue.CodeNotFound, Message: "Lease not found"},
@@ -46,13 +46,13 @@ func TestExtendOfALeaseThatIsGoneSaysSo(t *testing.T) {
 		require.JSONEq(t, `{"leaseId":"`+apitest.IDOne.String()+`","success":false,"error":"`+coded.Message+`",
 			"expiresAt":null,"newExpiresAt":null}`, rec.Body.String())
 	}
-	// What is no UUID is no lease; nothing is asked.
+	// A text that is not a UUID is no lease. The store is not called.
 	rec := apitest.Call(&apitest.Fakes{}, "POST", "/api/v1/lease/mine/extend", `{}`)
 	require.Equal(t, 404, rec.Code)
 	require.JSONEq(t, `{"leaseId":"mine","success":false,"error":"Lease not found","expiresAt":null,"newExpiresAt":null}`, rec.Body.String())
 }
 
-func TestExtendRefusesWhatIsNoTime(t *testing.T) {
+func TestExtendRefusesInvalidSeconds(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		"":                   "Empty request body",
@@ -66,7 +66,7 @@ func TestExtendRefusesWhatIsNoTime(t *testing.T) {
 	}
 }
 
-func TestExtendThatFailsIsAnError(t *testing.T) {
+func TestFailedExtendIsAnError(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Extend: func(queue.ID, time.Duration) (time.Time, error) { return time.Time{}, errors.New("secret") }}
 	require.NotContains(t, apitest.RequireError(t, apitest.Call(f, "POST", extendOne, "{}"), 500), "secret")

@@ -24,7 +24,7 @@ func readQuery(defaults queue.Defaults, query string) (*queue.PopRequest, error)
 	return h.PopRequest(echo.New().NewContext(r, httptest.NewRecorder()))
 }
 
-func TestPopQueryFallsBackToItsDefaults(t *testing.T) {
+func TestUnreadablePopParametersGetTheirDefaults(t *testing.T) {
 	t.Parallel()
 	defaults := queue.DefaultDefaults()
 	defaults.PopBatchSize = 5
@@ -95,7 +95,7 @@ func TestPopQueryFallsBackToItsDefaults(t *testing.T) {
 	}
 }
 
-func TestSubscriptionFollowsTheContractsOrder(t *testing.T) {
+func TestSubscriptionFromHasPrecedenceOverMode(t *testing.T) {
 	t.Parallel()
 	at := func(text string) queue.Subscription {
 		instant, err := time.Parse(time.RFC3339Nano, text)
@@ -159,13 +159,13 @@ func TestPopRoutesNameTheirQueue(t *testing.T) {
 		require.Equal(t, want.partition, f.Popped[0].Partition, target)
 		require.Equal(t, want.tags, f.Popped[0].Tags, target)
 		if want.partition != nil {
-			require.Equal(t, 1, f.Popped[0].Partitions, "one partition is one partition")
+			require.Equal(t, 1, f.Popped[0].Partitions, "a pop from one partition has one partition")
 		}
 		require.Empty(t, f.Released, "nothing was delivered")
 	}
 }
 
-func TestPopsThatCannotBeServedAreRefused(t *testing.T) {
+func TestInvalidPopsAreRefused(t *testing.T) {
 	t.Parallel()
 	for target, want := range map[string]string{
 		"/api/v1/pop":                                         "namespace or task is required",
@@ -195,10 +195,10 @@ func TestBatchOfZeroFromOnePartitionIsEmpty(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, apitest.Call(f, "GET", "/api/v1/pop/queue/q/partition/p?batch=0", "").Code)
 	require.Empty(t, f.Popped)
 	apitest.Call(f, "GET", "/api/v1/pop/queue/q?batch=0", "")
-	require.Equal(t, 1, f.Popped[0].Batch, "from any partition it is one")
+	require.Equal(t, 1, f.Popped[0].Batch, "a pop from any partition has a batch of one")
 }
 
-func TestDeliveryIsWrittenAsTheContractSays(t *testing.T) {
+func TestDeliveryHasTheShapeOfQueenMQ(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 16, 10, 41, 27, 123456789, time.FixedZone("", 7200))
 	first := &queue.Partition{ID: apitest.IDOne, Name: `p "1"`}
@@ -233,8 +233,9 @@ func TestAutoAckHasNoLease(t *testing.T) {
 	require.Equal(t, 2, strings.Count(rec.Body.String(), `"leaseId":""`), rec.Body)
 }
 
-// To start at the first message instead would deliver what nobody asked for.
-func TestSubscriptionThatCannotBeReadIsRefused(t *testing.T) {
+// To start at the first message instead would deliver messages that the consumer
+// excluded.
+func TestUnreadableSubscriptionIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"yesterday", "1747384887", "garbage", "2026-13-45", "now-ish"} {
 		_, err := readQuery(queue.DefaultDefaults(), "subscriptionMode=new&subscriptionFrom="+from)

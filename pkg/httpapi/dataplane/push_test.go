@@ -34,11 +34,11 @@ func TestParsePushReadsItems(t *testing.T) {
 			{Queue: "q", Partition: "Default", Payload: raw(`"x"`)},
 			{Queue: "r", Partition: "Default", Payload: raw("[1, 2]")},
 		},
-		// What the body must not say is not listened to.
+		// Members that a push does not have are ignored.
 		`{"items":[{"queue":"q","producerSub":"me","namespace":7,"task":[],"visibleat":"2030-01-01"}]}`: {
 			{Queue: "q", Partition: "Default", Payload: raw("null")},
 		},
-		// A name twice: the last one counts.
+		// Of a name that occurs twice, the last value counts.
 		`{"items":5,"items":[{"queue":"a","queue":"b","payload":1,"payload":2}]}`: {
 			{Queue: "b", Partition: "Default", Payload: raw("2")},
 		},
@@ -53,7 +53,7 @@ func TestParsePushReadsItems(t *testing.T) {
 	}
 }
 
-func TestParsePushNamesWhatIsWrong(t *testing.T) {
+func TestParsePushNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{}`:                                         "items array is required",
@@ -101,13 +101,13 @@ func TestPayloadKeepsItsBytes(t *testing.T) {
 		items, err := dataplane.ParsePush(body)
 		require.NoError(t, err)
 		require.Equal(t, payload, string(items[0].Payload))
-		// The body's memory belongs to the request; the payload must not.
+		// The payload must not share memory with the body.
 		clear(body)
 		require.Equal(t, payload, string(items[0].Payload))
 	}
 }
 
-func TestPushIsAnsweredItemByItem(t *testing.T) {
+func TestEachPushedItemHasItsAnswer(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) {
 		return []queue.PushResult{
@@ -128,7 +128,7 @@ func TestPushIsAnsweredItemByItem(t *testing.T) {
 	require.Contains(t, rec.Body.String(), `"trace_id":null`)
 }
 
-func TestEmptyPushTouchesNothing(t *testing.T) {
+func TestEmptyPushStoresNothing(t *testing.T) {
 	t.Parallel()
 	f := apitest.Failing(errors.New("must not be asked"))
 	rec := apitest.Call(f, "POST", "/api/v1/push", `{"items":[]}`)
@@ -137,7 +137,7 @@ func TestEmptyPushTouchesNothing(t *testing.T) {
 	require.False(t, f.Reached())
 }
 
-func TestOneBadItemStoresNone(t *testing.T) {
+func TestOneInvalidItemRefusesThePush(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	rec := apitest.Call(f, "POST", "/api/v1/push", `{"items":[{"queue":"q"},{"queue":"q"},{"queue":7}]}`)
@@ -151,5 +151,5 @@ func TestOneBadItemStoresNone(t *testing.T) {
 	}
 	body.WriteString(`{"queue":"q"}]}trailing`)
 	apitest.RequireError(t, apitest.Call(f, "POST", "/api/v1/push", body.String()), http.StatusBadRequest)
-	require.False(t, f.Reached(), "what follows the object is read before anything is stored")
+	require.False(t, f.Reached(), "text after the object refuses the push")
 }

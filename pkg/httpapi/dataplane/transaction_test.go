@@ -74,10 +74,10 @@ func TestParseTransactionReadsOperations(t *testing.T) {
 	}
 	tx, _, err := dataplane.ParseTransaction([]byte(operations(acked + `,"status":"done"}`)))
 	require.NoError(t, err)
-	require.Equal(t, queue.AckUnknown, tx.Operations[0].Ack.Status, "the store refuses it, under its index")
+	require.Equal(t, queue.AckUnknown, tx.Operations[0].Ack.Status, "the store refuses an unknown status")
 }
 
-func TestParseTransactionNamesWhatIsWrong(t *testing.T) {
+func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	const acked = `{"type":"ack","transactionId":"t","partitionId":"p"`
 	long := strings.Repeat("x", 256)
@@ -116,14 +116,13 @@ func TestParseTransactionNamesWhatIsWrong(t *testing.T) {
 		require.EqualError(t, err, want, "%.200s", body)
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, "POST", transactionPath, body), http.StatusBadRequest))
-		require.False(t, f.Reached(), "what is refused reaches nobody")
+		require.False(t, f.Reached(), "a refused request reaches no room")
 	}
 	_, _, err := dataplane.ParseTransaction([]byte(operations(strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}")))
 	require.NoError(t, err)
 }
 
-// tx sends a body that is answered with 200 and returns the answer without its
-// own id.
+// tx sends a body, requires a 200 and returns the answer without its transactionId.
 func tx(t *testing.T, f *apitest.Fakes, body string) map[string]any {
 	t.Helper()
 	rec := apitest.Call(f, "POST", transactionPath, body)
@@ -144,7 +143,7 @@ func requireTransaction(t *testing.T, want string, got map[string]any) {
 	require.JSONEq(t, want, string(raw))
 }
 
-func TestTransactionIsAnsweredAsTheContractSays(t *testing.T) {
+func TestTransactionAnswerHasTheShapeOfQueenMQ(t *testing.T) {
 	t.Parallel()
 	requireTransaction(t, `{"success":true,"results":[
 		{"index":0,"type":"push","success":true,"transactionId":"t","messageId":"`+apitest.IDOne.String()+`","partitionId":"`+apitest.IDTwo.String()+`","queueName":"q"},
@@ -161,7 +160,7 @@ func TestTransactionIsAnsweredAsTheContractSays(t *testing.T) {
 		{"index":1,"type":"ack","success":false,"transactionId":"t","error":"Message not found","dlq":false}]}`, tx(t, refused, oneTransaction))
 }
 
-func TestUnknownOperationTypeIsARefusal(t *testing.T) {
+func TestUnknownOperationTypeIsNotApplied(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	requireTransaction(t, `{"success":false,"error":"Unknown operation type: merge","results":[]}`,
@@ -169,7 +168,7 @@ func TestUnknownOperationTypeIsARefusal(t *testing.T) {
 	require.False(t, f.Reached())
 }
 
-func TestTransactionThatFailsIsAnError(t *testing.T) {
+func TestFailedTransactionIsAnError(t *testing.T) {
 	t.Parallel()
 	for status, err := range map[int]error{
 		http.StatusServiceUnavailable:  &queue.Error{Code: queue.CodeUnavailable, Message: "away"},
@@ -180,7 +179,7 @@ func TestTransactionThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWasAppliedIsCounted(t *testing.T) {
+func TestOnlyAppliedTransactionsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
 	s, _ := apitest.Server(f)

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// codes lists the values of the constants of type Code in pkg/queue, from its
-// source: a new one shows up here by itself.
+// codes returns the values of the constants of type Code from the source of
+// pkg/queue, so that a new code is tested too.
 func codes(t *testing.T) []queue.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../queue/errors.go", nil, parser.SkipObjectResolution)
@@ -41,7 +41,7 @@ func codes(t *testing.T) []queue.Code {
 	return found
 }
 
-func TestEveryCodeHasItsStatus(t *testing.T) {
+func TestEveryCodeHasAStatus(t *testing.T) {
 	t.Parallel()
 	all := codes(t)
 	require.Contains(t, all, queue.CodeInvalid, "the constants are found")
@@ -52,5 +52,5 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 	require.Equal(t, map[queue.Code]int{
 		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "internal": 500,
-	}, statuses, "a status of the contract changed, or a code is new: say here what clients get")
+	}, statuses, "a status changed, or a code is new: add it to this table")
 }

@@ -14,7 +14,7 @@ func requireInvalid(t *testing.T, err error) {
 	require.Equal(t, queue.CodeInvalid, queue.CodeOf(err))
 }
 
-func TestNamesHaveTheirLimits(t *testing.T) {
+func TestNamesAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"":                       "",
@@ -35,7 +35,7 @@ func TestNamesHaveTheirLimits(t *testing.T) {
 	}
 }
 
-func TestTextReadsWhatClientsOfTheReferenceWrite(t *testing.T) {
+func TestTextReadsStringsOfQueenMQClients(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		`""`: "", `"a"`: "a", `"ü\u00fc\n"`: "üü\n", `"\ud83d\ude00"`: "😀",
@@ -51,7 +51,7 @@ func TestTextReadsWhatClientsOfTheReferenceWrite(t *testing.T) {
 	}
 }
 
-func TestWholeNumbersAreReadAsJSONWritesThem(t *testing.T) {
+func TestWholeNumbersMayHaveAnExponent(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]int64{
 		"0": 0, "-0": 0, "300": 300, "3e2": 300, "300.0": 300, "-7": -7, "9223372036854775807": 1<<63 - 1,
