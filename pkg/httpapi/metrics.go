@@ -78,17 +78,17 @@ func (m *Metrics) Pushed(messages int) {
 func (m *Metrics) PushedInTransaction(messages int) { m.pushed.Add(float64(messages)) }
 
 // Delivered counts a delivery whose answer was just written. The age of a message
-// is measured in two parts, each by one clock: from commit to claim by the
-// database's, from the arrival of the claim to the write by ours.
+// is measured in two parts, each by one clock: from commit to claim by the clock of
+// the database, from the arrival of the claim to the write by the local clock.
 func (m *Metrics) Delivered(d *queue.Delivery) {
 	m.popped.Add(float64(len(d.Messages)))
 	if d.LeaseID.IsZero() { // autoAck: no acknowledgment follows
 		m.processed.add(time.Now(), len(d.Messages))
 	}
-	ours := time.Since(d.ReceivedAt)
+	sinceClaim := time.Since(d.ReceivedAt)
 	for i := range d.Messages {
 		if d.Messages[i].Attempt <= 1 {
-			m.delivery.Observe((d.DatabaseNow.Sub(d.Messages[i].CreatedAt) + ours).Seconds())
+			m.delivery.Observe((d.DatabaseNow.Sub(d.Messages[i].CreatedAt) + sinceClaim).Seconds())
 		}
 	}
 }

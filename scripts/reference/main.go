@@ -27,7 +27,7 @@ func derived() (map[string][]byte, error) {
 	}
 	return map[string][]byte{
 		"pkg/httpapi/openapi/openapi.json": document,
-		"docs/http-reference.md":            page,
+		"docs/http-reference.md":           page,
 	}, nil
 }
 

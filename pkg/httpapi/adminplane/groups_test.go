@@ -20,16 +20,17 @@ const groupsPath = "/api/v1/consumer-groups"
 var noon = time.Date(2026, 5, 16, 12, 0, 0, 123_456_789, time.UTC)
 
 // requireAnswer checks an answer's status and body.
-func requireAnswer(t *testing.T, f *apitest.Fakes, method, target, body string, status int, want string) {
+func requireAnswer(t *testing.T, f *apitest.Fakes, r *http.Request, status int, want string) {
 	t.Helper()
-	rec := apitest.Call(f, method, target, body)
+	s, _ := apitest.Server(f)
+	rec := apitest.Send(s, r)
 	require.Equal(t, status, rec.Code, rec.Body)
-	require.JSONEq(t, want, rec.Body.String(), target)
+	require.JSONEq(t, want, rec.Body.String(), r.RequestURI)
 }
 
 func TestGroupsAreListed(t *testing.T) {
 	t.Parallel()
-	requireAnswer(t, &apitest.Fakes{}, "GET", groupsPath, "", 200, `[]`)
+	requireAnswer(t, &apitest.Fakes{}, apitest.Request("GET", groupsPath, ""), 200, `[]`)
 	f := &apitest.Fakes{Groups: []stats.Group{
 		{Name: "g", Queue: "q", Mode: queue.SubscribeAll, CreatedAt: noon},
 		{
@@ -38,7 +39,7 @@ func TestGroupsAreListed(t *testing.T) {
 		},
 		{Name: "h", Queue: "r", Mode: queue.SubscribeAll, ConsumedAt: noon, Oldest: 301 * time.Second},
 	}}
-	requireAnswer(t, f, "GET", groupsPath, "", 200, `[
+	requireAnswer(t, f, apitest.Request("GET", groupsPath, ""), 200, `[
 		{"name":"g","topics":["q"],"queueName":"q","members":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":0,"state":"Dead",
 		 "subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null},
 		{"name":"g","topics":["r"],"queueName":"r","members":3,"partitionsWithLag":2,"totalLag":9,"maxTimeLag":299,"state":"Stable",
@@ -50,13 +51,13 @@ func TestGroupsAreListed(t *testing.T) {
 func TestGroupIsShown(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
-	requireAnswer(t, f, "GET", groupsPath+"/a%2Fb%20c", "", 200, `{}`)
+	requireAnswer(t, f, apitest.Request("GET", groupsPath+"/a%2Fb%20c", ""), 200, `{}`)
 	require.Equal(t, []apitest.GroupCall{{Verb: "show", Group: "a/b c", Limit: adminplane.GroupLimit}}, f.GroupCalls)
 	f = &apitest.Fakes{GroupQueues: []stats.QueuePlaces{
 		{Queue: "q", Truncated: true, Places: []stats.Place{{Partition: "p", Lease: apitest.IDOne, Lag: 4, Age: 90 * time.Second, Consumed: 5, ConsumedAt: noon, Expired: 6}}},
 		{Queue: "r"},
 	}}
-	requireAnswer(t, f, "GET", groupsPath+"/g?limit=1000000", "", 200, `{
+	requireAnswer(t, f, apitest.Request("GET", groupsPath+"/g?limit=1000000", ""), 200, `{
 		"q":{"partitions":[{"partition":"p","workerId":"`+apitest.IDOne.String()+`","lastConsumedAt":"2026-05-16T12:00:00.123Z",
 		     "totalConsumed":5,"totalExpired":6,"offsetLag":4,"timeLagSeconds":90,"leaseActive":true}],"truncated":true},
 		"r":{"partitions":[]}}`)
@@ -84,11 +85,11 @@ func TestLaggingCursorsAreListed(t *testing.T) {
 	f := &apitest.Fakes{Lagging: []stats.LaggingPlace{
 		{Group: "g", Queue: "q", PartitionID: apitest.IDTwo, Oldest: noon, Place: stats.Place{Partition: "p", Lag: 3, Age: 5400 * time.Second}},
 	}}
-	requireAnswer(t, f, "GET", groupsPath+"/lagging?minLagSeconds=0&limit=5", "", 200, `[
+	requireAnswer(t, f, apitest.Request("GET", groupsPath+"/lagging?minLagSeconds=0&limit=5", ""), 200, `[
 		{"consumer_group":"g","queue_name":"q","partition_name":"p","partition_id":"`+apitest.IDTwo.String()+`","worker_id":null,"offset_lag":3,
 		 "time_lag_seconds":5400,"lag_hours":1.5,"oldest_unconsumed_at":"2026-05-16T12:00:00.123Z","last_consumed_at":null}]`)
 	require.Equal(t, []apitest.GroupCall{{Verb: "lagging", Limit: 5}}, f.GroupCalls)
-	requireAnswer(t, &apitest.Fakes{}, "GET", groupsPath+"/lagging", "", 200, `[]`)
+	requireAnswer(t, &apitest.Fakes{}, apitest.Request("GET", groupsPath+"/lagging", ""), 200, `[]`)
 	for _, bad := range []string{"x", "-1", "1.5", "99999999999"} {
 		text := apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "GET", groupsPath+"/lagging?minLagSeconds="+bad, ""), 400)
 		require.Equal(t, `minLagSeconds is "`+bad+`": it must be a whole number of seconds between 0 and 2147483647`, text)
@@ -113,7 +114,7 @@ func TestGroupIsDeleted(t *testing.T) {
 		if want.Queue != "" {
 			body = body[:len(body)-1] + `,"queueName":"q/r"}`
 		}
-		requireAnswer(t, f, "DELETE", groupsPath+target, "", 200, body)
+		requireAnswer(t, f, apitest.Request("DELETE", groupsPath+target, ""), 200, body)
 		require.Equal(t, []apitest.GroupCall{want}, f.GroupCalls, target)
 	}
 }
@@ -121,7 +122,7 @@ func TestGroupIsDeleted(t *testing.T) {
 func TestSubscriptionIsMoved(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
-	requireAnswer(t, f, "POST", groupsPath+"/g/subscription", `{"subscriptionTimestamp":"2026-05-16T14:00:00.123456+02:00"}`, 200,
+	requireAnswer(t, f, apitest.Request("POST", groupsPath+"/g/subscription", `{"subscriptionTimestamp":"2026-05-16T14:00:00.123456+02:00"}`), 200,
 		`{"success":true,"consumerGroup":"g","newTimestamp":"2026-05-16T12:00:00.123Z","rowsUpdated":2}`)
 	require.True(t, f.GroupCalls[0].Start.Equal(noon.Truncate(time.Microsecond)))
 	for body, want := range map[string]string{
@@ -159,7 +160,7 @@ func TestSeekReadsBodyAndQuery(t *testing.T) {
 		{"?timestamp=2026-05-16T00:00:00Z", ``, at("2026-05-16"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"2026-05-16T00:00:00.000Z"`},
 	} {
 		f := &apitest.Fakes{}
-		requireAnswer(t, f, "POST", path+c.query, c.body, 200,
+		requireAnswer(t, f, apitest.Request("POST", path+c.query, c.body), 200,
 			`{"success":true,"consumerGroup":"g","queueName":"q",`+c.flags+`,"partitionsUpdated":3}`)
 		require.Equal(t, []apitest.GroupCall{{Verb: "seek", Group: "g", Queue: "q", Place: c.want}}, f.GroupCalls)
 	}
@@ -189,18 +190,18 @@ func TestSeekOfAPartitionMovesToTheEndByDefault(t *testing.T) {
 	const path = groupsPath + "/g/queues/q/partitions/a%2Fb/seek"
 	for body, want := range map[string]catalog.Place{``: {End: true}, `{}`: {End: true}, `{"toBeginning":true}`: {}} {
 		f := &apitest.Fakes{}
-		requireAnswer(t, f, "POST", path, body, 200, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b",
+		requireAnswer(t, f, apitest.Request("POST", path, body), 200, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b",
 			"updated":true,"cursorMovedTo":"`+apitest.IDOne.String()+`"}`)
 		require.Equal(t, []apitest.GroupCall{{Verb: "seek partition", Group: "g", Queue: "q", Partition: "a/b", Place: want}}, f.GroupCalls)
 	}
 	f := &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.SoughtPartition, int64, error) {
 		return catalog.SoughtPartition{}, 0, nil
 	}}
-	requireAnswer(t, f, "POST", path, "", 200,
+	requireAnswer(t, f, apitest.Request("POST", path, ""), 200,
 		`{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b","updated":false,"cursorMovedTo":null}`)
 	f = &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.SoughtPartition, int64, error) {
 		return catalog.SoughtPartition{}, 0, &queue.Error{Code: queue.CodeNotFound, Message: "Partition not found"}
 	}}
-	requireAnswer(t, f, "POST", path, "", 404, `{"success":false,"error":"Partition not found"}`)
+	requireAnswer(t, f, apitest.Request("POST", path, ""), 404, `{"success":false,"error":"Partition not found"}`)
 	require.Contains(t, apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "POST", path, `{"toEnd":"yes"}`), 400), `toEnd must be true or false, not "yes"`)
 }

@@ -137,14 +137,14 @@ func TestLeaseIsReleasedOnceByHandlerOrDispatcher(t *testing.T) {
 		answerWritten bool
 	}{
 		"delivered":                        {leaves: "never", answerWritten: true},
-		"the client left during the pop":  {leaves: "pop", releases: 1},
+		"the client left during the pop":   {leaves: "pop", releases: 1},
 		"the client left during the write": {leaves: "write", releases: 1, answerWritten: true},
 		"the client has read it and left":  {leaves: "read", answerWritten: true},
 		"the write failed":                 {leaves: "never", writing: broken, releases: 1},
 		"the last of it was not sent":      {leaves: "never", flushing: broken, releases: 1, answerWritten: true},
 		"both":                             {leaves: "write", writing: broken, releases: 1},
 		"autoAck delivered":                {autoAck: true, leaves: "never", answerWritten: true},
-		"autoAck left during the pop":     {autoAck: true, leaves: "pop"},
+		"autoAck left during the pop":      {autoAck: true, leaves: "pop"},
 		"autoAck left during the write":    {autoAck: true, leaves: "write", answerWritten: true},
 		"autoAck and the write failed":     {autoAck: true, leaves: "never", writing: broken},
 	} {

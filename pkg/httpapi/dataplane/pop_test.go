@@ -84,12 +84,16 @@ func TestUnreadablePopParametersGetTheirDefaults(t *testing.T) {
 		require.NoError(t, err, query)
 		require.Equal(t, want, req, query)
 	}
+}
+
+func TestInvalidConsumerGroupsAreRefused(t *testing.T) {
+	t.Parallel()
 	for query, want := range map[string]string{
 		"consumerGroup=" + strings.Repeat("x", 256): "consumerGroup is 256 bytes long",
 		"consumerGroup=%00":                         "consumerGroup contains a NUL",
 		"consumerGroup=%ff":                         "consumerGroup is not UTF-8",
 	} {
-		_, err := readQuery(defaults, query)
+		_, err := readQuery(queue.DefaultDefaults(), query)
 		apitest.RequireInvalid(t, err)
 		require.ErrorContains(t, err, want)
 	}

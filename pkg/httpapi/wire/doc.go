@@ -1,7 +1,7 @@
 // Package wire reads HTTP requests and writes HTTP answers for the rooms of
-// pkg/httpapi: bodies, JSON values, path and query parameters, instants, and
-// the statuses of error codes. docs/compatibility.md describes the rules for
-// clients of Queen MQ that these readers follow.
+// pkg/httpapi. It reads bodies, JSON values, parameters and instants, and it maps
+// error codes to statuses. Its readers follow the rules for clients of Queen MQ in
+// docs/compatibility.md.
 //
 // It promises that
 //
