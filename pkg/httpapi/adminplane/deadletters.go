@@ -39,46 +39,47 @@ type deadLettersJSON struct {
 
 // ListDeadLetters serves GET /api/v1/dlq.
 func (h *Handlers) ListDeadLetters(c echo.Context) error {
-	filter, err := deadLetterFilter(c)
+	p := &wire.Params{Context: c}
+	filter, page := deadLetterFilter(p), readPage(p, 100)
+	after := deadletter.Place{FailedAt: page.at}
+	if page.id != "" {
+		id, err := strconv.ParseInt(page.id, 10, 64)
+		if err != nil {
+			p.Check(errCursor(c.QueryParam("cursor")))
+		}
+		after.ID = id
+	}
+	if p.Err != nil {
+		return p.Err
+	}
+	letters, total, err := h.DeadLetters.List(c.Request().Context(), filter, after, int64(page.limit), int64(page.offset))
 	if err != nil {
 		return err
 	}
-	p, err := readPage(c, 100)
-	if err != nil {
-		return err
-	}
-	after := deadletter.Place{FailedAt: p.at}
-	if p.id != "" {
-		if after.ID, err = strconv.ParseInt(p.id, 10, 64); err != nil {
-			return errCursor(c.QueryParam("cursor"))
-		}
-	}
-	letters, total, err := h.DeadLetters.List(c.Request().Context(), filter, after, int64(p.limit), int64(p.offset))
-	if err != nil {
-		return err
-	}
-	out := deadLettersJSON{Messages: []deadLetterJSON{}, Total: total, Pagination: nextPageJSON{pageJSON: p.json()}}
-	for i := range letters {
-		l := &letters[i]
-		one := deadLetterJSON{
-			PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, Group: l.Group,
-			Error: l.Error, RetryCount: l.Failures, Data: payloadOrNull(l.Payload), DataError: l.PayloadError,
-			ProducerSub: orNull(l.ProducerSub), CreatedAt: millisOrNull(l.CreatedAt), FailedAt: wire.FormatMillis(l.FailedAt),
-		}
-		if !l.MessageID.IsZero() {
-			one.ID, one.TransactionID = idOrNull(l.MessageID), &l.TransactionID
-		}
-		out.Messages = append(out.Messages, one)
-		out.Pagination = p.next(len(letters), l.FailedAt, strconv.FormatInt(l.ID, 10))
+	out := deadLettersJSON{Messages: each(letters, toDeadLetterJSON), Total: total, Pagination: nextPageJSON{pageJSON: page.json()}}
+	if n := len(letters); n > 0 {
+		last := &letters[n-1]
+		out.Pagination = page.next(n, last.FailedAt, strconv.FormatInt(last.ID, 10))
 	}
 	return wire.AnswerJSON(c, http.StatusOK, out)
 }
 
+func toDeadLetterJSON(l *deadletter.Letter) deadLetterJSON {
+	out := deadLetterJSON{
+		PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, Group: l.Group,
+		Error: l.Error, RetryCount: l.Failures, Data: payloadOrNull(l.Payload), DataError: l.PayloadError,
+		ProducerSub: orNull(l.ProducerSub), CreatedAt: millisOrNull(l.CreatedAt), FailedAt: wire.FormatMillis(l.FailedAt),
+	}
+	if !l.MessageID.IsZero() {
+		out.ID, out.TransactionID = idOrNull(l.MessageID), &l.TransactionID
+	}
+	return out
+}
+
 // deadLetterFilter reads the query of a list or of a purge.
-func deadLetterFilter(c echo.Context) (deadletter.Filter, error) {
-	p := wire.Params{Context: c}
+func deadLetterFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
-	if id := c.QueryParam("transactionId"); id != "" {
+	if id := p.QueryParam("transactionId"); id != "" {
 		if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
 			p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
 		}
@@ -86,7 +87,7 @@ func deadLetterFilter(c echo.Context) (deadletter.Filter, error) {
 	}
 	f.From, f.To = p.Instant("from"), p.Instant("to")
 	p.Check(checkSpan(f))
-	return f, p.Err
+	return f
 }
 
 // checkSpan refuses a filter whose end is before its start.
@@ -99,9 +100,10 @@ func checkSpan(f deadletter.Filter) error {
 
 // PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
 func (h *Handlers) PurgeDeadLetters(c echo.Context) error {
-	filter, err := deadLetterFilter(c)
-	if err != nil {
-		return err
+	p := &wire.Params{Context: c}
+	filter := deadLetterFilter(p)
+	if p.Err != nil {
+		return p.Err
 	}
 	if filter.Queue == nil {
 		return queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")

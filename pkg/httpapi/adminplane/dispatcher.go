@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -99,23 +100,21 @@ type dispatcherJSON struct {
 // instance receives the wakes of other instances.
 func (h *Handlers) DispatcherStatus(c echo.Context) error {
 	status := h.Waiting.Status()
-	out := dispatcherJSON{
+	return wire.AnswerJSON(c, http.StatusOK, dispatcherJSON{
 		Listener: h.listener(), Inbox: h.inbox(c.Request().Context()), Waiting: status.Waiting, Truncated: status.Truncated,
-		Groups: []waitingJSON{}, Due: []dueJSON{}, Backoff: []backoffJSON{},
-	}
-	for _, g := range status.Groups {
-		out.Groups = append(out.Groups, waitingJSON{
-			Queue: g.Queue, Partition: g.Partition, Namespace: g.Namespace, Task: g.Task, ConsumerGroup: g.Group,
-			Waiting: g.Waiting, OldestSeconds: g.Oldest.Seconds(), TimeoutSeconds: g.Next.Seconds(),
-		})
-	}
-	for _, due := range status.Due {
-		out.Due = append(out.Due, dueJSON{GroupID: due.Target.Group, PartitionID: due.Target.Partition, InSeconds: due.In.Seconds()})
-	}
-	for _, b := range status.Backoff {
-		out.Backoff = append(out.Backoff, backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.Empties, DelaySeconds: b.Delay.Seconds()})
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+		Groups: each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
+			return waitingJSON{
+				Queue: g.Queue, Partition: g.Partition, Namespace: g.Namespace, Task: g.Task, ConsumerGroup: g.Group,
+				Waiting: g.Waiting, OldestSeconds: g.Oldest.Seconds(), TimeoutSeconds: g.Next.Seconds(),
+			}
+		}),
+		Due: each(status.Due, func(d *dispatch.DueInstant) dueJSON {
+			return dueJSON{GroupID: d.Target.Group, PartitionID: d.Target.Partition, InSeconds: d.In.Seconds()}
+		}),
+		Backoff: each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
+			return backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.Empties, DelaySeconds: b.Delay.Seconds()}
+		}),
+	})
 }
 
 func (h *Handlers) listener() listenerJSON {

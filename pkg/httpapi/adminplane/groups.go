@@ -48,21 +48,22 @@ func (h *Handlers) ListGroups(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]groupJSON, len(groups))
-	for i, g := range groups {
-		rows[i] = groupJSON{
-			Name: g.Name, Topics: []string{g.Queue}, QueueName: g.Queue, Members: g.Partitions,
-			PartitionsWithLag: g.Lagging, TotalLag: g.Lag, MaxTimeLag: wholeSeconds(g.Oldest), State: groupState(g),
-		}
-		if g.Mode != queue.SubscribeAll {
-			rows[i].SubscriptionMode = orNull(string(g.Mode))
-			rows[i].SubscriptionTimestamp, rows[i].SubscriptionCreatedAt = millisOrNull(g.StartAt), millisOrNull(g.CreatedAt)
-		}
-	}
-	return wire.AnswerJSON(c, http.StatusOK, rows)
+	return wire.AnswerJSON(c, http.StatusOK, each(groups, toGroupJSON))
 }
 
-func groupState(g stats.Group) string {
+func toGroupJSON(g *stats.Group) groupJSON {
+	out := groupJSON{
+		Name: g.Name, Topics: []string{g.Queue}, QueueName: g.Queue, Members: g.Partitions,
+		PartitionsWithLag: g.Lagging, TotalLag: g.Lag, MaxTimeLag: wholeSeconds(g.Oldest), State: groupState(g),
+	}
+	if g.Mode != queue.SubscribeAll {
+		out.SubscriptionMode = orNull(string(g.Mode))
+		out.SubscriptionTimestamp, out.SubscriptionCreatedAt = millisOrNull(g.StartAt), millisOrNull(g.CreatedAt)
+	}
+	return out
+}
+
+func groupState(g *stats.Group) string {
 	switch {
 	case g.ConsumedAt.IsZero():
 		return "Dead"
@@ -113,16 +114,16 @@ func (h *Handlers) answerGroup(c echo.Context, name string) error {
 	}
 	out := make(map[string]groupQueueJSON, len(queues))
 	for _, q := range queues {
-		cursors := make([]cursorJSON, len(q.Places))
-		for i, p := range q.Places {
-			cursors[i] = cursorJSON{
-				Partition: p.Partition, WorkerID: idOrNull(p.Lease), LastConsumedAt: millisOrNull(p.ConsumedAt), TotalConsumed: p.Consumed,
-				TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age), LeaseActive: !p.Lease.IsZero(),
-			}
-		}
-		out[q.Queue] = groupQueueJSON{Partitions: cursors, Truncated: q.Truncated}
+		out[q.Queue] = groupQueueJSON{Partitions: each(q.Places, toCursorJSON), Truncated: q.Truncated}
 	}
 	return wire.AnswerJSON(c, http.StatusOK, out)
+}
+
+func toCursorJSON(p *stats.Place) cursorJSON {
+	return cursorJSON{
+		Partition: p.Partition, WorkerID: idOrNull(p.Lease), LastConsumedAt: millisOrNull(p.ConsumedAt), TotalConsumed: p.Consumed,
+		TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age), LeaseActive: !p.Lease.IsZero(),
+	}
 }
 
 // laggingJSON is an element of GET /api/v1/consumer-groups/lagging.
@@ -157,15 +158,13 @@ func (h *Handlers) LaggingGroups(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]laggingJSON, len(cursors))
-	for i, p := range cursors {
-		rows[i] = laggingJSON{
+	return wire.AnswerJSON(c, http.StatusOK, each(cursors, func(p *stats.LaggingPlace) laggingJSON {
+		return laggingJSON{
 			ConsumerGroup: p.Group, QueueName: p.Queue, PartitionName: p.Partition, PartitionID: p.PartitionID.String(),
 			WorkerID: idOrNull(p.Lease), OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age),
 			LagHours: math.Round(p.Age.Hours()*100) / 100, OldestUnconsumedAt: millisOrNull(p.Oldest), LastConsumedAt: millisOrNull(p.ConsumedAt),
 		}
-	}
-	return wire.AnswerJSON(c, http.StatusOK, rows)
+	}))
 }
 
 // listLimit reads how many cursors to list.

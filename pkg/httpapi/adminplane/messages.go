@@ -81,17 +81,11 @@ func (h *Handlers) Messages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := messagesJSON{
-		Messages: []listedMessageJSON{},
-		Mode:     toModeJSON(list.Mode),
-		Pagination: nextPageJSON{
-			pageJSON: pageJSON{filter.Limit, filter.Offset}, Next: tokenOrNull(list.Next),
-		},
-	}
-	for i := range list.Messages {
-		out.Messages = append(out.Messages, toListedMessage(&list.Messages[i]))
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return wire.AnswerJSON(c, http.StatusOK, messagesJSON{
+		Messages:   each(list.Messages, toListedMessage),
+		Mode:       toModeJSON(list.Mode),
+		Pagination: nextPageJSON{pageJSON: pageJSON{filter.Limit, filter.Offset}, Next: tokenOrNull(list.Next)},
+	})
 }
 
 func toListedMessage(m *stats.Message) listedMessageJSON {
@@ -131,17 +125,13 @@ func (h *Handlers) QueueMessages(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := []queueMessageJSON{}
-	for i := range list.Messages {
-		m := &list.Messages[i]
-		out = append(out, queueMessageJSON{
-			toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition), m.Status, wire.FormatMillis(m.CreatedAt),
-		})
-	}
 	if list.Next != nil {
 		c.Response().Header().Set(nextHeader, list.Next.Token())
 	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return wire.AnswerJSON(c, http.StatusOK, each(list.Messages, func(m *stats.Message) queueMessageJSON {
+		ref := toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition)
+		return queueMessageJSON{ref, m.Status, wire.FormatMillis(m.CreatedAt)}
+	}))
 }
 
 // messageFilter reads the query of GET /messages. Queen MQ calls the namespace

@@ -34,11 +34,11 @@ func (h *Handlers) Namespaces(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	list := make([]tagJSON, len(found))
-	for i := range found {
-		list[i] = toTagJSON(&found[i])
-		list[i].Namespace = &found[i].Name
-	}
+	list := each(found, func(t *stats.Tag) tagJSON {
+		tag := toTagJSON(t)
+		tag.Namespace = &t.Name
+		return tag
+	})
 	return wire.AnswerJSON(c, http.StatusOK, map[string][]tagJSON{"namespaces": list})
 }
 
@@ -48,11 +48,11 @@ func (h *Handlers) Tasks(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	list := make([]tagJSON, len(found))
-	for i := range found {
-		list[i] = toTagJSON(&found[i])
-		list[i].Task = &found[i].Name
-	}
+	list := each(found, func(t *stats.Tag) tagJSON {
+		tag := toTagJSON(t)
+		tag.Task = &t.Name
+		return tag
+	})
 	return wire.AnswerJSON(c, http.StatusOK, map[string][]tagJSON{"tasks": list})
 }
 

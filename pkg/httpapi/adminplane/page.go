@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -52,20 +50,20 @@ type page struct {
 }
 
 // readPage reads limit, offset and cursor.
-func readPage(c echo.Context, defaultLimit int) (p page, err error) {
-	params := &wire.Params{Context: c}
-	p.limit, p.offset = readLimits(params, defaultLimit)
-	cursor := c.QueryParam("cursor")
-	if cursor == "" || params.Err != nil {
-		return p, params.Err
+func readPage(p *wire.Params, defaultLimit int) (out page) {
+	out.limit, out.offset = readLimits(p, defaultLimit)
+	cursor := p.QueryParam("cursor")
+	if cursor == "" {
+		return out
 	}
-	micros, id, ok := strings.Cut(cursor, "_")
+	micros, id, _ := strings.Cut(cursor, "_")
 	n, err := strconv.ParseInt(micros, 10, 64)
-	if !ok || err != nil || id == "" || n <= 0 || n > maxMicros {
-		return p, errCursor(cursor)
+	if err != nil || id == "" || n <= 0 || n > maxMicros {
+		p.Check(errCursor(cursor))
+		return out
 	}
-	p.at, p.id = time.UnixMicro(n), id
-	return p, nil
+	out.at, out.id = time.UnixMicro(n), id
+	return out
 }
 
 // maxMicros is the last instant of the year 9999.
@@ -84,6 +82,16 @@ func (p page) next(n int, at time.Time, id string) nextPageJSON {
 		out.Next = orNull(strconv.FormatInt(at.UnixMicro(), 10) + "_" + id)
 	}
 	return out
+}
+
+// each converts every row. The result is never nil, so that JSON has [] and not
+// null.
+func each[Row, JSON any](rows []Row, convert func(*Row) JSON) []JSON {
+	list := make([]JSON, len(rows))
+	for i := range rows {
+		list[i] = convert(&rows[i])
+	}
+	return list
 }
 
 // orNull returns nil, which is null in JSON, for the zero value.

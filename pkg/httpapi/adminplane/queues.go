@@ -83,20 +83,15 @@ func (h *Handlers) Queues(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return wire.AnswerJSON(c, http.StatusOK, queuesJSON{toListedQueues(queues)})
+	return wire.AnswerJSON(c, http.StatusOK, queuesJSON{each(queues, toListedQueue)})
 }
 
-func toListedQueues(queues []stats.Queue) []listedQueueJSON {
-	list := make([]listedQueueJSON, len(queues))
-	for i := range queues {
-		q := &queues[i]
-		list[i] = listedQueueJSON{
-			ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: wire.FormatMillis(q.CreatedAt),
-			Partitions: q.Partitions,
-			Messages:   queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
-		}
+func toListedQueue(q *stats.Queue) listedQueueJSON {
+	return listedQueueJSON{
+		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: wire.FormatMillis(q.CreatedAt),
+		Partitions: q.Partitions,
+		Messages:   queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
 	}
-	return list
 }
 
 // Queue serves GET /api/v1/resources/queues/:queue.
@@ -105,19 +100,16 @@ func (h *Handlers) Queue(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := queueJSON{
+	return wire.AnswerJSON(c, http.StatusOK, queueJSON{
 		ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
-		CreatedAt: wire.FormatMillis(detail.CreatedAt), Partitions: make([]partitionJSON, len(detail.Page)),
-		Totals: toCountsJSON(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
-	}
-	for i := range detail.Page {
-		p := &detail.Page[i]
-		out.Partitions[i] = partitionJSON{
-			ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt), Stats: toCountsJSON(p.Counts),
-			OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
-		}
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+		CreatedAt: wire.FormatMillis(detail.CreatedAt), Totals: toCountsJSON(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
+		Partitions: each(detail.Page, func(p *stats.Partition) partitionJSON {
+			return partitionJSON{
+				ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt), Stats: toCountsJSON(p.Counts),
+				OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
+			}
+		}),
+	})
 }
 
 // queueDetail reads a queue with at most limit partitions after the partition

@@ -33,7 +33,7 @@ func (h *Handlers) QueueStatuses(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return wire.AnswerJSON(c, http.StatusOK, queueStatusesJSON{toListedQueues(queues), pageJSON{limit, offset}})
+	return wire.AnswerJSON(c, http.StatusOK, queueStatusesJSON{each(queues, toListedQueue), pageJSON{limit, offset}})
 }
 
 type queueConfigJSON struct {
@@ -97,7 +97,7 @@ func (h *Handlers) QueueStatus(c echo.Context) error {
 		return err
 	}
 	o := &detail.Options
-	out := queueStatusJSON{
+	return wire.AnswerJSON(c, http.StatusOK, queueStatusJSON{
 		Queue: queueStatusHeadJSON{
 			ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
 			Priority: o.Priority, CreatedAt: wire.FormatMillis(detail.CreatedAt),
@@ -106,20 +106,17 @@ func (h *Handlers) QueueStatus(c echo.Context) error {
 				MaxQueueSize: o.MaxSize, DeadLetterQueue: o.DeadLetterQueue,
 			},
 		},
-		Partitions: make([]partitionStatusJSON, len(detail.Page)),
+		Partitions: each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
+			return partitionStatusJSON{
+				ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt), Messages: toCountsJSON(p.Counts),
+				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
+				LastActivity: millisOrNull(p.ActiveAt), OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
+			}
+		}),
 		Totals:     queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
 		Swept:      sweptJSON(detail.Swept),
 		Pagination: page,
-	}
-	for i := range detail.Page {
-		p := &detail.Page[i]
-		out.Partitions[i] = partitionStatusJSON{
-			ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt),
-			Messages: toCountsJSON(p.Counts), Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
-			LastActivity: millisOrNull(p.ActiveAt), OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
-		}
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	})
 }
 
 // sweptJSON counts the messages that sweeps removed from a queue since it was
@@ -146,11 +143,7 @@ func (h *Handlers) Sweeps(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Sweeps []sweepJSON `json:"sweeps"`
-	}{make([]sweepJSON, len(found))}
-	for i, one := range found {
-		out.Sweeps[i] = sweepJSON{one.Job, one.Running, wire.FormatMillis(one.NextAt)}
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return wire.AnswerJSON(c, http.StatusOK, map[string][]sweepJSON{"sweeps": each(found, func(s *stats.Sweep) sweepJSON {
+		return sweepJSON{s.Job, s.Running, wire.FormatMillis(s.NextAt)}
+	})})
 }

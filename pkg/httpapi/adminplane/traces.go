@@ -154,74 +154,68 @@ func (h *Handlers) MessageTraces(c echo.Context) error {
 	if err != nil && queue.CodeOf(err) != queue.CodeNotFound {
 		return err
 	}
-	out := struct {
-		Traces []traceJSON `json:"traces"`
-	}{[]traceJSON{}}
+	var found []trace.Trace
 	if err == nil {
-		found, err := h.Traces.OfMessage(c.Request().Context(), ref.partition, ref.transactionID, maxLimit)
+		found, err = h.Traces.OfMessage(c.Request().Context(), ref.partition, ref.transactionID, maxLimit)
 		if err != nil {
 			return err
 		}
-		for i := range found {
-			out.Traces = append(out.Traces, toTraceJSON(&found[i]))
-		}
 	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return wire.AnswerJSON(c, http.StatusOK, map[string][]traceJSON{"traces": each(found, toTraceJSON)})
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
 func (h *Handlers) NamedTraces(c echo.Context) error {
-	params := wire.Params{Context: c}
-	name := params.PathName("name")
-	if params.Err != nil {
-		return params.Err
-	}
-	p, err := readPage(c, 100)
-	if err != nil {
-		return err
-	}
-	after := trace.Place{CreatedAt: p.at}
-	if p.id != "" {
-		if after.ID, err = queue.ParseID(p.id); err != nil {
-			return errCursor(c.QueryParam("cursor"))
+	p := &wire.Params{Context: c}
+	name, page := p.PathName("name"), readPage(p, 100)
+	after := trace.Place{CreatedAt: page.at}
+	if page.id != "" {
+		id, err := queue.ParseID(page.id)
+		if err != nil {
+			p.Check(errCursor(c.QueryParam("cursor")))
 		}
+		after.ID = id
 	}
-	found, total, err := h.Traces.ByName(c.Request().Context(), name, after, int64(p.limit), int64(p.offset))
+	if p.Err != nil {
+		return p.Err
+	}
+	found, total, err := h.Traces.ByName(c.Request().Context(), name, after, int64(page.limit), int64(page.offset))
 	if err != nil {
 		return err
 	}
-	out := struct {
+	next := nextPageJSON{pageJSON: page.json()}
+	if n := len(found); n > 0 {
+		next = page.next(n, found[n-1].CreatedAt, found[n-1].ID.String())
+	}
+	return wire.AnswerJSON(c, http.StatusOK, struct {
 		Traces     []namedTraceJSON `json:"traces"`
 		Total      int64            `json:"total"`
 		Pagination nextPageJSON     `json:"pagination"`
-	}{[]namedTraceJSON{}, total, nextPageJSON{pageJSON: p.json()}}
-	for i := range found {
-		t := &found[i]
-		out.Traces = append(out.Traces, namedTraceJSON{
-			toTraceJSON(&t.Trace), orNull(t.TransactionID), t.PartitionID.String(), t.Queue, t.Partition, payloadOrNull(t.Payload),
-		})
-		out.Pagination = p.next(len(found), t.CreatedAt, t.ID.String())
+	}{each(found, toNamedTraceJSON), total, next})
+}
+
+func toNamedTraceJSON(t *trace.Named) namedTraceJSON {
+	return namedTraceJSON{
+		toTraceJSON(&t.Trace), orNull(t.TransactionID), t.PartitionID.String(), t.Queue, t.Partition, payloadOrNull(t.Payload),
 	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
 }
 
 // TraceNames serves GET /api/v1/traces/names.
 func (h *Handlers) TraceNames(c echo.Context) error {
-	p, err := readPage(c, 50)
+	p := &wire.Params{Context: c}
+	page := readPage(p, 50)
+	if p.Err != nil {
+		return p.Err
+	}
+	names, total, err := h.Traces.Names(c.Request().Context(), int64(page.limit), int64(page.offset))
 	if err != nil {
 		return err
 	}
-	names, total, err := h.Traces.Names(c.Request().Context(), int64(p.limit), int64(p.offset))
-	if err != nil {
-		return err
-	}
-	out := struct {
+	return wire.AnswerJSON(c, http.StatusOK, struct {
 		Names      []traceNameJSON `json:"trace_names"`
 		Total      int64           `json:"total"`
 		Pagination pageJSON        `json:"pagination"`
-	}{[]traceNameJSON{}, total, p.json()}
-	for _, n := range names {
-		out.Names = append(out.Names, traceNameJSON{n.Name, n.Traces, n.Messages, wire.FormatMillis(n.LastSeen)})
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	}{each(names, func(n *trace.Name) traceNameJSON {
+		return traceNameJSON{n.Name, n.Traces, n.Messages, wire.FormatMillis(n.LastSeen)}
+	}), total, page.json()})
 }
