@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// room is the room on a database of its own, with what it announced.
-type room struct {
+// fixture is the room on a database of its own, with what it announced.
+type fixture struct {
 	*deadletter.Letters
 	t    *testing.T
 	pool *postgres.Pool
@@ -31,9 +31,9 @@ type room struct {
 }
 
 // OnReady notes what was announced.
-func (r *room) OnReady(ready []queue.Ready, _ events.Origin) { r.told = append(r.told, ready...) }
+func (r *fixture) OnReady(ready []queue.Ready, _ events.Origin) { r.told = append(r.told, ready...) }
 
-func newRoom(t *testing.T) *room {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute // shared machines pause
@@ -41,14 +41,14 @@ func newRoom(t *testing.T) *room {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	bus := &events.Bus{}
-	r := &room{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
+	r := &fixture{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
 	bus.Subscribe(r)
 	return r
 }
 
 // fill makes queue q with n partitions, and in each a message that is a dead
 // letter of group g.
-func (r *room) fill(n int) {
+func (r *fixture) fill(n int) {
 	r.t.Helper()
 	for _, statement := range []string{
 		`INSERT INTO belfry.queue (name) VALUES ('q')`,
@@ -74,7 +74,7 @@ func named(queueName, group string) deadletter.Filter {
 
 func TestRedriveIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(5)
 	r.Bound(2, 0)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
@@ -100,7 +100,7 @@ func TestRedriveIsBounded(t *testing.T) {
 // after it has counted.
 func TestARedrivePutsBackNoMoreThanItMatched(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(3)
 	r.Bound(1, time.Minute)
 	for _, statement := range []string{
@@ -122,7 +122,7 @@ func TestARedrivePutsBackNoMoreThanItMatched(t *testing.T) {
 }
 
 // first is the key of the first partition.
-func (r *room) first() (key string) {
+func (r *fixture) first() (key string) {
 	r.t.Helper()
 	require.NoError(r.t, r.pool.QueryRow(r.t.Context(), `SELECT min(p.id)::text FROM belfry.partition p`).Scan(&key))
 	return key
@@ -132,7 +132,7 @@ func (r *room) first() (key string) {
 // a message that is dead for several groups.
 func TestPurgeWaitsForNobody(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(3)
 	tx, err := r.pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestPurgeWaitsForNobody(t *testing.T) {
 // a message, so that leaves what is closed alone.
 func TestWhatIsClosedIsLeftToThePurge(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.partition SET closed = true`)
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestWhatIsClosedIsLeftToThePurge(t *testing.T) {
 // would keep a redrive busy for ever.
 func TestRedriveLeavesWhatFailsMeanwhile(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(2)
 	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestRedriveLeavesWhatFailsMeanwhile(t *testing.T) {
 // A paused group gets its dead letters when it goes on, and nobody is woken.
 func TestRedriveOfAPausedGroupWakesNobody(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.consumer_group SET paused = true`)
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestRedriveOfAPausedGroupWakesNobody(t *testing.T) {
 // of one list are looked for no further than it goes.
 func TestListsWalkTheIndexOfAGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	conn, err := r.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
@@ -218,7 +218,7 @@ func TestListsWalkTheIndexOfAGroup(t *testing.T) {
 
 func TestAMessageIsShownWithItsReaders(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	var partition [16]byte
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))

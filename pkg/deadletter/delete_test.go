@@ -16,7 +16,7 @@ import (
 // not keep pushes from the partition.
 func TestADeletionThatWaitsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	var partition [16]byte
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))

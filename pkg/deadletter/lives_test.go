@@ -13,7 +13,7 @@ import (
 // before found stand for other dead letters.
 func TestDeadLettersFoundInAnotherLifeAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(2)
 	var partition queue.ID
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT p.uid FROM belfry.partition p WHERE p.name = 'p1'`).Scan((*[16]byte)(&partition)))

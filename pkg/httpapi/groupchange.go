@@ -163,7 +163,7 @@ func seekNames(c echo.Context) (group, queueName string, err error) {
 // readPlace reads where to seek to from the body or the query: toEnd,
 // toBeginning or timestamp, and only one of them. given is false when there is
 // none.
-func (s *Server) readPlace(c echo.Context) (place catalog.Place, given bool, err error) {
+func (s *Server) readPlace(c echo.Context) (place catalog.Position, given bool, err error) {
 	end, beginning := isTrue(c.QueryParam("toEnd")), isTrue(c.QueryParam("toBeginning"))
 	if text := c.QueryParam("timestamp"); text != "" {
 		if place.After, err = instant("timestamp", text, ""); err != nil {

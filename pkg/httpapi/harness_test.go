@@ -41,7 +41,7 @@ type fakes struct {
 	pop       func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	configure func(set catalog.Settings) (catalog.Configured, error)
 	remove    func(name string) (bool, error)
-	seek      func(call groupCall) (catalog.SoughtPartition, int64, error)
+	seek      func(call groupCall) (catalog.PartitionSeek, int64, error)
 	list      []stats.Group
 	places    []stats.QueuePlaces
 	lagging   []stats.LaggingPlace
@@ -71,7 +71,7 @@ type groupCall struct {
 
 	keep  bool
 	start time.Time
-	place catalog.Place
+	place catalog.Position
 	over  time.Duration
 	limit int
 }
@@ -90,7 +90,7 @@ func (f *fakes) MoveSubscription(_ context.Context, group string, start time.Tim
 	return 2, nil
 }
 
-func (f *fakes) Seek(_ context.Context, queueName, group string, place catalog.Place) (int64, error) {
+func (f *fakes) Seek(_ context.Context, queueName, group string, place catalog.Position) (int64, error) {
 	call := groupCall{verb: "seek", group: group, queue: queueName, place: place}
 	f.groups = append(f.groups, call)
 	if f.seek != nil {
@@ -100,14 +100,14 @@ func (f *fakes) Seek(_ context.Context, queueName, group string, place catalog.P
 	return 3, nil
 }
 
-func (f *fakes) SeekPartition(_ context.Context, queueName, group, partition string, place catalog.Place) (catalog.SoughtPartition, error) {
+func (f *fakes) SeekPartition(_ context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error) {
 	call := groupCall{verb: "seek partition", group: group, queue: queueName, partition: partition, place: place}
 	f.groups = append(f.groups, call)
 	if f.seek != nil {
 		sought, _, err := f.seek(call)
 		return sought, err
 	}
-	return catalog.SoughtPartition{Moved: true, Message: idOne}, nil
+	return catalog.PartitionSeek{Moved: true, Message: idOne}, nil
 }
 
 func (f *fakes) List(context.Context) ([]stats.Group, error) { return f.list, nil }

@@ -43,8 +43,8 @@ type Catalog interface {
 type GroupVerbs interface {
 	DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (catalog.DeletedGroup, error)
 	MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error)
-	Seek(ctx context.Context, queueName, group string, place catalog.Place) (moved int64, err error)
-	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Place) (catalog.SoughtPartition, error)
+	Seek(ctx context.Context, queueName, group string, place catalog.Position) (moved int64, err error)
+	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
 // GroupReader tells how consumer groups stand.

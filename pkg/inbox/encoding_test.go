@@ -19,7 +19,7 @@ func TestWhatCannotBeReadBlocksNobody(t *testing.T) {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
 			dsn := pgtest.EncodedDatabase(t, encoding)
-			r := &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+			r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 			r.turned() // the next look is for what comes after this one
 			s := r.session()
 			s.insert("a", "before")
@@ -44,7 +44,7 @@ func TestWhatCannotBeReadBlocksNobody(t *testing.T) {
 func TestWhatCannotBeReadIsFoundInTime(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
-	r := &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+	r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 	r.turned()
 	s := r.session()
 	s.exec(`ALTER FUNCTION belfry.readable RENAME TO readable_at_once; CREATE FUNCTION belfry.readable(p_text text) RETURNS boolean LANGUAGE sql AS $$

@@ -11,14 +11,14 @@ import (
 )
 
 // overheard lets the instance log to a test.
-func (r *room) overheard() *observer.ObservedLogs {
+func (r *fixture) overheard() *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	r.log = zap.New(core)
 	return logs
 }
 
 // stranger is a session that says what it is called, and its pid.
-func (r *room) stranger() (s session, pid int64) {
+func (r *fixture) stranger() (s session, pid int64) {
 	r.t.Helper()
 	s = r.session()
 	s.exec(`SET application_name = 'stranger'`)
@@ -26,16 +26,16 @@ func (r *room) stranger() (s session, pid int64) {
 }
 
 // user is the role that everybody here connects as.
-func (r *room) user() string {
+func (r *fixture) user() string {
 	r.t.Helper()
 	return r.texts("SELECT session_user::text")[0]
 }
 
 // turns looks n times.
-func (r *room) turns(n int) {
+func (r *fixture) turns(n int) {
 	r.t.Helper()
 	for range n {
-		_, err := r.turn(soon(r.t))
+		_, err := r.turn(testContext(r.t))
 		require.NoError(r.t, err)
 	}
 }
@@ -43,7 +43,7 @@ func (r *room) turns(n int) {
 // Somebody who has the lock and is at work for something else is not ended, but told of.
 func TestABusyStrangerWithTheLockIsNamed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	logs := r.overheard()
 	blocker := r.session()
 	blocker.exec("SELECT pg_advisory_lock(1)")
@@ -77,7 +77,7 @@ func TestABusyStrangerWithTheLockIsNamed(t *testing.T) {
 // While rows come and go there is nothing to tell.
 func TestOfASequencerThatMovesRowsNothingIsTold(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	logs := r.overheard()
 	r.stalled = 0
 	s, _ := r.stranger()
@@ -92,7 +92,7 @@ func TestOfASequencerThatMovesRowsNothingIsTold(t *testing.T) {
 
 func TestAnIdleStrangerWithTheLockIsEndedAndNamed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	logs := r.overheard()
 	s, pid := r.stranger()
 	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
@@ -110,13 +110,13 @@ func TestAnIdleStrangerWithTheLockIsEndedAndNamed(t *testing.T) {
 
 func TestAStrangerWithTheMarkIsNamed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s, pid := r.stranger()
 	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, markID)
-	_, err := r.turn(soon(t))
+	_, err := r.turn(testContext(t))
 	require.ErrorIs(t, err, errMarked)
 	require.ErrorContains(t, err, fmt.Sprintf(`session %d of user %q, application "stranger"`, pid, r.user()))
-	h, err := r.Holder(soon(t))
+	h, err := r.Holder(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, pid, h.PID, "the status names it while nobody leads")
 	s.exec("SELECT pg_advisory_unlock_all()")
@@ -125,8 +125,8 @@ func TestAStrangerWithTheMarkIsNamed(t *testing.T) {
 
 func TestTheHolderOfTheLockIsKnown(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	h, err := r.Holder(soon(t))
+	r := newFixture(t)
+	h, err := r.Holder(testContext(t))
 	require.NoError(t, err)
 	require.Nil(t, h)
 	s := r.session()
@@ -136,18 +136,18 @@ func TestTheHolderOfTheLockIsKnown(t *testing.T) {
 		fmt.Sprintf("SELECT pg_advisory_lock(%d)", int64(lockClass)<<32|int64(lockID)), "SELECT pg_advisory_lock(7)",
 	} {
 		s.exec(statement)
-		h, err = r.Holder(soon(t))
+		h, err = r.Holder(testContext(t))
 		require.NoError(t, err)
 		require.Nil(t, h, statement)
 	}
 	r.turned()
-	h, err = r.Holder(soon(t))
+	h, err = r.Holder(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "inbox-test"}, h)
 	// A role that may see nothing of what others do sees what they are called.
 	var seen Holder
 	s.exec("SET ROLE belfry_consumer")
-	require.NoError(t, s.QueryRow(soon(t), sqlHolder, lockClass, []int32{lockID}).Scan(&seen.PID, &seen.User, &seen.Application))
+	require.NoError(t, s.QueryRow(testContext(t), sqlHolder, lockClass, []int32{lockID}).Scan(&seen.PID, &seen.User, &seen.Application))
 	require.Equal(t, *h, seen)
 	require.Equal(t, "nobody any more", (*Holder)(nil).String())
 	require.Contains(t, (&Holder{}).String(), "pg_prepared_xacts")

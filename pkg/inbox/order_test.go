@@ -21,7 +21,7 @@ func describe(err error) string {
 
 func TestPlainInsertIsAPush(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.session().exec(`INSERT INTO belfry.inbox (queue, payload) VALUES ('orders', '{"a": 1}')`)
 	r.turned()
 	require.Equal(t, []string{`orders Default {"a": 1}`}, r.texts(`SELECT q.name || ' ' || p.name || ' ' || m.payload::text
@@ -32,7 +32,7 @@ func TestPlainInsertIsAPush(t *testing.T) {
 
 func TestARunningSequencerHearsOfCommits(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.start(t, r.dsn)
 	s := r.session()
 	for _, id := range numbered("m", 5) {
@@ -46,7 +46,7 @@ func TestARunningSequencerHearsOfCommits(t *testing.T) {
 // was open: none of its rows passes another one of the same partition.
 func TestATransactionStaysInOrderAroundOthers(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	open, other := r.session(), r.session()
 	open.exec("BEGIN")
 	var want []string
@@ -75,7 +75,7 @@ func TestATransactionStaysInOrderAroundOthers(t *testing.T) {
 // the lower transaction number, and comes behind all the same.
 func TestWhoWaitedForAnotherComesBehindIt(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("CREATE TABLE public.account (id int PRIMARY KEY, n int)")
 	r.exec("INSERT INTO public.account VALUES (1, 0), (2, 0)")
 	first, second := r.session(), r.session()
@@ -103,7 +103,7 @@ func TestWhoWaitedForAnotherComesBehindIt(t *testing.T) {
 
 func TestRolledBackRowsNeverAppear(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	s.exec("BEGIN")
 	s.insert("a", "never")
@@ -127,7 +127,7 @@ func TestRolledBackRowsNeverAppear(t *testing.T) {
 // whatever its ids and transaction numbers are.
 func TestLateCommitsAreFound(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.turned()
 	var open []session
 	for i := range 5 {
@@ -149,7 +149,7 @@ func TestLateCommitsAreFound(t *testing.T) {
 // More rows than a look and a transaction take.
 func TestManyRowsGoInPartsAndInOrder(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	const n = lookRows + 2*chunkRows + 7
 	r.exec(`INSERT INTO belfry.inbox (queue, partition, payload) SELECT 'q', 'p' || i % 3, to_json(i) FROM generate_series(1, $1::int) i`, n)
 	r.turned()
@@ -162,7 +162,7 @@ func TestManyRowsGoInPartsAndInOrder(t *testing.T) {
 // What was deleted is not passed over, though an old snapshot keeps it.
 func TestDeadRowsCostNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	holder := r.session()
 	holder.exec("BEGIN ISOLATION LEVEL REPEATABLE READ")
 	holder.exec("SELECT count(*) FROM belfry.queue")
@@ -179,7 +179,7 @@ func TestDeadRowsCostNothing(t *testing.T) {
 				Read int64 `json:"Shared Read Blocks"`
 			}
 		}
-		require.NoError(t, r.pool.QueryRow(soon(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+lookFrom(seen), seen, lookRows, 1000).Scan(&plan))
+		require.NoError(t, r.pool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+lookFrom(seen), seen, lookRows, 1000).Scan(&plan))
 		return plan[0].Plan.Hit + plan[0].Plan.Read
 	}
 	require.Less(t, buffers(r.seen), int64(60))
@@ -195,11 +195,11 @@ func TestDeadRowsCostNothing(t *testing.T) {
 // than can be gone through before a statement's time is up.
 func TestALookAtABacklogIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.turned()
 	require.NotEqual(t, nothing, r.seen)
 	r.exec(`ALTER TABLE belfry.inbox RENAME TO away`)
-	_, err := r.turn(soon(t))
+	_, err := r.turn(testContext(t))
 	require.Error(t, err)
 	require.Equal(t, nothing, r.seen, "the look after one that failed is bounded")
 	r.exec(`ALTER TABLE belfry.away RENAME TO inbox`)
@@ -209,7 +209,7 @@ func TestALookAtABacklogIsBounded(t *testing.T) {
 		var plan []struct {
 			Plan explained
 		}
-		require.NoError(t, r.own.QueryRow(soon(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, nothing, 10, 1000).Scan(&plan))
+		require.NoError(t, r.own.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, nothing, 10, 1000).Scan(&plan))
 		return plan[0].Plan.most()
 	}
 	require.Less(t, rows(lookFrom(r.seen)), 100.0)
@@ -234,7 +234,7 @@ func (e explained) most() float64 {
 // After a failover transaction numbers may be given out again.
 func TestDoubtReadsEverything(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.turned()
 	r.seen = "1000000000:1000000000:"
 	r.session().insert("a", "one")

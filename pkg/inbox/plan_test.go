@@ -15,7 +15,7 @@ import (
 // did not hold by their transactions.
 func TestPlansMadeForAnEmptyInboxDoForAFullOne(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 50)")
 	r.exec("DELETE FROM belfry.inbox")
 	_, err := r.own.Exec(t.Context(), "VACUUM ANALYZE belfry.inbox")

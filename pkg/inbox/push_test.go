@@ -8,7 +8,7 @@ import (
 
 func TestPushFunction(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	s.exec(`SELECT belfry.push('q', '{"untyped": 1}', 'a', 'one')`)
 	s.exec(`SELECT belfry.push('q', json_build_object('json', 2), partition => 'a', transaction_id => 'two')`)
@@ -16,7 +16,7 @@ func TestPushFunction(t *testing.T) {
 		delay => '1 hour', trace_id => '00000000-0000-7000-8000-000000000001')`)
 	s.exec(`SELECT belfry.push('q', '1', 'a', 'one')`)
 	var made string
-	require.NoError(t, s.QueryRow(soon(t), `SELECT belfry.push('q', '4')`).Scan(&made))
+	require.NoError(t, s.QueryRow(testContext(t), `SELECT belfry.push('q', '4')`).Scan(&made))
 	r.turned()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Equal(t, []string{made}, r.stored("Default"))
@@ -29,9 +29,9 @@ func TestPushFunction(t *testing.T) {
 
 func TestPushMany(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
-	rows, err := s.Query(soon(t), `SELECT m.index, m.id FROM belfry.push_many('q',
+	rows, err := s.Query(testContext(t), `SELECT m.index, m.id FROM belfry.push_many('q',
 		ARRAY ['1', '2', '3']::json[], partitions => ARRAY ['a', 'a', NULL], transaction_ids => ARRAY ['x', NULL, 'z']) AS m`)
 	require.NoError(t, err)
 	var ids []string
@@ -56,7 +56,7 @@ func TestPushMany(t *testing.T) {
 
 func TestPushSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	for statement, want := range map[string]string{
 		`SELECT belfry.push(NULL, '1')`: "22004 the queue is NULL / Name the queue in the first argument: " +
@@ -82,7 +82,7 @@ func TestPushSaysWhatIsWrong(t *testing.T) {
 
 func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	listener := r.session()
 	listener.exec("LISTEN belfry_inbox")
@@ -99,7 +99,7 @@ func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
 	s.exec("NOTIFY belfry_inbox, 'end'")
 	var heard []string
 	for len(heard) == 0 || heard[len(heard)-1] != "end" {
-		n, err := listener.WaitForNotification(soon(t))
+		n, err := listener.WaitForNotification(testContext(t))
 		require.NoError(t, err)
 		heard = append(heard, n.Payload)
 	}
@@ -109,7 +109,7 @@ func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
 // Who has it off, however that is written, does not notify and takes no lock.
 func TestNotifyOffTakesNoLock(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s, ear := r.session(), r.listener()
 	for value, loud := range map[string]int{
 		"off": 0, "OFF": 0, "False": 0, "no": 0, "0": 0, "on": 1, "": 1, "1": 1,

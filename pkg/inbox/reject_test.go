@@ -10,14 +10,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-func (r *room) rejected() []string {
+func (r *fixture) rejected() []string {
 	r.t.Helper()
 	return r.texts("SELECT r.transaction_id || ' ' || r.code || ': ' || r.reason FROM belfry.inbox_rejected r ORDER BY r.id")
 }
 
 func TestWhatCannotBeSequencedBlocksNobody(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	long := strings.Repeat("ü", 128)
 	s.exec("BEGIN")
@@ -41,7 +41,7 @@ func TestWhatCannotBeSequencedBlocksNobody(t *testing.T) {
 		strings.Repeat("x", 256) + " invalid: transaction_id is 256 characters long: at most 255 are allowed",
 	}, r.rejected())
 	require.Equal(t, int64(5), r.metric(t, "belfry_inbox_rejected_total"))
-	counts, err := r.Counts(soon(t))
+	counts, err := r.Counts(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts.Rejected)
 }
@@ -50,7 +50,7 @@ func TestWhatCannotBeSequencedBlocksNobody(t *testing.T) {
 // what was rejected can be tried again.
 func TestFullQueueRejects(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec(`SELECT belfry.push('q', '0', 'a', 'zero')`)
 	r.turned()
 	r.exec("UPDATE belfry.queue SET max_size = 3 WHERE name = 'q'")
@@ -82,7 +82,7 @@ func TestFullQueueRejects(t *testing.T) {
 // A value that only the database refuses is found by taking the rows apart.
 func TestCulpritIsFoundAndTheOthersKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message ADD CONSTRAINT no_three CHECK (transaction_id <> 'm3')")
 	s := r.session()
 	s.exec("BEGIN")
@@ -99,10 +99,10 @@ func TestCulpritIsFoundAndTheOthersKeepTheirOrder(t *testing.T) {
 // What is nobody's fault rejects nothing.
 func TestMissingRightRejectsNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message RENAME TO away")
 	r.session().insert("a", "one")
-	_, err := r.turn(soon(t))
+	_, err := r.turn(testContext(t))
 	require.Error(t, err)
 	require.Empty(t, r.rejected())
 	r.exec("ALTER TABLE belfry.away RENAME TO message")
@@ -112,7 +112,7 @@ func TestMissingRightRejectsNothing(t *testing.T) {
 
 func TestOptionsOfTheQueueHold(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	sealer, err := seal.New(seal.Config{Key: strings.Repeat("ab", 32)})
 	require.NoError(t, err)
 	r.instance = newInstance(t, r.dsn, sealer)

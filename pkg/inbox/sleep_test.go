@@ -10,20 +10,20 @@ import (
 )
 
 // locks counts the sessions that have a lock, or wait for it.
-func (r *room) locks(id int32, granted bool) int64 {
+func (r *fixture) locks(id int32, granted bool) int64 {
 	r.t.Helper()
 	return r.number("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid AND l.objsubid = 2"+
 		" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.granted = $3", lockClass, id, granted)
 }
 
 // slept waits until the sequencer is asleep.
-func (r *room) slept() {
+func (r *fixture) slept() {
 	r.t.Helper()
 	r.await("it sleeps", func() bool { return r.locks(markID, true) == 0 && r.inBed() })
 }
 
 // inBed says whether a sequencer has the lock of sleep for itself.
-func (r *room) inBed() bool {
+func (r *fixture) inBed() bool {
 	r.t.Helper()
 	return r.number(`SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid
 		AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
@@ -31,13 +31,13 @@ func (r *room) inBed() bool {
 }
 
 // woke makes many rows until the sequencer is awake and has left its bed.
-func (r *room) woke() {
+func (r *fixture) woke() {
 	r.t.Helper()
 	var all [4]session
 	for i := range all {
 		all[i] = r.session()
 	}
-	for ctx := soon(r.t); r.locks(awakeID, true) == 0 || r.inBed(); {
+	for ctx := testContext(r.t); r.locks(awakeID, true) == 0 || r.inBed(); {
 		require.NoError(r.t, ctx.Err(), "it does not wake up")
 		done := make(chan error, len(all))
 		for _, s := range all {
@@ -58,7 +58,7 @@ func (s session) heard(producer ...session) (n int) {
 	s.t.Helper()
 	s.exec("SELECT pg_notify('that_is_all', '')")
 	for {
-		got, err := s.WaitForNotification(soon(s.t))
+		got, err := s.WaitForNotification(testContext(s.t))
 		require.NoError(s.t, err)
 		if got.Channel == "that_is_all" {
 			return n
@@ -69,7 +69,7 @@ func (s session) heard(producer ...session) (n int) {
 	}
 }
 
-func (r *room) listener() session {
+func (r *fixture) listener() session {
 	r.t.Helper()
 	s := r.session()
 	s.exec("LISTEN belfry_inbox")
@@ -78,11 +78,11 @@ func (r *room) listener() session {
 }
 
 // quiet says whether nothing is asked of the inbox or of its locks while d passes.
-func (r *room) quiet(d time.Duration) bool {
+func (r *fixture) quiet(d time.Duration) bool {
 	r.t.Helper()
 	watcher := r.session()
 	latest := func() (at time.Time) {
-		require.NoError(r.t, watcher.QueryRow(soon(r.t), `SELECT max(a.query_start) FROM pg_stat_activity a
+		require.NoError(r.t, watcher.QueryRow(testContext(r.t), `SELECT max(a.query_start) FROM pg_stat_activity a
 			WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
 			  AND (a.query LIKE '%belfry.inbox%' OR a.query LIKE '%belfry.wake%' OR a.query LIKE '%_advisory_%')`).Scan(&at))
 		return at
@@ -95,7 +95,7 @@ func (r *room) quiet(d time.Duration) bool {
 // A sequencer that is awake needs no notifications, one that sleeps does.
 func TestProducersNotifyTheSleeping(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 5 * time.Second
 	r.start(t, r.dsn)
 	r.slept()
@@ -110,7 +110,7 @@ func TestProducersNotifyTheSleeping(t *testing.T) {
 	require.Equal(t, int64(1), r.locks(awakeID, true))
 	require.Zero(t, ear.heard())
 	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
-	for s, ctx := r.session(), soon(t); r.locks(markID, true) > 0; { // one by one they do not keep it awake
+	for s, ctx := r.session(), testContext(t); r.locks(markID, true) > 0; { // one by one they do not keep it awake
 		require.NoError(t, ctx.Err())
 		s.insert("b", fmt.Sprint(time.Now().UnixNano()))
 		r.await("it is sequenced", func() bool { return r.waiting() == 0 })
@@ -127,7 +127,7 @@ func TestProducersNotifyTheSleeping(t *testing.T) {
 // commits, however late. Until then it costs nothing and holds nobody up.
 func TestSleepWaitsForWhoeverAnnouncedNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 5 * time.Second
 	r.start(t, r.dsn)
 	r.slept()
@@ -159,7 +159,7 @@ func TestSleepWaitsForWhoeverAnnouncedNothing(t *testing.T) {
 // A sequencer that waits for a long transaction wakes up again when many commit.
 func TestLoadKeepsItFromSleep(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 2 * time.Second
 	r.start(t, r.dsn)
 	r.slept()
@@ -184,7 +184,7 @@ func TestLoadKeepsItFromSleep(t *testing.T) {
 // session ends: all is found without any look that nobody asked for.
 func TestManyNapsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 5 * time.Millisecond
 	r.start(t, r.dsn) // alone: another instance would mend what is left lying
 	const producers, bursts, each = 8, 25, 4
@@ -218,7 +218,7 @@ func TestManyNapsLeaveNothingBehind(t *testing.T) {
 }
 
 // idler plays a sequencer of another process, which has some locks and dies.
-func (r *room) idler(ids ...int32) (die func()) {
+func (r *fixture) idler(ids ...int32) (die func()) {
 	r.t.Helper()
 	s := r.session()
 	for _, id := range ids {
@@ -231,7 +231,7 @@ func (r *room) idler(ids ...int32) (die func()) {
 // with its session.
 func TestDeathAsleep(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	die := r.idler(lockID, sleepID)
 	r.start(t, r.dsn)
 	s, ear := r.session(), r.listener()
@@ -251,7 +251,7 @@ func TestDeathAsleep(t *testing.T) {
 // Who dies awake is missed though nothing is announced.
 func TestDeathAwake(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	die := r.idler(lockID, markID, awakeID)
 	r.start(t, r.dsn)
 	s, late, ear := r.session(), r.session(), r.listener()
@@ -277,7 +277,7 @@ func TestDeathAwake(t *testing.T) {
 // Who freezes asleep is ended with its bed, for which the next one would wait.
 func TestFrozenAsleep(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.idler(lockID)
 	r.idler(sleepID)
 	r.start(t, r.dsn)
@@ -289,7 +289,7 @@ func TestFrozenAsleep(t *testing.T) {
 // The first look without the mark may have been at a session that was ending.
 func TestTwoCalmLooksEndAWatch(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	die := r.idler(lockID)
 	for range 2 { // begins, and looks
 		r.turned()

@@ -18,9 +18,9 @@ import (
 const takeover = 4 * time.Second
 
 // pair is a room in which instance a is the sequencer and b stands by.
-func pair(t *testing.T) (r *room, a, b *instance) {
+func pair(t *testing.T) (r *fixture, a, b *instance) {
 	t.Helper()
-	r = newRoom(t)
+	r = newFixture(t)
 	a, b = r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)
 	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
@@ -29,7 +29,7 @@ func pair(t *testing.T) (r *room, a, b *instance) {
 }
 
 // leader is the session with the lock.
-func (r *room) leader() int64 {
+func (r *fixture) leader() int64 {
 	r.t.Helper()
 	return r.number("SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid AND l.objsubid = 2"+
 		" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockClass, lockID)
@@ -50,7 +50,7 @@ func (i *instance) freeze() (frozen <-chan struct{}, thaw func()) {
 
 func TestFrozenSequencerIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	frozen, thaw := a.freeze()
 	a.start(t, r.dsn)
@@ -75,7 +75,7 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 
 func TestDeadSequencerIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	frozen, thaw := a.freeze()
 	a.start(t, r.dsn)
@@ -130,7 +130,7 @@ func TestIDsInUseAreNotGivenAgain(t *testing.T) {
 // Who has rights to the tables and not to the function is told so, and works.
 func TestWhoMayNotMoveIDsGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	s.exec("SET ROLE pg_monitor")
 	core, logs := observer.New(zap.WarnLevel)
@@ -141,7 +141,7 @@ func TestWhoMayNotMoveIDsGoesOn(t *testing.T) {
 // A row may be younger than what was read of its sequence.
 func TestIDsAreLeftAloneWhileTheyAreDrawn(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	var crew sync.WaitGroup
 	for range 3 {
 		s := r.session()
@@ -203,11 +203,11 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 // not; one whose look waits for it as well is frozen.
 func TestLongLookIsNotFrozen(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	leader, looker := r.session(), r.session()
 	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
 	frozen := func() (is bool) {
-		require.NoError(t, r.pool.QueryRow(soon(t), sqlWatch, lockClass, lockID, 0.2, markID).Scan(nil, &is, nil))
+		require.NoError(t, r.pool.QueryRow(testContext(t), sqlWatch, lockClass, lockID, 0.2, markID).Scan(nil, &is, nil))
 		return is
 	}
 	r.await("it counts as frozen", frozen)
@@ -228,7 +228,7 @@ func TestLongLookIsNotFrozen(t *testing.T) {
 // Announcements that are not heard are no reason to leave rows lying.
 func TestUnprovenListenerLooksUnasked(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.proven = func() bool { return false }
 	r.cfg.PollInterval = 50 * time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
@@ -244,16 +244,16 @@ func TestUnprovenListenerLooksUnasked(t *testing.T) {
 // Without the lock, too, a row is stored once: two who have read the same rows.
 func TestRivalsStoreEachRowOnce(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	rival := newInstance(t, r.dsn, nil)
-	conn, err := rival.own.Acquire(soon(t))
+	conn, err := rival.own.Acquire(testContext(t))
 	require.NoError(t, err)
 	defer conn.Release()
 	rival.conn = conn
 	var once sync.Once
 	r.before = func([]int64) {
 		once.Do(func() { // in the middle, the rival takes part of it
-			_, _, err := rival.look(soon(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
+			_, _, err := rival.look(testContext(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
 			require.NoError(t, err)
 		})
 	}
@@ -283,7 +283,7 @@ func TestIdleInstancesAreQuiet(t *testing.T) {
 // them before it is ended.
 func TestSleepingSequencerIsNotFrozen(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)
 	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })

@@ -22,11 +22,11 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
-const patience = time.Minute
+// testTimeout bounds what must happen soon; a test that reaches it has failed.
+const testTimeout = time.Minute
 
-// room is a sweeper and a store on a database of their own.
-type room struct {
+// fixture is a sweeper and a store on a database of their own.
+type fixture struct {
 	*Sweeper
 	t     *testing.T
 	dsn   string
@@ -56,10 +56,10 @@ func (e *ears) OnResync(string, events.Origin) {
 	e.doubts++
 }
 
-func newRoom(t *testing.T, edits ...func(*Config)) *room {
+func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
-	r := &room{t: t, dsn: dsn, pool: openPool(t, dsn)}
+	r := &fixture{t: t, dsn: dsn, pool: openPool(t, dsn)}
 	r.store = openStore(t, r.pool)
 	r.Sweeper, r.heard, r.reg = newSweeper(r.pool, edits...)
 	return r
@@ -82,7 +82,7 @@ func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *ears, *
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, patience
+	cfg.URL, cfg.RequestTimeout = dsn, testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "sweep-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -101,30 +101,30 @@ func small(n int) func(*Config) {
 	return func(c *Config) { c.RetentionBatchSize, c.EvictionBatchSize = n, n }
 }
 
-// soon is a context for what must happen soon.
-func soon(t *testing.T) context.Context {
+// testContext returns a context that ends after testTimeout.
+func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func (r *room) exec(statement string, args ...any) {
+func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.pool.Exec(soon(r.t), statement, args...)
+	_, err := r.pool.Exec(testContext(r.t), statement, args...)
 	require.NoError(r.t, err)
 	r.store.OnResync("", events.Peer) // nobody announces what a test does to the tables
 }
 
 // number runs a query that returns one.
-func (r *room) number(query string, args ...any) (n int64) {
+func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
 	return n
 }
 
 // metric is the sum of a metric over its labels.
-func (r *room) metric(name string) (sum int64) {
+func (r *fixture) metric(name string) (sum int64) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
 	require.NoError(r.t, err)
@@ -141,13 +141,13 @@ func (r *room) metric(name string) (sum int64) {
 }
 
 // options sets columns of the queue "q".
-func (r *room) options(columns string) {
+func (r *fixture) options(columns string) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.queue SET " + columns + " WHERE name = 'q'")
 }
 
 // push stores n messages called 1, 2, ... in a partition, counted on.
-func (r *room) push(partition string, n int) {
+func (r *fixture) push(partition string, n int) {
 	r.t.Helper()
 	have := r.number(`SELECT coalesce(max(p.last_seq), 0) FROM belfry.partition p WHERE p.name = $1`, partition)
 	items := make([]queue.PushItem, n)
@@ -156,20 +156,20 @@ func (r *room) push(partition string, n int) {
 			Queue: "q", Partition: partition, TransactionID: fmt.Sprint(have + int64(i) + 1), Payload: []byte(`{}`),
 		}
 	}
-	_, err := r.store.Push(soon(r.t), items)
+	_, err := r.store.Push(testContext(r.t), items)
 	require.NoError(r.t, err)
 }
 
 // age makes the messages of a partition up to seq older by an hour.
-func (r *room) age(partition string, upto int) {
+func (r *fixture) age(partition string, upto int) {
 	r.t.Helper()
 	r.exec(`UPDATE belfry.message m SET created_at = m.created_at - interval '1 hour'
 		FROM belfry.partition p WHERE p.id = m.partition_id AND p.name = $1 AND m.seq <= $2`, partition, upto)
 }
 
-func (r *room) pop(group string, n int) queue.Delivery {
+func (r *fixture) pop(group string, n int) queue.Delivery {
 	r.t.Helper()
-	d, err := r.store.Pop(soon(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
+	d, err := r.store.Pop(testContext(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
 	require.NoError(r.t, err)
 	return d
 }
@@ -183,7 +183,7 @@ func names(d queue.Delivery) []string {
 	return ids
 }
 
-func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) {
+func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) {
 	r.t.Helper()
 	items := make([]queue.AckItem, len(messages))
 	for i, m := range messages {
@@ -191,7 +191,7 @@ func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.M
 			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, LeaseID: d.LeaseID.String(), Status: status,
 		}
 	}
-	results, err := r.store.Ack(soon(r.t), items)
+	results, err := r.store.Ack(testContext(r.t), items)
 	require.NoError(r.t, err)
 	for _, one := range results {
 		require.True(r.t, one.Success, one.Error)
@@ -199,7 +199,7 @@ func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.M
 }
 
 // consume delivers and acknowledges n messages.
-func (r *room) consume(group string, n int) {
+func (r *fixture) consume(group string, n int) {
 	r.t.Helper()
 	d := r.pop(group, n)
 	require.Len(r.t, d.Messages, n)
@@ -207,10 +207,10 @@ func (r *room) consume(group string, n int) {
 }
 
 // sweep runs a job, due or not, and requires that the books are right after it.
-func (r *room) sweep(j job) {
+func (r *fixture) sweep(j job) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.sweep SET next_at = '-infinity', held_until = NULL")
-	_, err := r.once(soon(r.t), j)
+	_, err := r.once(testContext(r.t), j)
 	require.NoError(r.t, err)
 	r.exact()
 }
@@ -218,7 +218,7 @@ func (r *room) sweep(j job) {
 // exact requires what always holds: what is stored is last_seq - trimmed - holes,
 // nothing is stored up to trimmed, no free cursor stands before it, no cursor
 // sleeps before a message, and no dead letter points to nothing.
-func (r *room) exact() {
+func (r *fixture) exact() {
 	r.t.Helper()
 	for rule, query := range map[string]string{
 		"stored": `SELECT count(*) FROM belfry.partition p WHERE p.last_seq - p.trimmed - p.holes <>
@@ -239,9 +239,9 @@ func (r *room) exact() {
 }
 
 // stored are the seqs in a partition.
-func (r *room) stored(partition string) []int64 {
+func (r *fixture) stored(partition string) []int64 {
 	r.t.Helper()
-	rows, err := r.pool.Query(soon(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+	rows, err := r.pool.Query(testContext(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		WHERE p.name = $1 ORDER BY m.seq`, partition)
 	require.NoError(r.t, err)
 	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -252,9 +252,9 @@ func (r *room) stored(partition string) []int64 {
 // counts are the counters of queue "q".
 type counts struct{ retention, completed, evicted, unread, expired, skipped int64 }
 
-func (r *room) counts() (n counts) {
+func (r *fixture) counts() (n counts) {
 	r.t.Helper()
-	err := r.pool.QueryRow(soon(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
+	err := r.pool.QueryRow(testContext(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
 		Scan(&n.retention, &n.completed, &n.evicted, &n.unread, &n.expired, &n.skipped)
 	if postgres.IsNoRows(err) {
 		return counts{}
@@ -264,7 +264,7 @@ func (r *room) counts() (n counts) {
 }
 
 // depth is what a group has before it in a partition.
-func (r *room) depth(partition, group string) int64 {
+func (r *fixture) depth(partition, group string) int64 {
 	r.t.Helper()
 	return r.number(`SELECT p.last_seq - c.committed FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
@@ -272,20 +272,20 @@ func (r *room) depth(partition, group string) int64 {
 
 // states counts the messages of a partition that are pending, processing and
 // completed, as pkg/stats does.
-func (r *room) states(partition string) (n [3]int64) {
+func (r *fixture) states(partition string) (n [3]int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
 		CROSS JOIN LATERAL belfry.partition_counts(p.id, p.last_seq, p.trimmed, p.holes) s WHERE p.name = $1`, partition).
 		Scan(&n[0], &n[1], &n[2]))
 	return n
 }
 
 // await looks again and again until done.
-func (r *room) await(what string, done func() bool) {
+func (r *fixture) await(what string, done func() bool) {
 	r.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for ctx := soon(r.t); !done(); {
+	for ctx := testContext(r.t); !done(); {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

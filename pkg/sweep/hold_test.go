@@ -9,29 +9,29 @@ import (
 )
 
 // take is the job's own, for a run whose end the test decides.
-func (r *room) take(j job) *hold {
+func (r *fixture) take(j job) *hold {
 	r.t.Helper()
-	h, err := r.Sweeper.take(soon(r.t), j)
+	h, err := r.Sweeper.take(testContext(r.t), j)
 	require.NoError(r.t, err)
 	return h
 }
 
 func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	other, _, _ := newSweeper(r.pool)
 	mine := r.take(r.retention())
 	require.NotNil(t, mine)
-	theirs, err := other.take(soon(t), other.retention())
+	theirs, err := other.take(testContext(t), other.retention())
 	require.NoError(t, err)
 	require.Nil(t, theirs)
 	require.NotNil(t, r.take(r.eviction()), "another job is another matter")
-	require.NoError(t, mine.done(soon(t)))
-	theirs, err = other.take(soon(t), other.retention())
+	require.NoError(t, mine.done(testContext(t)))
+	theirs, err = other.take(testContext(t), other.retention())
 	require.NoError(t, err)
 	require.Nil(t, theirs, "it was just done; the next is due after an interval")
 	r.exec("UPDATE belfry.sweep SET next_at = now()")
-	theirs, err = other.take(soon(t), other.retention())
+	theirs, err = other.take(testContext(t), other.retention())
 	require.NoError(t, err)
 	require.NotNil(t, theirs)
 }
@@ -39,7 +39,7 @@ func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 // An instance that froze in a run loses it, and notices when it goes on.
 func TestAFrozenInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	frozen := r.take(r.retention())
 	r.exec("UPDATE belfry.sweep SET next_at = now()")
 	require.Nil(t, r.take(r.retention()), "it is held")
@@ -49,16 +49,16 @@ func TestAFrozenInstanceIsReplaced(t *testing.T) {
 	next := r.take(r.retention())
 	require.NotNil(t, next)
 	frozen.since = time.Now().Add(-holdAgain)
-	require.ErrorIs(t, frozen.on(soon(t)), errLost)
-	require.NoError(t, frozen.done(soon(t)), "and does not take it away from the next")
+	require.ErrorIs(t, frozen.on(testContext(t)), errLost)
+	require.NoError(t, frozen.done(testContext(t)), "and does not take it away from the next")
 	next.since = frozen.since
-	require.NoError(t, next.on(soon(t)))
+	require.NoError(t, next.on(testContext(t)))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.sweep WHERE held_until > clock_timestamp()"))
 }
 
 func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(c *Config) { c.RetentionInterval, c.EvictionInterval = leastInterval, leastInterval })
+	r := newFixture(t, func(c *Config) { c.RetentionInterval, c.EvictionInterval = leastInterval, leastInterval })
 	r.push("p", 2)
 	r.push("o", 2)
 	r.age("p", 2)
@@ -77,7 +77,7 @@ func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 // Idle partitions are looked for as often as it is set.
 func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(c *Config) { c.PartitionCleanupInterval = leastInterval })
+	r := newFixture(t, func(c *Config) { c.PartitionCleanupInterval = leastInterval })
 	r.push("q", 1) // so that there is the queue
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -95,7 +95,7 @@ func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 // One partition that cannot be swept does not keep the others from it.
 func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.options(keepHalfAnHour)
 	for _, p := range []string{"a", "b", "c"} {
 		r.push(p, 2)
@@ -115,14 +115,14 @@ func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 
 func TestASweepWithoutADatabaseFails(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 1)
 	r.options(keepHalfAnHour)
 	pool := openPool(t, r.dsn)
 	pool.Close()
 	away, _, _ := newSweeper(pool)
-	_, err := away.once(soon(t), away.retention())
+	_, err := away.once(testContext(t), away.retention())
 	require.ErrorContains(t, err, "listing queues")
-	_, err = away.once(soon(t), away.partitions())
+	_, err = away.once(testContext(t), away.partitions())
 	require.ErrorContains(t, err, "taking the sweep partitions")
 }

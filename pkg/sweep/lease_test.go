@@ -22,7 +22,7 @@ func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, small(2))
+			r := newFixture(t, small(2))
 			r.push("p", 10)
 			r.options(rule.columns)
 			r.consume("leased", 2)
@@ -55,7 +55,7 @@ func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
 
 func TestALeaseThatEndedProtectsNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 4)
 	r.options(keepHalfAnHour)
 	d := r.pop("g", 3)
@@ -63,7 +63,7 @@ func TestALeaseThatEndedProtectsNothing(t *testing.T) {
 	r.exec("UPDATE belfry.cursor SET lease_until = now() - interval '1 s', ready_at = now() - interval '1 s'")
 	r.sweep(r.retention())
 	require.Equal(t, []int64{3, 4}, r.stored("p"))
-	_, err := r.store.Extend(soon(t), d.LeaseID, time.Minute)
+	_, err := r.store.Extend(testContext(t), d.LeaseID, time.Minute)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "it cannot come to life again")
 	require.Equal(t, []string{"3", "4"}, names(r.pop("g", 10)))
 	require.NotEmpty(t, r.heard.ready, "who waits hears of the moved cursor")
@@ -73,15 +73,15 @@ func TestALeaseThatEndedProtectsNothing(t *testing.T) {
 // the sweep waits for them counts.
 func TestALeaseProlongedAtTheLastMomentCounts(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 3)
 	r.options(keepHalfAnHour)
 	r.pop("g", 3)
 	r.age("p", 3)
 	r.exec("UPDATE belfry.cursor SET lease_until = now() + interval '1 s', ready_at = now() + interval '1 s'")
-	tx, err := r.pool.Begin(soon(t))
+	tx, err := r.pool.Begin(testContext(t))
 	require.NoError(t, err)
-	_, err = tx.Exec(soon(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
+	_, err = tx.Exec(testContext(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
@@ -91,7 +91,7 @@ func TestALeaseProlongedAtTheLastMomentCounts(t *testing.T) {
 	r.await("the sweep waits", func() bool {
 		return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
-	require.NoError(t, tx.Commit(soon(t)))
+	require.NoError(t, tx.Commit(testContext(t)))
 	require.NoError(t, <-done)
 	require.Len(t, r.stored("p"), 3)
 	r.exact()
@@ -99,7 +99,7 @@ func TestALeaseProlongedAtTheLastMomentCounts(t *testing.T) {
 
 func TestDeadLettersKeepTheirMessages(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 8)
 	d := r.pop("g", 8)
 	r.ack(d, queue.AckDead, d.Messages[1], d.Messages[4])
@@ -118,13 +118,13 @@ func TestDeadLettersKeepTheirMessages(t *testing.T) {
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 8}, r.stored("p"), "it has not been a dead letter for long enough")
 	r.exec("UPDATE belfry.dead_letter SET failed_at = failed_at - interval '1 h'")
-	holder, err := r.pool.Begin(soon(t))
+	holder, err := r.pool.Begin(testContext(t))
 	require.NoError(t, err)
-	_, err = holder.Exec(soon(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
+	_, err = holder.Exec(testContext(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
 	require.NoError(t, err)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 8}, r.stored("p"), "somebody works on it")
-	require.NoError(t, holder.Rollback(soon(t)))
+	require.NoError(t, holder.Rollback(testContext(t)))
 	r.sweep(r.retention())
 	require.Equal(t, []int64{8}, r.stored("p"))
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.dead_letter"), "both go together")
@@ -134,7 +134,7 @@ func TestDeadLettersKeepTheirMessages(t *testing.T) {
 // A great many kept messages are looked through in pages, and all of them.
 func TestEveryKeptMessageIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(10))
+	r := newFixture(t, small(10))
 	r.push("p", 50)
 	d := r.pop("g", 50)
 	r.ack(d, queue.AckDead, d.Messages[:45]...)
@@ -152,7 +152,7 @@ func TestEveryKeptMessageIsLookedAtAgain(t *testing.T) {
 // could not be delivered, is put right by the next sweep.
 func TestACursorBeforeTheBeginningIsMoved(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 5)
 	r.consume("g", 5)
 	r.options(completedHalfAnHour)

@@ -10,20 +10,20 @@ import (
 )
 
 // idle makes partitions look as if nothing had been pushed for 31 days.
-func (r *room) idle() {
+func (r *fixture) idle() {
 	r.t.Helper()
 	r.exec("UPDATE belfry.partition SET created_at = now() - interval '31 days', last_push_at = last_push_at - interval '31 days'")
 }
 
-func (r *room) partitionNames() (found []string) {
+func (r *fixture) partitionNames() (found []string) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
 	return found
 }
 
 func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	for _, p := range []string{"busy", "empty", "full"} {
 		r.push(p, 3)
 	}
@@ -50,28 +50,28 @@ func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 // although it remembers the old one.
 func TestAPartitionPoppedByNameIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	name := "p"
 	req := &queue.PopRequest{Queue: "q", Group: "g", Partition: &name, Batch: 10, Partitions: 1, AutoAck: true}
 	r.push("p", 1)
-	d, err := r.store.Pop(soon(t), req)
+	d, err := r.store.Pop(testContext(t), req)
 	require.NoError(t, err)
 	require.Len(t, d.Messages, 1)
 	r.options(completedHalfAnHour)
 	r.age("p", 1)
 	r.sweep(r.retention())
-	target, ok, err := r.store.Resolve(soon(t), req)
+	target, ok, err := r.store.Resolve(testContext(t), req)
 	require.NoError(t, err)
 	require.True(t, ok)
 	r.idle()
 	r.sweep(r.partitions())
 	require.Empty(t, r.partitionNames())
-	found, err := r.store.Preflight(soon(t), []queue.Probe{{Target: target, Want: 1}}, patience)
+	found, err := r.store.Preflight(testContext(t), []queue.Probe{{Target: target, Want: 1}}, testTimeout)
 	require.NoError(t, err)
 	require.True(t, found[0].Gone, "who waits for it learns that it is gone")
 
 	r.push("p", 2)
-	d, err = r.store.Pop(soon(t), req)
+	d, err = r.store.Pop(testContext(t), req)
 	require.NoError(t, err)
 	require.Len(t, d.Messages, 2)
 }
@@ -79,7 +79,7 @@ func TestAPartitionPoppedByNameIsFoundAgain(t *testing.T) {
 // Pushes that race with the removal lose nothing.
 func TestPushesRaceWithTheRemoval(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 1)
 	r.consume("g", 1)
 	r.options(completedHalfAnHour)

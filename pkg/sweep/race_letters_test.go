@@ -18,7 +18,7 @@ import (
 // asleep, and the counts of what was redriven are right.
 func TestVerbsForMessagesRaceWithEverything(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(7))
+	r := newFixture(t, small(7))
 	r.push("p0", 1)
 	r.options("retention_enabled = true, retention_seconds = 2, expire_after_seconds = 1, dead_letter_expired = true, max_deliveries = 3")
 	r.exec(`CREATE FUNCTION older() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -17,7 +17,7 @@ import (
 // gone, no cursor is left asleep, the books are right, nothing deadlocks.
 func TestSweepsRaceWithEverything(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(7))
+	r := newFixture(t, small(7))
 	other, _, _ := newSweeper(openPool(t, r.dsn), small(5))
 	// It remembers no deliveries, so its acks look for the messages.
 	stranger := openStore(t, r.pool)

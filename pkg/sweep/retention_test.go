@@ -17,7 +17,7 @@ const (
 
 func TestRetentionDeletesWhatIsOldReadOrNot(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 9)
 	r.push("young", 3)
 	r.options(keepHalfAnHour)
@@ -42,14 +42,14 @@ func TestRetentionDeletesWhatIsOldReadOrNot(t *testing.T) {
 	require.ElementsMatch(t, []string{"8", "9", "1", "2", "3"}, names(late), "a new group begins where the log does")
 	require.Equal(t, int64(2), r.depth("p", "late"))
 	again := []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: "1", Payload: []byte(`{}`)}}
-	results, err := r.store.Push(soon(t), again)
+	results, err := r.store.Push(testContext(t), again)
 	require.NoError(t, err)
 	require.False(t, results[0].Duplicate, "a trimmed transaction id may be pushed again")
 }
 
 func TestNothingIsDeletedWithoutItsSwitch(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 3)
 	r.age("p", 3)
 	r.consume("g", 3)
@@ -69,7 +69,7 @@ func TestNothingIsDeletedWithoutItsSwitch(t *testing.T) {
 
 func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(3))
+	r := newFixture(t, small(3))
 	r.push("p", 10)
 	r.options(completedHalfAnHour)
 	r.age("p", 8)
@@ -88,7 +88,7 @@ func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 
 func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(3))
+	r := newFixture(t, small(3))
 	r.push("p", 10)
 	r.push("unread", 4)
 	r.options(waitHalfAnHour)
@@ -97,7 +97,7 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	r.consume("fast", 14)
 	d := r.pop("slow", 100)
 	r.ack(d, queue.AckCompleted, ofPartition(d, "p", 2)...)
-	require.NoError(t, r.store.Release(soon(t), d.LeaseID))
+	require.NoError(t, r.store.Release(testContext(t), d.LeaseID))
 
 	r.sweep(r.eviction())
 	require.Equal(t, []int64{1, 2, 8, 9, 10}, r.stored("p"), "what everybody has consumed is not waiting")
@@ -115,7 +115,7 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 
 func TestEvictionOfWhatNobodyEverRead(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 3)
 	r.options(waitHalfAnHour)
 	r.age("p", 2)
@@ -127,7 +127,7 @@ func TestEvictionOfWhatNobodyEverRead(t *testing.T) {
 
 func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 6)
 	r.options(expireHalfAnHour)
 	r.consume("fast", 3)
@@ -147,7 +147,7 @@ func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 // Whether a pop or a sweep comes first makes no difference to what expired.
 func TestExpiredMessagesAreDeadLetteredIfWanted(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 6)
 	r.options(expireHalfAnHour + ", dead_letter_expired = true")
 	r.consume("fast", 3)
@@ -172,9 +172,9 @@ func ofPartition(d queue.Delivery, partition string, n int) (found []queue.Messa
 }
 
 // peek is what the group's live lease covers.
-func (r *room) peek(group string) []queue.Message {
+func (r *fixture) peek(group string) []queue.Message {
 	r.t.Helper()
-	rows, err := r.pool.Query(soon(r.t), `SELECT m.transaction_id, p.uid FROM belfry.cursor c
+	rows, err := r.pool.Query(testContext(r.t), `SELECT m.transaction_id, p.uid FROM belfry.cursor c
 		JOIN belfry.consumer_group g ON g.id = c.group_id AND g.name = $1
 		JOIN belfry.partition p ON p.id = c.partition_id
 		JOIN belfry.message m ON m.partition_id = c.partition_id AND m.seq > c.committed AND m.seq <= c.lease_end`, group)
