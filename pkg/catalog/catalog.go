@@ -58,7 +58,7 @@ func (c *Catalog) partitionsAbove(ctx context.Context, queueID, above int64) ([]
 	return c.ids(ctx, "listing partitions", sqlQueuePartitions, queueID, above, int64(pageSize))
 }
 
-// wake makes the cursors of partitions ready that have messages behind them.
+// wake makes cursors of the partitions ready if they have messages to deliver.
 func (c *Catalog) wake(ctx context.Context, partitions []int64) error {
 	_, err := c.exec(ctx, "waking partitions", sqlWake, partitions)
 	return err

@@ -16,9 +16,9 @@ import (
 
 // Letters has the verbs for dead letters and single messages.
 type Letters interface {
-	List(ctx context.Context, f deadletter.Filter, after deadletter.Place, limit, offset int64) ([]deadletter.Letter, int64, error)
-	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Done, error)
-	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Done, error)
+	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error)
+	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
+	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
@@ -59,7 +59,7 @@ func (s *Server) listLetters(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	after := deadletter.Place{FailedAt: p.at}
+	after := deadletter.ListKey{FailedAt: p.at}
 	if p.id != "" {
 		if after.ID, err = strconv.ParseInt(p.id, 10, 64); err != nil {
 			return errCursor(c.QueryParam("cursor"))

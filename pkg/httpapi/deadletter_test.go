@@ -20,10 +20,10 @@ func TestLettersAreTold(t *testing.T) {
 	f := &fakes{}
 	f.dead.letters = []deadletter.Letter{
 		{
-			Place: deadletter.Place{FailedAt: at, ID: 7}, Queue: "q", Group: "g", Partition: "p", PartitionID: idTwo, Error: "<no>", Failures: 3,
+			ListKey: deadletter.ListKey{FailedAt: at, ID: 7}, Queue: "q", Group: "g", Partition: "p", PartitionID: idTwo, Error: "<no>", Failures: 3,
 			MessageID: idOne, TransactionID: "t", ProducerSub: "me", CreatedAt: at, Payload: []byte(`{"a":"<b>"}`),
 		},
-		{Place: deadletter.Place{FailedAt: at, ID: 6}, Queue: "q", Group: "g", Partition: "p", PartitionID: idTwo, PayloadError: "no key"},
+		{ListKey: deadletter.ListKey{FailedAt: at, ID: 6}, Queue: "q", Group: "g", Partition: "p", PartitionID: idTwo, PayloadError: "no key"},
 	}
 	rec := call(f, http.MethodGet, "/api/v1/dlq?queue=q&consumerGroup=g&partition=p&from=2026-01-01&to=2027-01-01T00:00:00Z&limit=2&offset=1&cursor=5_4", "")
 	require.Equal(t, http.StatusOK, rec.Code)
@@ -37,7 +37,7 @@ func TestLettersAreTold(t *testing.T) {
 	require.Equal(t, "q g p", strings.Join(f.dead.texts, " "))
 	require.Equal(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), f.dead.filter.From)
 	require.Equal(t, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), f.dead.filter.To)
-	require.Equal(t, deadletter.Place{FailedAt: time.UnixMicro(5), ID: 4}, f.dead.after)
+	require.Equal(t, deadletter.ListKey{FailedAt: time.UnixMicro(5), ID: 4}, f.dead.after)
 	require.Equal(t, []int64{2, 1}, []int64{f.dead.limit, f.dead.offset})
 }
 

@@ -17,7 +17,7 @@ type letterFake struct {
 	letters []deadletter.Letter
 	message deadletter.Message
 	filter  deadletter.Filter
-	after   deadletter.Place
+	after   deadletter.ListKey
 	limit   int64
 	offset  int64
 	rate    int64
@@ -36,22 +36,22 @@ func (f *letterFake) took(filter deadletter.Filter) {
 	}
 }
 
-func (f *letterFake) List(_ context.Context, filter deadletter.Filter, after deadletter.Place, limit, offset int64) ([]deadletter.Letter, int64, error) {
+func (f *letterFake) List(_ context.Context, filter deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error) {
 	f.took(filter)
 	f.after, f.limit, f.offset = after, limit, offset
 	return f.letters, int64(len(f.letters)), nil
 }
 
-func (f *letterFake) Redrive(_ context.Context, filter deadletter.Filter, rate int64, dryRun bool) (deadletter.Done, error) {
+func (f *letterFake) Redrive(_ context.Context, filter deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error) {
 	f.took(filter)
 	f.rate, f.dryRun = rate, dryRun
-	return deadletter.Done{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
+	return deadletter.Result{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
 }
 
-func (f *letterFake) Purge(_ context.Context, filter deadletter.Filter, dryRun bool) (deadletter.Done, error) {
+func (f *letterFake) Purge(_ context.Context, filter deadletter.Filter, dryRun bool) (deadletter.Result, error) {
 	f.took(filter)
 	f.dryRun = dryRun
-	return deadletter.Done{Matched: 10, Taken: 7, Remaining: 3}, nil
+	return deadletter.Result{Matched: 10, Taken: 7, Remaining: 3}, nil
 }
 
 func (f *letterFake) named(transactionID string) error {

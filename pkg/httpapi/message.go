@@ -83,13 +83,13 @@ func (s *Server) showMessage(c echo.Context) error {
 	}
 	out.QueueConfig.LeaseTime, out.QueueConfig.RetryLimit, out.QueueConfig.RetryDelay = m.LeaseTime, m.RetryLimit, m.RetryDelay
 	out.QueueConfig.TTL, out.QueueConfig.Priority = m.TTL, m.Priority
-	out.read(m.Readers)
+	out.read(m.Groups)
 	return answerValue(c, http.StatusOK, out)
 }
 
 // read tells where the readers stand, in the words of the contract.
-func (m *messageJSON) read(readers []deadletter.Reader) {
-	var alone *deadletter.Reader // the reader without a group
+func (m *messageJSON) read(readers []deadletter.GroupState) {
+	var alone *deadletter.GroupState // the reader without a group
 	var failed, leased time.Time
 	for i := range readers {
 		r := &readers[i]

@@ -9,9 +9,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Each statement is in another life of the database, in which the ids that the one
-// before found stand for other dead letters.
-func TestDeadLettersFoundInAnotherLifeAreLeftAlone(t *testing.T) {
+// The epoch changes with every statement, so the ids that one statement found are not valid in the
+// next one.
+func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.fill(2)
@@ -20,17 +20,17 @@ func TestDeadLettersFoundInAnotherLifeAreLeftAlone(t *testing.T) {
 	_, err := r.pool.Exec(t.Context(), `CREATE SEQUENCE belfry.lives;
 		CREATE OR REPLACE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
 	require.NoError(t, err)
-	for _, work := range []func() (deadletter.Done, error){
-		func() (deadletter.Done, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },
-		func() (deadletter.Done, error) { return r.Purge(t.Context(), named("q", "g"), false) },
+	for _, work := range []func() (deadletter.Result, error){
+		func() (deadletter.Result, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },
+		func() (deadletter.Result, error) { return r.Purge(t.Context(), named("q", "g"), false) },
 	} {
 		done, err := work()
 		require.NoError(t, err)
-		require.Equal(t, deadletter.Done{Matched: 2, Skipped: 2}, done)
+		require.Equal(t, deadletter.Result{Matched: 2, Skipped: 2}, done)
 	}
 	_, err = r.Retry(t.Context(), partition, "p1", nil)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
-	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.Place{}, 10, 0)
+	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(2), total)
 }
