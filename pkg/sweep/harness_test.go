@@ -22,38 +22,38 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// testTimeout bounds what must happen soon; a test that reaches it has failed.
+// testTimeout bounds each step of a test. A test that reaches it fails.
 const testTimeout = time.Minute
 
-// fixture is a sweeper and a store on a database of their own.
+// fixture is a sweeper and a store on their own database.
 type fixture struct {
 	*Sweeper
-	t     *testing.T
-	dsn   string
-	pool  *postgres.Pool
-	store *store.Store
-	heard *ears
-	reg   *prometheus.Registry
+	t         *testing.T
+	dsn       string
+	pool      *postgres.Pool
+	store     *store.Store
+	published *recorder
+	reg       *prometheus.Registry
 }
 
-// ears remember what was announced.
-type ears struct {
+// recorder records published events.
+type recorder struct {
 	events.Nop
-	mu     sync.Mutex
-	ready  []queue.Ready
-	doubts int
+	mu      sync.Mutex
+	ready   []queue.Ready
+	resyncs int
 }
 
-func (e *ears) OnReady(ready []queue.Ready, _ events.Origin) {
+func (e *recorder) OnReady(ready []queue.Ready, _ events.Origin) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ready = append(e.ready, ready...)
 }
 
-func (e *ears) OnResync(string, events.Origin) {
+func (e *recorder) OnResync(string, events.Origin) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.doubts++
+	e.resyncs++
 }
 
 func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
@@ -61,22 +61,22 @@ func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	dsn := pgtest.Database(t)
 	r := &fixture{t: t, dsn: dsn, pool: openPool(t, dsn)}
 	r.store = openStore(t, r.pool)
-	r.Sweeper, r.heard, r.reg = newSweeper(r.pool, edits...)
+	r.Sweeper, r.published, r.reg = newSweeper(r.pool, edits...)
 	return r
 }
 
-// newSweeper makes another instance's sweeper on a pool.
-func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *ears, *prometheus.Registry) {
+// newSweeper returns a sweeper on a pool, as another instance has.
+func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *recorder, *prometheus.Registry) {
 	cfg := DefaultConfig()
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	heard, reg := &ears{}, prometheus.NewRegistry()
+	published, reg := &recorder{}, prometheus.NewRegistry()
 	bus := &events.Bus{}
-	bus.Subscribe(heard)
+	bus.Subscribe(published)
 	s := New(pool, cfg, bus, NewMetrics(reg), zap.NewNop())
-	s.idle = 1 // a test has no others to let work
-	return s, heard, reg
+	s.pauseFactor = 1 // a test has no other load
+	return s, published, reg
 }
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {
@@ -113,17 +113,17 @@ func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
 	_, err := r.pool.Exec(testContext(r.t), statement, args...)
 	require.NoError(r.t, err)
-	r.store.OnResync("", events.Peer) // nobody announces what a test does to the tables
+	r.store.OnResync("", events.Peer) // the test publishes no event for its changes
 }
 
-// number runs a query that returns one.
+// number runs a query that returns one number.
 func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
 	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
 	return n
 }
 
-// metric is the sum of a metric over its labels.
+// metric returns the sum of a metric over its labels.
 func (r *fixture) metric(name string) (sum int64) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
@@ -146,7 +146,7 @@ func (r *fixture) options(columns string) {
 	r.exec("UPDATE belfry.queue SET " + columns + " WHERE name = 'q'")
 }
 
-// push stores n messages called 1, 2, ... in a partition, counted on.
+// push stores n messages in a partition. Their transaction ids continue the numbers 1, 2, ...
 func (r *fixture) push(partition string, n int) {
 	r.t.Helper()
 	have := r.number(`SELECT coalesce(max(p.last_seq), 0) FROM belfry.partition p WHERE p.name = $1`, partition)
@@ -160,7 +160,7 @@ func (r *fixture) push(partition string, n int) {
 	require.NoError(r.t, err)
 }
 
-// age makes the messages of a partition up to seq older by an hour.
+// age makes the messages of a partition, up to a seq, one hour older.
 func (r *fixture) age(partition string, upto int) {
 	r.t.Helper()
 	r.exec(`UPDATE belfry.message m SET created_at = m.created_at - interval '1 hour'
@@ -174,7 +174,7 @@ func (r *fixture) pop(group string, n int) queue.Delivery {
 	return d
 }
 
-// names are the transaction ids of a delivery.
+// names returns the transaction ids of a delivery.
 func names(d queue.Delivery) []string {
 	ids := []string{}
 	for _, m := range d.Messages {
@@ -206,19 +206,23 @@ func (r *fixture) consume(group string, n int) {
 	r.ack(d, queue.AckCompleted, d.Messages...)
 }
 
-// sweep runs a job, due or not, and requires that the books are right after it.
+// sweep runs a job, due or not, and checks the invariants after it.
 func (r *fixture) sweep(j job) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.sweep SET next_at = '-infinity', held_until = NULL")
-	_, err := r.once(testContext(r.t), j)
+	err := r.runOnce(testContext(r.t), j)
 	require.NoError(r.t, err)
-	r.exact()
+	r.checkInvariants()
 }
 
-// exact requires what always holds: what is stored is last_seq - trimmed - holes,
-// nothing is stored up to trimmed, no free cursor stands before it, no cursor
-// sleeps before a message, and no dead letter points to nothing.
-func (r *fixture) exact() {
+// checkInvariants requires five invariants.
+//
+//  1. A partition stores last_seq - trimmed - holes messages.
+//  2. It stores no message up to trimmed.
+//  3. No unleased cursor is below trimmed.
+//  4. A cursor has ready_at if, and only if, there is a message after it.
+//  5. Every dead letter has its message.
+func (r *fixture) checkInvariants() {
 	r.t.Helper()
 	for rule, query := range map[string]string{
 		"stored": `SELECT count(*) FROM belfry.partition p WHERE p.last_seq - p.trimmed - p.holes <>
@@ -226,9 +230,9 @@ func (r *fixture) exact() {
 		"trimmed": `SELECT count(*) FROM belfry.partition p JOIN belfry.message m ON m.partition_id = p.id AND m.seq <= p.trimmed`,
 		"cursors": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 			WHERE c.committed < p.trimmed AND c.lease_id IS NULL`,
-		"asleep": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+		"not ready": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 			WHERE c.committed < p.last_seq AND c.ready_at IS NULL`,
-		"awake": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+		"ready without a message": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 			WHERE c.committed = p.last_seq AND c.ready_at IS NOT NULL`,
 		"skip": `SELECT count(*) FROM belfry.cursor c WHERE c.committed >= ANY (c.skip)`,
 		"dead letters": `SELECT count(*) FROM belfry.dead_letter d WHERE NOT EXISTS
@@ -238,7 +242,7 @@ func (r *fixture) exact() {
 	}
 }
 
-// stored are the seqs in a partition.
+// stored returns the seqs in a partition.
 func (r *fixture) stored(partition string) []int64 {
 	r.t.Helper()
 	rows, err := r.pool.Query(testContext(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
@@ -249,7 +253,7 @@ func (r *fixture) stored(partition string) []int64 {
 	return seqs
 }
 
-// counts are the counters of queue "q".
+// counts are the sweep counters of queue "q".
 type counts struct{ retention, completed, evicted, unread, expired, skipped int64 }
 
 func (r *fixture) counts() (n counts) {
@@ -263,15 +267,14 @@ func (r *fixture) counts() (n counts) {
 	return n
 }
 
-// depth is what a group has before it in a partition.
+// depth is the number of messages in a partition that a group has not passed.
 func (r *fixture) depth(partition, group string) int64 {
 	r.t.Helper()
 	return r.number(`SELECT p.last_seq - c.committed FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
 }
 
-// states counts the messages of a partition that are pending, processing and
-// completed, as pkg/stats does.
+// states counts the pending, processing and completed messages of a partition, as pkg/stats does.
 func (r *fixture) states(partition string) (n [3]int64) {
 	r.t.Helper()
 	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
@@ -280,7 +283,7 @@ func (r *fixture) states(partition string) (n [3]int64) {
 	return n
 }
 
-// await looks again and again until done.
+// await checks every 20 ms until done returns true.
 func (r *fixture) await(what string, done func() bool) {
 	r.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -289,7 +292,7 @@ func (r *fixture) await(what string, done func() bool) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			require.Fail(r.t, "it did not happen: "+what)
+			require.Fail(r.t, "this did not happen in time: "+what)
 		}
 	}
 }

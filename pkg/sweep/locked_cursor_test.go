@@ -6,14 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A consumer in SQL holds its cursor for as long as its transaction lasts. A sweep
-// leaves that partition out, lets go of it, and goes on with the others.
-func TestACursorThatSomebodyHoldsIsNotWaitedFor(t *testing.T) {
+// A SQL consumer holds its cursor for as long as its transaction lasts. A sweep leaves out that
+// partition, releases its lock and continues with the others.
+func TestASweepDoesNotWaitForALockedCursor(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.push("a", 2)
 	r.push("b", 2)
-	require.Len(t, r.pop("g", 4).Messages, 4, "the group has its cursors")
+	require.Len(t, r.pop("g", 4).Messages, 4, "the pop creates the cursors of the group")
 	r.options("retention_enabled = true, retention_seconds = 60")
 	r.age("a", 1)
 	r.age("b", 1)
@@ -29,7 +29,7 @@ func TestACursorThatSomebodyHoldsIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, []int64{1, 2}, r.stored("a"))
 	require.Equal(t, []int64{2}, r.stored("b"))
 	require.EqualValues(t, 1, r.metric("belfry_sweep_failures_total"))
-	r.push("a", 1) // nobody holds the partition
+	r.push("a", 1) // the partition is not locked
 
 	require.NoError(t, consumer.Rollback(testContext(t)))
 	r.sweep(r.retention())
