@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
 const (
@@ -127,6 +128,10 @@ func runOnCluster(ctx context.Context, out io.Writer, cfg config.Config, log *za
 	<-watched
 	if died := context.Cause(serving); errors.Is(died, errPostgresDied) {
 		return died // what the server says about it is a consequence
+	}
+	var unreleased *migrate.UnreleasedError
+	if errors.As(err, &unreleased) {
+		err = fmt.Errorf("%w; or run \"belfry dev --fresh\", which deletes the data of earlier runs", err)
 	}
 	return errors.Join(unlessStopped(ctx, err), greeting)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
 // devDir is a folder that Postgres's account can reach, also when root runs the
@@ -81,6 +83,17 @@ func TestDevStopsPostgresWhenTheServerFails(t *testing.T) {
 	err := dev(devContext(t), &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
 		func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error { return failure })
 	require.ErrorIs(t, err, failure)
+	requireFree(t, dir)
+}
+
+func TestDevOffersFreshForTheDataOfAnUnreleasedVersion(t *testing.T) {
+	t.Parallel()
+	dir := devDir(t)
+	failure := fmt.Errorf("starting: %w", &migrate.UnreleasedError{Version: 38})
+	err := dev(devContext(t), &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
+		func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error { return failure })
+	require.ErrorIs(t, err, failure)
+	require.ErrorContains(t, err, "belfry dev --fresh")
 	requireFree(t, dir)
 }
 

@@ -109,7 +109,7 @@ func TestAVirtualColumnIsTheSameInEverySession(t *testing.T) {
 	require.Contains(t, p.sent()[0], `"y": true`)
 	p.exec(`CREATE TABLE u (a text, b text GENERATED ALWAYS AS (a || a)); SELECT belfry.attach('u', 'q')`)
 	var text string
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.rows_of('u'::regclass, 'r')`).Scan(&text))
+	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.transition_rows('u'::regclass, 'r')`).Scan(&text))
 	require.NotContains(t, text, "COLLATE")
 }
 

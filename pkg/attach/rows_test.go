@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/attach"
-	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
 // Columns behind a dropped one keep their values, whether it was dropped before the
@@ -38,20 +37,6 @@ func TestADroppedColumnShiftsNoOther(t *testing.T) {
 	}
 }
 
-// What was attached before is mended by the migration.
-func TestADroppedColumnShiftsNoOtherOfWhatWasAttached(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	migrateAgain := p.before()
-	p.exec(`CREATE TABLE t (id int, gone text, a text, b text, belfry_row int)`)
-	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges, Condition: "new.b = 'B2'", Events: []string{"update"}})
-	p.exec(`INSERT INTO t VALUES (1, 'x', 'A', 'B'); ALTER TABLE t DROP gone`)
-	migrateAgain()
-	p.exec(`UPDATE t SET b = 'B2'`)
-	require.Equal(t, []string{`q/Default {"op": "update", "old": {"b": "B"}, ` +
-		`"row": {"a": "A", "b": "B2", "id": 1, "belfry_row": null}, "table": "public.t"}`}, p.sent())
-}
-
 func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -66,10 +51,6 @@ func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 		partition + `{"op": "insert", "row": {"id": 1}, "table": "public.t"}`,
 		partition + `{"op": "delete", "row": {"id": 1}, "table": "public.t"}`,
 	}, p.sent())
-
-	p.before()
-	p.exec(`INSERT INTO t (id, k, b) VALUES (1, 'a', '\x00ff')`)
-	require.Equal(t, []string{`q/1/a/\000\377 {"op": "insert", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "as before it")
 }
 
 // The condition is read with the table's schema in the path, and nothing else is.
@@ -138,18 +119,6 @@ func TestWithoutRightsItIsSaidWhichAreMissing(t *testing.T) {
 	err = p.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q", Condition: "nosuch(new.id)"})
 	require.ErrorContains(t, err, "does not exist")
 	require.NotContains(t, err.Error(), "up to date", "it is not Belfry's function that is missing")
-}
-
-// before takes the schema back to before migration 000025, and returns what makes it
-// new again.
-func (p *place) before() (again func()) {
-	p.t.Helper()
-	const rows = 25
-	m := migrate.New(migrate.Config{URL: p.conn.Config().ConnString()}, nil)
-	status, err := m.Status(p.t.Context())
-	require.NoError(p.t, err)
-	require.NoError(p.t, m.Down(p.t.Context(), int(status.Version)-rows+1))
-	return func() { require.NoError(p.t, m.Up(p.t.Context())) }
 }
 
 // deskAs is a desk that works as a role.

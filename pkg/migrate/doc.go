@@ -25,5 +25,9 @@
 // The record is the table belfry.schema_migrations in golang-migrate's layout,
 // plus the column previous: the version to go back to while dirty is set.
 //
+// The baseline migration creates the function belfry.baseline. A schema that has
+// a version and lacks this function was made by an unreleased version of Belfry,
+// whatever its version is. Every method refuses such a schema (UnreleasedError).
+//
 // Importable by the floors above 2, and by test/pgtest.
 package migrate

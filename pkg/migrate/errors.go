@@ -55,6 +55,20 @@ func (e *NewerError) Error() string {
 		"(going back destroys data)", e.Schema, e.Binary, e.Binary, e.Schema)
 }
 
+// UnreleasedError says that an unreleased version of Belfry made the schema.
+type UnreleasedError struct {
+	// Version is the version in the database. It counts the migrations of that
+	// binary and not those of this one.
+	Version uint
+}
+
+// Error says that the schema cannot be migrated, and how to replace it.
+func (e *UnreleasedError) Error() string {
+	return fmt.Sprintf("an unreleased version of Belfry made the schema (its version %d), and no release can migrate it: "+
+		"save the messages you still need, detach the tables that belfry.attachments lists with belfry.detach, "+
+		"run \"DROP SCHEMA belfry CASCADE\", which deletes every message, and then \"belfry migrate up\"", e.Version)
+}
+
 // OlderError says that the schema waits for migrations.
 type OlderError struct {
 	// Schema is the version in the database, Binary the one this binary needs.

@@ -62,7 +62,7 @@ func New(cfg Config, log *zap.Logger) *Migrator {
 // instance migrates, until that one is done, LockTimeout has passed
 // (LockedError) or ctx ends.
 //
-// Errors: DirtyError, NewerError, LockedError, what the failed statement said,
+// Errors: UnreleasedError, DirtyError, NewerError, LockedError, what the failed statement said,
 // or why the database cannot be reached.
 func (m *Migrator) Up(ctx context.Context) error {
 	return m.locked(ctx, func(s *session, v *versions, r record) error {
@@ -112,6 +112,9 @@ func (m *Migrator) Force(ctx context.Context, version int) error {
 		if version < 0 || !v.has(uint(version)) {
 			return fmt.Errorf("version %d is not one of this binary's versions (0 for the empty schema, latest %d): nothing was changed",
 				version, v.latest())
+		}
+		if v.embedded && r.unreleased() {
+			return &UnreleasedError{Version: r.applied()}
 		}
 		if r.version > v.latest() {
 			return &NewerError{Schema: r.version, Binary: v.latest()}

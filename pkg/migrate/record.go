@@ -14,6 +14,7 @@ import (
 // schema exists, so they cannot be checked against it.
 const (
 	hasRecord   = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
+	hasBaseline = `SELECT to_regprocedure('belfry.baseline()') IS NOT NULL`
 	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
 	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
@@ -32,6 +33,7 @@ type record struct {
 	version  uint
 	dirty    bool
 	previous *uint // the version to go back to; only while dirty, nil if unknown
+	baseline bool  // the schema was made by the baseline migration of a release
 }
 
 // applied is the version whose tables are there.
@@ -40,6 +42,15 @@ func (r record) applied() uint {
 		return *r.previous
 	}
 	return r.version
+}
+
+// unreleased reports whether an unreleased version of Belfry made the schema. A
+// dirty record of another tool does not say which version the schema has.
+func (r record) unreleased() bool {
+	if r.dirty && r.previous == nil {
+		return false
+	}
+	return r.applied() > 0 && !r.baseline
 }
 
 func (r record) dirtyError() *DirtyError {
@@ -61,6 +72,9 @@ func (s *session) record(ctx context.Context) (record, error) {
 	var version int64
 	var previous *int64
 	var r record
+	if err := s.conn.QueryRow(ctx, hasBaseline).Scan(&r.baseline); err != nil {
+		return record{}, fmt.Errorf("looking for the marker of the baseline: %w", err)
+	}
 	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record{}, nil

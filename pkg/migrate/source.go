@@ -28,12 +28,15 @@ type versions struct {
 	driver source.Driver
 	steps  []Step
 	undo   map[uint]bool // versions that have a .down.sql
+	// embedded is set for the migrations of Belfry itself. Their baseline leaves a marker.
+	embedded bool
 }
 
 // load reads all migrations. It refuses what golang-migrate would pass over in
 // silence: a file whose name it cannot read, and a version without .up.sql.
 func load(fsys fs.FS) (*versions, error) {
-	if fsys == nil {
+	embedded := fsys == nil
+	if embedded {
 		sub, err := fs.Sub(sql.Migrations, "migrations")
 		if err != nil {
 			return nil, fmt.Errorf("reading the embedded migrations: %w", err)
@@ -47,7 +50,7 @@ func load(fsys fs.FS) (*versions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the migrations: %w", err)
 	}
-	v := &versions{driver: driver, undo: map[uint]bool{}}
+	v := &versions{driver: driver, undo: map[uint]bool{}, embedded: embedded}
 	for version, err := driver.First(); ; version, err = driver.Next(version) {
 		if errors.Is(err, fs.ErrNotExist) {
 			break
@@ -135,6 +138,8 @@ func (v *versions) has(version uint) bool {
 // refuse says why a schema with this record must not be migrated; nil if it may.
 func (v *versions) refuse(r record) error {
 	switch {
+	case v.embedded && r.unreleased():
+		return &UnreleasedError{Version: r.applied()}
 	case r.version > v.latest():
 		return &NewerError{Schema: r.version, Binary: v.latest()}
 	case r.dirty:

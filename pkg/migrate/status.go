@@ -19,7 +19,7 @@ type Status struct {
 	// Pending are the steps Up would run, once a dirty schema is repaired.
 	Pending []Step
 	// Problem is what keeps this binary from working with the schema as it is:
-	// LockedError, DirtyError, NewerError, OlderError, or nil.
+	// LockedError, UnreleasedError, DirtyError, NewerError, OlderError, or nil.
 	Problem error
 }
 
@@ -52,8 +52,8 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 }
 
 // Plan returns the steps Up would run now, none if the schema is up to date. It
-// changes nothing, and fails where Up would refuse or wait: DirtyError,
-// NewerError, LockedError.
+// changes nothing, and fails where Up would refuse or wait: UnreleasedError,
+// DirtyError, NewerError, LockedError.
 func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 	status, err := m.Status(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 }
 
 // Check says whether this binary can work with the schema as it is: nil, or
-// DirtyError, NewerError, OlderError, LockedError. It changes nothing and does
+// UnreleasedError, DirtyError, NewerError, OlderError, LockedError. It changes nothing and does
 // not wait.
 func (m *Migrator) Check(ctx context.Context) error {
 	status, err := m.Status(ctx)

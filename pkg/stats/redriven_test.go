@@ -50,7 +50,7 @@ func TestWhatIsRedrivenIsLeftToDo(t *testing.T) {
 	r.ack(d, queue.AckCompleted, 1, 3)
 	r.exec(`UPDATE belfry.message SET created_at = created_at - (5 - seq) * interval '1 hour'`)
 	requireLag(stats.Counts{Total: 4, Completed: 2, DeadLetter: 2}, 0, 0, "nothing is left")
-	r.exec(`SELECT belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
+	r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
 	requireLag(stats.Counts{Total: 4, Pending: 2, Completed: 2}, 2, 4, "two were put back")
 	r.push("q", "p", "5")
 	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "and there is a new one")
@@ -81,7 +81,7 @@ func TestTheStatusOfWhatIsRedriven(t *testing.T) {
 			}
 		}
 		requireStatus(map[stats.Status][]string{stats.StatusDeadLetter: {"1", "3"}, stats.StatusCompleted: {"2", "4"}})
-		r.exec(`SELECT belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
+		r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
 		requireStatus(map[stats.Status][]string{stats.StatusPending: {"1", "3"}, stats.StatusCompleted: {"2", "4"}})
 		d = r.pop("q", "p", group, 1)
 		want := map[stats.Status][]string{stats.StatusCompleted: {"2", "4"}, stats.StatusPending: {"3"}}
@@ -95,7 +95,7 @@ func TestTheStatusOfWhatIsRedriven(t *testing.T) {
 		r.push("q", "p", "5", "6")
 		d = r.pop("q", "p", group, 2)
 		r.ack(d, queue.AckDead, 1)
-		r.exec(`SELECT belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
+		r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
 		want = map[stats.Status][]string{stats.StatusCompleted: {"1", "2", "3", "4"}, stats.StatusPending: {"6"}}
 		want[redelivered] = append(want[redelivered], "5")
 		requireStatus(want)

@@ -30,7 +30,7 @@ func TestSweepsRaceWithDeadLettersAndSeeks(t *testing.T) {
 		work.repeatPush(r, worker, 4)
 		work.repeat(func(n int) error { return r.popAndSettle(group, n) })
 	}
-	work.repeat(func(int) error { return r.readAll(`SELECT belfry.redrive_letters(` + randomDeadLetters + `)`) })
+	work.repeat(func(int) error { return r.readAll(`SELECT belfry.redrive_dead_letters(` + randomDeadLetters + `)`) })
 	work.repeat(func(int) error { return r.purgeSome() })
 	work.repeat(func(int) error {
 		return r.readAll(`SELECT belfry.delete_message(m.partition_id, m.transaction_id) FROM (
@@ -103,7 +103,7 @@ func (r *fixture) popAndSettle(group string, n int) error {
 func (r *fixture) purgeSome() error {
 	var ids []int64
 	var epoch int64
-	if err := r.pool.QueryRow(r.t.Context(), `SELECT belfry.life(), `+randomDeadLetters).Scan(&epoch, &ids); err != nil {
+	if err := r.pool.QueryRow(r.t.Context(), `SELECT belfry.epoch(), `+randomDeadLetters).Scan(&epoch, &ids); err != nil {
 		return err
 	}
 	_, err := r.pool.Exec(r.t.Context(), sql.Query("deadletter/delete"), ids, epoch)

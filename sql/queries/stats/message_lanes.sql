@@ -1,8 +1,7 @@
--- The partitions of the queues $1 (of one name $2; NULL: any) that may hold a
--- message stored from $3 to $4 of status $6 (empty: any), $5 at most: first those
--- whose newest such message may be the newest of all. newest_at is a bound of its
--- instant. It reads the rows of these partitions and, for a status, their cursors
--- or one dead letter; no message.
+-- Lists at most $5 partitions of the queues $1 (named $2; NULL: any) that may hold a message of
+-- status $6 (empty: any) stored from $3 to $4. First come the partitions whose newest such message
+-- may be the newest of all. newest_at is an upper bound of its instant. It reads partitions and,
+-- for a status, their cursors or one dead letter, and no message.
 SELECT p.id, p.newest_at
   FROM unnest($1::bigint[]) AS k(queue_id)
  CROSS JOIN LATERAL (
@@ -15,7 +14,7 @@ SELECT p.id, p.newest_at
          WHERE p.queue_id = k.queue_id AND p.name = $2::text) AS p
  WHERE NOT p.closed AND p.last_seq > p.trimmed AND p.last_push_at >= $3::timestamptz
    AND CASE $6::text
-       -- Not EXISTS: the planner would read all dead letters into a hash table.
+       -- With EXISTS the planner would hash all dead letters.
        WHEN 'dead_letter' THEN coalesce(
             (SELECT true FROM belfry.dead_letter l WHERE l.partition_id = p.id LIMIT 1), false)
        WHEN 'processing' THEN coalesce(
