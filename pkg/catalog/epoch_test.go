@@ -40,7 +40,7 @@ func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
 	r.exec(`UPDATE belfry.cursor SET committed = 1`)
-	r.exec(`CREATE SEQUENCE belfry.lives; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+	r.exec(`CREATE SEQUENCE belfry.test_epochs; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
 	name := "q"
 	_, err := r.Seek(testContext(t), "q", "g1", catalog.Position{End: true})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)

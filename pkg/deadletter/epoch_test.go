@@ -17,8 +17,8 @@ func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	r.fill(2)
 	var partition queue.ID
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT p.uid FROM belfry.partition p WHERE p.name = 'p1'`).Scan((*[16]byte)(&partition)))
-	_, err := r.pool.Exec(t.Context(), `CREATE SEQUENCE belfry.lives;
-		CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+	_, err := r.pool.Exec(t.Context(), `CREATE SEQUENCE belfry.test_epochs;
+		CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
 	require.NoError(t, err)
 	for _, work := range []func() (deadletter.Result, error){
 		func() (deadletter.Result, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },

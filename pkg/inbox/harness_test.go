@@ -25,28 +25,28 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// testTimeout bounds what must happen soon; a test that reaches it has failed.
+// testTimeout bounds each step of a test. A test that reaches it fails.
 const testTimeout = time.Minute
 
-// fixture is a database with one instance on it.
+// fixture is a database with one instance.
 type fixture struct {
 	*instance
 	t   *testing.T
 	dsn string
 }
 
-// instance is a sequencer with what it works on.
+// instance is a sequencer with its store and its metrics.
 type instance struct {
 	*Sequencer
 	store *store.Store
 	reg   *prometheus.Registry
-	// hears: what is said on the channel of the inbox reaches the sequencer.
+	// stop stops what start started.
 	stop func()
-	// before, when not nil, is called before each transaction of the sequencer.
+	// before is called before each transaction of the sequencer. It may be nil.
 	before func(ids []int64)
 }
 
-// Sequence is what the sequencer appends through.
+// Sequence implements Appender.
 func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error) {
 	if i.before != nil {
 		i.before(ids)
@@ -146,7 +146,7 @@ func (s session) fails(statement string, args ...any) string {
 	return describe(err)
 }
 
-// insert puts a message called id into a partition of queue "q".
+// insert inserts a row with a transaction id for a partition of queue "q".
 func (s session) insert(partition, id string) {
 	s.t.Helper()
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', $1, '{}', $2)`, partition, id)
@@ -173,24 +173,24 @@ func (r *fixture) texts(query string, args ...any) []string {
 	return all
 }
 
-// stored are the transaction ids in a partition of queue "q", in order.
+// stored returns the transaction ids in a partition of queue "q", in order.
 func (r *fixture) stored(partition string) []string {
 	r.t.Helper()
 	return r.texts(`SELECT m.transaction_id FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'q' AND p.name = $1 ORDER BY m.seq`, partition)
 }
 
-// turned makes the sequencer look once, without a loop.
-func (r *fixture) turned() {
+// runStep runs one step of the sequencer, without Run.
+func (r *fixture) runStep() {
 	r.t.Helper()
-	_, err := r.turn(testContext(r.t))
+	_, err := r.step(testContext(r.t))
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { r.resign(context.Background()) })
 }
 
 func (r *fixture) waiting() int64 { return r.number("SELECT count(*) FROM belfry.inbox") }
 
-// await looks again and again until done.
+// await checks every 10 ms until done returns true.
 func (r *fixture) await(what string, done func() bool) {
 	r.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -199,12 +199,12 @@ func (r *fixture) await(what string, done func() bool) {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			require.Fail(r.t, "it did not happen: "+what)
+			require.Fail(r.t, "this did not happen in time: "+what)
 		}
 	}
 }
 
-// metric is the sum of a metric over its labels.
+// metric returns the sum of a metric over its labels.
 func (i *instance) metric(t *testing.T, name string) (sum int64) {
 	t.Helper()
 	families, err := i.reg.Gather()

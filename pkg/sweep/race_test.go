@@ -19,7 +19,7 @@ func TestSweepsRaceWithPushesPopsAndAcks(t *testing.T) {
 	r := newFixture(t, small(7))
 	other, _, _ := newSweeper(openPool(t, r.dsn), small(5))
 	// This store did not deliver the messages, so its acks look them up in the table.
-	stranger := openStore(t, r.pool)
+	acker := openStore(t, r.pool)
 	r.push("p0", 1)
 	r.options("lease_time = 1, retention_enabled = true, retention_seconds = 2, completed_retention_seconds = 1, max_wait_time_seconds = 1, expire_after_seconds = 1")
 	r.backdateInserts("800 ms")
@@ -32,7 +32,7 @@ func TestSweepsRaceWithPushesPopsAndAcks(t *testing.T) {
 			if n%10 == 9 {
 				group = fmt.Sprint("late ", worker, n%50)
 			}
-			return r.popAndAck(group, stranger)
+			return r.popAndAck(group, acker)
 		})
 	}
 	for _, s := range []*Sweeper{r.Sweeper, other} {
