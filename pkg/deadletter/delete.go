@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -49,9 +50,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 		if postgres.SQLState(err) != postgres.LockTimeout {
 			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: %w", transactionID, partition, err))
 		}
-		select {
-		case <-time.After(deletePause):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, deletePause) != nil {
 			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: another transaction holds it: %w", transactionID, partition, err))
 		}
 	}
@@ -110,7 +109,7 @@ func (l *Letters) wake(ctx context.Context, partition int64) {
 	}
 	if err != nil {
 		l.log.Warn("a wake failed; a heal will repeat it", zap.Int64("partition_id", partition), zap.Error(err))
-		l.pool.ReportLost()
+		l.pool.SignalLoss()
 	}
 	l.events.Ready(ready, events.Here)
 }

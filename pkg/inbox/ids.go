@@ -25,7 +25,7 @@ func AdvanceIDs(ctx context.Context, conn interface {
 ) error {
 	var advanced []string
 	err := conn.QueryRow(ctx, sqlAdvanceIDs).Scan(&advanced)
-	if postgres.SQLState(err) == postgres.NoRight {
+	if postgres.SQLState(err) == postgres.InsufficientPrivilege {
 		log.Warn("the id sequences were not checked, because the right is missing: "+
 			"GRANT EXECUTE ON FUNCTION belfry.advance_ids() to the role of this server", zap.Error(err))
 		return nil

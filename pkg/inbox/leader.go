@@ -69,7 +69,7 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 	s.leading.Store(true)
 	// The sequencer before may have died between a commit and its wake, or before it published the
 	// wake. A heal finds such partitions.
-	s.pool.ReportBroken()
+	s.pool.ReportBrokenConnection()
 	s.log.Info("this instance became the sequencer of the inbox")
 	return true, nil
 }

@@ -29,7 +29,7 @@ func (s *Sequencer) sequenceAll(ctx context.Context) error {
 			return err
 		})
 		switch {
-		case postgres.SQLState(err) == postgres.InboxTaken:
+		case postgres.SQLState(err) == postgres.InboxRowTaken:
 			// The next scan from the same snapshot finds the rows that are left.
 			s.log.Info("another session moved rows of the inbox", zap.Error(err))
 		case notUTF8(err):
@@ -119,7 +119,7 @@ func causedByRow(err error) bool {
 }
 
 // countResults counts the results and returns the rows that were refused.
-func (s *Sequencer) countResults(rows []row, results []queue.Sequenced) (refused []row) {
+func (s *Sequencer) countResults(rows []row, results []queue.SequenceResult) (refused []row) {
 	stored, duplicates := 0, 0
 	for i, result := range results {
 		switch {

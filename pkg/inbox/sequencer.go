@@ -32,7 +32,7 @@ var retryPolicy = backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time
 
 // Appender stores messages and deletes their inbox rows in one transaction on conn.
 type Appender interface {
-	Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error)
+	Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error)
 }
 
 // Config is the configuration of a Sequencer.
@@ -146,7 +146,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		s.notifications.Store(0)
 		next, err := s.step(ctx)
 		if s.notifications.Load() > 1 && !s.awake {
-			pause(ctx, scanInterval-time.Since(began))
+			_ = backoff.Sleep(ctx, scanInterval-time.Since(began)) // ctx is checked below
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -159,16 +159,6 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			s.handleFailure(err, next)
 		}
 		timer.Reset(next)
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
 

@@ -69,7 +69,7 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
 	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
-	require.True(t, b.pool.Broke(), "a heal is requested for commits whose wake a did not publish")
+	require.True(t, b.pool.TakeBroken(), "a heal is requested for commits whose wake a did not publish")
 }
 
 func TestDeadSequencerIsReplaced(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// These statements stand here and not in sql/queries: they run before the
-// schema exists, so they cannot be checked against it.
+// These statements are not in sql/queries, because they run before the schema
+// exists and cannot be checked against it.
 const (
 	hasRecord   = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
 	hasBaseline = `SELECT to_regprocedure('belfry.baseline()') IS NOT NULL`
@@ -27,16 +27,16 @@ const (
 	version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint)`
 )
 
-// record is what the database says about its schema. No row and a row with
-// version -1 both mean version 0: golang-migrate writes -1 for the empty schema.
+// record is the version record of the database. No row and a row with version -1
+// both mean version 0: golang-migrate writes -1 for the empty schema.
 type record struct {
 	version  uint
 	dirty    bool
-	previous *uint // the version to go back to; only while dirty, nil if unknown
+	previous *uint // the version the schema still has; only while dirty, nil if unknown
 	baseline bool  // the schema was made by the baseline migration of a release
 }
 
-// applied is the version whose tables are there.
+// applied returns the version that the tables have.
 func (r record) applied() uint {
 	if r.dirty && r.previous != nil {
 		return *r.previous
@@ -112,8 +112,9 @@ func (s *session) write(ctx context.Context, r record) error {
 	return nil
 }
 
-// prepare makes the schema and the record. The schema is only created when it
-// is missing: IF NOT EXISTS alone asks for the right to create one even then.
+// prepare creates the schema and the record if they are missing. It looks for the
+// schema first, because CREATE SCHEMA IF NOT EXISTS needs the right to create one
+// even if it exists.
 func (s *session) prepare(ctx context.Context) error {
 	var exists bool
 	err := s.conn.QueryRow(ctx, hasSchema).Scan(&exists)

@@ -260,7 +260,7 @@ func (s *Store) readClaim(rows pgx.Rows, c *claim) error {
 // database's clock, comes first.
 func (c *claim) due(at pgtype.Timestamptz) {
 	if at.Valid {
-		c.delivery.DueIn(at.Time.Sub(c.delivery.DatabaseNow))
+		c.delivery.NoteDueIn(at.Time.Sub(c.delivery.DatabaseNow))
 	}
 }
 

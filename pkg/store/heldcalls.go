@@ -59,10 +59,10 @@ func (c *heldCall) lanes() []batch.LockStripe {
 // they did not come to it within their patience: a refusal at once would hit those
 // whose cursor is let go in a moment.
 func (s *Store) newHeld(cfg batch.Config, metrics *Metrics) *batch.Manager[*heldCall] {
-	cfg.MaxWait, cfg.BesideSize = 0, 1
+	cfg.MaxWait, cfg.ConcurrentSize = 0, 1
 	cfg.MaxFlushes = max(1, min(maxHeldTurns, int(s.pool.Config().MaxConns)/heldShare))
 	m := batch.New(cfg, s.flushHeld, judge, metrics.of("held"))
-	m.Alike()
+	m.SameStripesOnly()
 	return m
 }
 
@@ -85,7 +85,7 @@ func (s *Store) outwait(ctx context.Context, c *heldCall, held *heldError) error
 		}
 		c.cursor = held.cursor
 		err := s.held.Do(ctx, c, c.lanes(), size)
-		if errors.Is(err, batch.ErrWaiting) {
+		if errors.Is(err, batch.ErrWithdrawn) {
 			return errHeld(held)
 		}
 		still := heldIn(err)

@@ -63,7 +63,7 @@ func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Del
 		empty.Watched = append(empty.Watched, m.group)
 		if !m.inSight || m.in > 0 {
 			if m.inSight {
-				empty.DueIn(m.in)
+				empty.NoteDueIn(m.in)
 			}
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *Store) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Del
 			return delivery, nil
 		}
 		if delivery.HasNext {
-			empty.DueIn(delivery.NextIn)
+			empty.NoteDueIn(delivery.NextIn)
 		}
 	}
 	return empty, sealed
@@ -131,7 +131,7 @@ func (s *Store) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 			// A rival holds what is due. Once it is done there may be more.
 			if held {
 				empty.Target = target
-				empty.DueIn(heldLook)
+				empty.NoteDueIn(heldLook)
 				return empty, nil
 			}
 			_, err := s.pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), s.floors.lowest(target.Group),

@@ -20,7 +20,7 @@ import (
 // A row that is refused for want of room stays where it is, and so does everything
 // when there is an error. Errors are those of Push, and the SQLSTATE
 // postgres.InboxTaken: a row is not there any more.
-func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error) {
+func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	for attempt := 0; ; attempt++ {
@@ -33,16 +33,16 @@ func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, i
 			s.names.forget(p.opened)
 			continue
 		}
-		if postgres.Lost(err) {
+		if postgres.ConnectionLost(err) {
 			// It may have been committed and not have come to its wake, or to telling of it.
-			s.pool.ReportBroken()
+			s.pool.ReportBrokenConnection()
 		}
 		return nil, postgres.Wrap(fmt.Errorf("sequencing %d rows: %w", len(ids), err))
 	}
 }
 
-func (s *Store) sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, *push, error) {
-	results, p := make([]queue.Sequenced, len(items)), newPush(items)
+func (s *Store) sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, *push, error) {
+	results, p := make([]queue.SequenceResult, len(items)), newPush(items)
 	if _, err := s.openLanes(ctx, p); err != nil {
 		return nil, p, err
 	}
@@ -92,7 +92,7 @@ func (s *Store) keep(ctx context.Context, kept []int, ids []int64, items []queue
 // admitSome takes room for the items of p, whose partitions are open, and refuses
 // those for which there is none, which are the last ones of a queue. settle is as
 // with admit.
-func (s *Store) admitSome(ctx context.Context, p *push, results []queue.Sequenced) (settle func(stored bool), err error) {
+func (s *Store) admitSome(ctx context.Context, p *push, results []queue.SequenceResult) (settle func(stored bool), err error) {
 	wanted, granted := map[int64]int64{}, map[int64]int64{}
 	for i := range p.items {
 		if lane := p.opened[p.lane[i]]; lane.Bounded && p.first[i] == i {

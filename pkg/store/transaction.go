@@ -107,7 +107,7 @@ func (s *Store) transact(ctx context.Context, t *transaction) error {
 // one that is refused is rolled back. What they gain from a manager is its order:
 // those that share a partition do not hold connections to wait for each other.
 func (s *Store) newTransactions(cfg batch.Config, metrics *Metrics) *batch.Manager[*transaction] {
-	cfg.MaxSize, cfg.MaxWait, cfg.BesideSize = 1, 0, 1
+	cfg.MaxSize, cfg.MaxWait, cfg.ConcurrentSize = 1, 0, 1
 	return batch.New(cfg, s.flushTransaction, judge, metrics.of("transaction"))
 }
 

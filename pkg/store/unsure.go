@@ -42,11 +42,11 @@ func (u *unsure) take() []queue.ID {
 
 // unanswered notes that nobody gets what claims may have taken; taken: they have.
 func (s *Store) unanswered(err error, taken bool, claims ...*claim) {
-	if taken || postgres.Lost(err) {
+	if taken || postgres.ConnectionLost(err) {
 		s.unsure.add(claims...)
 	}
 	if taken {
-		s.pool.ReportLost() // no connection needs to have broken
+		s.pool.SignalLoss() // no connection needs to have broken
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Store) readWake(results pgx.BatchResults, partitions int) []queue.Ready
 
 func (s *Store) wakeFailed(partitions int, err error) {
 	s.log.Warn("a wake failed; it will be healed", zap.Int("partitions", partitions), zap.Error(err))
-	s.pool.ReportLost()
+	s.pool.SignalLoss()
 }
 
 // Heal wakes every partition that owes a wake: one whose cursor says that
@@ -127,13 +127,13 @@ func (s *Store) Run(ctx context.Context) error {
 			s.log.Info("woke partitions that a crash had left asleep", zap.Int("partitions", healed))
 		}
 		s.giveBackUnsure(ctx)
-		if s.pool.Broke() {
+		if s.pool.TakeBroken() {
 			s.resync("what was committed last may never have been told")
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.pool.Lost():
+		case <-s.pool.Losses():
 			gap.Reset(healGap)
 		}
 	}

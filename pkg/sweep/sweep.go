@@ -2,12 +2,12 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
@@ -126,12 +126,5 @@ func (s *Sweeper) runOnce(ctx context.Context, j job) error {
 
 // pause waits in proportion to the work before it, so that requests get most of the database.
 func (s *Sweeper) pause(ctx context.Context, worked time.Duration) error {
-	timer := time.NewTimer(min(time.Duration(s.pauseFactor)*worked, maxPause))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("pausing between two steps: %w", ctx.Err())
-	}
+	return backoff.Sleep(ctx, min(time.Duration(s.pauseFactor)*worked, maxPause))
 }

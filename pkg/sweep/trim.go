@@ -132,7 +132,7 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, l *jobLease, todo []step) 
 		began := time.Now()
 		now := todo[:min(n, len(todo))]
 		again, err := s.trim(ctx, j, now)
-		if err != nil && !postgres.Lost(err) {
+		if err != nil && !postgres.ConnectionLost(err) {
 			again, err = s.trimEach(ctx, j, now)
 		}
 		if err != nil {
@@ -158,7 +158,7 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, l *jobLease, todo []step) 
 func (s *Sweeper) trimEach(ctx context.Context, j job, now []step) (again []step, err error) {
 	for i := range now {
 		more, err := s.trim(ctx, j, now[i:i+1])
-		if err != nil && postgres.Lost(err) {
+		if err != nil && postgres.ConnectionLost(err) {
 			return nil, err
 		}
 		if err != nil {

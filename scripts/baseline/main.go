@@ -1,6 +1,6 @@
 // Command baseline writes the baseline migration, sql/migrations/000001_baseline,
-// from the files of sql/schema and sql/functions. Run it after a change of those
-// files: go run ./scripts/baseline. Its test fails if the migration is out of date.
+// from the files of sql/schema and sql/functions. Run it with
+// go run ./scripts/baseline after a change of a source. Its test fails if the migration is out of date.
 //
 // From the first release on the migration is immutable. Then a change is written
 // twice: in sql/schema or sql/functions, and as a new migration.

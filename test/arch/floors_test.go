@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floors gives every room its floor. A room imports only rooms of lower floors.
-// A new room gets its line here first.
+// floors gives every package its floor. A package imports only packages of lower floors. A new package needs its line
+// here.
 var floors = map[string]int{
-	"pkg/queue": 0, "pkg/notify": 0, "pkg/batch": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/seal": 0, "sql": 0,
+	"pkg/queue": 0, "pkg/notify": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/seal": 0, "sql": 0,
 	"pkg/httpapi/openapi": 0,
 
-	"pkg/events": 1, "pkg/plan": 1, "pkg/intent": 1, "pkg/listen": 1, "pkg/postgres": 1, "pkg/devdb": 1,
+	"pkg/events": 1, "pkg/batch": 1, "pkg/readiness": 1, "pkg/plan": 1, "pkg/intent": 1, "pkg/listen": 1, "pkg/postgres": 1, "pkg/devdb": 1,
 
 	"pkg/store": 2, "pkg/catalog": 2, "pkg/deadletter": 2, "pkg/trace": 2, "pkg/inbox": 2, "pkg/stats": 2, "pkg/sweep": 2, "pkg/attach": 2, "pkg/migrate": 2,
 
-	"pkg/dispatch": 3,
+	"pkg/dispatch": 3, "pkg/sqlwait": 3,
 
 	"pkg/httpapi": 4, "pkg/dashboard": 4, "pkg/bench": 4,
 
@@ -34,24 +34,22 @@ var floors = map[string]int{
 // top is the highest floor.
 const top = 7
 
-// client is the Go client. It stands outside: it imports nothing of ours, and
-// of ours only commands and what is beside the house may import it.
+// client is the Go client. It imports no package of the server, and only commands, tests and scripts import it.
 const client = "pkg/client"
 
-// vague are names that say nothing about what is inside.
+// vague are names that do not describe the content.
 var vague = []string{
 	"util", "utils", "common", "helper", "helpers", "types", "models", "base", "core", "manager",
 }
 
-// beside says whether a folder stands beside the house: it may import every
-// room, and no room may import it.
+// beside reports whether a folder is outside of the floors: tests and scripts. It may import every package, and no
+// package may import it.
 func beside(dir string) bool {
 	return strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "scripts/")
 }
 
-// floorBreaches complains about a room without a floor and about an import that
-// does not go down. Test files may also look at their own room, at the rooms of
-// the same floor and at what stands beside the house, but not up.
+// floorBreaches reports packages without a floor, and imports that do not go down. Test files may also import their own
+// package, packages of the same floor, and packages outside of the floors.
 func floorBreaches(files []source) []string {
 	var complaints []string
 	homeless := map[string]bool{}
@@ -74,7 +72,7 @@ func floorBreaches(files []source) []string {
 	return complaints
 }
 
-// refuse says why file may not import the room dir, or returns "".
+// refuse returns why file may not import the package dir, or "".
 func refuse(file source, dir string) string {
 	from, to := floors[file.dir], floors[dir]
 	switch {
@@ -93,7 +91,7 @@ func refuse(file source, dir string) string {
 	case dir == client:
 		return ""
 	case dir == file.dir:
-		return "a room does not import itself"
+		return "a package does not import itself"
 	case to > from:
 		return fmt.Sprintf("floor %d imports only lower floors and that is floor %d: declare the interface where it is used", from, to)
 	case to == from && !file.test:
@@ -102,7 +100,7 @@ func refuse(file source, dir string) string {
 	return ""
 }
 
-// nameBreaches complains about rooms whose name says nothing.
+// nameBreaches reports packages with a vague name.
 func nameBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -117,12 +115,12 @@ func nameBreaches(files []source) []string {
 	return complaints
 }
 
-func TestARoomImportsOnlyLowerFloors(t *testing.T) {
+func TestPackagesImportOnlyLowerFloors(t *testing.T) {
 	t.Parallel()
 	holds(t, floorBreaches(repository(t)))
 }
 
-func TestNoRoomHasAVagueName(t *testing.T) {
+func TestNoPackageHasAVagueName(t *testing.T) {
 	t.Parallel()
 	holds(t, nameBreaches(repository(t)))
 }
@@ -166,7 +164,7 @@ func TestFloorBreachesAreFound(t *testing.T) {
 	}
 }
 
-func TestImportsOfOthersHaveNoFloor(t *testing.T) {
+func TestExternalImportsHaveNoFloor(t *testing.T) {
 	t.Parallel()
 	file := sample(t, "pkg/queue/id.go", "package queue\n\nimport _ \"github.com/google/uuid\"\n")
 	require.Empty(t, floorBreaches([]source{file}))
@@ -174,7 +172,7 @@ func TestImportsOfOthersHaveNoFloor(t *testing.T) {
 
 func TestVagueNamesAreFound(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, nameBreaches([]source{sample(t, "pkg/queue/types.go", "package queue\n")}), "a file may be called so")
+	require.Empty(t, nameBreaches([]source{sample(t, "pkg/queue/types.go", "package queue\n")}), "a file may have such a name")
 	for name, text := range map[string]string{
 		"pkg/util/a.go":         "package util\n",
 		"pkg/store/common/a.go": "package common\n",

@@ -17,9 +17,9 @@ import (
 // migrationName is version, name and direction of a migration file.
 var migrationName = regexp.MustCompile(`^(\d{6})_([a-z0-9]+(?:_[a-z0-9]+)*)\.(up|down)\.sql$`)
 
-// migrationBreaches complains about migrations that are not a gapless sequence
-// of pairs: golang-migrate takes any order and any gap, and an instance that is
-// half way through an old sequence would never run what is slipped in below.
+// migrationBreaches complains about migrations that are not a gapless sequence of
+// pairs. golang-migrate accepts any order and any gap. A database at a later
+// version would never run a migration that is inserted below.
 func migrationBreaches(names []string) []string {
 	var complaints []string
 	byVersion := map[int]map[string]string{} // version, direction, name
@@ -122,7 +122,7 @@ func patchBreaches(name, text string) []string {
 func TestNoSQLPatchesAFunction(t *testing.T) {
 	t.Parallel()
 	count := 0
-	err := filepath.WalkDir(filepath.Join(root, "sql"), func(path string, entry os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(root, "sql"), func(path string, _ os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".sql" {
 			return err
 		}

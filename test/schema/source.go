@@ -63,7 +63,7 @@ func Create(sqlDir fs.FS) (string, error) {
 	return statements.String(), nil
 }
 
-// Drop returns the statements that undo those of Create.
+// Drop returns the statements that undo Create.
 func Drop(sqlDir fs.FS) (string, error) {
 	text, err := fs.ReadFile(sqlDir, dropFile)
 	if err != nil {

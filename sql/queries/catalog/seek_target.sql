@@ -1,6 +1,6 @@
 -- Looks up the target of a seek. $1 queue, $2 group, $3 partition or NULL. Returns one row if the
--- queue exists. group_id and partition_id are NULL if they do not exist. epoch is the epoch in which
--- the ids are valid.
+-- queue exists. group_id and partition_id are NULL if they do not exist. epoch: the ids are valid
+-- in this epoch.
 SELECT q.id AS queue_id, g.id AS group_id, p.id AS partition_id, belfry.epoch() AS epoch
   FROM belfry.queue q
   LEFT JOIN LATERAL (

@@ -1,7 +1,7 @@
 -- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL:
 -- $1 queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id.
--- $7 and $8: only those after this failed_at and id, or NULL. $9: how many. epoch is the epoch in
--- which the ids are valid.
+-- $7 and $8: only those after this failed_at and id, or NULL. $9: how many. epoch: the ids are
+-- valid in this epoch.
 SELECT d.id, d.failed_at, belfry.epoch() AS epoch
   FROM belfry.queue q
  CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
 -- Looks up a consumer group by name. $1 queue, $2 group, $3 partition or NULL. Returns one row if
 -- the queue exists. group_id is NULL if the group must be joined first. partition_id is NULL if the
--- partition does not exist. epoch is the epoch in which the ids are valid.
+-- partition does not exist. epoch: the ids are valid in this epoch.
 SELECT q.id AS queue_id, p.id AS partition_id,
        CASE WHEN g.whole_queue OR (
                 SELECT true FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = g.id)

@@ -1,0 +1,213 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// inOneRound wakes the requests so that all of them are in one round. They join during an earlier
+// round, at the end of which the partitions are ready.
+func (b *harness) inOneRound(reqs []*queue.PopRequest, partitions ...int64) []<-chan answer {
+	b.t.Helper()
+	outs := make([]<-chan answer, len(reqs))
+	for i, req := range reqs {
+		outs[i] = b.begin(b.t.Context(), req)
+		pending(b.t, outs[i])
+	}
+	hold := make(chan struct{})
+	b.store.onPreflight = func(time.Duration) error {
+		b.store.onPreflight = nil
+		<-hold
+		return nil
+	}
+	b.bus.Resync("start a round", events.Peer)
+	synctest.Wait()
+	for _, p := range partitions {
+		b.ready(1, p, 1)
+	}
+	synctest.Wait()
+	close(hold)
+	return outs
+}
+
+func requests(n int, edit ...func(*queue.PopRequest)) []*queue.PopRequest {
+	reqs := make([]*queue.PopRequest, n)
+	for i := range reqs {
+		reqs[i] = request(time.Hour)
+		for _, e := range edit {
+			e(reqs[i])
+		}
+	}
+	return reqs
+}
+
+func TestEndOfALeaseWakesTheOtherRequestsOfTheRound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		outs := b.inOneRound(requests(3), 1)
+		got, _ := split(t, outs)
+		require.Equal(t, 1, got)
+		time.Sleep(leaseTime - time.Nanosecond)
+		got, _ = split(t, outs)
+		require.Zero(t, got)
+		time.Sleep(time.Nanosecond)
+		got, _ = split(t, outs)
+		require.Equal(t, 1, got)
+	})
+}
+
+// The client that got the message pops again. It is woken when its own lease ends.
+func TestEndOfALeaseWakesItsOwnClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		outs := b.many(2)
+		b.ready(1, 1, 1)
+		got, _ := split(t, outs)
+		require.Equal(t, 1, got)
+		outs = append(outs, b.wait())
+		require.Equal(t, calls{pops: 1, preflights: 1, claims: 1}, b.store.calls(), "the target is known to be empty")
+		time.Sleep(leaseTime)
+		got, _ = split(t, outs)
+		require.Equal(t, 1, got)
+	})
+}
+
+// A claim with AutoAck may leave messages that are due now.
+func TestMessagesAClaimLeavesGoToTheNextRequest(t *testing.T) {
+	t.Parallel()
+	autoAck := func(r *queue.PopRequest) { r.AutoAck = true }
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		b.store.put(1, 1, 2, time.Hour) // three, with the one that becomes ready
+		outs := b.inOneRound(requests(5, autoAck), 1)
+		got, waiting := split(t, outs)
+		require.Equal(t, 3, got)
+		require.Equal(t, 2, waiting)
+	})
+}
+
+// Two partitions were assigned, and the first one filled the batch.
+func TestAssignedButUnclaimedPartitionGoesToTheNextRequest(t *testing.T) {
+	t.Parallel()
+	wide := func(r *queue.PopRequest) { r.Partitions = 2 }
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		outs := b.inOneRound(requests(2, wide), 1, 2, 3)
+		got, _ := split(t, outs)
+		require.Equal(t, 2, got)
+		delivered(t, b.begin(t.Context(), request(time.Hour)))
+	})
+}
+
+// The database fails between the preflight and the claim. The assigned request gets the error, and
+// the others probe again.
+func TestFailedClaimLeavesItsPartitionToTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		broken := &queue.Error{Code: queue.CodeUnavailable}
+		b.store.onClaim = func([]queue.Assignment) error {
+			b.store.onClaim = nil
+			return broken
+		}
+		outs := b.inOneRound(requests(3), 1)
+		synctest.Wait()
+		var failed, got int
+		for _, out := range outs {
+			select {
+			case a := <-out:
+				if a.err != nil {
+					require.ErrorIs(t, a.err, broken)
+					failed++
+				} else {
+					got++
+				}
+			default:
+			}
+		}
+		require.Equal(t, 1, failed)
+		require.Equal(t, 1, got)
+	})
+}
+
+// A client leaves between the preflight and the claim. It gets nothing, and its partition goes to
+// another request.
+func TestClientThatLeavesBeforeTheClaimLeavesItToTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		ctx, cancel := context.WithCancel(t.Context())
+		// Its deadline is the earliest, so the plan serves it first.
+		left := b.begin(ctx, request(time.Minute))
+		pending(t, left)
+		b.store.onFound = func(results []queue.ProbeResult) {
+			if len(results[0].Candidates) > 0 {
+				cancel()
+			}
+		}
+		outs := b.inOneRound(requests(2), 1)
+		got, _ := split(t, outs)
+		require.ErrorIs(t, answered(t, left).err, context.Canceled)
+		require.Equal(t, 1, got)
+		require.Empty(t, b.store.leases())
+	})
+}
+
+// A rival was faster. The request that lost pops on its own. The requests that got nothing in the
+// same round wake when the lease of the rival ends.
+func TestLostClaimPopsAlone(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]bool{"and finds another partition": true, "and finds nothing": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{})
+				b.store.onClaim = func([]queue.Assignment) error {
+					b.store.onClaim = nil
+					b.store.steal(1)
+					if other {
+						b.store.put(1, 2, 1, 0)
+					}
+					return nil
+				}
+				outs := b.inOneRound(requests(3), 1)
+				before := b.store.calls()
+				got, waiting := split(t, outs)
+				require.Greater(t, b.store.calls().pops, before.pops)
+				if other {
+					require.Equal(t, 1, got)
+				} else {
+					require.Equal(t, 3, waiting)
+				}
+				time.Sleep(leaseTime)
+				got, _ = split(t, outs)
+				require.Positive(t, got, "the rival's lease has ended")
+			})
+		})
+	}
+}
+
+func TestErrorOfThePopAfterALostClaimIsTheAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		out := b.wait()
+		broken := &queue.Error{Code: queue.CodeUnavailable}
+		b.store.onClaim = func([]queue.Assignment) error {
+			b.store.steal(1)
+			return nil
+		}
+		b.store.onPop = func(*queue.PopRequest) error { return broken }
+		b.ready(1, 1, 1)
+		require.ErrorIs(t, answered(t, out).err, broken)
+	})
+}
