@@ -44,7 +44,7 @@ func (f groupsFake) MoveSubscription(_ context.Context, group string, start time
 	return 2, nil
 }
 
-func (f groupsFake) Seek(_ context.Context, queueName, group string, place catalog.Place) (int64, error) {
+func (f groupsFake) Seek(_ context.Context, queueName, group string, place catalog.Position) (int64, error) {
 	call := GroupCall{Verb: "seek", Group: group, Queue: queueName, Place: place}
 	f.GroupCalls = append(f.GroupCalls, call)
 	if f.Fakes.Seek != nil {
@@ -54,14 +54,14 @@ func (f groupsFake) Seek(_ context.Context, queueName, group string, place catal
 	return 3, nil
 }
 
-func (f groupsFake) SeekPartition(_ context.Context, queueName, group, partition string, place catalog.Place) (catalog.SoughtPartition, error) {
+func (f groupsFake) SeekPartition(_ context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error) {
 	call := GroupCall{Verb: "seek partition", Group: group, Queue: queueName, Partition: partition, Place: place}
 	f.GroupCalls = append(f.GroupCalls, call)
 	if f.Fakes.Seek != nil {
 		sought, _, err := f.Fakes.Seek(call)
 		return sought, err
 	}
-	return catalog.SoughtPartition{Moved: true, Message: IDOne}, nil
+	return catalog.PartitionSeek{Moved: true, Message: IDOne}, nil
 }
 
 func (f groupsFake) List(context.Context) ([]stats.Group, error) { return f.Groups, nil }

@@ -23,7 +23,7 @@ type Fakes struct {
 	Pop       func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	Configure func(set catalog.Settings) (catalog.Configured, error)
 	Delete    func(name string) (bool, error)
-	Seek      func(call GroupCall) (catalog.SoughtPartition, int64, error)
+	Seek      func(call GroupCall) (catalog.PartitionSeek, int64, error)
 	Ping      func(ctx context.Context) error
 
 	Groups      []stats.Group
@@ -55,7 +55,7 @@ type GroupCall struct {
 
 	Keep  bool
 	Start time.Time
-	Place catalog.Place
+	Place catalog.Position
 	Over  time.Duration
 	Limit int
 }

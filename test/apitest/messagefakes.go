@@ -20,7 +20,7 @@ type DeadLetters struct {
 	// Texts are the names and transaction ids of all calls.
 	Texts         []string
 	Filter        deadletter.Filter
-	After         deadletter.Place
+	After         deadletter.ListKey
 	Limit, Offset int64
 	Rate          int64
 	DryRun        bool
@@ -40,23 +40,23 @@ func (f deadLettersFake) filtered(filter deadletter.Filter) {
 }
 
 func (f deadLettersFake) List(
-	_ context.Context, filter deadletter.Filter, after deadletter.Place, limit, offset int64,
+	_ context.Context, filter deadletter.Filter, after deadletter.ListKey, limit, offset int64,
 ) ([]deadletter.Letter, int64, error) {
 	f.filtered(filter)
 	f.After, f.Limit, f.Offset = after, limit, offset
 	return f.Letters, int64(len(f.Letters)), nil
 }
 
-func (f deadLettersFake) Redrive(_ context.Context, filter deadletter.Filter, rate int64, dryRun bool) (deadletter.Done, error) {
+func (f deadLettersFake) Redrive(_ context.Context, filter deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error) {
 	f.filtered(filter)
 	f.Rate, f.DryRun = rate, dryRun
-	return deadletter.Done{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
+	return deadletter.Result{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
 }
 
-func (f deadLettersFake) Purge(_ context.Context, filter deadletter.Filter, dryRun bool) (deadletter.Done, error) {
+func (f deadLettersFake) Purge(_ context.Context, filter deadletter.Filter, dryRun bool) (deadletter.Result, error) {
 	f.filtered(filter)
 	f.DryRun = dryRun
-	return deadletter.Done{Matched: 10, Taken: 7, Remaining: 3}, nil
+	return deadletter.Result{Matched: 10, Taken: 7, Remaining: 3}, nil
 }
 
 func (f deadLettersFake) named(transactionID string) error {

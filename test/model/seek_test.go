@@ -40,7 +40,7 @@ func (m *machine) seek(r *rapid.T) {
 	m.step()
 	group := rapid.SampledFrom(groups).Draw(r, "group")
 	var to target
-	var where catalog.Place
+	var where catalog.Position
 	switch rapid.IntRange(0, 5).Draw(r, "to") {
 	case 0:
 		to.end, where.End = true, true

@@ -41,7 +41,7 @@ type deadLettersJSON struct {
 func (h *Handlers) ListDeadLetters(c echo.Context) error {
 	p := &wire.Params{Context: c}
 	filter, page := deadLetterFilter(p), readPage(p, 100)
-	after := deadletter.Place{FailedAt: page.at}
+	after := deadletter.ListKey{FailedAt: page.at}
 	if page.id != "" {
 		id, err := strconv.ParseInt(page.id, 10, 64)
 		if err != nil {

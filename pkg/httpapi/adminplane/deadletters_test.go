@@ -21,10 +21,10 @@ func TestDeadLettersAreListed(t *testing.T) {
 	f := &apitest.Fakes{}
 	f.DeadLetters.Letters = []deadletter.Letter{
 		{
-			Place: deadletter.Place{FailedAt: at, ID: 7}, Queue: "q", Group: "g", Partition: "p", PartitionID: apitest.IDTwo, Error: "<no>", Failures: 3,
+			ListKey: deadletter.ListKey{FailedAt: at, ID: 7}, Queue: "q", Group: "g", Partition: "p", PartitionID: apitest.IDTwo, Error: "<no>", Failures: 3,
 			MessageID: apitest.IDOne, TransactionID: "t", ProducerSub: "me", CreatedAt: at, Payload: []byte(`{"a":"<b>"}`),
 		},
-		{Place: deadletter.Place{FailedAt: at, ID: 6}, Queue: "q", Group: "g", Partition: "p", PartitionID: apitest.IDTwo, PayloadError: "no key"},
+		{ListKey: deadletter.ListKey{FailedAt: at, ID: 6}, Queue: "q", Group: "g", Partition: "p", PartitionID: apitest.IDTwo, PayloadError: "no key"},
 	}
 	rec := apitest.Call(f, http.MethodGet, "/api/v1/dlq?queue=q&consumerGroup=g&partition=p&from=2026-01-01&to=2027-01-01T00:00:00Z&limit=2&offset=1&cursor=5_4", "")
 	require.Equal(t, http.StatusOK, rec.Code)
@@ -38,7 +38,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 	require.Equal(t, "q g p", strings.Join(f.DeadLetters.Texts, " "))
 	require.Equal(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), f.DeadLetters.Filter.From)
 	require.Equal(t, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), f.DeadLetters.Filter.To)
-	require.Equal(t, deadletter.Place{FailedAt: time.UnixMicro(5), ID: 4}, f.DeadLetters.After)
+	require.Equal(t, deadletter.ListKey{FailedAt: time.UnixMicro(5), ID: 4}, f.DeadLetters.After)
 	require.Equal(t, []int64{2, 1}, []int64{f.DeadLetters.Limit, f.DeadLetters.Offset})
 }
 

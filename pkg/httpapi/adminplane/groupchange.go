@@ -141,7 +141,7 @@ func (h *Handlers) SeekPartition(c echo.Context) error {
 
 // readSeek reads a position from the body or the query: toEnd, toBeginning or
 // timestamp. Two positions are an error. given is false without a position.
-func (h *Handlers) readSeek(c *wire.Params) (place catalog.Place, given bool, err error) {
+func (h *Handlers) readSeek(c *wire.Params) (place catalog.Position, given bool, err error) {
 	if c.Err != nil {
 		return place, false, c.Err
 	}

@@ -140,21 +140,21 @@ func TestSubscriptionIsMoved(t *testing.T) {
 
 func TestSeekReadsBodyAndQuery(t *testing.T) {
 	t.Parallel()
-	at := func(text string) catalog.Place {
+	at := func(text string) catalog.Position {
 		instant, err := wire.Timestamp("timestamp", text, "")
 		require.NoError(t, err)
-		return catalog.Place{After: instant}
+		return catalog.Position{After: instant}
 	}
 	const path = groupsPath + "/g/queues/q/seek"
 	for _, c := range []struct {
 		query, body string
-		want        catalog.Place
+		want        catalog.Position
 		flags       string
 	}{
-		{"", `{"toEnd":true}`, catalog.Place{End: true}, `"seekToEnd":true,"seekToBeginning":false,"targetTimestamp":null`},
-		{"?toEnd=true", ``, catalog.Place{End: true}, `"seekToEnd":true,"seekToBeginning":false,"targetTimestamp":null`},
-		{"", `{"toBeginning":true,"toEnd":false,"timestamp":null}`, catalog.Place{}, `"seekToEnd":false,"seekToBeginning":true,"targetTimestamp":null`},
-		{"?toBeginning=1", `{}`, catalog.Place{}, `"seekToEnd":false,"seekToBeginning":true,"targetTimestamp":null`},
+		{"", `{"toEnd":true}`, catalog.Position{End: true}, `"seekToEnd":true,"seekToBeginning":false,"targetTimestamp":null`},
+		{"?toEnd=true", ``, catalog.Position{End: true}, `"seekToEnd":true,"seekToBeginning":false,"targetTimestamp":null`},
+		{"", `{"toBeginning":true,"toEnd":false,"timestamp":null}`, catalog.Position{}, `"seekToEnd":false,"seekToBeginning":true,"targetTimestamp":null`},
+		{"?toBeginning=1", `{}`, catalog.Position{}, `"seekToEnd":false,"seekToBeginning":true,"targetTimestamp":null`},
 		{"", `{"toEnd":false,"timestamp":"2026-05-16"}`, at("2026-05-16"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"2026-05-16T00:00:00.000Z"`},
 		{"", `{"timestamp":"0001-01-01"}`, at("0001-01-01"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"0001-01-01T00:00:00.000Z"`},
 		{"?timestamp=2026-05-16T00:00:00Z", ``, at("2026-05-16"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"2026-05-16T00:00:00.000Z"`},
@@ -188,19 +188,19 @@ func TestSeekReadsBodyAndQuery(t *testing.T) {
 func TestSeekOfAPartitionMovesToTheEndByDefault(t *testing.T) {
 	t.Parallel()
 	const path = groupsPath + "/g/queues/q/partitions/a%2Fb/seek"
-	for body, want := range map[string]catalog.Place{``: {End: true}, `{}`: {End: true}, `{"toBeginning":true}`: {}} {
+	for body, want := range map[string]catalog.Position{``: {End: true}, `{}`: {End: true}, `{"toBeginning":true}`: {}} {
 		f := &apitest.Fakes{}
 		requireAnswer(t, f, apitest.Request("POST", path, body), 200, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b",
 			"updated":true,"cursorMovedTo":"`+apitest.IDOne.String()+`"}`)
 		require.Equal(t, []apitest.GroupCall{{Verb: "seek partition", Group: "g", Queue: "q", Partition: "a/b", Place: want}}, f.GroupCalls)
 	}
-	f := &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.SoughtPartition, int64, error) {
-		return catalog.SoughtPartition{}, 0, nil
+	f := &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.PartitionSeek, int64, error) {
+		return catalog.PartitionSeek{}, 0, nil
 	}}
 	requireAnswer(t, f, apitest.Request("POST", path, ""), 200,
 		`{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b","updated":false,"cursorMovedTo":null}`)
-	f = &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.SoughtPartition, int64, error) {
-		return catalog.SoughtPartition{}, 0, &queue.Error{Code: queue.CodeNotFound, Message: "Partition not found"}
+	f = &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.PartitionSeek, int64, error) {
+		return catalog.PartitionSeek{}, 0, &queue.Error{Code: queue.CodeNotFound, Message: "Partition not found"}
 	}}
 	requireAnswer(t, f, apitest.Request("POST", path, ""), 404, `{"success":false,"error":"Partition not found"}`)
 	require.Contains(t, apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "POST", path, `{"toEnd":"yes"}`), 400), `toEnd must be true or false, not "yes"`)

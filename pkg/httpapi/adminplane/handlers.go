@@ -32,8 +32,8 @@ type Catalog interface {
 type GroupVerbs interface {
 	DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (catalog.DeletedGroup, error)
 	MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error)
-	Seek(ctx context.Context, queueName, group string, place catalog.Place) (moved int64, err error)
-	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Place) (catalog.SoughtPartition, error)
+	Seek(ctx context.Context, queueName, group string, place catalog.Position) (moved int64, err error)
+	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
 // GroupReader reads the progress of consumer groups.
@@ -57,9 +57,9 @@ type Resources interface {
 
 // DeadLetters has the verbs for dead letters and for single messages.
 type DeadLetters interface {
-	List(ctx context.Context, f deadletter.Filter, after deadletter.Place, limit, offset int64) ([]deadletter.Letter, int64, error)
-	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Done, error)
-	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Done, error)
+	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error)
+	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
+	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)

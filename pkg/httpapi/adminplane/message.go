@@ -62,14 +62,14 @@ func (h *Handlers) ShowMessage(c echo.Context) error {
 	}
 	out.QueueConfig.LeaseTime, out.QueueConfig.RetryLimit, out.QueueConfig.RetryDelay = m.LeaseTime, m.RetryLimit, m.RetryDelay
 	out.QueueConfig.TTL, out.QueueConfig.Priority = m.TTL, m.Priority
-	out.addReaders(m.Readers)
+	out.addReaders(m.Groups)
 	return wire.AnswerJSON(c, http.StatusOK, out)
 }
 
 // addReaders adds the progress of all readers: the consumer groups, and the reader
 // without a group.
-func (m *messageJSON) addReaders(readers []deadletter.Reader) {
-	var ungrouped *deadletter.Reader
+func (m *messageJSON) addReaders(readers []deadletter.GroupState) {
+	var ungrouped *deadletter.GroupState
 	var failed, leased time.Time
 	for i := range readers {
 		r := &readers[i]

@@ -10,11 +10,11 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// A deletion may be undone under a purge that is at work, by a backup that is put back.
-// Then nothing of what is alive again is deleted.
-func TestPurgesLeaveWhatIsNotDeleted(t *testing.T) {
+// A restored backup may undo a deletion while a purge runs. The purge then deletes no row of the
+// restored queue.
+func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("q"))
 	r.fill(key, size{partitions: 1, messages: 2, groups: 1, deadLetters: 1})
 	r.exec(`INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts) SELECT c.partition_id, c.group_id, 1, 0, 0 FROM belfry.cursor c`)
@@ -27,26 +27,26 @@ func TestPurgesLeaveWhatIsNotDeleted(t *testing.T) {
 		"catalog/partitions_close": {key, 10, ""}, "catalog/partitions_purge": {ids}, "catalog/groups_purge": {key}, "catalog/queue_purge": {key},
 		"catalog/group_cursors_purge": {ids, group}, "catalog/group_redrives_purge": {ids, group, 10}, "catalog/group_dead_letters_purge": {ids, group, 10},
 	} {
-		tag, err := r.conn.Exec(soon(t), sql.Query(query), args...)
+		tag, err := r.conn.Exec(testContext(t), sql.Query(query), args...)
 		require.NoError(t, err, query)
 		require.Zero(t, tag.RowsAffected(), query)
 	}
 }
 
-// Each statement of what a caller asks for is in another life of the database, in which
-// the ids that the first one found stand for something else.
-func TestWhatWasFoundInAnotherLifeIsLeftAlone(t *testing.T) {
+// The epoch changes with every statement, so the ids that the first statement found are not valid
+// in the next one.
+func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
 	r.exec(`UPDATE belfry.cursor SET committed = 1`)
-	r.exec(`CREATE SEQUENCE belfry.lives; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+	r.exec(`CREATE SEQUENCE belfry.test_epochs; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
 	name := "q"
-	_, err := r.Seek(soon(t), "q", "g1", catalog.Place{End: true})
+	_, err := r.Seek(testContext(t), "q", "g1", catalog.Position{End: true})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
-	_, err = r.SeekPartition(soon(t), "q", "g1", "p1", catalog.Place{End: true})
+	_, err = r.SeekPartition(testContext(t), "q", "g1", "p1", catalog.Position{End: true})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
-	_, err = r.DeleteGroup(soon(t), "g1", &name, false)
+	_, err = r.DeleteGroup(testContext(t), "g1", &name, false)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
 	require.Equal(t, int64(1), r.number(`SELECT max(committed) FROM belfry.cursor`))
 	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.consumer_group`))

@@ -8,57 +8,57 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// take is the job's own, for a run whose end the test decides.
-func (r *room) take(j job) *hold {
+// acquire leases a job for a run that the test ends itself.
+func (r *fixture) acquire(j job) *jobLease {
 	r.t.Helper()
-	h, err := r.Sweeper.take(soon(r.t), j)
+	h, err := r.Sweeper.acquire(testContext(r.t), j)
 	require.NoError(r.t, err)
 	return h
 }
 
 func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	other, _, _ := newSweeper(r.pool)
-	mine := r.take(r.retention())
+	mine := r.acquire(r.retention())
 	require.NotNil(t, mine)
-	theirs, err := other.take(soon(t), other.retention())
+	theirs, err := other.acquire(testContext(t), other.retention())
 	require.NoError(t, err)
 	require.Nil(t, theirs)
-	require.NotNil(t, r.take(r.eviction()), "another job is another matter")
-	require.NoError(t, mine.done(soon(t)))
-	theirs, err = other.take(soon(t), other.retention())
+	require.NotNil(t, r.acquire(r.eviction()), "another job is free")
+	require.NoError(t, mine.release(testContext(t)))
+	theirs, err = other.acquire(testContext(t), other.retention())
 	require.NoError(t, err)
-	require.Nil(t, theirs, "it was just done; the next is due after an interval")
+	require.Nil(t, theirs, "the next run is due after an interval")
 	r.exec("UPDATE belfry.sweep SET next_at = now()")
-	theirs, err = other.take(soon(t), other.retention())
+	theirs, err = other.acquire(testContext(t), other.retention())
 	require.NoError(t, err)
 	require.NotNil(t, theirs)
 }
 
-// An instance that froze in a run loses it, and notices when it goes on.
+// An instance that freezes in a run loses its lease. It notices when it continues.
 func TestAFrozenInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	frozen := r.take(r.retention())
+	r := newFixture(t)
+	frozen := r.acquire(r.retention())
 	r.exec("UPDATE belfry.sweep SET next_at = now()")
-	require.Nil(t, r.take(r.retention()), "it is held")
+	require.Nil(t, r.acquire(r.retention()), "the job is leased")
 	left := r.number("SELECT extract(epoch FROM held_until - clock_timestamp())::bigint FROM belfry.sweep")
-	require.LessOrEqual(t, left, int64(holdFor/time.Second), "but not for long without a sign of life")
+	require.LessOrEqual(t, left, int64(leaseDuration/time.Second), "a lease without a renewal ends soon")
 	r.exec("UPDATE belfry.sweep SET held_until = now()")
-	next := r.take(r.retention())
+	next := r.acquire(r.retention())
 	require.NotNil(t, next)
-	frozen.since = time.Now().Add(-holdAgain)
-	require.ErrorIs(t, frozen.on(soon(t)), errLost)
-	require.NoError(t, frozen.done(soon(t)), "and does not take it away from the next")
-	next.since = frozen.since
-	require.NoError(t, next.on(soon(t)))
+	frozen.renewed = time.Now().Add(-renewAfter)
+	require.ErrorIs(t, frozen.renew(testContext(t)), errLeaseLost)
+	require.NoError(t, frozen.release(testContext(t)), "releasing a lost lease does not end the next one")
+	next.renewed = frozen.renewed
+	require.NoError(t, next.renew(testContext(t)))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.sweep WHERE held_until > clock_timestamp()"))
 }
 
 func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(c *Config) { c.RetentionInterval, c.EvictionInterval = leastInterval, leastInterval })
+	r := newFixture(t, func(c *Config) { c.RetentionInterval, c.EvictionInterval = minInterval, minInterval })
 	r.push("p", 2)
 	r.push("o", 2)
 	r.age("p", 2)
@@ -66,19 +66,19 @@ func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	r.await("p is swept", func() bool { return len(r.stored("p")) == 0 })
+	r.await("partition p is swept", func() bool { return len(r.stored("p")) == 0 })
 	r.age("o", 2)
-	r.await("o is swept", func() bool { return len(r.stored("o")) == 0 })
+	r.await("partition o is swept", func() bool { return len(r.stored("o")) == 0 })
 	cancel()
 	require.NoError(t, <-done)
-	r.exact()
+	r.checkInvariants()
 }
 
-// Idle partitions are looked for as often as it is set.
+// The job partitions runs once per PartitionCleanupInterval.
 func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(c *Config) { c.PartitionCleanupInterval = leastInterval })
-	r.push("q", 1) // so that there is the queue
+	r := newFixture(t, func(c *Config) { c.PartitionCleanupInterval = minInterval })
+	r.push("q", 1) // creates the queue
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -86,16 +86,16 @@ func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 		r.exec(`INSERT INTO belfry.partition (queue_id, name, created_at)
 			SELECT id, $1, now() - interval '31 days' FROM belfry.queue WHERE name = 'q'`, name)
 		r.await(name+" is removed", func() bool { return len(r.partitionNames()) == 1 })
-		r.await("that look is over", func() bool { return r.metric("belfry_sweep_runs_total") > int64(n) })
+		r.await("that run is over", func() bool { return r.metric("belfry_sweep_runs_total") > int64(n) })
 	}
 	cancel()
 	require.NoError(t, <-done)
 }
 
-// One partition that cannot be swept does not keep the others from it.
+// A partition that cannot be swept does not stop the sweep of the others.
 func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.options(keepHalfAnHour)
 	for _, p := range []string{"a", "b", "c"} {
 		r.push(p, 2)
@@ -115,14 +115,14 @@ func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 
 func TestASweepWithoutADatabaseFails(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 1)
 	r.options(keepHalfAnHour)
 	pool := openPool(t, r.dsn)
 	pool.Close()
-	away, _, _ := newSweeper(pool)
-	_, err := away.once(soon(t), away.retention())
+	closed, _, _ := newSweeper(pool)
+	err := closed.runOnce(testContext(t), closed.retention())
 	require.ErrorContains(t, err, "listing queues")
-	_, err = away.once(soon(t), away.partitions())
-	require.ErrorContains(t, err, "taking the sweep partitions")
+	err = closed.runOnce(testContext(t), closed.partitions())
+	require.ErrorContains(t, err, "acquiring the sweep partitions")
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// readiness sorts a queue's cursors by when they are ready.
+// readiness counts the cursors of a queue by the time of ready_at.
 type readiness struct{ never, now, within, later int64 }
 
-func (r *room) readiness(key int64) readiness {
+func (r *fixture) readiness(key int64) readiness {
 	r.t.Helper()
 	var n readiness
-	require.NoError(r.t, r.conn.QueryRow(soon(r.t), `
+	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `
 		SELECT count(*) FILTER (WHERE c.ready_at IS NULL),
 		       count(*) FILTER (WHERE c.ready_at <= clock_timestamp()),
 		       count(*) FILTER (WHERE c.ready_at > clock_timestamp() AND c.ready_at <= clock_timestamp() + interval '1 hour'),
@@ -34,9 +34,9 @@ func window(seconds int64) func(*queue.Options) {
 	return func(o *queue.Options) { o.WindowBuffer = seconds }
 }
 
-func TestChangedDelayAndWindowMoveWhatIsWaiting(t *testing.T) {
+func TestAChangedDelayOrWindowMovesWaitingCursors(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key, other := r.queueKey(r.configure("orders")), r.queueKey(r.configure("other"))
 	for _, k := range []int64{key, other} {
 		r.fill(k, size{partitions: 2, messages: 3, groups: 2})
@@ -46,30 +46,30 @@ func TestChangedDelayAndWindowMoveWhatIsWaiting(t *testing.T) {
 	r.configure("orders", delay(3000))
 	require.Equal(t, readiness{within: 4}, r.readiness(key))
 	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.message m
-		ON m.partition_id = c.partition_id AND m.seq = 1 AND c.ready_at = m.created_at + interval '3000 seconds'`), "since the first message")
+		ON m.partition_id = c.partition_id AND m.seq = 1 AND c.ready_at = m.created_at + interval '3000 seconds'`), "the delay counts from the first message")
 	r.configure("orders", delay(6000))
 	require.Equal(t, readiness{later: 4}, r.readiness(key))
 	r.configure("orders", delay(3000))
 	require.Equal(t, readiness{within: 4}, r.readiness(key))
 	r.configure("orders")
-	require.Equal(t, readiness{now: 4}, r.readiness(key), "at once, not when the old delay is over")
+	require.Equal(t, readiness{now: 4}, r.readiness(key), "the cursors are ready at once, not after the old delay")
 
 	r.configure("orders", window(3000))
 	require.Equal(t, readiness{within: 4}, r.readiness(key))
 	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p
-		ON p.id = c.partition_id AND c.ready_at = p.last_push_at + interval '3000 seconds'`), "since the last push")
+		ON p.id = c.partition_id AND c.ready_at = p.last_push_at + interval '3000 seconds'`), "the window counts from the last push")
 	r.configure("orders", delay(6000), window(3000))
-	require.Equal(t, readiness{later: 4}, r.readiness(key), "the longer one counts")
+	require.Equal(t, readiness{later: 4}, r.readiness(key), "the longer of delay and window counts")
 	r.configure("orders", window(3000))
 	require.Equal(t, readiness{within: 4}, r.readiness(key))
 	r.configure("orders")
 	require.Equal(t, readiness{now: 4}, r.readiness(key))
-	require.Equal(t, readiness{now: 4}, r.readiness(other), "no other queue is touched")
+	require.Equal(t, readiness{now: 4}, r.readiness(other), "other queues do not change")
 }
 
-func TestOtherOptionsMoveNothing(t *testing.T) {
+func TestOtherOptionsMoveNoCursor(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(60)))
 	r.fill(key, size{partitions: 2, messages: 1, groups: 1})
 	r.exec("UPDATE belfry.cursor SET ready_at = '2001-01-01'")
@@ -79,9 +79,9 @@ func TestOtherOptionsMoveNothing(t *testing.T) {
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = '2001-01-01'"))
 }
 
-func TestOnlyCursorsThatWaitAreMoved(t *testing.T) {
+func TestOnlyWaitingCursorsAreMoved(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 6, messages: 3, groups: 1})
 	at := "(SELECT id FROM belfry.partition WHERE name = $1)"
@@ -92,8 +92,8 @@ func TestOnlyCursorsThatWaitAreMoved(t *testing.T) {
 	set("p1", "committed = 3, ready_at = NULL")
 	set("p2", lease+"lease_until = clock_timestamp() + interval '1 hour', ready_at = clock_timestamp() + interval '1 hour'")
 	set("p3", lease+"lease_until = clock_timestamp() - interval '1 hour', ready_at = clock_timestamp() - interval '1 hour'")
-	set("p4", "ready_at = NULL") // a push whose wake is lost
-	set("p5", "committed = 2")   // somewhere in between
+	set("p4", "ready_at = NULL") // the wake after a push was lost
+	set("p5", "committed = 2")   // part of the log is consumed
 	set("p6", "ready_at = '2001-01-01'")
 	r.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 hour' WHERE seq < 3`)
 
@@ -113,9 +113,9 @@ func TestOnlyCursorsThatWaitAreMoved(t *testing.T) {
 	state("p6", soonest)
 }
 
-func TestPausedGroupStaysAsleep(t *testing.T) {
+func TestCursorsOfAPausedGroupStayUnready(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(60)))
 	r.fill(key, size{partitions: 2, messages: 1, groups: 2})
 	r.exec("UPDATE belfry.consumer_group SET paused = true WHERE name = 'g1'")
@@ -123,9 +123,9 @@ func TestPausedGroupStaysAsleep(t *testing.T) {
 	require.Equal(t, readiness{never: 2, now: 2}, r.readiness(key))
 }
 
-func TestRearmReachesEveryPageOfPartitions(t *testing.T) {
+func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 2500, messages: 1, groups: 1})
 	r.configure("orders", delay(3000))
@@ -134,36 +134,36 @@ func TestRearmReachesEveryPageOfPartitions(t *testing.T) {
 	require.Equal(t, readiness{now: 2500}, r.readiness(key))
 }
 
-func TestPushDuringTheChangeIsNotForgotten(t *testing.T) {
+func TestAPushDuringTheChangeIsDelivered(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(3000)))
 	r.fill(key, size{partitions: 1, messages: 0, groups: 1})
 	require.Equal(t, readiness{never: 1}, r.readiness(key))
-	// A push that holds its partition while the options change.
+	// A push holds its partition while the options change.
 	pusher := connect(t, r.dsn)
-	_, err := pusher.Exec(soon(t), `BEGIN;
+	_, err := pusher.Exec(testContext(t), `BEGIN;
 		UPDATE belfry.partition SET last_seq = 1, last_push_at = clock_timestamp() WHERE name = 'p1';
 		INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
 		SELECT id, 1, clock_timestamp(), gen_random_uuid(), 't', '1' FROM belfry.partition WHERE name = 'p1'`)
 	require.NoError(t, err)
 	began := time.Now()
 	r.configure("orders")
-	require.Less(t, time.Since(began), patience/2, "it does not wait for a push")
-	_, err = pusher.Exec(soon(t), "COMMIT")
+	require.Less(t, time.Since(began), testTimeout/2, "Configure does not wait for a push")
+	_, err = pusher.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
-	require.Equal(t, readiness{never: 1}, r.readiness(key), "its own wake comes after its commit")
+	require.Equal(t, readiness{never: 1}, r.readiness(key), "the wake of the push comes after its commit")
 }
 
-// A partition that rests after a failure is not woken early by an option that has
-// nothing to do with it, and at once when its queue has no retryDelay any more.
-func TestOnlyTheEndOfRetryDelayEndsARest(t *testing.T) {
+// A partition waits for retry_at after a failure. A change of another option does not shorten the
+// wait. Turning the retry backoff off ends it at once.
+func TestOnlyTurningOffRetryBackoffEndsTheWait(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options(), Extensions: queue.Extensions{RetryBackoff: 1000}}
 	configure := func() catalog.Configured {
 		t.Helper()
-		made, err := r.Configure(soon(t), set)
+		made, err := r.Configure(testContext(t), set)
 		require.NoError(t, err)
 		return made
 	}
@@ -175,11 +175,11 @@ func TestOnlyTheEndOfRetryDelayEndsARest(t *testing.T) {
 	require.Equal(t, readiness{within: 2}, r.readiness(key))
 	set.Options.DelayedProcessing = 0
 	configure()
-	require.Equal(t, readiness{within: 2}, r.readiness(key), "it rests on")
+	require.Equal(t, readiness{within: 2}, r.readiness(key), "the wait goes on")
 	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = retry_at"))
 	set.Extensions.RetryBackoff = 5
 	configure()
-	require.Equal(t, readiness{within: 2}, r.readiness(key), "a shorter delay holds from the next failure on")
+	require.Equal(t, readiness{within: 2}, r.readiness(key), "a shorter backoff applies from the next failure on")
 	set.Extensions.RetryBackoff = 0
 	configure()
 	require.Equal(t, readiness{now: 2}, r.readiness(key))

@@ -9,9 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// What a live lease covers stays, whichever rule wants it gone; what stands
-// before and behind it does not.
-func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
+// No rule deletes a message that a live lease covers. Messages before and after it are deleted.
+func TestLeasedMessagesAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]struct {
 		columns string
@@ -22,7 +21,7 @@ func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, small(2))
+			r := newFixture(t, small(2))
 			r.push("p", 10)
 			r.options(rule.columns)
 			r.consume("leased", 2)
@@ -34,28 +33,28 @@ func TestWhatALeaseCoversIsNotDeleted(t *testing.T) {
 
 			r.sweep(rule.job(r.Sweeper))
 			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"))
-			require.Equal(t, int64(2), r.depth("p", "other"), "the free group has passed them")
-			require.Equal(t, int64(3), r.counts().skipped, "and that is counted")
-			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "9 and 10 wait, the lease holds three")
+			require.Equal(t, int64(2), r.depth("p", "other"), "the cursor of the group without a lease has passed them")
+			require.Equal(t, int64(3), r.counts().skipped, "the passed messages are counted")
+			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "9 and 10 are pending, three are leased")
 			require.Equal(t, []string{"9", "10"}, names(r.pop("other", 10)))
-			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "one group waits for them still")
+			require.Equal(t, [3]int64{2, 3, 0}, r.states("p"), "9 and 10 are pending for the other group")
 			r.sweep(rule.job(r.Sweeper))
-			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"), "and again")
-			require.Equal(t, int64(3), r.counts().skipped, "once")
+			require.Equal(t, []int64{3, 4, 5, 9, 10}, r.stored("p"), "a second sweep deletes nothing")
+			require.Equal(t, int64(3), r.counts().skipped, "a passed message is counted once")
 
 			r.ack(d, queue.AckCompleted, d.Messages...)
 			require.Equal(t, []string{"9", "10"}, names(r.pop("leased", 10)))
 			r.options("retention_enabled = true, retention_seconds = 1800")
 			r.sweep(r.retention())
-			require.Equal(t, []int64{9, 10}, r.stored("p"), "after the lease they go")
+			require.Equal(t, []int64{9, 10}, r.stored("p"), "they are deleted after the lease")
 			require.Equal(t, [3]int64{0, 2, 0}, r.states("p"))
 		})
 	}
 }
 
-func TestALeaseThatEndedProtectsNothing(t *testing.T) {
+func TestAnExpiredLeaseProtectsNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 4)
 	r.options(keepHalfAnHour)
 	d := r.pop("g", 3)
@@ -63,43 +62,42 @@ func TestALeaseThatEndedProtectsNothing(t *testing.T) {
 	r.exec("UPDATE belfry.cursor SET lease_until = now() - interval '1 s', ready_at = now() - interval '1 s'")
 	r.sweep(r.retention())
 	require.Equal(t, []int64{3, 4}, r.stored("p"))
-	_, err := r.store.Extend(soon(t), d.LeaseID, time.Minute)
-	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "it cannot come to life again")
+	_, err := r.store.Extend(testContext(t), d.LeaseID, time.Minute)
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "the lease cannot be extended")
 	require.Equal(t, []string{"3", "4"}, names(r.pop("g", 10)))
-	require.NotEmpty(t, r.heard.ready, "who waits hears of the moved cursor")
+	require.NotEmpty(t, r.published.ready, "a ready event is published for the moved cursor")
 }
 
-// The sweep judges leases under the cursors' locks: one that is prolonged while
-// the sweep waits for them counts.
-func TestALeaseProlongedAtTheLastMomentCounts(t *testing.T) {
+// A sweep reads leases after it has locked the cursors. So a lease that is extended while the sweep
+// waits for them protects its messages.
+func TestALeaseExtendedDuringASweepProtects(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 3)
 	r.options(keepHalfAnHour)
 	r.pop("g", 3)
 	r.age("p", 3)
 	r.exec("UPDATE belfry.cursor SET lease_until = now() + interval '1 s', ready_at = now() + interval '1 s'")
-	tx, err := r.pool.Begin(soon(t))
+	tx, err := r.pool.Begin(testContext(t))
 	require.NoError(t, err)
-	_, err = tx.Exec(soon(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
+	_, err = tx.Exec(testContext(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.once(t.Context(), r.retention())
-		done <- err
+		done <- r.runOnce(t.Context(), r.retention())
 	}()
-	r.await("the sweep waits", func() bool {
+	r.await("the sweep waits for the cursor", func() bool {
 		return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
-	require.NoError(t, tx.Commit(soon(t)))
+	require.NoError(t, tx.Commit(testContext(t)))
 	require.NoError(t, <-done)
 	require.Len(t, r.stored("p"), 3)
-	r.exact()
+	r.checkInvariants()
 }
 
 func TestDeadLettersKeepTheirMessages(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 8)
 	d := r.pop("g", 8)
 	r.ack(d, queue.AckDead, d.Messages[1], d.Messages[4])
@@ -107,34 +105,34 @@ func TestDeadLettersKeepTheirMessages(t *testing.T) {
 	r.options(completedHalfAnHour)
 	r.age("p", 7)
 	r.sweep(r.retention())
-	require.Equal(t, []int64{2, 5, 8}, r.stored("p"), "their neighbours go")
+	require.Equal(t, []int64{2, 5, 8}, r.stored("p"), "the messages between the dead letters are deleted")
 	require.Equal(t, counts{completed: 5}, r.counts())
 
 	r.exec("DELETE FROM belfry.dead_letter WHERE seq = 2")
 	r.sweep(r.retention())
-	require.Equal(t, []int64{5, 8}, r.stored("p"), "when the dead letter is gone, its message goes")
+	require.Equal(t, []int64{5, 8}, r.stored("p"), "the message is deleted after its dead letter")
 
 	r.options(keepHalfAnHour)
 	r.sweep(r.retention())
-	require.Equal(t, []int64{5, 8}, r.stored("p"), "it has not been a dead letter for long enough")
+	require.Equal(t, []int64{5, 8}, r.stored("p"), "the dead letter is younger than retentionSeconds")
 	r.exec("UPDATE belfry.dead_letter SET failed_at = failed_at - interval '1 h'")
-	holder, err := r.pool.Begin(soon(t))
+	holder, err := r.pool.Begin(testContext(t))
 	require.NoError(t, err)
-	_, err = holder.Exec(soon(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
+	_, err = holder.Exec(testContext(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
 	require.NoError(t, err)
 	r.sweep(r.retention())
-	require.Equal(t, []int64{5, 8}, r.stored("p"), "somebody works on it")
-	require.NoError(t, holder.Rollback(soon(t)))
+	require.Equal(t, []int64{5, 8}, r.stored("p"), "another transaction holds the dead letter")
+	require.NoError(t, holder.Rollback(testContext(t)))
 	r.sweep(r.retention())
 	require.Equal(t, []int64{8}, r.stored("p"))
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.dead_letter"), "both go together")
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.dead_letter"), "message and dead letter are deleted together")
 	require.Equal(t, int64(7), r.number("SELECT trimmed FROM belfry.partition"))
 }
 
-// A great many kept messages are looked through in pages, and all of them.
-func TestEveryKeptMessageIsLookedAtAgain(t *testing.T) {
+// A sweep checks all kept messages again, in pages.
+func TestASweepChecksKeptMessagesAgain(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(10))
+	r := newFixture(t, small(10))
 	r.push("p", 50)
 	d := r.pop("g", 50)
 	r.ack(d, queue.AckDead, d.Messages[:45]...)
@@ -148,11 +146,11 @@ func TestEveryKeptMessageIsLookedAtAgain(t *testing.T) {
 	require.Len(t, r.stored("p"), 30)
 }
 
-// A cursor that was set back by a group's own wish, or taken back after a pop that
-// could not be delivered, is put right by the next sweep.
-func TestACursorBeforeTheBeginningIsMoved(t *testing.T) {
+// A seek, or the release of an undelivered pop, may move a cursor below the first stored message. The
+// next sweep moves it forward.
+func TestACursorBelowTheFirstMessageIsMoved(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 5)
 	r.consume("g", 5)
 	r.options(completedHalfAnHour)
