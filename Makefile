@@ -8,7 +8,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 IMAGE ?= belfry:$(VERSION)
 
-# How long each fuzz target runs, and how many sequences the model draws.
+# The run time of each fuzz target, and the number of sequences of the model test.
 FUZZTIME ?= 30s
 MODEL_CHECKS ?= 2000
 
@@ -20,30 +20,30 @@ LINT := .bin/golangci-lint
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-run: ## Run Belfry with a Postgres of its own; Ctrl-C stops both.
+run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 	go run ./cmd/belfry dev
 
-test: ## Run all tests with the race detector; needs Postgres binaries, not a server.
+test: ## Run all tests with the race detector; needs the Postgres programs.
 	go test -race -shuffle=on -timeout 15m ./...
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
 	go run ./test/chaos --seed 4 --duration 20s --pooler transaction --faults end-sessions,kill-postgres,kill-server
 
-restore: ## Dump a database in use and restore it into a new cluster; needs pg_dump and psql.
+restore: ## Dump a database in use, restore it in a new cluster; needs pg_dump, psql.
 	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration
 
-fuzz: ## Run each fuzz target for FUZZTIME, 30s; a failing input stays in testdata.
+fuzz: ## Run each fuzz target for FUZZTIME (30s); a failing input stays in testdata.
 	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort -u | \
 	sed -E 's|^(.*)/[^/]*:func (.*)$$|\1 \2|' | while read -r package target; do \
 		echo "== $$package $$target"; \
 		go test "$$package" -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' </dev/null; \
 	done
 
-model: ## Compare the store with its model over MODEL_CHECKS sequences, 2000.
+model: ## Compare the store with its model in MODEL_CHECKS (2000) sequences.
 	go test ./test/model -count=1 -timeout 2h -rapid.checks='$(MODEL_CHECKS)'
 
-check: fmt-check alerts vet lint test ## Everything a change must pass, cheapest first.
+check: fmt-check alerts vet lint test ## The checks of a change, cheapest first.
 
 fmt: $(LINT) ## Format the code and group its imports.
 	$(LINT) fmt
@@ -70,18 +70,18 @@ lint: $(LINT) ## Run the linters of .golangci.yml.
 build: ## Build a static binary, bin/belfry.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/belfry ./cmd/belfry
 
-bench: ## Measure what test/bench/README.md tells; a quarter of an hour.
+bench: ## Run the performance measurements; 15 minutes.
 	scripts/performance
 
-bench-dispatch: ## Measure the dispatcher: waking, waiting, timers; ten minutes, Linux.
+bench-dispatch: ## Measure wake-ups, waiting and timers of the dispatcher; 10 minutes, Linux.
 	go run ./test/bench/dispatch
 
-# The runs break processes, sessions, disks and clocks, then the network, then anything
-# and several at a time. The times keep all of it under three minutes. What has a
-# question mark is left out, and that is said, where it cannot be had: filling a disk
-# takes the right to mount one. The order of the names and the seed make the order of
-# the faults: the slowest come last.
-chaos: ## Break what is around Belfry and check its promises; three minutes.
+# The first run breaks processes, sessions, disks and clocks, the second the network, the
+# third several things at a time. The durations keep all three under three minutes. A fault
+# with a question mark is skipped with a message if the machine does not allow it: filling
+# a disk needs the right to mount one. The list and the seed determine the order of the
+# faults; the slowest come last.
+chaos: ## Break the environment of Belfry and check its promises; three minutes.
 	go run ./test/chaos --seed 1 --duration 45s --faults \
 		'step-clock,hold-snapshot,kill-server,end-listeners,stall-commits,fill-disk?,exhaust-connections,fail-over,stop-server,stop-postgres,kill-postgres,end-sessions'
 	go run ./test/chaos --seed 2 --duration 58s --faults \
@@ -90,17 +90,17 @@ chaos: ## Break what is around Belfry and check its promises; three minutes.
 
 SEED ?= 0
 MINUTES ?= 60
-chaos-long: ## The same for MINUTES (60), with a SEED of your choice.
+chaos-long: ## Run chaos for MINUTES (60) with SEED.
 	go run ./test/chaos --seed $(SEED) --duration $(MINUTES)m
 
 image: ## Build the container image.
 	docker build --build-arg VERSION='$(VERSION)' --tag '$(IMAGE)' .
 
-clean: ## Remove what was built, the linter included.
+clean: ## Remove the built files and the linter.
 	rm -rf bin .bin
 
-# Installed once, and again when LINT_VERSION changes. FORCE makes the recipe
-# look every time; it installs only when the version is another.
+# FORCE runs the recipe every time. It installs the linter if the version differs from
+# LINT_VERSION.
 $(LINT): FORCE
 	@if ! [[ -x $(LINT) ]] || [[ "v$$($(LINT) version --short)" != '$(LINT_VERSION)' ]]; then \
 		echo 'installing golangci-lint $(LINT_VERSION) into .bin'; \

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// alias lets a variable of the reference system set one key.
+// alias maps a variable of Queen MQ to a key.
 type alias struct {
 	key string
-	// names in order of preference.
+	// names lists the variables, the preferred one first.
 	names []string
-	// unit says that the value is a whole number of ms or s.
+	// unit is ms or s if the value is a whole number without a unit.
 	unit string
 }
 
@@ -48,25 +48,24 @@ var aliases = []alias{
 	{key: "log.level", names: []string{"LOG_LEVEL"}},
 }
 
-// fromAliases takes the variables of the reference system. A key for which
-// taken is true is left out, and so are mistakes in its variables: they may
-// belong to another program.
-func (l *loader) fromAliases(taken func(key string) bool) map[string]setting {
+// fromAliases reads the variables of Queen MQ. It skips every key for which isSet is true,
+// also if its variables have mistakes: they may belong to another program.
+func (l *loader) fromAliases(isSet func(key string) bool) map[string]setting {
 	layer := map[string]setting{}
 	for _, a := range aliases {
-		if taken(a.key) {
+		if isSet(a.key) {
 			continue
 		}
 		if s, ok := l.fromAlias(a); ok {
 			layer[a.key] = s
 		}
 	}
-	if !taken("database.url") {
+	if !isSet("database.url") {
 		if s, ok := l.databaseURL(); ok {
 			layer["database.url"] = s
 		}
 	}
-	if !taken("http.addr") {
+	if !isSet("http.addr") {
 		if s, ok := l.httpAddr(); ok {
 			layer["http.addr"] = s
 		}
@@ -92,8 +91,8 @@ func (l *loader) fromAlias(a alias) (setting, bool) {
 	return setting{}, false
 }
 
-// databaseURL composes a DSN when one of the PG_ variables is set. The parts
-// that are not set are what the reference system takes for them.
+// databaseURL composes a DSN if one of the PG_ variables is set. The other parts have the
+// defaults of Queen MQ.
 func (l *loader) databaseURL() (setting, bool) {
 	parts := map[string]string{
 		"PG_HOST": "localhost", "PG_PORT": "5432", "PG_DB": "postgres",
@@ -135,8 +134,7 @@ func (l *loader) databaseURL() (setting, bool) {
 	return setting{text: u.String(), source: "env " + strings.Join(set, ", ")}, ok
 }
 
-// httpAddr lays HOST and PORT over the address of the layers below: each
-// replaces its half.
+// httpAddr applies HOST and PORT to the address of the lower layers. Each replaces its half.
 func (l *loader) httpAddr() (setting, bool) {
 	host, port := l.env["HOST"], l.env["PORT"]
 	if host == "" && port == "" {

@@ -58,7 +58,7 @@ func TestPollIntervalAliasesInOrder(t *testing.T) {
 	}
 }
 
-// Every alias gives way to the Belfry name of its key, even a malformed one.
+// The Belfry name of a key wins over every alias, even over a malformed one.
 func TestBelfryNameBeatsAlias(t *testing.T) {
 	t.Parallel()
 	mine := []string{

@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
-// Config is everything an operator may set, one section per room.
+// Config holds all settings, one section per room.
 type Config struct {
 	Database   postgres.Config    `mapstructure:"database"`
 	HTTP       httpapi.Config     `mapstructure:"http"`
@@ -28,15 +28,14 @@ type Config struct {
 	Encryption seal.Config        `mapstructure:"encryption"`
 	Log        Log                `mapstructure:"log"`
 
-	// sources says where each key that is not a default came from; Load writes
-	// it once, Print reads it.
+	// sources maps each key that is not a default to its source. Load writes it, Print reads
+	// it.
 	sources map[string]string
 }
 
 // Log is the section "log".
 type Log struct {
-	// Level is the least severe level that is written: debug, info, warn or
-	// error.
+	// Level is the least severe level that is written: debug, info, warn or error.
 	Level string `mapstructure:"level"`
 	// Format is console (short lines for people) or json (one object per line).
 	Format string `mapstructure:"format"`
@@ -45,7 +44,7 @@ type Log struct {
 // DefaultLog returns the values of config/belfry.yaml.
 func DefaultLog() Log { return Log{Level: "info", Format: "console"} }
 
-// Validate names every value that cannot work.
+// Validate returns an error for every invalid value.
 func (l Log) Validate() error {
 	var errs []error
 	switch l.Level {
@@ -61,7 +60,7 @@ func (l Log) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Default returns the configuration of a server that was told nothing.
+// Default returns the default settings.
 func Default() Config {
 	return Config{
 		Database:  postgres.DefaultConfig(),
@@ -76,7 +75,7 @@ func Default() Config {
 	}
 }
 
-// Validate asks every room and joins the answers.
+// Validate joins the errors of every room.
 func (c Config) Validate() error {
 	return errors.Join(
 		c.Database.Validate(),
@@ -95,6 +94,6 @@ func (c Config) Validate() error {
 //go:embed belfry.yaml
 var reference string
 
-// Reference returns config/belfry.yaml: every key with its default and what it
-// does. It is a working configuration file.
+// Reference returns config/belfry.yaml: every key with its default and its meaning. It is a
+// valid configuration file.
 func Reference() string { return reference }

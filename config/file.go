@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fileReader walks the nodes of a YAML file. It does not decode into maps: a
-// node knows its line, and whether a value was written as text or as a number.
+// fileReader reads the nodes of a YAML file. It does not decode into maps, because only a
+// node has the line, and whether a value was written as text or as a number.
 type fileReader struct {
 	path   string
 	keys   []key
@@ -22,8 +22,8 @@ type fileReader struct {
 	lineOf map[string]int
 }
 
-// parseFile returns the settings of a YAML file. The error joins one error per
-// unknown key, repeated key and value of a wrong kind, each with its line.
+// parseFile returns the settings of a YAML file. The error joins one error for each unknown
+// key, repeated key and value of a wrong kind, each with its line.
 func parseFile(path string, data []byte, keys []key) (map[string]setting, error) {
 	r := &fileReader{path: path, keys: keys, layer: map[string]setting{}, lineOf: map[string]int{}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -35,9 +35,9 @@ func parseFile(path string, data []byte, keys []key) (map[string]setting, error)
 		return nil, fmt.Errorf("parsing %s as YAML: %w", path, err)
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("parsing %s: it must hold one YAML document, remove what follows the line ---", path)
+		return nil, fmt.Errorf("parsing %s: it must hold one YAML document: remove everything after the line ---", path)
 	}
-	r.walk("", doc.Content[0])
+	r.section("", doc.Content[0])
 	return r.layer, errors.Join(r.errs...)
 }
 
@@ -49,18 +49,18 @@ func (r *fileReader) at(node *yaml.Node) string {
 	return fmt.Sprintf("file %s:%d", r.path, node.Line)
 }
 
-// walk reads the section called prefix ("" is the whole file).
-func (r *fileReader) walk(prefix string, node *yaml.Node) {
-	node = target(node)
+// section reads the section with the name prefix ("": the whole file).
+func (r *fileReader) section(prefix string, node *yaml.Node) {
+	node = resolve(node)
 	if isNull(node) {
-		return // a section whose keys are all commented out
+		return // all keys of the section are comments
 	}
 	if node.Kind != yaml.MappingNode {
 		what := "section " + prefix
 		if prefix == "" {
 			what = "the file"
 		}
-		r.fail(node, "%s must hold keys with values: %s", what, strings.Join(r.below(prefix), ", "))
+		r.fail(node, "%s must hold keys with values: %s", what, strings.Join(r.children(prefix), ", "))
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -81,17 +81,16 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 	k, found := r.key(name)
 	switch {
 	case found:
-		r.leaf(k, target(value))
-	case nameNode.Kind == yaml.ScalarNode && len(r.below(name)) > 0:
-		r.walk(name, value)
+		r.value(k, resolve(value))
+	case nameNode.Kind == yaml.ScalarNode && len(r.children(name)) > 0:
+		r.section(name, value)
 	default:
 		r.fail(nameNode, "the key %s is unknown: the nearest is %s", name, nearest(name, r.candidates(name)))
 	}
 }
 
-// leaf takes one value. Text must be written as text and everything else as
-// what it is or quoted; YAML knows the difference, a variable does not.
-func (r *fileReader) leaf(k key, value *yaml.Node) {
+// value reads one value. A text setting must be text in YAML. Other settings may be quoted.
+func (r *fileReader) value(k key, value *yaml.Node) {
 	if value.Kind != yaml.ScalarNode {
 		r.fail(value, "%s holds a list or a section: it must be %s", k.name, k.expected())
 		return
@@ -101,7 +100,7 @@ func (r *fileReader) leaf(k key, value *yaml.Node) {
 		return
 	}
 	if k.typ.Kind() == reflect.String && value.Tag != "!!str" {
-		r.fail(value, "%s is %s: it must be text, put it in quotes", k.name, k.hide(value.Value))
+		r.fail(value, "%s is %s: it must be text, put it in quotes", k.name, k.redact(value.Value))
 		return
 	}
 	r.layer[k.name] = setting{text: value.Value, source: r.at(value)}
@@ -115,8 +114,8 @@ func (r *fileReader) key(name string) (key, bool) {
 	return r.keys[i], true
 }
 
-// below lists the names directly inside a section.
-func (r *fileReader) below(section string) []string {
+// children returns the names directly in a section.
+func (r *fileReader) children(section string) []string {
 	prefix := ""
 	if section != "" {
 		prefix = section + "."
@@ -134,21 +133,21 @@ func (r *fileReader) below(section string) []string {
 	return names
 }
 
-// candidates are what a person may have meant: sections for a name without a
-// dot, else keys.
+// candidates returns the names that a user may have meant: all keys, and for a name without
+// a dot also the sections.
 func (r *fileReader) candidates(name string) []string {
 	var names []string
 	for _, k := range r.keys {
 		names = append(names, k.name)
 	}
 	if !strings.Contains(name, ".") {
-		names = append(names, r.below("")...)
+		names = append(names, r.children("")...)
 	}
 	return names
 }
 
-// target follows a YAML alias to its anchor.
-func target(node *yaml.Node) *yaml.Node {
+// resolve follows a YAML alias to its anchor.
+func resolve(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
 	}

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The shipped file must say what the code does, for every key and nothing else.
+// The shipped file has every key with its default, and no other key.
 func TestReferenceFileIsTheDefaults(t *testing.T) {
 	t.Parallel()
 	layer, err := parseFile("belfry.yaml", []byte(Reference()), allKeys())
@@ -27,7 +27,7 @@ func TestReferenceFileIsTheDefaults(t *testing.T) {
 	require.Equal(t, Default(), cfg)
 }
 
-// A key without a word on what it does is a key nobody dares to change.
+// Every key has a comment.
 func TestReferenceFileCommentsEveryKey(t *testing.T) {
 	t.Parallel()
 	var doc yaml.Node
@@ -46,7 +46,7 @@ func TestReferenceFileCommentsEveryKey(t *testing.T) {
 	}
 }
 
-// BELFRY_A_B_C could mean a.b_c or a_b.c: no two keys may meet in one name.
+// BELFRY_A_B_C could mean a.b_c or a_b.c. No two keys have the same variable or flag.
 func TestNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	env, flags := map[string]string{}, map[string]string{}
@@ -94,7 +94,7 @@ func TestFileMistakes(t *testing.T) {
 		"log: {}\nlog: {}":                   "log was set before, on line 1: remove one of the two (file %s:2)",
 		"database:\n  url: 12":               "database.url is ***: it must be text, put it in quotes (file %s:2)",
 		"? {a: b}\n: c":                      "the key  is unknown",
-		"log: {}\n---\nlog: {}":              "it must hold one YAML document, remove what follows the line ---",
+		"log: {}\n---\nlog: {}":              "it must hold one YAML document: remove everything after the line ---",
 		"log: {":                             "as YAML: yaml: line 1",
 	} {
 		file := write(t, content)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzLoad: no file and no environment makes Load panic; what it refuses it
-// explains, one line a problem, and what it accepts prints as a file that loads
-// as the same.
+// FuzzLoad checks three promises for any file and environment. Load does not panic. Its error
+// has one line for each problem. An accepted configuration prints as a file that loads as
+// the same configuration.
 func FuzzLoad(f *testing.F) {
 	for _, environ := range []string{
 		"", "BELFRY_HTTP_ADDR=:1\nBELFRY_DEFAULTS_LEASE_TIME=90m1s", "BELFRY_HTTP_MAX_BODY_BYTES=1GiB\nBELFRY_DISPATCH_BACKOFF_MULTIPLIER=1e3",
@@ -41,8 +41,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzSetting: one setting, as a variable and as a flag, is taken or refused
-// alike, and what is taken survives being printed.
+// FuzzSetting checks that a variable and a flag with the same text have the same result, and
+// that an accepted value is unchanged after printing and loading.
 func FuzzSetting(f *testing.F) {
 	keys := allKeys()
 	for i, k := range keys {
@@ -63,7 +63,7 @@ func FuzzSetting(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "belfry.yaml")
 	f.Fuzz(func(t *testing.T, key byte, text string) {
 		if text == "" {
-			return // a variable that is empty counts as not set
+			return // an empty variable counts as not set
 		}
 		k := keys[int(key)%len(keys)]
 		cfg, err := Load(Options{Environ: []string{EnvName(k.name) + "=" + text}})
@@ -80,8 +80,8 @@ func FuzzSetting(f *testing.F) {
 	})
 }
 
-// requireLoadsBack prints a configuration into a file and loads that. What Print
-// hides is left out, since it cannot be read back.
+// requireLoadsBack prints a configuration to a file and loads it. It leaves out the secrets,
+// which Print hides.
 func requireLoadsBack(t *testing.T, cfg Config, path string) {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
@@ -109,8 +109,8 @@ func requireProblems(t *testing.T, err error) {
 	}
 }
 
-// FuzzHideSecrets: wherever a password stands in a DSN, and whatever is in it,
-// it is not shown.
+// FuzzHideSecrets checks that no password is shown, at any place of a DSN and with any
+// characters.
 func FuzzHideSecrets(f *testing.F) {
 	for _, text := range []string{"", " ", "@", "/", "?", "#", ":", "%", "'", `\`, "&", "=", "\n", "a@b/c?d#e", "password=x", "é"} {
 		f.Add("u", text)
@@ -120,7 +120,7 @@ func FuzzHideSecrets(f *testing.F) {
 	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	f.Fuzz(func(t *testing.T, user, password string) {
 		if strings.Contains(user, mark) || strings.Contains(user, "=") {
-			return // name=... without a scheme is a DSN of the other form, with a setting nobody knows
+			return // name=... without a scheme is a DSN of the other form, with an unknown setting
 		}
 		password = mark + password + mark
 		for _, dsn := range []string{
@@ -132,7 +132,7 @@ func FuzzHideSecrets(f *testing.F) {
 		} {
 			shown := hideSecrets(dsn)
 			require.NotContains(t, shown, mark, dsn)
-			require.Equal(t, shown, hideSecrets(shown), "what is hidden stays as it is")
+			require.Equal(t, shown, hideSecrets(shown), "hiding twice changes nothing")
 		}
 	})
 }

@@ -10,14 +10,14 @@ import (
 
 const envPrefix = "BELFRY_"
 
-// key is one setting: its dotted name and where it lives in Config.
+// key is one setting: its dotted name and its field in Config.
 type key struct {
 	name  string
 	index []int
 	typ   reflect.Type
 }
 
-// allKeys lists the settings in the order of the structs.
+// allKeys returns the settings in the order of the structs.
 func allKeys() []key { return keysOf(reflect.TypeFor[Config](), "", nil) }
 
 func keysOf(t reflect.Type, prefix string, index []int) []key {
@@ -43,9 +43,9 @@ func (k key) valueIn(c Config) any {
 	return reflect.ValueOf(c).FieldByIndex(k.index).Interface()
 }
 
-// hide returns a value of this key as it may be shown: without the password of
-// a DSN, and nothing of a secret.
-func (k key) hide(text string) string {
+// redact returns the value as it may be shown: a DSN without its password, *** for a
+// secret.
+func (k key) redact(text string) string {
 	switch {
 	case strings.HasSuffix(k.name, "url"):
 		return hideSecrets(text)
@@ -56,7 +56,7 @@ func (k key) hide(text string) string {
 	}
 }
 
-// isSize says whether the value counts bytes, so that 16MiB may be written.
+// isSize reports whether the value is a number of bytes, which can be written as 16MiB.
 func (k key) isSize() bool { return strings.HasSuffix(k.name, "_bytes") }
 
 // EnvName returns the environment variable of a key:
@@ -71,8 +71,7 @@ func FlagName(key string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(key)
 }
 
-// nearest returns the candidate with the fewest edits to name; the first one of
-// several.
+// nearest returns the first candidate with the smallest edit distance to name.
 func nearest(name string, candidates []string) string {
 	return slices.MinFunc(candidates, func(a, b string) int {
 		return levenshtein.ComputeDistance(name, a) - levenshtein.ComputeDistance(name, b)

@@ -11,19 +11,19 @@ import (
 	"github.com/spf13/viper"
 )
 
-// Options is everything Load looks at. Nothing is read from the process itself.
+// Options is the input of Load. Load reads nothing from the process itself.
 type Options struct {
-	// Environ holds NAME=value pairs, as os.Environ returns them. A variable
-	// with an empty value counts as not set.
+	// Environ holds NAME=value pairs, as os.Environ returns them. A variable with an empty
+	// value counts as not set.
 	Environ []string
-	// File is the path of the YAML file; empty means the one BELFRY_CONFIG
-	// names, or none. No file is picked up from the working folder.
+	// File is the path of the YAML file. If it is empty, BELFRY_CONFIG has the path; if that
+	// is empty too, no file is read.
 	File string
-	// Flags holds the flags a person typed: key ("http.addr") to value.
+	// Flags maps the key of each flag on the command line ("http.addr") to its value.
 	Flags map[string]string
 }
 
-// Error lists everything that is wrong with a configuration.
+// Error lists all problems of a configuration.
 type Error struct{ Problems []error }
 
 // Error returns one line per problem under a heading.
@@ -40,19 +40,19 @@ func (e *Error) Error() string {
 // Unwrap returns the problems.
 func (e *Error) Unwrap() []error { return e.Problems }
 
-// setting is a value as it was written, and where.
+// setting is the text of a value and its source.
 type setting struct {
 	text   string
 	source string
 }
 
-// Load composes the configuration; of several values for a key the last of
-// these wins: default, file, variable of the reference system, BELFRY_ variable,
-// flag. Every problem found is in the one *Error it returns.
+// Load composes the configuration from these layers; for each key the last layer wins:
+// default, file, variable of Queen MQ, BELFRY_ variable, flag. The only error is *Error,
+// which lists all problems.
 func Load(opts Options) (Config, error) {
 	l := &loader{
 		keys:    allKeys(),
-		env:     withoutServices(environment(opts.Environ)),
+		env:     withoutServiceVariables(environment(opts.Environ)),
 		v:       viper.New(),
 		sources: map[string]string{},
 	}
@@ -83,7 +83,7 @@ func Load(opts Options) (Config, error) {
 	read := len(l.problems)
 	l.fail(cfg.Validate())
 	for i, problem := range l.problems[read:] {
-		l.problems[read+i] = l.sourced(problem)
+		l.problems[read+i] = l.withSource(problem)
 	}
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}
@@ -91,7 +91,7 @@ func Load(opts Options) (Config, error) {
 	return cfg, nil
 }
 
-// loader carries one Load.
+// loader is the state of one Load.
 type loader struct {
 	keys     []key
 	env      map[string]string
@@ -100,7 +100,7 @@ type loader struct {
 	problems []error
 }
 
-// fail notes err, or each part of a joined one; nil is nothing.
+// fail adds err, or each part of a joined error, to the problems. It ignores nil.
 func (l *loader) fail(err error) {
 	if err == nil {
 		return
@@ -114,9 +114,9 @@ func (l *loader) fail(err error) {
 	l.problems = append(l.problems, err)
 }
 
-// sourced says where the value came from that Validate complains of; its key is the
-// first word.
-func (l *loader) sourced(problem error) error {
+// withSource adds the source of the value to an error of Validate. The first word of the
+// error is the key.
+func (l *loader) withSource(problem error) error {
 	key, _, _ := strings.Cut(problem.Error(), " ")
 	if source := l.sources[key]; source != "" {
 		return fmt.Errorf("%w (%s)", problem, source)
@@ -124,8 +124,8 @@ func (l *loader) sourced(problem error) error {
 	return problem
 }
 
-// apply parses a layer over the ones below. A value that cannot be read leaves
-// the one below in place, so that Validate complains about real values only.
+// apply parses a layer and puts it over the lower layers. If a value has the wrong type, the
+// value of the lower layer stays, so that Validate sees only parsed values.
 func (l *loader) apply(layer map[string]setting) {
 	for _, k := range l.keys {
 		s, found := layer[k.name]
@@ -143,7 +143,7 @@ func (l *loader) apply(layer map[string]setting) {
 }
 
 func (l *loader) failType(k key, s setting) {
-	l.fail(fmt.Errorf("%s is %q (%s): it must be %s", k.name, k.hide(s.text), s.source, k.expected()))
+	l.fail(fmt.Errorf("%s is %q (%s): it must be %s", k.name, k.redact(s.text), s.source, k.expected()))
 }
 
 func (l *loader) fromFlags(flags map[string]string) map[string]setting {
@@ -158,7 +158,7 @@ func (l *loader) fromFlags(flags map[string]string) map[string]setting {
 	return layer
 }
 
-// fromEnv takes the BELFRY_ variables.
+// fromEnv reads the BELFRY_ variables.
 func (l *loader) fromEnv() map[string]setting {
 	byEnv := map[string]string{}
 	known := []string{"BELFRY_CONFIG"}
@@ -173,7 +173,7 @@ func (l *loader) fromEnv() map[string]setting {
 		switch {
 		case found && text != "":
 			layer[key] = setting{text: text, source: "env " + name}
-		case !found && isStranger(name):
+		case !found && isReserved(name):
 			unknown = append(unknown, name)
 		}
 	}
@@ -185,21 +185,22 @@ func (l *loader) fromEnv() map[string]setting {
 	return layer
 }
 
-// isStranger says whether a variable that sets no key claims to be ours.
-func isStranger(name string) bool {
+// isReserved reports whether a variable that sets no key has a name reserved for settings.
+func isReserved(name string) bool {
 	return strings.HasPrefix(name, envPrefix) &&
 		name != "BELFRY_CONFIG" && name != "BELFRY_PG_BIN" && !strings.HasPrefix(name, "BELFRY_TEST_")
 }
 
-// serviceVariable matches what Kubernetes sets in every container for each Service of
-// its namespace, behind the Service's name.
+// serviceVariable matches the part after the name of the Service in the variables that
+// Kubernetes sets in every container for each Service of its namespace.
 var serviceVariable = regexp.MustCompile(
 	`^_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT(?:_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)$`)
 
-// withoutServices removes those variables: for a Service called belfry they look like
-// settings, and PG_PORT, for one called pg, like that of the reference system. A Service
-// has all of them or none, and its PORT is a URL; what is not so is somebody's mistake.
-func withoutServices(env map[string]string) map[string]string {
+// withoutServiceVariables removes the variables of Kubernetes Services. The variables of a
+// Service called belfry look like settings. PG_PORT of a Service called pg looks like the
+// variable of Queen MQ. A Service always has SERVICE_HOST, and its PORT is a URL. Other
+// variables stay, because they are mistakes of the operator.
+func withoutServiceVariables(env map[string]string) map[string]string {
 	left := maps.Clone(env)
 	for host := range env {
 		service, isHost := strings.CutSuffix(host, "_SERVICE_HOST")
@@ -207,8 +208,8 @@ func withoutServices(env map[string]string) map[string]string {
 			continue
 		}
 		for name, text := range env {
-			rest, ofIt := strings.CutPrefix(name, service)
-			if ofIt && serviceVariable.MatchString(rest) && (rest != "_PORT" || strings.Contains(text, "://")) {
+			rest, ofService := strings.CutPrefix(name, service)
+			if ofService && serviceVariable.MatchString(rest) && (rest != "_PORT" || strings.Contains(text, "://")) {
 				delete(left, name)
 			}
 		}
@@ -216,7 +217,7 @@ func withoutServices(env map[string]string) map[string]string {
 	return left
 }
 
-// fromFile takes the YAML file at path.
+// fromFile reads the YAML file at path.
 func (l *loader) fromFile(path string) map[string]setting {
 	data, err := os.ReadFile(path)
 	if err != nil {

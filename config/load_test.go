@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// write puts a configuration file in a folder of its own.
+// write creates a configuration file in a new folder.
 func write(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "belfry.yaml")
@@ -37,7 +37,7 @@ func TestLoadOfNothingIsDefault(t *testing.T) {
 	require.Equal(t, Default(), cfg)
 }
 
-// Each layer is added to the ones before; the last one must win every time.
+// The test adds one layer after the other. The last layer must win.
 func TestLaterLayersWin(t *testing.T) {
 	t.Parallel()
 	var opts Options
@@ -95,7 +95,7 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 		case "encryption.key":
 			value = strings.Repeat("a", 64)
 		case "listen.peer_timeout":
-			value = "20s" // above the canary's interval
+			value = "20s" // above listen.canary_interval
 		}
 		require.NotEmpty(t, value, k.name)
 		cfg, err := Load(Options{Environ: []string{EnvName(k.name) + "=" + value}})
@@ -145,7 +145,7 @@ func TestWrongTypesNameKeyValueSourceAndType(t *testing.T) {
 	}))
 }
 
-// The rooms' complaints, unknown names and wrong types arrive together.
+// One error has the errors of the rooms, the unknown names and the wrong types.
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	file := write(t, "htpp:\n  addr: ':1'\nlog:\n  level: loud\n  colour: red\n")
@@ -166,7 +166,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	}, lines)
 }
 
-func TestEveryRoomIsAsked(t *testing.T) {
+func TestEveryRoomIsValidated(t *testing.T) {
 	t.Parallel()
 	lines := problems(t, Options{Environ: []string{
 		"BELFRY_DATABASE_POOL_SIZE=0", "BELFRY_HTTP_MAX_BODY_BYTES=1", "BELFRY_DISPATCH_MAX_INTENTIONS=0",
@@ -205,15 +205,15 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A file cannot hold such a value, so what Print writes would not load back.
+// A file cannot hold such a value, so the output of Print would not load.
 func TestTextIsUTF8(t *testing.T) {
 	t.Parallel()
 	lines := problems(t, Options{Environ: []string{"BELFRY_HTTP_ADDR=\xe0:1"}})
 	require.Equal(t, []string{`  - http.addr is "\xe0:1" (env BELFRY_HTTP_ADDR): it must be text`}, lines)
 }
 
-// In a namespace with a Service called belfry or pg, every container has these.
-func TestVariablesOfAKubernetesServiceAreNoSettings(t *testing.T) {
+// In a namespace with a Service called belfry or pg, every container has these variables.
+func TestVariablesOfAKubernetesServiceAreIgnored(t *testing.T) {
 	t.Parallel()
 	ofService := func(service string) []string {
 		return []string{
@@ -230,7 +230,7 @@ func TestVariablesOfAKubernetesServiceAreNoSettings(t *testing.T) {
 	require.Equal(t, "postgres://postgres:postgres@db:5432/postgres", cfg.Database.URL)
 	cfg, err = Load(Options{Environ: []string{"PG_SERVICE_HOST=db", "PG_PORT=6543"}})
 	require.NoError(t, err)
-	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL, "that is no URL")
+	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL, "the PORT of a Service is a URL")
 	for _, environ := range [][]string{
 		{"BELFRY_PORT=6632"},
 		{"BELFRY_PORT=6632", "OTHER_SERVICE_HOST=10.0.0.1", "_SERVICE_HOST=10.0.0.1"},

@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes the effective values as YAML under the names of the file, each
-// with a comment that says where it came from: default, file, env or flag.
-// Passwords are shown as ***. The error is w's.
+// Print writes the effective values as YAML with the keys of the file. A comment after each
+// value has its source: default, file, env or flag. Passwords are printed as ***. It
+// returns the error of w.
 func (c Config) Print(w io.Writer) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	sections := map[string]*yaml.Node{}
@@ -21,9 +21,9 @@ func (c Config) Print(w io.Writer) error {
 		section, name, _ := strings.Cut(k.name, ".")
 		if sections[section] == nil {
 			sections[section] = &yaml.Node{Kind: yaml.MappingNode}
-			root.Content = append(root.Content, text(section), sections[section])
+			root.Content = append(root.Content, stringNode(section), sections[section])
 		}
-		sections[section].Content = append(sections[section].Content, text(name), c.node(k))
+		sections[section].Content = append(sections[section].Content, stringNode(name), c.node(k))
 	}
 	var buf bytes.Buffer
 	enc := yaml.NewEncoder(&buf)
@@ -37,12 +37,12 @@ func (c Config) Print(w io.Writer) error {
 	return nil
 }
 
-// node renders one value and its source.
+// node returns the YAML node of one value, with its source as a comment.
 func (c Config) node(k key) *yaml.Node {
-	shown := k.hide(k.format(k.valueIn(c)))
+	shown := k.redact(k.format(k.valueIn(c)))
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: shown}
 	if k.typ.Kind() == reflect.String {
-		n = text(shown)
+		n = stringNode(shown)
 	}
 	if n.LineComment = c.sources[k.name]; n.LineComment == "" {
 		n.LineComment = "default"
@@ -52,8 +52,8 @@ func (c Config) node(k key) *yaml.Node {
 	return n
 }
 
-// text makes a string node; the encoder quotes it where YAML needs that.
-func text(s string) *yaml.Node {
+// stringNode returns a string node. The encoder quotes it where YAML needs quotes.
+func stringNode(s string) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s)
 	return n

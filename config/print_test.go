@@ -15,7 +15,7 @@ func printed(t *testing.T, cfg Config) string {
 	return b.String()
 }
 
-// What Print writes can be used as a file and means the same.
+// The output of Print is a configuration file with the same settings.
 func TestPrintLoadsBack(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Options{Environ: []string{

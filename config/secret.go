@@ -13,13 +13,12 @@ const keywordValue = `'(?:\\.|[^'\\])*'|(?:\\.|[^\s\v\\'])(?:\\.|[^\s\v\\])*|`
 var (
 	// keywordDSN matches a whole DSN of the form key=value key='a value'.
 	keywordDSN = regexp.MustCompile(`(?s)^(?:[\s\v]*\w+[\s\v]*=[\s\v]*(?:` + keywordValue + `))+[\s\v]*$`)
-	// keywordPair matches one setting of it.
+	// keywordPair matches one setting in such a DSN.
 	keywordPair = regexp.MustCompile(`(?s)(\w+)([\s\v]*=[\s\v]*)(` + keywordValue + `)`)
 )
 
-// hideSecrets returns dsn with every password replaced by ***. A text that is
-// neither form Postgres knows is hidden whole: a password may stand anywhere
-// in it.
+// hideSecrets returns dsn with every password replaced by ***. For a text in neither form of
+// Postgres it returns only ***, because the password may be anywhere.
 func hideSecrets(dsn string) string {
 	switch {
 	case strings.TrimSpace(dsn) == "":
@@ -40,9 +39,9 @@ func hideSecrets(dsn string) string {
 	}
 }
 
-// hideInURL works on text, not on a parsed URL: an unescaped character in the
-// password is the usual mistake in a DSN, and it must not bring it to light. An
-// @ after the host may be the end of such a password, so all is hidden then.
+// hideInURL works on the text, not on a parsed URL. An unescaped character in the password
+// is a common mistake, and must not reveal the password. An @ after the host may be the end
+// of such a password. Then hideInURL hides everything.
 func hideInURL(rest string) string {
 	authority, tail := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -75,9 +74,9 @@ func hideInQuery(tail string) string {
 	return before + "?" + strings.Join(pairs, "&")
 }
 
-// isSecretName says whether a setting may be a password, also one that is misspelt or
-// goes by another system's name (pasword, pswd, pwd): Postgres refuses such a DSN, and
-// what is printed of it must not bring the password to light.
+// isSecretName reports whether a setting may be a password. It includes misspelled names and
+// names of other systems (pasword, pswd, pwd). Postgres refuses such a DSN, and printing it
+// must not reveal the password.
 func isSecretName(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "pas") || strings.Contains(name, "psw") || strings.Contains(name, "pw") || strings.Contains(name, "secret")

@@ -17,8 +17,8 @@ var sizeUnits = []struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// parse reads text as the key's type. ok is false when it is not one; expected
-// then tells a person what would be.
+// parse reads text as a value of the key's type. ok is false when the text has another
+// type; expected describes the right one.
 func (k key) parse(text string) (value any, ok bool) {
 	var err error
 	switch {
@@ -75,7 +75,7 @@ func parseSize(text string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// expected describes the values parse takes.
+// expected describes the values that parse accepts.
 func (k key) expected() string {
 	switch {
 	case k.typ == durationType:
@@ -95,7 +95,7 @@ func (k key) expected() string {
 	}
 }
 
-// format is the inverse of parse, in the spelling a person would choose.
+// format is the inverse of parse, in the usual notation.
 func (k key) format(value any) string {
 	switch v := value.(type) {
 	case time.Duration:
@@ -108,7 +108,7 @@ func (k key) format(value any) string {
 	return fmt.Sprint(value)
 }
 
-// formatDuration writes 5m and 1h where String writes 5m0s and 1h0m0s.
+// formatDuration returns 5m and 1h where String returns 5m0s and 1h0m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -1,10 +1,17 @@
-// Package sql holds every SQL text of Belfry as files embedded in the binary:
-// the migrations that make the schema, and the queries, one statement a file.
+// Package sql holds every SQL text of Belfry, in four folders:
 //
-// It is floor 0: it imports nothing of Belfry, touches no database and may be
-// imported by every package. A query's file opens with a comment that says what
-// the statement does and what its parameters are; Go code names the file and
-// never repeats the statement.
+//   - schema has the tables, one file each. functions has the functions, one file
+//     each, in a folder for each subject. Both describe the schema as it is now.
+//   - migrations has the statements that create the schema and change it. The
+//     baseline, 000001, is generated from schema and functions. A released
+//     migration never changes. A later migration has whole new texts of functions.
+//     test/schema proves that the migrations make what schema and functions say.
+//   - queries has one statement in each file, in a folder for each room in pkg. A
+//     file starts with a comment about the statement and its parameters. Go code
+//     names the file and never repeats the statement.
+//
+// The migrations and the queries are embedded in the binary. The package imports
+// nothing of Belfry and opens no database. Every package may import it.
 package sql
 
 import (
@@ -12,21 +19,21 @@ import (
 	"fmt"
 )
 
-// Migrations holds migrations/NNNNNN_name.up.sql and .down.sql, the versions of
-// the schema. pkg/migrate says how they are run.
+// Migrations holds migrations/NNNNNN_name.up.sql and .down.sql. pkg/migrate runs
+// them.
 //
 //go:embed migrations/*.sql
 var Migrations embed.FS
 
-// Queries holds queries/room/name.sql, one statement each. The folder is the room in pkg
-// that owns the statement. See Query.
+// Queries holds queries/room/name.sql. The folder is the room in pkg that owns the
+// statement.
 //
 //go:embed queries/*/*.sql
 var Queries embed.FS
 
-// Query returns the text of queries/room/name.sql; name is "room/name". It panics on an unknown name:
-// the names are constants in Go code, so this is a mistake in the program, and
-// callers keep the result in a package variable so that it shows at start.
+// Query returns the text of queries/room/name.sql; name is "room/name". It panics
+// on an unknown name, which is a mistake in the program. Callers keep the result in
+// a package variable, so the panic comes at start.
 func Query(name string) string {
 	text, err := Queries.ReadFile("queries/" + name + ".sql")
 	if err != nil {

@@ -51,8 +51,8 @@ func TestMigrationsLeaveTransactionsAlone(t *testing.T) {
 	}
 }
 
-// withoutBodies takes out what stands between dollar quotes; inside of one, others
-// may stand.
+// withoutBodies returns text without its dollar-quoted strings, which may contain
+// other dollar quotes.
 func withoutBodies(text string) string {
 	quote := regexp.MustCompile(`\$\w*\$`)
 	var outside strings.Builder

@@ -14,7 +14,7 @@ func TestAttachRefusesMistypedLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"attach":                       "accepts 1 arg(s)",
-		"attach t":                     "--queue says which queue",
+		"attach t":                     "--queue is missing",
 		"attach t u --queue q":         "accepts 1 arg(s)",
 		"attach t --queue q --onn x":   "unknown flag: --onn",
 		"attach t --list":              "unknown command",
@@ -41,7 +41,7 @@ func TestThePayloadFlagIsAWordOrColumns(t *testing.T) {
 		"row": "row:", "changes": "changes:", "id": "row:id", "id,total": "row:id,total",
 		"changes,id,total": "changes:id,total", "row,row": "row:row", "id,changes": "row:id,changes",
 	} {
-		payload, columns := shapeOf(strings.Split(line, ","))
+		payload, columns := parsePayload(strings.Split(line, ","))
 		require.Equal(t, want, payload+":"+strings.Join(columns, ","), line)
 	}
 }
@@ -65,7 +65,7 @@ func TestAttachmentsPrint(t *testing.T) {
 	}))
 	require.Equal(t, `TABLE     QUEUE  ON             KEY  PAYLOAD    WHEN       STATE
 public.t  q      insert,delete  a,b  row                   ok
-public.u  q      insert              changes,c  new.c > 1  strict; 1 of 1 triggers missing or off: attach it anew; 2 failures, the last at 1970-01-01T00:00:00Z: it broke
+public.u  q      insert              changes,c  new.c > 1  strict; 1 of 1 triggers missing or disabled: attach the table again; 2 failures, the last at 1970-01-01T00:00:00Z: it broke
 public.v  q      insert              row                   100 or more failures, the last at 1970-01-01T00:00:01Z: again
 `, b.String())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBenchRefusesWhatItCannotDo(t *testing.T) {
+func TestBenchRefusesWrongArguments(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"bench":                         "no scenario is named: choose from push, pop",
@@ -33,7 +33,7 @@ func TestBenchNeedsAServer(t *testing.T) {
 
 	code, _, stderr = belfry(t, "bench", "push", "--json", filepath.Join(t.TempDir(), "no", "such", "folder"))
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "making the file of --json")
+	require.Contains(t, stderr, "creating the file of --json")
 
 	code, _, stderr = belfry(t, "bench", "push", "--baseline", "--database-url", "")
 	require.Equal(t, 1, code)

@@ -31,8 +31,8 @@ env or flag. Passwords are shown as ***. All problems are reported at once.`,
 			return cfg.Print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only validate: print nothing when all is well")
-	cmd.Flags().BoolVar(&reference, "reference", false, "print a file with every key, its default and what it does")
+	cmd.Flags().BoolVar(&check, "check", false, "only validate; print nothing when the settings are valid")
+	cmd.Flags().BoolVar(&reference, "reference", false, "print a file with every key, its default and its meaning")
 	cmd.MarkFlagsMutuallyExclusive("check", "reference")
 	return cmd
 }

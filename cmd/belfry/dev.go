@@ -15,13 +15,15 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
 const (
 	devDatabase = "belfry"
-	// devStopTimeout bounds the orderly stop of Postgres.
+	// devStopTimeout bounds the fast shutdown of Postgres.
 	devStopTimeout = 30 * time.Second
-	// spareConnections are left for psql and for Postgres itself beside the pool.
+	// spareConnections is the number of connections for psql and Postgres itself, beyond the
+	// pool.
 	spareConnections = 30
 )
 
@@ -34,21 +36,21 @@ type devOptions struct {
 	fresh   bool
 }
 
-// runFunc is app.Run.
-type runFunc func(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(net.Addr)) error
+// serveFunc is the signature of app.Run.
+type serveFunc func(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(net.Addr)) error
 
 func newDevCmd() *cobra.Command {
 	var opts devOptions
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run the server with a Postgres of its own",
+		Short: "Run the server with a private Postgres",
 		Long: `Run the server with a private Postgres, for development. The data is kept between
-runs. Postgres is looked for in BELFRY_PG_BIN, on PATH and in the usual folders,
-and downloaded once when the machine has none. It listens on 127.0.0.1 only and
-asks no local user for a password.
+runs. The programs of Postgres come from BELFRY_PG_BIN, PATH or the usual folders. If
+the machine has none, they are downloaded once. Postgres listens only on 127.0.0.1 and
+needs no password.
 
-Ctrl-C stops the server, then Postgres. A second one exits at once; the next run
-tidies up.`,
+Ctrl-C stops the server, then Postgres. A second Ctrl-C exits at once; the next run
+cleans up.`,
 		Example: `  belfry dev
   belfry dev --fresh --http-addr :7000`,
 		Args: cobra.NoArgs,
@@ -61,54 +63,65 @@ tidies up.`,
 			if err != nil {
 				return err
 			}
-			// Standard error may be a terminal or a pipe, which cannot be synced.
+			// Sync fails on a terminal or a pipe.
 			defer func() { _ = log.Sync() }()
-			return dev(cmd.Context(), cmd.OutOrStdout(), cfg, log, opts, app.Run)
+			d := &devServer{out: cmd.OutOrStdout(), cfg: cfg, log: log, opts: opts, serve: app.Run}
+			return d.run(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&opts.dataDir, "data-dir", "", "folder of the private Postgres (default: a place of yours, printed at start)")
+	cmd.Flags().StringVar(&opts.dataDir, "data-dir", "", "folder of the private Postgres (default: a folder of the user, printed at start)")
 	cmd.Flags().IntVar(&opts.pgPort, "pg-port", 0, "port of the private Postgres, 0 for a free one")
-	cmd.Flags().BoolVar(&opts.fresh, "fresh", false, "remove the data of earlier runs first")
+	cmd.Flags().BoolVar(&opts.fresh, "fresh", false, "delete the data of earlier runs first")
 	return cmd
 }
 
-// dev starts Postgres, runs the server on it until ctx ends, and stops both.
-// Being stopped is no error; Postgres or the server failing is one.
-func dev(ctx context.Context, out io.Writer, cfg config.Config, log *zap.Logger, opts devOptions, run runFunc) error {
-	cluster, err := startDevCluster(ctx, cfg, log, opts)
+// devServer is one run of `belfry dev`.
+type devServer struct {
+	out   io.Writer
+	cfg   config.Config
+	log   *zap.Logger
+	opts  devOptions
+	serve serveFunc
+}
+
+// run starts Postgres, runs the server on it until ctx ends, and stops both. It returns nil
+// after a stop, and an error when Postgres or the server failed.
+func (d *devServer) run(ctx context.Context) error {
+	cluster, err := d.startCluster(ctx)
 	if err != nil {
 		return unlessStopped(ctx, err)
 	}
-	err = runOnCluster(ctx, out, cfg, log, cluster, run)
-	// ctx has usually ended by now, and Postgres still needs time to write out.
+	err = d.runOnCluster(ctx, cluster)
+	// ctx has usually ended, but Postgres needs time for its last checkpoint.
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), devStopTimeout)
 	defer cancel()
 	return errors.Join(err, cluster.Stop(stopping))
 }
 
-func startDevCluster(ctx context.Context, cfg config.Config, log *zap.Logger, opts devOptions) (*devdb.Cluster, error) {
-	if opts.dataDir == "" {
-		dir, err := devdb.DefaultDir()
-		if err != nil {
+func (d *devServer) startCluster(ctx context.Context) (*devdb.Cluster, error) {
+	dir := d.opts.dataDir
+	if dir == "" {
+		var err error
+		if dir, err = devdb.DefaultDir(); err != nil {
 			return nil, err
 		}
-		opts.dataDir = dir
 	}
-	if cfg.Database.URL != "" {
-		log.Warn("database.url is set and not used: `belfry dev` brings its own Postgres; `belfry serve` uses yours")
+	if d.cfg.Database.URL != "" {
+		d.log.Warn("database.url was ignored: `belfry dev` runs a private Postgres; use `belfry serve` for your own")
 	}
 	return devdb.Start(ctx, devdb.Config{
-		Dir: opts.dataDir, Port: opts.pgPort, Fresh: opts.fresh, Log: log,
-		Settings: map[string]string{"max_connections": strconv.Itoa(max(100, int(cfg.Database.PoolSize)+spareConnections))},
+		Dir: dir, Port: d.opts.pgPort, Fresh: d.opts.fresh, Log: d.log,
+		Settings: map[string]string{"max_connections": strconv.Itoa(max(100, int(d.cfg.Database.PoolSize)+spareConnections))},
 	})
 }
 
-// runOnCluster returns when ctx has ended and the server has stopped, when the
-// server has failed, or when Postgres has died and the server has stopped.
-func runOnCluster(ctx context.Context, out io.Writer, cfg config.Config, log *zap.Logger, cluster *devdb.Cluster, run runFunc) error {
+// runOnCluster runs the server on the cluster. It blocks until the server has stopped: after
+// ctx ended, after Postgres died, or after the server failed.
+func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) error {
 	if err := cluster.CreateDatabase(ctx, devDatabase); err != nil {
 		return unlessStopped(ctx, err)
 	}
+	cfg := d.cfg
 	cfg.Database.URL, cfg.Database.ListenURL = cluster.URL(devDatabase), ""
 
 	serving, cancel := context.WithCancelCause(ctx)
@@ -122,17 +135,21 @@ func runOnCluster(ctx context.Context, out io.Writer, cfg config.Config, log *za
 		}
 	}()
 	var greeting error
-	err := run(serving, cfg, log, func(addr net.Addr) { greeting = greet(out, addr, cluster) })
+	err := d.serve(serving, cfg, d.log, func(addr net.Addr) { greeting = greet(d.out, addr, cluster) })
 	cancel(nil)
 	<-watched
 	if died := context.Cause(serving); errors.Is(died, errPostgresDied) {
-		return died // what the server says about it is a consequence
+		return died // the error of the server is only a consequence
+	}
+	var unreleased *migrate.UnreleasedError
+	if errors.As(err, &unreleased) {
+		err = fmt.Errorf("%w; or run \"belfry dev --fresh\", which deletes the data of earlier runs", err)
 	}
 	return errors.Join(unlessStopped(ctx, err), greeting)
 }
 
-// unlessStopped drops an error that only says that ctx ended: that is how a stop
-// in the middle of a start looks.
+// unlessStopped returns nil for an error that only means that ctx ended, as after a stop
+// during the start.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -140,8 +157,8 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// greet prints where things are and lines to paste. No line has a comment after
-// it: some shells do not take one.
+// greet prints the addresses and example commands. The commands have no comments, because
+// some shells refuse them.
 func greet(out io.Writer, addr net.Addr, cluster *devdb.Cluster) error {
 	base := reachable(addr)
 	_, err := fmt.Fprintf(out, `Belfry listens on http://%[1]s; its data is in %[2]s
@@ -150,10 +167,10 @@ psql %[3]s
 Push a message to the queue demo:
 curl -s %[1]s/api/v1/push -H 'Content-Type: application/json' -d '{"items":[{"queue":"demo","payload":{"hello":"world"}}]}'
 
-Take it, or wait for one for up to 30 seconds:
+Pop it, or wait up to 30 seconds for a message:
 curl -s '%[1]s/api/v1/pop/queue/demo?wait=true&timeout=30000&autoAck=true'
 
-Wait as another group, which gets every message too:
+Wait as another consumer group, which gets every message too:
 curl -s '%[1]s/api/v1/pop/queue/demo?consumerGroup=audit&wait=true'
 
 Ctrl-C stops the server and its Postgres.
@@ -164,8 +181,8 @@ Ctrl-C stops the server and its Postgres.
 	return nil
 }
 
-// reachable is host:port for a client on this machine: a server that listens on
-// every address is found on localhost.
+// reachable returns host:port for a client on this machine. If the server listens on every
+// address, that is localhost.
 func reachable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {

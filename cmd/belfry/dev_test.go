@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -23,9 +25,10 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
-// devDir is a folder that Postgres's account can reach, also when root runs the
+// devDir returns a folder that the account of Postgres can enter, also when root runs the
 // tests.
 func devDir(t *testing.T) string {
 	t.Helper()
@@ -36,11 +39,17 @@ func devDir(t *testing.T) string {
 	return filepath.Join(parent, "dev")
 }
 
-// requireFree fails while anything of the cluster is left.
+// requireFree checks that Postgres has stopped and the folder is released.
 func requireFree(t *testing.T, dir string) {
 	t.Helper()
 	require.NoFileExists(t, filepath.Join(dir, "data", "postmaster.pid"))
-	require.NoError(t, devdb.Remove(t.Context(), dir), "the folder was given back")
+	require.NoError(t, devdb.Remove(t.Context(), dir), "the folder was released")
+}
+
+// runDev runs `belfry dev` with serve in place of the server.
+func runDev(ctx context.Context, out io.Writer, cfg config.Config, dir string, serve serveFunc) error {
+	d := &devServer{out: out, cfg: cfg, log: zap.NewNop(), opts: devOptions{dataDir: dir}, serve: serve}
+	return d.run(ctx)
 }
 
 func devContext(t *testing.T) context.Context {
@@ -58,7 +67,7 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 	cfg.Database.URL, cfg.Database.ListenURL = "postgres://production/db", "postgres://production/db"
 	cfg.Database.PoolSize = 120
 	var out bytes.Buffer
-	err := dev(ctx, &out, cfg, zap.NewNop(), devOptions{dataDir: dir}, func(ctx context.Context, cfg config.Config, _ *zap.Logger, ready func(net.Addr)) error {
+	err := runDev(ctx, &out, cfg, dir, func(ctx context.Context, cfg config.Config, _ *zap.Logger, ready func(net.Addr)) error {
 		require.Contains(t, cfg.Database.URL, "@127.0.0.1:")
 		require.Contains(t, cfg.Database.URL, "/belfry?")
 		require.Equal(t, cfg.Database.URL, cfg.Database.DirectURL())
@@ -68,7 +77,7 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	})
-	require.NoError(t, err, "being stopped is no error")
+	require.NoError(t, err, "a stop is not an error")
 	require.Contains(t, out.String(), "\ncurl -s localhost:7001/api/v1/push ")
 	require.Contains(t, out.String(), "its data is in "+dir)
 	requireFree(t, dir)
@@ -78,21 +87,29 @@ func TestDevStopsPostgresWhenTheServerFails(t *testing.T) {
 	t.Parallel()
 	dir := devDir(t)
 	failure := errors.New("the port is taken")
-	err := dev(devContext(t), &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
-		func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error { return failure })
+	err := runDev(devContext(t), &bytes.Buffer{}, config.Default(), dir, func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error { return failure })
 	require.ErrorIs(t, err, failure)
+	requireFree(t, dir)
+}
+
+func TestDevOffersFreshForTheDataOfAnUnreleasedVersion(t *testing.T) {
+	t.Parallel()
+	dir := devDir(t)
+	failure := fmt.Errorf("starting: %w", &migrate.UnreleasedError{Version: 38})
+	err := runDev(devContext(t), &bytes.Buffer{}, config.Default(), dir, func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error { return failure })
+	require.ErrorIs(t, err, failure)
+	require.ErrorContains(t, err, "belfry dev --fresh")
 	requireFree(t, dir)
 }
 
 func TestDevEndsWhenPostgresDies(t *testing.T) {
 	t.Parallel()
 	dir := devDir(t)
-	err := dev(devContext(t), &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
-		func(ctx context.Context, _ config.Config, _ *zap.Logger, _ func(net.Addr)) error {
-			require.NoError(t, syscall.Kill(postmaster(t, dir), syscall.SIGQUIT))
-			<-ctx.Done()
-			return errors.New("no connection") // a consequence
-		})
+	err := runDev(devContext(t), &bytes.Buffer{}, config.Default(), dir, func(ctx context.Context, _ config.Config, _ *zap.Logger, _ func(net.Addr)) error {
+		require.NoError(t, syscall.Kill(postmaster(t, dir), syscall.SIGQUIT))
+		<-ctx.Done()
+		return errors.New("no connection") // a consequence
+	})
 	require.ErrorIs(t, err, errPostgresDied)
 	require.ErrorContains(t, err, dir)
 	require.NotContains(t, err.Error(), "no connection")
@@ -104,11 +121,10 @@ func TestDevStoppedWhileStartingIsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := devDir(t)
-	require.NoError(t, dev(ctx, &bytes.Buffer{}, config.Default(), zap.NewNop(), devOptions{dataDir: dir},
-		func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error {
-			t.Error("it must not come this far")
-			return nil
-		}))
+	require.NoError(t, runDev(ctx, &bytes.Buffer{}, config.Default(), dir, func(context.Context, config.Config, *zap.Logger, func(net.Addr)) error {
+		t.Error("the server must not be started")
+		return nil
+	}))
 	requireFree(t, dir)
 }
 
@@ -143,7 +159,7 @@ func postmaster(t *testing.T, dir string) int {
 	return pid
 }
 
-// output collects what a process prints and wakes whoever waits for a part.
+// output collects the output of a process. await waits for a part of it.
 type output struct {
 	mu    sync.Mutex
 	text  strings.Builder
@@ -188,7 +204,7 @@ func (o *output) await(ctx context.Context, t *testing.T, part string) string {
 	}
 }
 
-// devProcess runs `belfry dev` in a process of its own.
+// devProcess runs `belfry dev` in a new process.
 func devProcess(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *output) {
 	t.Helper()
 	encoded, err := json.Marshal(append([]string{"dev"}, args...))
@@ -226,9 +242,9 @@ func TestDevFromGreetingToExitCode(t *testing.T) {
 	}
 	require.NotContains(t, answers[0], "error")
 	require.Contains(t, answers[1], `"hello":"world"`)
-	require.Contains(t, answers[2], `"hello":"world"`, "the other group gets it too")
+	require.Contains(t, answers[2], `"hello":"world"`, "the other group gets the message too")
 
-	// A second one says who has the folder, and leaves the first alone.
+	// A second process names the owner of the folder and does not disturb it.
 	second, _, secondErr := devProcess(t, "--data-dir", dir, "--http-addr", "127.0.0.1:0")
 	require.Error(t, second.Wait())
 	require.Equal(t, 1, second.ProcessState.ExitCode())
@@ -236,7 +252,7 @@ func TestDevFromGreetingToExitCode(t *testing.T) {
 
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.NoError(t, cmd.Wait(), stderr.String())
-	require.Contains(t, stderr.String(), "stopping in order")
+	require.Contains(t, stderr.String(), "stopping gracefully")
 	requireFree(t, dir)
 }
 
@@ -254,7 +270,7 @@ func TestDevAfterKillMinusNine(t *testing.T) {
 	lines := curlLine.FindAllString(stdout.await(ctx, t, "Ctrl-C stops"), -1)
 	answer, err := exec.CommandContext(ctx, "sh", "-c", lines[1]).CombinedOutput()
 	require.NoError(t, err)
-	require.Contains(t, string(answer), `"hello":"world"`, "what was pushed is kept")
+	require.Contains(t, string(answer), `"hello":"world"`, "the pushed message is kept")
 	require.NoError(t, again.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, again.Wait(), stderr.String())
 	requireFree(t, dir)

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTimeout bounds the question `belfry health` asks.
+// healthTimeout bounds the request of `belfry health`.
 const healthTimeout = 5 * time.Second
 
-// newHealthCmd is what a container's health check runs: the image has no shell
-// and no curl.
+// newHealthCmd returns the command for the health check of a container, because the image
+// has neither a shell nor curl.
 func newHealthCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",

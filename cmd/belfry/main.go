@@ -1,9 +1,8 @@
-// Command belfry is the server and its tools: serve, dev, migrate, config and
-// bench.
+// Command belfry is the server and its tools.
 //
-// It holds flags, signals and exit codes and nothing else; pkg/app wires the
-// rooms. Nobody imports it. Exit codes: 0 after a clean stop, 1 when the work
-// failed, 2 when the command line was wrong.
+// The package only handles flags, signals and exit codes; pkg/app wires the rooms. No
+// package imports it. Exit codes: 0 after a clean stop, 1 when the work failed, 2 when the
+// command line was wrong.
 package main
 
 import (
@@ -24,8 +23,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return execute(ctx, args, stdout, stderr)
 }
 
-// execute runs the command args name and returns the exit code. It is the only
-// place that prints an error.
+// execute runs the command that args names and returns the exit code. Only execute prints
+// errors.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCmd()
 	root.SetArgs(args)
@@ -35,7 +34,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// A standard error that cannot be written leaves the exit code to tell.
+	// If standard error cannot be written, the exit code still shows the failure.
 	_, _ = fmt.Fprintf(stderr, "belfry: %v\n", err)
 	var failed *runError
 	if errors.As(err, &failed) {

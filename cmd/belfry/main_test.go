@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// argsVariable makes the test program be belfry: tests that send signals and
-// look at exit codes need a process of its own.
+// argsVariable makes the test program run as belfry. Tests of signals and exit codes need a
+// separate process.
 const argsVariable = "BELFRY_TEST_ARGS"
 
 func TestMain(m *testing.M) {

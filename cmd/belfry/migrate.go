@@ -6,26 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
-var errNoDatabaseToMigrate = errors.New("no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST " +
-	"(migrations use database.listen_url when it is set)")
+var errNoDatabaseToMigrate = errors.New(noDatabase + " (migrations use database.listen_url when it is set)")
 
 func newMigrateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the schema of the database up to date, or back",
-		Long: `Bring the schema of the database to the version this binary needs, or back.
-Several instances may do so at once: one works, the others wait for it. A
-migration that fails is rolled back; "belfry migrate status" says what to do.`,
+		Short: "Migrate the schema of the database up or down",
+		Long: `Migrate the schema of the database to the version of this binary, or to an earlier
+version. Several instances may run it at the same time: one migrates, the others wait.
+A failed migration is rolled back. Then "belfry migrate status" shows what to do.`,
 		Args:                       noSuchCommand,
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -34,8 +31,8 @@ migration that fails is rolled back; "belfry migrate status" says what to do.`,
 	return cmd
 }
 
-// newMigrator makes a Migrator from the configuration. Its log goes to standard
-// error unbuffered, so nothing is lost when the process ends.
+// newMigrator returns a Migrator for the configuration. Its log is unbuffered, so no line
+// is lost when the process ends.
 func newMigrator(cmd *cobra.Command) (*migrate.Migrator, error) {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
@@ -51,21 +48,28 @@ func newMigrator(cmd *cobra.Command) (*migrate.Migrator, error) {
 	return migrate.New(migrate.Config{URL: cfg.Database.DirectURL(), LockTimeout: cfg.Database.MigrateLockTimeout}, log), nil
 }
 
+// migrateRun returns the RunE of a migrate command: it runs work with a Migrator.
+func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		m, err := newMigrator(cmd)
+		if err != nil {
+			return err
+		}
+		return work(cmd, m, args)
+	}
+}
+
 func newMigrateUpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
-		Short: "Run every migration the schema lacks",
+		Short: "Run every pending migration",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
 			if err := m.Up(cmd.Context()); err != nil {
 				return err
 			}
 			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
-		},
+		}),
 	}
 }
 
@@ -74,20 +78,16 @@ func newMigrateDownCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down [N]",
 		Short: "Undo the last N migrations (1 by default); this destroys data",
-		Long: `Undo the last N migrations, 1 by default. What is stored in the tables and
-columns they made is destroyed; undoing the first destroys every message. The
-command asks on a terminal and needs --yes elsewhere.`,
+		Long: `Undo the last N migrations, 1 by default. This destroys the data in the tables and
+columns that they created; undoing the first one destroys every message. The command
+asks for confirmation on a terminal and needs --yes elsewhere.`,
 		Example: `  belfry migrate down
   belfry migrate down 2 --yes`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), numbers(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
 			steps := 1
 			if len(args) == 1 {
 				steps, _ = strconv.Atoi(args[0]) // checked by numbers
-			}
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
 			}
 			if !yes {
 				if err := confirmDown(cmd.Context(), m, steps, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
@@ -98,25 +98,21 @@ command asks on a terminal and needs --yes elsewhere.`,
 				return err
 			}
 			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
-		},
+		}),
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask: the data may be destroyed")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
 func newMigrateStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Print the version of the schema and what is pending",
-		Long: `Print the version of the schema, the version this binary needs and the pending
+		Short: "Print the version of the schema and the pending migrations",
+		Long: `Print the version of the schema, the version of this binary and the pending
 migrations. The exit code is 0 unless the schema is dirty, being migrated, or
 newer than this binary.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
 			status, err := m.Status(cmd.Context())
 			if err != nil {
 				return err
@@ -126,10 +122,10 @@ newer than this binary.`,
 			}
 			var older *migrate.OlderError
 			if errors.As(status.Problem, &older) {
-				return nil // the list of pending migrations says it
+				return nil // the list of pending migrations shows it
 			}
 			return status.Problem
-		},
+		}),
 	}
 }
 
@@ -137,22 +133,18 @@ func newMigrateForceCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "force VERSION",
 		Short: "Record VERSION as the schema's version and clear the dirty mark",
-		Long: `Record VERSION as the schema's version and clear the dirty mark, after a
-migration failed. No table is touched. "belfry migrate status" names the right
-version; 0 is the empty schema.`,
+		Long: `Record VERSION as the schema's version and clear the dirty mark after a failed
+migration. This changes no table. "belfry migrate status" prints the right version;
+0 is the empty schema.`,
 		Example: `  belfry migrate force 2`,
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), numbers(0)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
 			version, _ := strconv.Atoi(args[0]) // checked by numbers
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
 			if err := m.Force(cmd.Context(), version); err != nil {
 				return err
 			}
 			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
-		},
+		}),
 	}
 }
 
@@ -164,28 +156,24 @@ func newMigratePlanCmd() *cobra.Command {
 		Example: `  belfry migrate plan
   belfry migrate plan --sql`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, err := newMigrator(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
 			steps, err := m.Plan(cmd.Context())
 			if err != nil {
 				return err
 			}
 			return printPlan(cmd.OutOrStdout(), steps, showSQL)
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&showSQL, "sql", false, "print the statements too")
 	return cmd
 }
 
-// numbers accepts arguments that are whole numbers from least on.
+// numbers accepts arguments that are whole numbers, least or larger.
 func numbers(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		for _, arg := range args {
 			if n, err := strconv.Atoi(arg); err != nil || n < least {
-				return fmt.Errorf("%q is not a number from %d on", arg, least)
+				return fmt.Errorf("%q is not a whole number of at least %d", arg, least)
 			}
 		}
 		return nil
@@ -221,8 +209,8 @@ func printStatus(out io.Writer, status migrate.Status) error {
 	return err
 }
 
-// printPlan writes text that psql can run: what is not SQL is a comment when
-// SQL was asked for.
+// printPlan prints the pending migrations. With showSQL, psql can run the output: every line
+// that is not SQL is a comment.
 func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
 	var b strings.Builder
 	comment := ""
@@ -242,29 +230,28 @@ func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
 	return err
 }
 
-// confirmDown asks on a terminal. It returns nil only after a typed "yes".
+// confirmDown asks for confirmation on a terminal. It returns nil only for the answer "yes".
 func confirmDown(ctx context.Context, m *migrate.Migrator, steps int, in io.Reader, out io.Writer) error {
-	terminal, ok := in.(*os.File)
-	if !ok || !isatty.IsTerminal(terminal.Fd()) {
-		return errors.New("undoing a migration destroys the data in what it made: add --yes if that is meant")
+	if !isTerminal(in) {
+		return errors.New("undoing a migration destroys the data in the tables it created: add --yes to confirm")
 	}
 	status, err := m.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "The schema is at version %d. Undoing %d of its migrations destroys the data in what they made.\n"+
-		"Type yes to go on: ", status.Version, steps); err != nil {
+	if _, err := fmt.Fprintf(out, "The schema is at version %d. Undoing %d of its migrations destroys the data in the tables they created.\n"+
+		"Type yes to continue: ", status.Version, steps); err != nil {
 		return err
 	}
-	return readYes(ctx, terminal)
+	return readYes(ctx, in)
 }
 
-// readYes reads one line. A read from a terminal cannot be broken off: when ctx
-// ends first, the reading goroutine stays until the process ends, which is next.
+// readYes returns nil when the next line is "yes". A read from a terminal cannot be
+// canceled: when ctx ends first, the reading goroutine stays until the process exits.
 func readYes(ctx context.Context, in io.Reader) error {
 	line := make(chan string, 1)
 	go func() {
-		text, _ := bufio.NewReader(in).ReadString('\n') // what came before the end counts
+		text, _ := bufio.NewReader(in).ReadString('\n') // an error after some text does not matter
 		line <- text
 	}()
 	select {

@@ -15,12 +15,12 @@ func TestMigrateRefusesMistypedLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"migrate upp":             `unknown command "upp", did you mean up?`,
 		"migrate up 3":            `unknown command "3" for "belfry migrate up"`,
-		"migrate down two":        `"two" is not a number from 1 on`,
-		"migrate down 0":          `"0" is not a number from 1 on`,
+		"migrate down two":        `"two" is not a whole number of at least 1`,
+		"migrate down 0":          `"0" is not a whole number of at least 1`,
 		"migrate down 1 2":        "accepts at most 1 arg",
 		"migrate force":           "accepts 1 arg",
 		"migrate force --yes 1":   "unknown flag: --yes",
-		"migrate force x":         `"x" is not a number from 0 on`,
+		"migrate force x":         `"x" is not a whole number of at least 0`,
 		"migrate status extra":    "unknown command",
 		"migrate plan --sql=what": "invalid argument",
 	} {
@@ -43,7 +43,7 @@ func TestMigrateWithoutDatabaseSaysWhatToSet(t *testing.T) {
 
 func TestMigrateDownAsksFirst(t *testing.T) {
 	t.Parallel()
-	// Standard input of a test is no terminal, and no connection is tried.
+	// Standard input of a test is not a terminal, and no connection is made.
 	code, _, stderr := belfry(t, "migrate", "down", "--database-url", "postgres://u@127.0.0.1:1/d")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "destroys the data")
@@ -58,7 +58,7 @@ func TestMigrateDownAsksFirst(t *testing.T) {
 	require.ErrorIs(t, readYes(ended, blocked{done: t.Context().Done()}), context.Canceled)
 }
 
-// blocked is a terminal at which nobody types until done is closed.
+// blocked is a terminal without input until done is closed.
 type blocked struct{ done <-chan struct{} }
 
 func (b blocked) Read([]byte) (int, error) {

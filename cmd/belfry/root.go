@@ -16,23 +16,23 @@ import (
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// keyFlags are the settings a person types; the others have a variable and a
-// line in the file.
+// keyFlags are the settings with a flag. Every setting has a variable and a key in the
+// file.
 var keyFlags = []struct{ key, usage string }{
 	{"database.url", "DSN of the main database"},
 	{"http.addr", "listen address, host:port"},
 	{"log.level", "least severe level written: debug, info, warn or error"},
 }
 
-// runError is a failure of the work itself. What cobra reports before the work
-// starts (flags, arguments, unknown commands) is not one.
+// runError is a failure of the work itself. Errors that cobra finds before the work starts
+// (flags, arguments, unknown commands) have another type.
 type runError struct{ err error }
 
 func (e *runError) Error() string { return e.err.Error() }
 
 func (e *runError) Unwrap() error { return e.err }
 
-// newRootCmd builds the whole command tree.
+// newRootCmd returns the whole command tree.
 func newRootCmd() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "belfry",
@@ -55,7 +55,7 @@ func newRootCmd() *cobra.Command {
 	return root
 }
 
-// noSuchCommand refuses a word that is no command and names similar ones.
+// noSuchCommand refuses a word that is not a command and suggests similar commands.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -67,8 +67,8 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s", args[0], hint)
 }
 
-// markRunErrors makes every command report the failure of its work as a
-// runError, so that no command has to think of exit codes.
+// markRunErrors wraps the failure of each command in a runError, so that the commands need
+// not handle exit codes.
 func markRunErrors(cmd *cobra.Command) {
 	if work := cmd.RunE; work != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -83,8 +83,8 @@ func markRunErrors(cmd *cobra.Command) {
 	}
 }
 
-// loadConfig composes the configuration from the flags of cmd, the environment
-// and the file. Its error lists every problem.
+// loadConfig reads the configuration from the flags of cmd, the environment and the file.
+// Its error lists every problem.
 func loadConfig(cmd *cobra.Command) (config.Config, error) {
 	flags := cmd.Flags()
 	opts := config.Options{Environ: os.Environ(), Flags: map[string]string{}}
@@ -99,9 +99,9 @@ func loadConfig(cmd *cobra.Command) (config.Config, error) {
 	return config.Load(opts)
 }
 
-// newLogger builds the logger of the section "log". It writes to standard
-// error, so that standard output stays free for what a command prints. Nothing
-// is sampled away: an answer 500 names an id that must be found in the log.
+// newLogger returns the logger for the section "log". It writes to standard error, because
+// standard output is for the output of a command. It does no sampling: the id in a 500
+// response must be in the log.
 func newLogger(cfg config.Config) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(cfg.Log.Level)
 	if err != nil {
@@ -139,8 +139,8 @@ func newVersionCmd() *cobra.Command {
 	}
 }
 
-// versionText is the version the build set, else what Go recorded: the module
-// version of `go install`, or the commit of a checkout.
+// versionText returns the version set by the build. Without it, it returns the version
+// that Go recorded: the module version of `go install`, or the commit of a checkout.
 func versionText() string {
 	if version != "" {
 		return version

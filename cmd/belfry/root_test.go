@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// belfry runs one command line and returns what it left behind.
+// belfry runs one command line and returns its exit code and output.
 func belfry(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -113,7 +113,7 @@ func TestConfigReferenceIsTheShippedFile(t *testing.T) {
 
 func TestServeWithoutDatabaseSaysWhatToSet(t *testing.T) {
 	t.Parallel()
-	// The flag is given empty so that a variable of the machine cannot set it.
+	// The empty flag overrides a variable of the machine.
 	code, stdout, stderr := belfry(t, "serve", "--database-url", "")
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)

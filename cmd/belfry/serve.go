@@ -11,15 +11,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/app"
 )
 
-var errNoDatabase = errors.New("no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST, " +
-	"or run `belfry dev`, which brings its own")
+const noDatabase = "no database is named: set --database-url, BELFRY_DATABASE_URL or PG_HOST"
+
+var errNoDatabase = errors.New(noDatabase + ", or run `belfry dev`, which starts its own")
 
 func newServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
-		Short: "Run the server until it is told to stop",
-		Long: `Run the server on a Postgres database of yours until SIGINT or SIGTERM; then it
-takes no new requests, finishes those in flight and exits with 0.`,
+		Short: "Run the server until SIGINT or SIGTERM",
+		Long: `Run the server on your Postgres database until SIGINT or SIGTERM. Then the server
+accepts no new requests, finishes the requests in flight and exits with 0.`,
 		Example: `  belfry serve --database-url postgres://belfry@localhost:5432/belfry
   belfry serve --config /etc/belfry/belfry.yaml`,
 		Args: cobra.NoArgs,
@@ -41,7 +42,7 @@ func serve(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	// Standard error may be a terminal or a pipe, which cannot be synced.
+	// Sync fails on a terminal or a pipe.
 	defer func() { _ = log.Sync() }()
 	return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
 		log.Info("ready", zap.Stringer("addr", addr), zap.String("version", versionText()))

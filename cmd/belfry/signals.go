@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// signalContext returns a context that ends at the first SIGINT or SIGTERM, which
-// asks for a stop in order. A second signal exits at once, with 128 plus its
-// number as shells expect. stop gives the signals back and releases everything.
+// signalContext returns a context that ends at the first SIGINT or SIGTERM, for a graceful
+// stop. A second signal exits at once with 128 plus its number, as shells expect. stop
+// unregisters the handler and ends its goroutine.
 func signalContext() (ctx context.Context, stop func()) {
-	received := make(chan os.Signal, 2) // a signal nobody has read yet is not lost
+	received := make(chan os.Signal, 2) // room for both signals
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM)
 	ctx, release := watchSignals(received, os.Stderr, os.Exit)
 	return ctx, func() {
@@ -22,8 +22,8 @@ func signalContext() (ctx context.Context, stop func()) {
 	}
 }
 
-// watchSignals is signalContext with the process as an argument. exit may return
-// in a test only.
+// watchSignals is signalContext with replaceable access to the process. Only in tests may
+// exit return.
 func watchSignals(received <-chan os.Signal, stderr io.Writer, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
@@ -32,8 +32,8 @@ func watchSignals(received <-chan os.Signal, stderr io.Writer, exit func(code in
 		defer close(watched)
 		select {
 		case s := <-received:
-			// When nobody can read it, the stop goes on all the same.
-			_, _ = fmt.Fprintf(stderr, "belfry: %s: stopping in order; a second signal exits at once\n", s)
+			// The stop continues if standard error cannot be written.
+			_, _ = fmt.Fprintf(stderr, "belfry: %s: stopping gracefully; a second signal exits at once\n", s)
 			cancel()
 		case <-over:
 			return

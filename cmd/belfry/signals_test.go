@@ -19,7 +19,7 @@ func TestFirstSignalStopsSecondExits(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		received <- first
 		<-ctx.Done()
-		require.Empty(t, exited, "the first one only asks")
+		require.Empty(t, exited, "the first signal must not exit")
 		received <- first
 		require.Equal(t, code, <-exited)
 		stop()
@@ -27,10 +27,10 @@ func TestFirstSignalStopsSecondExits(t *testing.T) {
 	}
 }
 
-func TestNoSignalNoTrace(t *testing.T) {
+func TestWithoutSignalNothingIsPrinted(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	ctx, stop := watchSignals(make(chan os.Signal), &stderr, func(int) { t.Error("nobody asked to exit") })
+	ctx, stop := watchSignals(make(chan os.Signal), &stderr, func(int) { t.Error("exit was called without a signal") })
 	stop()
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	require.Empty(t, stderr.String())

@@ -125,7 +125,7 @@ func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error
 		bounded, cancel := pool.Bounded(ctx)
 		err := inbox.AdvanceIDs(bounded, pool, log)
 		cancel()
-		if !postgres.Passing(err) || tries == 5 || ctx.Err() != nil {
+		if !postgres.Retryable(err) || tries == 5 || ctx.Err() != nil {
 			return err
 		}
 		log.Info("looking once more whether ids would be given away again", zap.Error(err))

@@ -54,7 +54,7 @@ func (p *parts) open(ctx context.Context, cfg postgres.Config, name string, warm
 	if err != nil {
 		return nil, err
 	}
-	pool.ReportTo(main)
+	pool.ForwardLossesTo(main)
 	p.pools = append(p.pools, pool)
 	return pool, nil
 }
@@ -135,7 +135,7 @@ func (p *parts) buildListener(cfg config.Config, bus *events.Bus, pool *postgres
 	if p.sender, err = listen.NewSender(cfg.Database.DirectURL(), queue.NewID(), cfg.Listen, log); err != nil {
 		return err
 	}
-	p.sender.OnReadOnly(pool.Distrust)
+	p.sender.OnReadOnly(pool.RetireConnections)
 	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, inbound{bus, pool}.callbacks(), log)
 	return err
 }

@@ -22,7 +22,7 @@ func (in inbound) callbacks() listen.Callbacks {
 		OnMessage: in.message,
 		OnResync: func(reason string) {
 			// A peer that fell silent may have died between a commit and its wake.
-			in.pool.ReportLost()
+			in.pool.SignalLoss()
 			in.bus.Resync(reason, events.Peer)
 		},
 		OnState: func(state listen.State) {

@@ -22,29 +22,28 @@ var (
 	sqlRoles       = sql.Query("attach/role_sql")
 )
 
-// The payloads.
+// The values of Request.Payload.
 const (
 	PayloadRow     = "row"
 	PayloadChanges = "changes"
 )
 
-// MaxFailures is how many failures of an attachment are kept, the latest.
+// MaxFailures is the number of failures that are kept for an attachment: the latest ones.
 const MaxFailures = 100
 
-// Request says what to attach.
+// Request describes an attachment.
 type Request struct {
-	// Table is written as in SQL: schema.table, with double quotes around names that
-	// need them.
+	// Table is written as in SQL: schema.table, with double quotes where SQL needs them.
 	Table, Queue string
-	// Events are some of insert, update and delete; none: all.
+	// Events holds insert, update or delete; empty: all three.
 	Events []string
-	// Key and Columns are names of columns as they are, without quotes.
+	// Key and Columns hold names of columns, without quotes.
 	Key, Columns []string
 	// Condition is an SQL expression; empty: every row.
 	Condition string
 	// Payload is PayloadRow or PayloadChanges; empty: PayloadRow.
 	Payload string
-	// Strict lets the statement fail with its messages.
+	// Strict fails the statement when its messages cannot be written.
 	Strict bool
 }
 
@@ -66,7 +65,7 @@ func (r *Request) args() []any {
 	return []any{r.Table, r.Queue, events, key, condition, payload, r.Columns, r.Strict}
 }
 
-// Attachment is a table that is attached to a queue.
+// Attachment is an attached table with its queue.
 type Attachment struct {
 	Table      string
 	Queue      string
@@ -78,29 +77,29 @@ type Attachment struct {
 	Strict     bool
 	AttachedBy string
 	AttachedAt time.Time
-	// Triggers are those that exist and are enabled, without the one for each row of a
-	// partitioned table; where that is missing, they are one less. Where they are fewer than
-	// Events, the table is to be attached anew.
+	// Triggers counts the enabled triggers, without the row-level trigger of a partitioned
+	// table. It is one less when that trigger is missing. When it is less than the number
+	// of Events, the table must be attached again.
 	Triggers int64
-	// Failures are statements whose messages were dropped, as far as noted and kept: up
-	// to MaxFailures.
+	// Failures counts the recorded statements whose messages were dropped, MaxFailures at
+	// most.
 	Failures     int64
 	LastFailedAt time.Time
 	LastFailure  string
 }
 
-// Client attaches and detaches over one connection, each in a transaction of its
-// own. It is not safe for concurrent use.
+// Client attaches and detaches over one connection. Each call is one transaction. It is
+// not safe for concurrent use.
 type Client struct{ conn *pgx.Conn }
 
-// Open connects to the database at url. Its errors do not show the password.
+// Open connects to the database at url. Its errors never contain the password.
 func Open(ctx context.Context, url string) (*Client, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL of the database: %w", err)
 	}
-	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may have another one for its sessions
-	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // what is prepared does not survive every pooler
+	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may set another default
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements do not survive every pooler
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)
@@ -109,30 +108,32 @@ func Open(ctx context.Context, url string) (*Client, error) {
 }
 
 // Close ends the connection.
-func (d *Client) Close(ctx context.Context) error { return d.conn.Close(ctx) }
+func (c *Client) Close(ctx context.Context) error { return c.conn.Close(ctx) }
 
-// Attach attaches a table; what was attached to it for that queue is replaced. It
-// waits for transactions that write to the table. Errors: what Postgres said, with
-// its hint.
-func (d *Client) Attach(ctx context.Context, r *Request) error {
-	_, err := d.conn.Exec(ctx, sqlAttach, r.args()...)
+// Attach attaches a table to a queue. It replaces an earlier attachment of the table to
+// that queue. It blocks until transactions that write to the table have ended. Errors: the
+// error of Postgres, with its hint.
+func (c *Client) Attach(ctx context.Context, r *Request) error {
+	_, err := c.conn.Exec(ctx, sqlAttach, r.args()...)
 	return explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
 }
 
-// SQL returns what Attach would run, as one transaction, after the same checks.
-func (d *Client) SQL(ctx context.Context, r *Request) (text string, err error) {
-	err = d.conn.QueryRow(ctx, sqlPrint, r.args()...).Scan(&text)
+// SQL returns the statements that Attach would run, as one transaction. It makes the same
+// checks as Attach.
+func (c *Client) SQL(ctx context.Context, r *Request) (text string, err error) {
+	err = c.conn.QueryRow(ctx, sqlPrint, r.args()...).Scan(&text)
 	return "BEGIN;\n" + text + "COMMIT;\n", explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
 }
 
-// Detach takes the triggers for a queue away, or with an empty name all of them,
-// also where nothing is noted of them. It returns the queues the table fed.
-func (d *Client) Detach(ctx context.Context, table, queueName string) ([]string, error) {
+// Detach drops the triggers of a table for a queue and returns the queue. With an empty
+// name it drops all triggers of attachments, also unrecorded ones, and returns all queues.
+// It blocks until transactions that use the table have ended.
+func (c *Client) Detach(ctx context.Context, table, queueName string) ([]string, error) {
 	var only *string
 	if queueName != "" {
 		only = &queueName
 	}
-	rows, err := d.conn.Query(ctx, sqlDetach, table, only)
+	rows, err := c.conn.Query(ctx, sqlDetach, table, only)
 	if err != nil {
 		return nil, explain("detaching table "+table, err)
 	}
@@ -140,10 +141,10 @@ func (d *Client) Detach(ctx context.Context, table, queueName string) ([]string,
 	return queues, explain("detaching table "+table, err)
 }
 
-// List returns the attachments of tables of this role, and for an admin all of them,
-// by table and queue.
-func (d *Client) List(ctx context.Context) ([]Attachment, error) {
-	rows, err := d.conn.Query(ctx, sqlAttachments)
+// List returns the attachments of the tables that the role owns, by table and queue. An
+// admin gets all attachments.
+func (c *Client) List(ctx context.Context) ([]Attachment, error) {
+	rows, err := c.conn.Query(ctx, sqlAttachments)
 	if err != nil {
 		return nil, explain("listing attachments", err)
 	}
@@ -163,11 +164,10 @@ func (d *Client) List(ctx context.Context) ([]Attachment, error) {
 	return list, explain("listing attachments", err)
 }
 
-// RoleSQL returns the statements that make the roles belfry_producer,
-// belfry_consumer and belfry_admin, those that are missing, and give them their
-// rights.
-func (d *Client) RoleSQL(ctx context.Context) ([]string, error) {
-	rows, err := d.conn.Query(ctx, sqlRoles)
+// RoleSQL returns the statements that create the missing roles of belfry_producer,
+// belfry_consumer and belfry_admin, and grant all three their rights.
+func (c *Client) RoleSQL(ctx context.Context) ([]string, error) {
+	rows, err := c.conn.Query(ctx, sqlRoles)
 	if err != nil {
 		return nil, explain("listing the grants", err)
 	}
@@ -175,18 +175,18 @@ func (d *Client) RoleSQL(ctx context.Context) ([]string, error) {
 	return statements, explain("listing the grants", err)
 }
 
-// missingRight is what Postgres says to who has no rights here, and so reaches no
-// function that would say more.
+// missingRight matches the errors of Postgres for a role without rights on the schema. Such
+// a role cannot run the functions of Belfry, which have better error texts.
 var missingRight = regexp.MustCompile(`^permission denied for (schema belfry|(view|table) attachments?(_failure)?)$`)
 
-// explain adds what Postgres knows beyond its message, and what is to be done.
-func explain(what string, err error) error {
+// explain wraps an error with the detail and hint of Postgres and with advice.
+func explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	var more []string
 	if pg.Code == "3F000" || (pg.Code == "42883" || pg.Code == "42P01") && strings.Contains(pg.Message, "belfry.") {
@@ -202,7 +202,7 @@ func explain(what string, err error) error {
 		more = append(more, pg.Hint)
 	}
 	if len(more) == 0 {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return fmt.Errorf("%s: %w\n%s", what, err, strings.Join(more, "\n"))
+	return fmt.Errorf("%s: %w\n%s", doing, err, strings.Join(more, "\n"))
 }

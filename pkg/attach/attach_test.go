@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-func TestWhatAMessageHolds(t *testing.T) {
+func TestTheMessageOfEachEventAndPayload(t *testing.T) {
 	t.Parallel()
 	const insert, update, nothing, remove = `INSERT INTO t VALUES (1, 'a', 5)`, `UPDATE t SET b = 'z', id = 2`,
 		`UPDATE t SET b = b`, `DELETE FROM t`
@@ -54,7 +54,7 @@ func TestWhatAMessageHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newFixture(t)
 			p.exec(`CREATE TABLE t (id int PRIMARY KEY, b text, n int)`)
 			c.request.Table, c.request.Queue = "t", "q"
 			p.attach(c.request)
@@ -67,9 +67,9 @@ func TestWhatAMessageHolds(t *testing.T) {
 	}
 }
 
-func TestEveryStatementOfManyRowsIsSeen(t *testing.T) {
+func TestStatementsWithManyRowsSendAMessageForEachRow(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int PRIMARY KEY, v text)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}})
 	const head = `q/Default {"op": "`
@@ -77,7 +77,7 @@ func TestEveryStatementOfManyRowsIsSeen(t *testing.T) {
 
 	_, err := p.conn.CopyFrom(t.Context(), pgx.Identifier{"t"}, []string{"id"}, pgx.CopyFromRows([][]any{{3}, {1}, {2}}))
 	require.NoError(t, err)
-	require.Equal(t, []string{row("insert", "3"), row("insert", "1"), row("insert", "2")}, p.sent(), "in their order")
+	require.Equal(t, []string{row("insert", "3"), row("insert", "1"), row("insert", "2")}, p.sent(), "in the order of the rows")
 	p.exec(`INSERT INTO t VALUES (4), (1) ON CONFLICT (id) DO UPDATE SET v = 'x'`)
 	require.ElementsMatch(t, []string{row("insert", "4"), row("update", "1")}, p.sent())
 	p.exec(`UPDATE t SET id = id + 10 WHERE id > 2`)
@@ -85,13 +85,13 @@ func TestEveryStatementOfManyRowsIsSeen(t *testing.T) {
 	p.exec(`DELETE FROM t WHERE id < 0`)
 	require.Empty(t, p.sent())
 	p.exec(`BEGIN; INSERT INTO t VALUES (20); SAVEPOINT s; INSERT INTO t VALUES (21); ROLLBACK TO s; COMMIT`)
-	require.Equal(t, []string{row("insert", "20")}, p.sent(), "what is rolled back never was")
+	require.Equal(t, []string{row("insert", "20")}, p.sent(), "a rolled back change sends no message")
 }
 
 // A row that moves from one partition to another is one update.
-func TestPartitionedTablesAreSeen(t *testing.T) {
+func TestChangesOfPartitionedTablesSendMessages(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, v text) PARTITION BY LIST (v);
 		CREATE TABLE t_a PARTITION OF t FOR VALUES IN ('a'); CREATE TABLE t_b PARTITION OF t FOR VALUES IN ('b')`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges, Key: []string{"id"}})
@@ -102,22 +102,22 @@ func TestPartitionedTablesAreSeen(t *testing.T) {
 		`q/1 {"op": "update", "old": {"v": "a"}, "row": {"v": "b", "id": 1}, "table": "public.t"}`,
 		`q/2 {"op": "update", "old": {"v": "b"}, "row": {"v": "a", "id": 2}, "table": "public.t"}`,
 	}, p.sent())
-	// A partition that is named is attached for itself, and nothing comes twice.
+	// A partition can be attached as well. No message is sent twice.
 	p.attach(attach.Request{Table: "t_a", Queue: "q"})
 	p.exec(`INSERT INTO t_a VALUES (3, 'a'); INSERT INTO t VALUES (4, 'a')`)
 	require.Len(t, p.sent(), 2)
 }
 
-func TestAnyIdentifierWillDo(t *testing.T) {
+func TestUnusualIdentifiersWork(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE SCHEMA "Sch.ema'%s"`)
 	for _, partitions := range []string{"", ` PARTITION BY LIST ("new"); CREATE TABLE "Sch.ema'%s".u PARTITION OF "Sch.ema'%s"."We ird""T%" DEFAULT`} {
-		p.attachAnyIdentifier(partitions)
+		p.attachUnusualIdentifiers(partitions)
 	}
 }
 
-func (p *place) attachAnyIdentifier(partitions string) {
+func (p *fixture) attachUnusualIdentifiers(partitions string) {
 	t := p.t
 	t.Helper()
 	const table, queueName = `"Sch.ema'%s"."We ird""T%"`, `q'1$belfry$\`
@@ -148,9 +148,9 @@ func (p *place) attachAnyIdentifier(partitions string) {
 	require.Empty(t, p.sent())
 }
 
-func TestLongKeysAreHashedAndEmptyOnesShareAPartition(t *testing.T) {
+func TestLongKeysAreHashedAndEmptyKeysShareAPartition(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (k text)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Key: []string{"k"}, Events: []string{"insert"}})
 	p.exec(`INSERT INTO t VALUES (repeat('ä', 127) || 'x'), (repeat('ä', 128)), (''), (NULL)`)
@@ -161,9 +161,9 @@ func TestLongKeysAreHashedAndEmptyOnesShareAPartition(t *testing.T) {
 	require.True(t, strings.HasPrefix(sent[3], "q/Default "))
 }
 
-func TestAttachedAgainReplaces(t *testing.T) {
+func TestAttachingAgainReplaces(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Strict: true})
 	p.attach(attach.Request{Table: "t", Queue: "another"})
@@ -190,15 +190,15 @@ func TestAttachedAgainReplaces(t *testing.T) {
 	queues, err = p.Detach(t.Context(), "v", "")
 	require.NoError(t, err)
 	require.Empty(t, queues)
-	require.Empty(t, p.list(), "what belonged to a table that is gone was forgotten")
+	require.Empty(t, p.list(), "the record of the dropped table was deleted")
 	var functions int
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_proc WHERE proname LIKE 'belfry\_%'`).Scan(&functions))
-	require.Equal(t, 3, functions, "those of the dropped table; nothing can call them")
+	require.Equal(t, 3, functions, "the functions of the dropped table, which no trigger calls")
 }
 
-func TestWhatIsPrintedIsWhatRuns(t *testing.T) {
+func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	r := attach.Request{Table: "t", Queue: "q", Key: []string{"id"}, Payload: attach.PayloadChanges, Condition: "new.id > 1"}
 	text, err := p.SQL(t.Context(), &r)

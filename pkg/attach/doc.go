@@ -1,137 +1,140 @@
-// Package attach makes changes of existing tables messages: for whoever writes to
-// an attached table, in whatever way, nothing changes, and each row that was
-// inserted, updated or deleted goes to the inbox in the writer's own transaction.
-// It speaks for the SQL functions belfry.attach and belfry.detach (migration
-// 000014), which do all of it, and may be imported by the floors above 2.
+// Package attach turns the changes of existing tables into messages. Programs that write
+// to an attached table stay as they are: triggers write one message to the inbox for each
+// inserted, updated or deleted row, in the writer's own transaction. The package calls
+// the SQL functions belfry.attach, belfry.detach and belfry.attachments, which do all of
+// the work.
 //
-// # What is made
+// # What is created
 //
-// One statement-level trigger for each event, since Postgres gives a trigger with
-// transition tables one event only, and the function it runs, beside the table and
-// owned by the table's owner. They work with that owner's rights, whoever writes
-// to the table, so the owner must be a producer (belfry_producer) and the writers
-// need nothing. What is printed by SQL is what Attach runs.
+// Attaching creates two kinds of objects beside the table, owned by the table's owner:
+// one statement-level trigger for each event (Postgres allows only one event for a
+// trigger with transition tables), and the function it runs. The functions have the
+// rights of the owner, whatever role writes to the table. Therefore the owner must be a
+// producer (belfry_producer), and the writers need no rights on Belfry. SQL returns
+// exactly the statements that Attach runs.
 //
-// A partitioned table whose inserts or updates are told has one more, since migration
-// 000032, and each of its partitions from it: BEFORE INSERT FOR EACH ROW WHEN (false). It
-// never runs. Without it, Postgres 14 to 18 fill the transition tables with rows as they
-// were before they were stored: what is inserted lacks its generated columns in
-// partitions that store rows in another way than the table (a column was dropped from one
-// of them, say), and in a MERGE the row inserted last stands for each one updated after
-// it. Its price is a twentieth of an INSERT, and that a COPY into a partition by name
-// stores row by row, which takes twice as long. Whoever attaches needs the right TRIGGER
-// on partitions that belong to others. Since migration 000034 it has a function of its own that
-// everybody may run, since whoever makes a partition makes its trigger as well; before,
-// an owner who had come after the one who attached the table could make none.
+// A partitioned table attached for inserts or updates gets one more trigger, and so does
+// each of its partitions: BEFORE INSERT FOR EACH ROW WHEN (false), which never runs its
+// function. It works around Postgres 14 to 18, which otherwise fill transition tables
+// with rows as they were before they were stored. Without it:
 //
-// # What a message holds
+//   - Inserted rows lack their generated columns in partitions whose row layout differs
+//     from the table's (after a dropped column, for example).
+//   - In a MERGE, the row inserted last replaces each row updated after it.
 //
-// The payload is {"op": "insert", "table": "public.orders", "row": {…}}. row is
-// the row after the statement, for a delete the one that is gone. The payload
-// "changes" adds "old" to an update: the values before of those columns that
-// changed; an update that changes nothing then sends nothing. Columns narrow both.
-// What a row was before is known by its place among the rows of the statement. A row
-// that a BEFORE INSERT trigger swallows (it returns NULL) on its way to another partition has
-// no place among the new ones, and no message. Then no row of that statement
-// is said to be what another one was: "old" is null, and a condition that an old row
-// would decide is taken to hold. So it is for tables attached since migration 000019.
+// The trigger costs 5 % of an INSERT. A COPY into a partition by name stores row by row
+// and takes twice as long. The role that attaches needs the right TRIGGER on partitions
+// of other owners. Every role may execute the function of this trigger, because the role
+// that creates a partition creates the trigger as well.
 //
-// Tables attached before migration 000019 from which a column was dropped, then or
-// before, are to be attached anew if they have a condition or tell changes: the columns
-// behind the dropped one are read from the wrong places in updates. Migration 000025
-// mends those attached since, where its role may change the functions of their owners.
+// # The message
 //
-// Its partition is the text of the key's columns, joined by slashes, so changes of
-// one key stay in order; without a key everything is in the partition Default, in
-// the order of the commits as the sequencer sees them. What is NULL is left out, and
-// dates, times, floats and bytea have the same text in every session: ISO, in UTC, as
-// bytea_output = hex writes them (since migration 000025). A name longer than 255 bytes
-// is its hash. An update that changes the key belongs to the new one.
+// The payload is {"op": "insert", "table": "public.orders", "row": {…}}. row is the row
+// after the statement; for a delete, the deleted row. With the payload "changes", an
+// update has "old" as well: the earlier values of the changed columns. An update that
+// changes no column then sends no message. Columns restricts both row and old.
 //
-// Virtual generated columns (Postgres 18) are NULL in transition tables. Since migration
-// 000032 they are computed for the message, by a statement that is put together each
-// time; since 000034 they have the types and collations of their columns. tableoid is
-// NULL in them where there are tables below this one. A table that gets its first one
-// later is to be attached anew. A value that is too long for its varchar(n) is cut where a
-// SELECT of the column fails. Beside such columns, a transaction above READ COMMITTED
-// that began before somebody's ALTER TABLE has failed messages, or lacks new columns.
+// The n-th old row of a statement belongs to its n-th new row. A BEFORE INSERT trigger
+// that returns NULL for a row on its way to another partition breaks this pairing. Such
+// a row has no message. For the other rows of that statement, "old" is null, and a
+// condition that depends on an old row counts as true.
 //
-// The condition is a boolean expression over old and new; where there is no such
-// row (old in an insert, new in a delete) all of it is NULL. Attaching checks its types
-// and names and runs nothing of it.
+// The partition of a message is the text of the key columns, joined by slashes, so the
+// changes of one key stay in order. NULL is left out. Without a key, every message is in
+// the partition Default, in commit order as the sequencer sees it. Dates, times, floats
+// and bytea have the same text in every session: ISO, in UTC, with bytea_output = hex. A
+// name longer than 255 bytes is replaced by its hash. An update that changes the key
+// goes to the partition of the new key.
 //
-// # What it sees
+// Virtual generated columns (Postgres 18) are NULL in transition tables. A statement
+// built at run time computes them for the message, with the types and collations of
+// their columns. These limits apply:
+//
+//   - tableoid is NULL in their expressions when the table has partitions or children.
+//   - A table that gets its first virtual column later must be attached again.
+//   - A value too long for its varchar(n) is cut, where a SELECT of the column fails.
+//   - A transaction above READ COMMITTED that began before an ALTER TABLE of another
+//     session has failed messages, or messages without the new columns.
+//
+// The condition is a boolean expression over old and new. All of old is NULL in an
+// insert, and all of new in a delete. Attaching checks types and names and evaluates
+// nothing.
+//
+// # Which changes become messages
 //
 // Every statement that names the table: any number of rows, COPY, MERGE, INSERT ON
-// CONFLICT (as the inserts and updates it makes), changes through views and foreign
-// keys that cascade, and for a partitioned table changes of all its partitions, rows
-// that move between them included. It does not see TRUNCATE; statements that name a
-// partition instead of the partitioned table (attach the partition too: there are no
-// doubles); what a logical replication applies; and sessions that turned triggers off
-// (session_replication_role, ALTER TABLE DISABLE TRIGGER).
+// CONFLICT (as its inserts and updates), changes through views, cascading foreign keys.
+// For a partitioned table, also changes of all its partitions, including rows that move
+// between them. The exceptions:
 //
-// A MERGE that moves a row to another partition is the exception. To Postgres the row is
-// deleted and inserted, but what it fires are the triggers of the actions that the MERGE
-// has. So the row is told as deleted and then as inserted where it has both; where it has
-// no INSERT, as deleted (if it has DELETE) or not at all. An action that never applies,
-// WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES, makes it told.
+//   - TRUNCATE.
+//   - Statements that name a partition instead of the partitioned table. Attach the
+//     partition too; this causes no duplicates.
+//   - Changes that logical replication applies.
+//   - Sessions without triggers (session_replication_role, ALTER TABLE DISABLE TRIGGER).
+//   - A MERGE that moves a row to another partition. Postgres deletes and inserts the
+//     row, but fires only the triggers of the actions in the MERGE. With DELETE and
+//     INSERT among the actions, the row has a delete and an insert message. Without
+//     INSERT, it has a delete message (if there is DELETE) or none. An action that never
+//     applies helps: WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES.
 //
-// What a statement changed is told when it ends, after the AFTER triggers for each of
-// its rows. When one of those changes the row once more, by a statement of its own, that is
-// told first, and the row as it was before last. A BEFORE trigger that changes NEW has no such
-// effect.
+// The messages of a statement are written when it ends, after the AFTER triggers for its
+// rows. If such a trigger changes the row again by its own statement, that change is
+// written first. A BEFORE trigger that changes NEW has no such effect.
 //
-// # What goes wrong
+// # Failures
 //
-// A message that cannot be written never fails the statement, unless the
-// attachment is strict: the statement's messages are dropped together, with a
-// warning to the session and the server's log, and a row in
-// belfry.attachment_failure, about one a second, which List counts. The latest 100 of
-// each attachment are kept. Only that a statement is cancelled, or its time is up, ends
-// it as before.
+// A message that cannot be written never fails the statement, unless the attachment is
+// strict. All messages of the statement are dropped. The session and the server's log get
+// a warning, and belfry.attachment_failure gets a row, about one a second at most. List
+// counts these rows; the latest 100 of each attachment are kept. A cancelled statement
+// and a statement timeout still end the statement.
 //
-// Postgres itself fails a statement that reaches a foreign table through an attached one
-// ("cannot collect transition tuples from child foreign tables"). A table with foreign
-// partitions or children cannot be attached; detach it before it gets one.
+// These cases fail a message:
 //
-// A transaction that changed an attached table cannot be prepared (PREPARE
-// TRANSACTION) unless it has set belfry.notify to off: see pkg/inbox.
+//   - The expression of a virtual column fails for a row (a division by zero), even if
+//     the message does not contain the column.
+//   - The key, the columns or the condition name a column that was renamed or dropped.
+//     Attach the table again. Until then, no statement on a strict attachment succeeds.
 //
-// The expression of a virtual column that fails for one row (a division by zero) is such a
-// message, whether or not it would hold that column.
+// These cases fail the writer's statement:
 //
-// What names a column that is renamed or dropped, in the key, the columns or the
-// condition, is such a message until the table is attached anew; with strict, no
-// statement succeeds until then.
+//   - The statement reaches a foreign table through an attached one. Postgres refuses it:
+//     "cannot collect transition tuples from child foreign tables". A table with foreign
+//     partitions or children cannot be attached. Detach a table before it gets one.
+//   - PREPARE TRANSACTION after a change of an attached table, unless belfry.notify is
+//     off in that transaction (see pkg/inbox).
 //
-// # Who sees it
+// # Visibility
 //
-// What is attached, its condition and its errors are shown (List, belfry.attachments)
-// to the owner of the table and the members of that role, and to an admin: whoever may
-// change belfry.attachment, as belfry_admin, role_grants('admin', …) and the owner of the
-// schema may. What is noted of a table that is gone is shown to an admin alone, until
-// anybody attaches or detaches another one. Nothing may be noted of triggers that are
-// there (a dump without the schema of Belfry was restored): Detach finds them, by their
-// names and by what their functions are.
+// List and belfry.attachments show attachments with their conditions and errors to the
+// owner of the table, to the members of that role, and to an admin. An admin is any role
+// that may change belfry.attachment: belfry_admin, role_grants('admin', …), the owner of
+// the schema. Only an admin sees the records of a dropped table; the next attach or detach
+// of any table deletes them. Triggers can exist without a record (after restoring a dump
+// without the schema of Belfry). Detach finds them by their names and their functions.
 //
-// # What else changes
+// # Side effects
 //
-// lastval() after such a statement is that of the inbox, and refuses whoever may not
-// read its sequence. Programs that ask it for the id they inserted (PDO's
-// lastInsertId() without a name does) must name their sequence, or use RETURNING.
+// lastval() after a change of an attached table returns the id of the inbox row, or fails
+// for a role that may not read the inbox sequence. Programs that use lastval() for the
+// inserted id (PDO's lastInsertId() without a name does) must name their sequence or use
+// RETURNING.
 //
-// Unless strict, each statement has a subtransaction of its own. A transaction with
-// more than 64 of them makes snapshots dearer for everybody while it is open: bulk
-// changes are best made in few statements.
+// Unless the attachment is strict, each statement has its own subtransaction. An open
+// transaction with more than 64 subtransactions makes snapshots of all sessions slower,
+// so make bulk changes in few statements.
 //
-// Attaching takes a lock that waits for whoever is writing to the table, and
-// detaching, or attaching anew, for whoever is reading it; meanwhile those who come
-// later wait behind it. Where transactions are long, set lock_timeout before. With the
-// trigger for each row it locks all partitions as well, after the table: it waits for
-// those who write to one of them by name, and when one of these then goes on to the
-// table, one of the two fails as a deadlock.
+// Attaching waits for the transactions that write to the table. Detaching, or attaching
+// again, waits for the transactions that read it. Later transactions on the table queue
+// up meanwhile; set lock_timeout first where transactions are long. Attaching a
+// partitioned table also locks its partitions, after the table. It waits for writers that
+// name a partition. If such a writer then writes to the table, one of the two
+// transactions fails with a deadlock.
 //
-// The condition is read with the schema of the table in the path, and with the
-// rights of its owner; so are, beside a condition, the expressions of virtual columns.
-// Whoever may make things in that schema can change what they mean.
+// The condition, and with it the expressions of virtual columns, are evaluated with the
+// schema of the table in the search path and with the rights of the table's owner. A
+// role that may create objects in that schema can change their meaning.
+//
+// Importable from floor 3 upwards.
 package attach

@@ -9,16 +9,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// Whatever is wrong with the inbox, the statement of the user goes on.
-func TestAMessageThatCannotBeWrittenDisturbsNobody(t *testing.T) {
+// A failing inbox does not fail the statement of the writer.
+func TestAMessageThatCannotBeWrittenFailsNoStatement(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (queue NOT LIKE 'bad%')`)
 	p.attach(attach.Request{Table: "t", Queue: "bad"})
 	p.attach(attach.Request{Table: "t", Queue: "good"})
 	p.exec(`INSERT INTO t VALUES (1), (2)`)
 	p.exec(`UPDATE t SET id = id + 1`)
-	require.Len(t, p.sent(), 4, "those of the other attachment")
+	require.Len(t, p.sent(), 4, "the messages of the other attachment")
 	var rows int
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT count(*) FROM t`).Scan(&rows))
 	require.Equal(t, 2, rows)
@@ -34,19 +34,19 @@ func TestAMessageThatCannotBeWrittenDisturbsNobody(t *testing.T) {
 	p.exec(`INSERT INTO t VALUES (3)`)
 }
 
-// Neither does it when Belfry is gone altogether.
-func TestADroppedSchemaDisturbsNobody(t *testing.T) {
+// Neither does a missing schema of Belfry.
+func TestADroppedSchemaFailsNoStatement(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
 	p.exec(`DROP SCHEMA belfry CASCADE`)
 	p.exec(`INSERT INTO t VALUES (1); UPDATE t SET id = 2; DELETE FROM t`)
 }
 
-func TestWhatCannotBeAttachedIsExplained(t *testing.T) {
+func TestRefusedRequestsAreExplained(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, "Total $" int); CREATE VIEW v AS SELECT id FROM t; CREATE TEMP TABLE tmp (id int)`)
 	for what, c := range map[string]struct {
 		request attach.Request
@@ -83,19 +83,20 @@ func TestWhatCannotBeAttachedIsExplained(t *testing.T) {
 	require.ErrorContains(t, err, "does not exist")
 }
 
-// The triggers work with the rights of the table's owner: whoever writes to the
-// table needs none on Belfry.
-func TestRightsAreThoseOfTheOwner(t *testing.T) {
+// The triggers have the rights of the table's owner. Writers need no rights on Belfry.
+func TestTriggersHaveTheRightsOfTheOwner(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	owner, writer := p.role("owner"), p.role("writer")
 	p.exec(`CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO ` + writer + `, ` + owner + `;
 		CREATE TABLE app.t (id int); ALTER TABLE app.t OWNER TO ` + owner + `;
 		CREATE TABLE app.mine (id int); GRANT ALL ON app.t, app.mine TO ` + writer)
 	const attach = `SELECT belfry.attach('app.t', 'q')`
 
-	p.as(owner, func() { require.Equal(t, "42501", p.refused(attach).Code, "no right to the schema of Belfry") })
-	require.Contains(t, p.refused(attach).Hint, "GRANT belfry_producer TO "+strings.ReplaceAll(owner, `"`, ""), "the superuser may, but its owner is no producer")
+	p.as(owner, func() {
+		require.Equal(t, "42501", p.refused(attach).Code, "the owner has no right to the schema of Belfry")
+	})
+	require.Contains(t, p.refused(attach).Hint, "GRANT belfry_producer TO "+strings.ReplaceAll(owner, `"`, ""), "the superuser may attach, but the owner is not a producer")
 	p.exec(`GRANT belfry_producer TO ` + owner + `, ` + writer)
 	p.as(owner, func() { require.Contains(t, p.refused(attach).Hint, "GRANT CREATE ON SCHEMA app TO") })
 	p.exec(`GRANT CREATE ON SCHEMA app TO ` + owner)
@@ -110,14 +111,13 @@ func TestRightsAreThoseOfTheOwner(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 	require.Equal(t, owner, `"`+p.list()[0].AttachedBy+`"`)
 
-	// The owner is no producer any more: the writer still writes.
+	// If the owner is no longer a producer, the writer can still write.
 	p.exec(`REVOKE belfry_producer FROM ` + owner)
 	p.as(writer, func() { p.exec(`INSERT INTO app.t VALUES (2)`) })
 	require.Empty(t, p.sent())
 	p.exec(`GRANT belfry_producer TO ` + owner + `, ` + writer)
 
-	// Nobody makes a trigger of their own with the function, or removes what was
-	// noted by others.
+	// Another role can neither use the function for its own trigger nor delete the record.
 	var function string
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT function_oid::text FROM belfry.attachment_triggers('app.t', 'q') LIMIT 1`).Scan(&function))
 	p.exec(`ALTER TABLE app.mine OWNER TO ` + writer)

@@ -8,11 +8,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// What a producer may write into belfry.attachment is run by nobody who attaches the
-// tables anew from there.
+// A producer can write any name into belfry.attachment. A role that attaches the tables
+// again from these records executes nothing from a name.
 func TestTheNameOfAQueueRunsNothing(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t DEFAULT`)
 	for _, name := range []string{"a$belfry$b", "a$belfry$ SET check_function_bodies = off; CREATE TABLE public.made (); SELECT $belfry$"} {
 		p.attach(attach.Request{Table: "t", Queue: name})
@@ -23,15 +23,16 @@ func TestTheNameOfAQueueRunsNothing(t *testing.T) {
 		require.Equal(t, []string{name}, queues)
 	}
 	require.Equal(t, "42P01", p.refused(`TABLE public.made`).Code)
-	triggers, functions := p.left()
+	triggers, functions := p.leftovers()
 	require.Zero(t, triggers)
 	require.Zero(t, functions)
 }
 
-// A condition is somebody else's where a superuser attaches their table anew.
-func TestAConditionRunsNothingWhereItIsAttached(t *testing.T) {
+// A superuser may attach a table again with a condition that another role wrote. Attaching
+// evaluates nothing of it.
+func TestAttachingEvaluatesNoCondition(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE SEQUENCE ran; CREATE TABLE t (id int);
 		CREATE FUNCTION lim() RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('public.ran') * 0; END $$;
 		CREATE FUNCTION now_and_then() RETURNS bigint STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('public.ran') * 0; END $$`)
@@ -43,7 +44,7 @@ func TestAConditionRunsNothingWhereItIsAttached(t *testing.T) {
 		require.NoError(t, err)
 		p.attach(request)
 	}
-	// Neither of both places where a condition is tried runs what ends it.
+	// Both checks of a condition refuse a text that ends the expression early.
 	for _, condition := range []string{"true) OR lim() = 0 OR (true", "true THEN true END OR lim() = 0 OR CASE WHEN true"} {
 		require.Equal(t, "42601", p.refused(`SELECT belfry.attach('t', 'q', condition => '`+condition+`')`).Code)
 	}
@@ -54,11 +55,11 @@ func TestAConditionRunsNothingWhereItIsAttached(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 }
 
-// Everybody may run the function of the partitions' triggers, so a trigger of somebody
-// else may have it.
-func TestATriggerOfSomebodyElseKeepsNoTableAttached(t *testing.T) {
+// Every role may execute the function of the row-level triggers, so a trigger of another
+// role can use it.
+func TestATriggerOfAnotherRoleDoesNotPreventDetach(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	other := p.role("other")
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t DEFAULT; CREATE TABLE theirs (id int);
 		ALTER TABLE theirs OWNER TO ` + other + `; SELECT belfry.attach('t', 'q')`)
@@ -70,15 +71,15 @@ func TestATriggerOfSomebodyElseKeepsNoTableAttached(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 	p.exec(`SELECT belfry.detach('t'); INSERT INTO t VALUES (2); INSERT INTO theirs VALUES (3)`)
 	require.Empty(t, p.sent())
-	triggers, functions := p.left()
-	require.Equal(t, 1, functions, "it does nothing, and theirs has a trigger with it")
+	triggers, functions := p.leftovers()
+	require.Equal(t, 1, functions, "the function stays: a trigger of the other role uses it, and it does nothing")
 	require.Zero(t, triggers)
 }
 
-// Who owns a table between the attached one and its partitions makes partitions too.
+// The owner of a partition that is partitioned itself creates partitions too.
 func TestATableWhosePartitionsHaveAnotherOwnerIsListed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	between := p.role("between")
 	p.exec(`CREATE TABLE t (id int, k int) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t DEFAULT PARTITION BY LIST (k);
 		ALTER TABLE t_0 OWNER TO ` + between + `; GRANT CREATE ON SCHEMA public TO ` + between + `; SELECT belfry.attach('t', 'q')`)
@@ -94,13 +95,13 @@ func TestATableWhosePartitionsHaveAnotherOwnerIsListed(t *testing.T) {
 	p.as(between, func() { p.exec(`CREATE TABLE t_2 PARTITION OF t_0 FOR VALUES IN (2)`) })
 }
 
-// From Postgres 16 on a role may have the rights of another and not become it, which is
-// what making a function its own takes.
-func TestWhoMayNotBecomeTheOwnerIsTold(t *testing.T) {
+// From Postgres 16 on, a role can inherit the rights of the owner without SET. Attaching
+// needs SET to give the functions to the owner. The hint names the missing grant.
+func TestAMissingSetGrantIsNamed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	if p.version() < 160000 {
-		return // whoever has the rights may become it
+		return // every member can use SET ROLE
 	}
 	owner, heir := p.role("owner"), p.role("heir")
 	p.exec(`GRANT belfry_producer TO ` + owner + `; GRANT CREATE ON SCHEMA public TO ` + owner + `; GRANT ` + owner + ` TO ` + heir + ` WITH INHERIT TRUE, SET FALSE;
@@ -110,8 +111,8 @@ func TestWhoMayNotBecomeTheOwnerIsTold(t *testing.T) {
 	p.as(heir, func() { p.exec(`SELECT belfry.attach('t', 'q')`) })
 }
 
-// rowsFunction is the function of the triggers that partitions have.
-func (p *place) rowsFunction() (function string) {
+// rowsFunction returns the function of the row-level triggers.
+func (p *fixture) rowsFunction() (function string) {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT oid::regprocedure::text FROM pg_proc
 		WHERE proname LIKE 'belfry\_%\_rows' AND pronamespace = 'public'::regnamespace`).Scan(&function))

@@ -15,33 +15,33 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// place is a database with a desk in it. Its superuser owns Belfry.
-type place struct {
+// fixture is a database with a Client and a connection. Its superuser owns Belfry.
+type fixture struct {
 	*attach.Client
 	t    *testing.T
 	conn *pgx.Conn
 }
 
-func newPlace(t *testing.T) *place {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
-	desk, err := attach.Open(t.Context(), dsn)
+	client, err := attach.Open(t.Context(), dsn)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, desk.Close(context.Background())) })
-	return &place{Client: desk, t: t, conn: conn}
+	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })
+	return &fixture{Client: client, t: t, conn: conn}
 }
 
-func (p *place) exec(statement string, args ...any) {
+func (p *fixture) exec(statement string, args ...any) {
 	p.t.Helper()
 	_, err := p.conn.Exec(p.t.Context(), statement, args...)
 	require.NoError(p.t, err, statement)
 }
 
-// refused runs a statement that fails, and returns what Postgres said.
-func (p *place) refused(statement string) *pgconn.PgError {
+// refused runs a statement that must fail and returns the error of Postgres.
+func (p *fixture) refused(statement string) *pgconn.PgError {
 	p.t.Helper()
 	_, err := p.conn.Exec(p.t.Context(), statement)
 	var pg *pgconn.PgError
@@ -49,14 +49,14 @@ func (p *place) refused(statement string) *pgconn.PgError {
 	return pg
 }
 
-func (p *place) attach(r attach.Request) {
+func (p *fixture) attach(r attach.Request) {
 	p.t.Helper()
 	require.NoError(p.t, p.Attach(p.t.Context(), &r))
 }
 
 // sent returns the messages written since the last call, as "queue/partition
 // payload".
-func (p *place) sent() []string {
+func (p *fixture) sent() []string {
 	p.t.Helper()
 	rows, err := p.conn.Query(p.t.Context(), `WITH gone AS (DELETE FROM belfry.inbox RETURNING id, queue, partition, payload)
 		SELECT queue || '/' || partition || ' ' || payload::jsonb::text FROM gone ORDER BY id`)
@@ -66,15 +66,15 @@ func (p *place) sent() []string {
 	return list
 }
 
-func (p *place) list() []attach.Attachment {
+func (p *fixture) list() []attach.Attachment {
 	p.t.Helper()
 	list, err := p.List(p.t.Context())
 	require.NoError(p.t, err)
 	return list
 }
 
-// role makes a role of the test's own: roles belong to the whole cluster.
-func (p *place) role(name string) string {
+// role creates a role with a name unique to the test: roles belong to the whole cluster.
+func (p *fixture) role(name string) string {
 	p.t.Helper()
 	name += "_of_" + p.conn.Config().Database
 	quoted := pgx.Identifier{name}.Sanitize()
@@ -86,8 +86,8 @@ func (p *place) role(name string) string {
 	return quoted
 }
 
-// as runs work as a role.
-func (p *place) as(role string, work func()) {
+// as runs work with the rights of a role.
+func (p *fixture) as(role string, work func()) {
 	p.t.Helper()
 	p.exec("SET ROLE " + role)
 	work()

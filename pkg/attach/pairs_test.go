@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// swallowing is a table in which rows 2 and 5 vanish when they move to partition b.
-func swallowing(p *place) {
+// createSwallowingTable creates a table in which rows 2 and 5 vanish when they move to partition b.
+func createSwallowingTable(p *fixture) {
 	p.t.Helper()
 	p.exec(`CREATE TABLE t (id int, v text, n int) PARTITION BY LIST (v);
 		CREATE TABLE t_a PARTITION OF t FOR VALUES IN ('a'); CREATE TABLE t_b PARTITION OF t FOR VALUES IN ('b');
@@ -18,12 +18,12 @@ func swallowing(p *place) {
 		INSERT INTO t VALUES (1, 'a', 10), (2, 'a', 20), (3, 'a', 30), (4, 'a', 40)`)
 }
 
-// Where rows vanish on their way, what the others were before is not known, and
-// nothing wrong is said of it.
-func TestARowThatVanishesOnItsWayShiftsNoOther(t *testing.T) {
+// If a trigger removes a row on its way, the old values of the other rows are unknown. No
+// message has wrong old values.
+func TestARemovedRowShiftsNoOtherRow(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	swallowing(p)
+	p := newFixture(t)
+	createSwallowingTable(p)
 	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges, Key: []string{"id"}})
 	p.exec(`UPDATE t SET v = 'b', n = n + 1`)
 	require.Equal(t, []string{
@@ -36,18 +36,18 @@ func TestARowThatVanishesOnItsWayShiftsNoOther(t *testing.T) {
 		`q/1 {"op": "update", "old": {"n": 11, "v": "b"}, "row": {"n": 0, "v": "a", "id": 1}, "table": "public.t"}`,
 		`q/3 {"op": "update", "old": {"v": "b"}, "row": {"n": 31, "v": "a", "id": 3}, "table": "public.t"}`,
 		`q/4 {"op": "update", "old": {"n": 41, "v": "b"}, "row": {"n": 0, "v": "a", "id": 4}, "table": "public.t"}`,
-	}, p.sent(), "the next statement is as ever")
+	}, p.sent(), "the next statement is not affected")
 	p.exec(`INSERT INTO t VALUES (5, 'a', 1); DELETE FROM t WHERE id <> 5`)
 	p.sent()
 	p.exec(`UPDATE t SET v = 'b'`)
-	require.Empty(t, p.sent(), "nothing is left of it")
+	require.Empty(t, p.sent(), "the row was removed")
 	require.Zero(t, p.list()[0].Failures)
 }
 
-func TestWithoutNeedOfTheOldRowsNothingIsMadeUpFromThem(t *testing.T) {
+func TestMessagesWithoutOldRowsAreNotAffectedByARemovedRow(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	swallowing(p)
+	p := newFixture(t)
+	createSwallowingTable(p)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}})
 	p.exec(`UPDATE t SET v = 'b'`)
 	require.Equal(t, []string{
@@ -57,12 +57,11 @@ func TestWithoutNeedOfTheOldRowsNothingIsMadeUpFromThem(t *testing.T) {
 	}, p.sent())
 }
 
-// A condition that the old row would decide is taken to hold: it is told rather
-// than lost.
-func TestAConditionOverAnUnknownOldRowLosesNothing(t *testing.T) {
+// A condition that depends on an unknown old row counts as true, so no message is lost.
+func TestAConditionOverAnUnknownOldRowCountsAsTrue(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
-	swallowing(p)
+	p := newFixture(t)
+	createSwallowingTable(p)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}, Condition: "new.id <> 4 AND old.n < 15 -- the first"})
 	p.exec(`UPDATE t SET v = 'b'`)
 	require.Equal(t, []string{
@@ -70,5 +69,5 @@ func TestAConditionOverAnUnknownOldRowLosesNothing(t *testing.T) {
 		`q/Default {"op": "update", "row": {"id": 3}, "table": "public.t"}`,
 	}, p.sent())
 	p.exec(`UPDATE t SET n = 0`)
-	require.Equal(t, []string{`q/Default {"op": "update", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "where it is known, it counts")
+	require.Equal(t, []string{`q/Default {"op": "update", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "a known old row decides")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// left is how many triggers and functions of attachments there are, those that
-// partitions have from their table included.
-func (p *place) left() (triggers, functions int) {
+// leftovers counts the triggers and functions of attachments, including the triggers that
+// partitions inherit.
+func (p *fixture) leftovers() (triggers, functions int) {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT (SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'belfry!_%' ESCAPE '!'
 		AND tgrelid NOT IN (SELECT oid FROM pg_class WHERE relnamespace = 'belfry'::regnamespace)),
@@ -20,9 +20,9 @@ func (p *place) left() (triggers, functions int) {
 	return triggers, functions
 }
 
-func TestPartitionsOfAnAttachedTableAreAttachedForThemselves(t *testing.T) {
+func TestPartitionsOfAnAttachedTableCanBeAttachedToo(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, a text) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
 		CREATE TABLE t_x PARTITION OF t DEFAULT PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t_x FOR VALUES IN (1)`)
 	request := attach.Request{Queue: "q", Columns: []string{"id"}}
@@ -50,20 +50,19 @@ func TestPartitionsOfAnAttachedTableAreAttachedForThemselves(t *testing.T) {
 	require.Equal(t, []string{message("t_x", "1")}, p.sent())
 	_, err := p.Detach(t.Context(), "t_x", "")
 	require.NoError(t, err)
-	triggers, functions := p.left()
+	triggers, functions := p.leftovers()
 	require.Zero(t, triggers)
 	require.Zero(t, functions)
 }
 
-// Without the trigger for each row, as those attached before migration 000032, a
-// partitioned table is to be attached anew.
-func TestAPartitionedTableThatMayTellWrongRowsIsListed(t *testing.T) {
+// A partitioned table without its row-level trigger lists one trigger less.
+func TestAMissingRowTriggerIsListed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Events: []string{"delete"}})
-	triggers, _ := p.left()
-	require.Equal(t, 1, triggers, "what is deleted is known without")
+	triggers, _ := p.leftovers()
+	require.Equal(t, 1, triggers, "deletes need no row-level trigger")
 	require.EqualValues(t, 1, p.list()[0].Triggers)
 	p.attach(attach.Request{Table: "t", Queue: "q", Events: []string{"update"}})
 	require.EqualValues(t, 1, p.list()[0].Triggers)
@@ -77,24 +76,24 @@ func TestAPartitionedTableThatMayTellWrongRowsIsListed(t *testing.T) {
 	p.exec(`ALTER TABLE t ENABLE TRIGGER ALL; ALTER TRIGGER ` + p.trigger("rows") + ` ON t RENAME TO renamed`)
 	_, err := p.Detach(t.Context(), "t", "")
 	require.NoError(t, err)
-	triggers, functions := p.left()
+	triggers, functions := p.leftovers()
 	require.Zero(t, triggers)
 	require.Zero(t, functions)
 }
 
-// trigger is the name of the trigger of table t that has kind in it.
-func (p *place) trigger(kind string) (name string) {
+// trigger returns the name of the trigger of table t that contains kind.
+func (p *fixture) trigger(kind string) (name string) {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT quote_ident(tgname) FROM pg_trigger
 		WHERE tgrelid = 't'::regclass AND tgname LIKE '%!_' || $1 || '%' ESCAPE '!'`, kind).Scan(&name))
 	return name
 }
 
-// Who owns a partitioned table makes its partitions, also when it was somebody else who
-// attached it. With the trigger of migration 000032 they could not, and that is said.
-func TestANewOwnerMakesPartitions(t *testing.T) {
+// The owner of a partitioned table can create partitions, also when another role attached
+// it. A row-level trigger whose function the owner may not execute is listed as missing.
+func TestANewOwnerCreatesPartitions(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	was, is := p.role("was"), p.role("is")
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); GRANT belfry_producer TO ` + was + `, ` + is + `; GRANT CREATE ON SCHEMA public TO ` + was + `, ` + is)
 	p.exec(`ALTER TABLE t OWNER TO ` + was)
@@ -116,14 +115,14 @@ func TestANewOwnerMakesPartitions(t *testing.T) {
 	p.as(is, func() {
 		p.exec(`SELECT belfry.attach('t', 'q'); CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1); SELECT belfry.detach('t')`)
 	})
-	triggers, _ := p.left() // functions are left to who owned the table
+	triggers, _ := p.leftovers() // the functions belong to the former owner and stay
 	require.Zero(t, triggers)
 }
 
-// What a backslash in a string is does not depend on the session.
-func TestBackslashesAreThemselves(t *testing.T) {
+// The meaning of a backslash does not depend on the session.
+func TestBackslashesAreLiteral(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (a text); CREATE TABLE u (a text); SET standard_conforming_strings = off; SET escape_string_warning = off`)
 	for range 2 {
 		p.exec(`SELECT belfry.attach('t', E'q\\', condition => E'new.a ~ ''^\\d$''')`)
@@ -137,14 +136,14 @@ func TestBackslashesAreThemselves(t *testing.T) {
 	}
 	p.exec(`SET standard_conforming_strings = off`)
 	p.exec(`SELECT belfry.detach('t', E'q\\'); DELETE FROM belfry.attachment; SELECT belfry.detach('u')`)
-	triggers, functions := p.left()
+	triggers, functions := p.leftovers()
 	require.Zero(t, triggers)
 	require.Zero(t, functions)
 }
 
-func TestAPartitionOfSomebodyElseIsNamed(t *testing.T) {
+func TestAPartitionOfAnotherOwnerIsNamed(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	owner := p.role("owner")
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
 		ALTER TABLE t OWNER TO ` + owner + `; GRANT belfry_producer TO ` + owner + `; GRANT CREATE ON SCHEMA public TO ` + owner)
@@ -159,26 +158,26 @@ func TestAPartitionOfSomebodyElseIsNamed(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 }
 
-// What a MERGE tells of rows that it moves to another partition depends on what else it
-// may do: Postgres fires the triggers of its actions, and hands these rows to those of
-// inserts and deletes.
+// The messages of rows that a MERGE moves to another partition depend on its actions.
+// Postgres fires only the triggers of these actions. It shows a moved row to the insert
+// and delete triggers.
 func TestAMergeThatMovesRows(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	if p.version() < 150000 {
-		return // it has no MERGE
+		return // no MERGE
 	}
 	p.exec(`CREATE TABLE t (id int, grp int) PARTITION BY LIST (grp); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
 		CREATE TABLE t_1 PARTITION OF t FOR VALUES IN (1)`)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
-	told := func(op, grp string) string {
+	message := func(op, grp string) string {
 		return `q/Default {"op": "` + op + `", "row": {"id": 1, "grp": ` + grp + `}, "table": "public.t"}`
 	}
 	for actions, want := range map[string][]string{
 		``:                                    {},
-		` WHEN MATCHED AND false THEN DELETE`: {told("delete", "0")},
-		` WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES`:                                    {told("insert", "1")},
-		` WHEN MATCHED AND false THEN DELETE WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES`: {told("delete", "0"), told("insert", "1")},
+		` WHEN MATCHED AND false THEN DELETE`: {message("delete", "0")},
+		` WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES`:                                    {message("insert", "1")},
+		` WHEN MATCHED AND false THEN DELETE WHEN NOT MATCHED AND false THEN INSERT DEFAULT VALUES`: {message("delete", "0"), message("insert", "1")},
 	} {
 		p.exec(`TRUNCATE t; INSERT INTO t VALUES (1, 0)`)
 		p.sent()

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// layouts are tables with the same columns, id, grp, a, b, c, d and g, whose rows are
-// not stored alike. Their ids are unique.
+// layouts are tables with the same columns id, grp, a, b, c, d and g but different row
+// layouts. Their ids are unique.
 var layouts = map[string]string{
 	"plain": `CREATE TABLE t (gone int, id bigint PRIMARY KEY, grp int NOT NULL, gone2 text, a text, b numeric, c jsonb, d timestamptz,
 		g text GENERATED ALWAYS AS (grp || '/' || a) STORED); ALTER TABLE t DROP COLUMN gone; ALTER TABLE t DROP COLUMN gone2`,
@@ -40,12 +40,11 @@ const virtual = `CREATE TABLE t (id bigint, grp int NOT NULL, a text, b numeric,
 		day date GENERATED ALWAYS AS ('2026-01-01 12:00'::timestamp + grp * interval '1 day'), PRIMARY KEY (id, grp)) PARTITION BY LIST (grp);
 	CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0); CREATE TABLE t_1 PARTITION OF t DEFAULT`
 
-// TestWhatATableTellsMakesItsCopy changes a table in whatever ways there are, and
-// makes a copy of it from nothing but what it told.
-func TestWhatATableTellsMakesItsCopy(t *testing.T) {
+// Random changes of a table: a replica built only from the messages equals the table.
+func TestMessagesRebuildTheTable(t *testing.T) {
 	t.Parallel()
 	all := maps.Clone(layouts)
-	if newPlace(t).version() >= 180000 {
+	if newFixture(t).version() >= 180000 {
 		all["virtual"] = virtual
 	}
 	for name, layout := range all {
@@ -53,7 +52,7 @@ func TestWhatATableTellsMakesItsCopy(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			p := newPlace(t)
+			p := newFixture(t)
 			p.exec(layout)
 			p.attach(attach.Request{Table: "t", Queue: "changes", Payload: attach.PayloadChanges})
 			p.attach(attach.Request{Table: "t", Queue: "rows", Key: []string{"id"}})
@@ -61,11 +60,11 @@ func TestWhatATableTellsMakesItsCopy(t *testing.T) {
 				p.attach(attach.Request{Table: "t", Queue: "days", Key: []string{"day"}, Condition: `1 / (pg_collation_for(new.word) = '"C"')::int = 1`})
 			}
 			p.attach(attach.Request{Table: "t", Queue: "groups", Key: []string{"g"}, Columns: []string{"id", "g"}, Condition: "new.g IS NOT NULL AND new.g LIKE '%a%'"})
-			c := &copyist{place: p, random: rand.New(rand.NewPCG(seed, 0)), unique: "(id)"}
+			c := &replicator{fixture: p, random: rand.New(rand.NewPCG(seed, 0)), unique: "(id)"}
 			if strings.Contains(layout, "PARTITION BY") {
 				c.unique = "(id, grp)"
 			}
-			c.learn()
+			c.reload()
 			for range 250 {
 				c.change()
 				c.compare()
@@ -78,12 +77,12 @@ func TestWhatATableTellsMakesItsCopy(t *testing.T) {
 	}
 }
 
-// A virtual column may be computed of the table that holds the row.
-func TestAVirtualColumnMayNameItsTable(t *testing.T) {
+// A virtual column can depend on tableoid.
+func TestAVirtualColumnCanUseTableoid(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	if p.version() < 180000 {
-		return // it has no virtual columns
+		return // no virtual columns
 	}
 	p.exec(`CREATE TABLE t (id int, of regclass GENERATED ALWAYS AS (tableoid)); CREATE TABLE u (LIKE t INCLUDING ALL) PARTITION BY LIST (id);
 		CREATE TABLE u_0 PARTITION OF u DEFAULT`)
@@ -96,44 +95,44 @@ func TestAVirtualColumnMayNameItsTable(t *testing.T) {
 	}, p.sent())
 }
 
-// What an expression means does not depend on the session, nor on a right to the schema
-// of a collation that is the type's own.
+// The meaning of an expression does not depend on the session. The default collation of a
+// type needs no right to its schema.
 func TestAVirtualColumnIsTheSameInEverySession(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	if p.version() < 180000 {
-		return // it has no virtual columns
+		return // no virtual columns
 	}
 	p.exec(`CREATE TABLE t (x float8, y bool GENERATED ALWAYS AS (x = '0.30000000000000004'::float8)); SELECT belfry.attach('t', 'q')`)
 	p.exec(`SET extra_float_digits = 0; INSERT INTO t VALUES (0.1::float8 + 0.2)`)
 	require.Contains(t, p.sent()[0], `"y": true`)
 	p.exec(`CREATE TABLE u (a text, b text GENERATED ALWAYS AS (a || a)); SELECT belfry.attach('u', 'q')`)
 	var text string
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.rows_of('u'::regclass, 'r')`).Scan(&text))
+	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.transition_rows('u'::regclass, 'r')`).Scan(&text))
 	require.NotContains(t, text, "COLLATE")
 }
 
-func (p *place) version() (number int) {
+func (p *fixture) version() (number int) {
 	p.t.Helper()
 	require.NoError(p.t, p.conn.QueryRow(p.t.Context(), `SELECT current_setting('server_version_num')::int`).Scan(&number))
 	return number
 }
 
-// copyist changes table t and keeps copies of it.
-type copyist struct {
-	*place
+// replicator changes table t and keeps replicas of it.
+type replicator struct {
+	*fixture
 	random *rand.Rand
-	// unique is what ON CONFLICT needs.
+	// unique is the conflict target of ON CONFLICT.
 	unique string
-	// told is what the whole of the changes makes of the table, latest what each id's own
-	// lane told last: rows by id.
-	told, latest map[string]string
-	// since are the statements since the copies were taken from the table itself.
+	// all is the replica from the queue with all changes in one partition. latest is the
+	// replica from the queue with one partition for each id. Both map ids to rows.
+	all, latest map[string]string
+	// since holds the statements since the replicas were read from the table.
 	since   []string
 	columns int
 }
 
-func (c *copyist) table() map[string]string {
+func (c *replicator) table() map[string]string {
 	c.t.Helper()
 	rows, err := c.conn.Query(c.t.Context(), `SELECT id::text, to_jsonb(t.*)::text FROM t`)
 	require.NoError(c.t, err)
@@ -144,11 +143,11 @@ func (c *copyist) table() map[string]string {
 	return all
 }
 
-// learn takes the copies from the table, as is needed after a change of its columns.
-func (c *copyist) learn() { c.told, c.latest, c.since = c.table(), c.table(), nil }
+// reload reads the replicas from the table, as is needed after a change of its columns.
+func (c *replicator) reload() { c.all, c.latest, c.since = c.table(), c.table(), nil }
 
-// change runs a statement, which may fail, with all that it told.
-func (c *copyist) change() {
+// change runs a random statement, which may fail.
+func (c *replicator) change() {
 	c.t.Helper()
 	statement := c.statement()
 	c.since = append(c.since, statement)
@@ -157,14 +156,14 @@ func (c *copyist) change() {
 		c.exec("ROLLBACK")
 	}
 	if strings.HasPrefix(statement, "ALTER") {
-		c.learn()
+		c.reload()
 	}
 }
 
-func (c *copyist) statement() string {
+func (c *replicator) statement() string {
 	n := c.random.IntN
 	some := func() string { return fmt.Sprintf("id > %d AND id %% %d = %d", n(80)-20, 1+n(6), n(3)) }
-	values := func() string { // an id is in one partition only
+	values := func() string { // each id is in one partition only
 		return fmt.Sprintf(`SELECT i, %[1]d, CASE i %% 5 WHEN 0 THEN NULL ELSE 'a' || i END, i / 7.0, jsonb_build_object('i', i, 'é', '"\'),
 			'2026-01-01'::timestamptz + i * interval '1 s' FROM generate_series(%[2]d, %[3]d) AS i
 			WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.id = i AND t.grp <> %[1]d)`, n(4), n(60), n(80))
@@ -187,7 +186,7 @@ func (c *copyist) statement() string {
 	case 6: // from Postgres 15 on
 		return `MERGE INTO t USING ` + fmt.Sprintf(sources, 1+n(7)) + ` WHEN MATCHED AND t.id % 3 = 0 THEN DELETE
 			WHEN MATCHED THEN UPDATE SET a = 'merged', b = b + 1 WHEN NOT MATCHED THEN INSERT (id, grp, a) VALUES (s.i, s.grp, 'made')`
-	case 7: // rows that it moves are told as inserted
+	case 7: // moved rows have insert messages
 		return `MERGE INTO t USING ` + fmt.Sprintf(sources, 1+n(7)) + ` WHEN MATCHED AND t.id % 5 = 0 THEN DELETE
 			WHEN MATCHED THEN UPDATE SET grp = s.grp, a = 'moved' WHEN NOT MATCHED THEN INSERT (id, grp, a) VALUES (s.i, s.grp, 'made')`
 	case 8:
@@ -215,11 +214,11 @@ func (c *copyist) statement() string {
 	}
 }
 
-// compare brings the copies up to date and holds them beside the table.
-func (c *copyist) compare() {
+// compare applies the messages to the replicas and compares these with the table.
+func (c *replicator) compare() {
 	c.t.Helper()
 	for _, line := range c.sent() {
-		lane, payload, _ := strings.Cut(line, " ")
+		partition, payload, _ := strings.Cut(line, " ")
 		var event struct {
 			Op       string
 			Row, Old map[string]json.RawMessage
@@ -227,37 +226,37 @@ func (c *copyist) compare() {
 		require.NoError(c.t, json.Unmarshal([]byte(payload), &event))
 		row, err := json.Marshal(event.Row)
 		require.NoError(c.t, err)
-		id, held := string(event.Row["id"]), c.told
-		switch lane {
+		id, replica := string(event.Row["id"]), c.all
+		switch partition {
 		case "changes/Default":
-			if old, is := event.Old["id"]; is {
-				delete(c.told, string(old))
+			if old, changed := event.Old["id"]; changed {
+				delete(c.all, string(old))
 			}
 		case "rows/" + id:
-			held = c.latest
+			replica = c.latest
 		default:
 			queue, column := "groups", "g"
-			if strings.HasPrefix(lane, "days/") {
+			if strings.HasPrefix(partition, "days/") {
 				queue, column = "days", "day"
 			}
 			var value string
 			require.NoError(c.t, json.Unmarshal(event.Row[column], &value))
-			require.Equal(c.t, queue+"/"+value, lane)
+			require.Equal(c.t, queue+"/"+value, partition)
 			if queue == "groups" {
 				require.Contains(c.t, value, "a")
 			}
 			continue
 		}
-		held[id] = string(row)
+		replica[id] = string(row)
 		if event.Op == "delete" {
-			delete(held, id)
+			delete(replica, id)
 		}
 	}
 	want, since := c.table(), strings.Join(c.since, ";\n")
-	require.Len(c.t, c.told, len(want), since)
+	require.Len(c.t, c.all, len(want), since)
 	for id, row := range want {
-		require.Contains(c.t, c.told, id, since)
-		require.JSONEq(c.t, row, c.told[id], since)
+		require.Contains(c.t, c.all, id, since)
+		require.JSONEq(c.t, row, c.all[id], since)
 		require.JSONEq(c.t, row, c.latest[id], since)
 	}
 }

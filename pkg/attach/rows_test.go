@@ -9,14 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/attach"
-	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
-// Columns behind a dropped one keep their values, whether it was dropped before the
-// table was attached or after.
-func TestADroppedColumnShiftsNoOther(t *testing.T) {
+// Columns after a dropped one keep their values, whether it was dropped before or after
+// the table was attached.
+func TestADroppedColumnShiftsNoOtherColumn(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (gone int, id int, a text, then_gone text, b text, n int); ALTER TABLE t DROP gone`)
 	p.attach(attach.Request{Table: "t", Queue: "changes", Payload: attach.PayloadChanges, Events: []string{"update"}})
 	p.attach(attach.Request{Table: "t", Queue: "when", Condition: "new.b = 'B2' AND old.a = 'A'", Events: []string{"update"}})
@@ -38,23 +37,9 @@ func TestADroppedColumnShiftsNoOther(t *testing.T) {
 	}
 }
 
-// What was attached before is mended by the migration.
-func TestADroppedColumnShiftsNoOtherOfWhatWasAttached(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	migrateAgain := p.before()
-	p.exec(`CREATE TABLE t (id int, gone text, a text, b text, belfry_row int)`)
-	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges, Condition: "new.b = 'B2'", Events: []string{"update"}})
-	p.exec(`INSERT INTO t VALUES (1, 'x', 'A', 'B'); ALTER TABLE t DROP gone`)
-	migrateAgain()
-	p.exec(`UPDATE t SET b = 'B2'`)
-	require.Equal(t, []string{`q/Default {"op": "update", "old": {"b": "B"}, ` +
-		`"row": {"a": "A", "b": "B2", "id": 1, "belfry_row": null}, "table": "public.t"}`}, p.sent())
-}
-
 func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE DOMAIN day AS date; CREATE TYPE kind AS ENUM ('a');
 		CREATE TABLE t (id int, k kind, d day, at timestamptz, f float8, b bytea, i interval, ds date[])`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Key: []string{"id", "k", "d", "at", "f", "b", "i", "ds"}, Columns: []string{"id"}})
@@ -66,16 +51,12 @@ func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 		partition + `{"op": "insert", "row": {"id": 1}, "table": "public.t"}`,
 		partition + `{"op": "delete", "row": {"id": 1}, "table": "public.t"}`,
 	}, p.sent())
-
-	p.before()
-	p.exec(`INSERT INTO t (id, k, b) VALUES (1, 'a', '\x00ff')`)
-	require.Equal(t, []string{`q/1/a/\000\377 {"op": "insert", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "as before it")
 }
 
-// The condition is read with the table's schema in the path, and nothing else is.
-func TestTheKeyIsReadWithPostgresOwnFunctions(t *testing.T) {
+// Only the condition is evaluated with the table's schema in the search path.
+func TestTheKeyUsesOnlyFunctionsOfPostgres(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, paid bool);
 		CREATE FUNCTION array_to_string(text[], text) RETURNS text LANGUAGE sql AS $$ SELECT 'not this one' $$`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Key: []string{"id"}, Condition: "new.paid"})
@@ -85,7 +66,7 @@ func TestTheKeyIsReadWithPostgresOwnFunctions(t *testing.T) {
 
 func TestAConditionIsOneExpression(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	for _, condition := range []string{
 		"true); CREATE TABLE made (); SELECT (true",
@@ -99,13 +80,13 @@ func TestAConditionIsOneExpression(t *testing.T) {
 	}
 	var made *string
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT to_regclass('made')::text`).Scan(&made))
-	require.Nil(t, made, "what is printed is not run")
+	require.Nil(t, made, "printing runs nothing")
 }
 
-// Postgres has no transition rows of foreign tables, and fails the statements.
-func TestATableWithForeignOnesBelowIsRefused(t *testing.T) {
+// Postgres has no transition rows for foreign tables and fails such statements.
+func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing;
 		CREATE TABLE t (id int) PARTITION BY RANGE (id);
 		CREATE TABLE near PARTITION OF t FOR VALUES FROM (0) TO (10);
@@ -118,50 +99,39 @@ func TestATableWithForeignOnesBelowIsRefused(t *testing.T) {
 	p.attach(attach.Request{Table: "t", Queue: "q"})
 }
 
-// The functions cannot say it: whoever has no rights does not reach them.
-func TestWithoutRightsItIsSaidWhichAreMissing(t *testing.T) {
+// The error names the missing right. A role without rights cannot run the functions, so
+// the client adds the advice.
+func TestErrorsNameTheMissingRight(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	nobody := p.role("nobody")
-	desk := p.deskAs(nobody)
+	client := p.clientAs(nobody)
 	const missing = "GRANT belfry_producer TO"
-	require.ErrorContains(t, desk.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q"}), missing)
-	_, err := desk.List(t.Context())
+	require.ErrorContains(t, client.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q"}), missing)
+	_, err := client.List(t.Context())
 	require.ErrorContains(t, err, missing)
-	_, err = desk.Detach(t.Context(), "t", "")
+	_, err = client.Detach(t.Context(), "t", "")
 	require.ErrorContains(t, err, missing)
 	p.exec("GRANT belfry_consumer TO " + nobody)
-	_, err = desk.List(t.Context())
+	_, err = client.List(t.Context())
 	require.ErrorContains(t, err, missing)
 
 	err = p.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q", Condition: "nosuch(new.id)"})
 	require.ErrorContains(t, err, "does not exist")
-	require.NotContains(t, err.Error(), "up to date", "it is not Belfry's function that is missing")
+	require.NotContains(t, err.Error(), "up to date", "the missing function does not belong to Belfry")
 }
 
-// before takes the schema back to before migration 000025, and returns what makes it
-// new again.
-func (p *place) before() (again func()) {
-	p.t.Helper()
-	const rows = 25
-	m := migrate.New(migrate.Config{URL: p.conn.Config().ConnString()}, nil)
-	status, err := m.Status(p.t.Context())
-	require.NoError(p.t, err)
-	require.NoError(p.t, m.Down(p.t.Context(), int(status.Version)-rows+1))
-	return func() { require.NoError(p.t, m.Up(p.t.Context())) }
-}
-
-// deskAs is a desk that works as a role.
-func (p *place) deskAs(role string) *attach.Client {
+// clientAs returns a client with the rights of a role.
+func (p *fixture) clientAs(role string) *attach.Client {
 	p.t.Helper()
 	dsn, err := url.Parse(p.conn.Config().ConnString())
 	require.NoError(p.t, err)
 	query := dsn.Query()
 	query.Set("role", strings.Trim(role, `"`))
 	dsn.RawQuery = query.Encode()
-	desk, err := attach.Open(p.t.Context(), dsn.String())
+	client, err := attach.Open(p.t.Context(), dsn.String())
 	require.NoError(p.t, err)
-	p.t.Cleanup(func() { require.NoError(p.t, desk.Close(context.Background())) })
-	return desk
+	p.t.Cleanup(func() { require.NoError(p.t, client.Close(context.Background())) })
+	return client
 }

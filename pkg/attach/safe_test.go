@@ -8,10 +8,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// A plan that was made for one row joins n rows in n * n steps.
-func TestAnUpdateOfManyRowsAfterManyOfOneIsNotSlow(t *testing.T) {
+// A plan made for one row would join n rows in n * n steps.
+func TestALargeUpdateAfterManySmallOnesIsFast(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 20000) AS g`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges})
 	for range 10 {
@@ -24,11 +24,11 @@ func TestAnUpdateOfManyRowsAfterManyOfOneIsNotSlow(t *testing.T) {
 	require.Len(t, p.sent(), 20000)
 }
 
-// The functions of the triggers have the rights of the table's owner. Whoever may
-// make things in its schema does not come to these by names that fit better.
-func TestOthersInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
+// The functions of the triggers have the rights of the table's owner. Another role cannot
+// take over these rights by creating functions with matching names in the same schema.
+func TestOtherRolesInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	owner, other := p.role("owner"), p.role("other")
 	p.exec(`CREATE SCHEMA app; GRANT USAGE, CREATE ON SCHEMA app TO ` + other + `, ` + owner + `; GRANT belfry_producer TO ` + owner + `;
 		CREATE TABLE app.t (id int, v text); ALTER TABLE app.t OWNER TO ` + owner + `; GRANT ALL ON app.t TO ` + other)
@@ -54,11 +54,11 @@ func TestOthersInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
 	require.Empty(t, seen)
 }
 
-// Neither an assertion that fails in a condition (which OTHERS leaves out) nor a
-// condition that can never be true goes unseen.
-func TestAConditionsAssertionDisturbsNobody(t *testing.T) {
+// A failed assertion in a condition (which OTHERS does not catch) is recorded and does not
+// fail the statement.
+func TestAFailedAssertionInAConditionFailsNoStatement(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int);
 		CREATE FUNCTION positive(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN ASSERT $1 > 0; RETURN true; END $$`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Condition: "positive(new.id)"})
@@ -68,10 +68,10 @@ func TestAConditionsAssertionDisturbsNobody(t *testing.T) {
 	require.EqualValues(t, 1, p.list()[0].Failures)
 }
 
-// What comes from a statement has no system columns.
+// Rows of a transition table have no system columns.
 func TestAConditionOverSystemColumnsIsRefused(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	err := p.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q", Condition: "new.tableoid IS NOT NULL"})
 	require.ErrorContains(t, err, "tableoid")
@@ -80,10 +80,10 @@ func TestAConditionOverSystemColumnsIsRefused(t *testing.T) {
 	require.Len(t, p.sent(), 3)
 }
 
-// A table that changes hands can be detached, and attached anew, by its new owner.
+// The new owner of a table can detach it and attach it again.
 func TestATablesNewOwnerDetachesAndAttaches(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	first, second := p.role("first"), p.role("second")
 	p.exec(`CREATE SCHEMA app; GRANT USAGE, CREATE ON SCHEMA app TO ` + first + `, ` + second + `; GRANT belfry_producer TO ` + first + `, ` + second + `;
 		CREATE TABLE app.t (id int); ALTER TABLE app.t OWNER TO ` + first)
@@ -100,10 +100,10 @@ func TestATablesNewOwnerDetachesAndAttaches(t *testing.T) {
 	require.Empty(t, p.list())
 }
 
-// Who detaches may be a superuser, and who named the trigger was not.
-func TestDetachDropsNoFunctionOfSomebodyElse(t *testing.T) {
+// A superuser may detach a trigger that another role created and named.
+func TestDetachDropsNoFunctionOfAnotherRole(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	owner := p.role("owner")
 	p.exec(`CREATE FUNCTION belfry_of_others() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN RETURN NULL; END $$;
 		CREATE TABLE t (id int); ALTER TABLE t OWNER TO ` + owner)
@@ -116,10 +116,10 @@ func TestDetachDropsNoFunctionOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// The policies that keep what others attached ask with no operator of the caller's.
-func TestAProducersSearchPathRemovesNothingOfOthers(t *testing.T) {
+// The row policies that protect the attachments of others use no operator of the caller.
+func TestTheSearchPathOfAProducerRemovesNoForeignAttachment(t *testing.T) {
 	t.Parallel()
-	p := newPlace(t)
+	p := newFixture(t)
 	other := p.role("other")
 	p.exec(`CREATE TABLE t (id int); CREATE SCHEMA trick AUTHORIZATION ` + other + `; GRANT belfry_producer TO ` + other)
 	p.attach(attach.Request{Table: "t", Queue: "q"})

@@ -1,38 +1,62 @@
-// Package backoff computes how long to wait before looking again after a number
-// of looks that found nothing: a constant delay up to a threshold, then
-// exponential growth up to a cap, with jitter so that many who wait do not move
-// in step.
+// Package backoff computes and waits out the delays between attempts.
 //
-// It is pure: randomness is an argument, and nothing here reads a clock.
-// Importable by every package.
+// A Policy gives a constant delay for the first attempts and an exponentially
+// growing delay after them, up to a maximum. Jitter keeps many waiters from
+// retrying at the same time. Randomness is an argument, so Delay is pure. Sleep
+// is the only function of the package that reads a clock.
+//
+// It is on floor 0 and importable by every package of a higher floor.
 package backoff
 
 import (
+	"context"
 	"math"
 	"time"
 )
 
-// Policy is the shape of a backoff.
+// Policy describes how the delay grows.
 type Policy struct {
-	// Initial is the delay after each of the first Threshold empty looks.
+	// Initial is the delay after each of the first Threshold attempts.
 	Initial time.Duration
-	// Max caps the delay, jitter included.
+	// Max is the longest delay, jitter included.
 	Max time.Duration
-	// Threshold is how many empty looks happen before the delay grows.
+	// Threshold is the number of attempts after which the delay begins to grow.
 	Threshold int
-	// Multiplier is what the delay grows by with each further empty look; 1
-	// keeps it constant.
+	// Multiplier is the factor by which the delay grows with each further attempt.
+	// 1 keeps the delay constant.
 	Multiplier float64
+	// Jitter is the share of the delay that randomness may remove. 0 means 0.1.
+	Jitter float64
 }
 
-// jitter is the share of a delay that randomness may take away.
-const jitter = 0.1
+// defaultJitter is the Jitter of a policy that names none.
+const defaultJitter = 0.1
 
-// Delay returns the delay after the given number of empty looks (from 1).
-// random is in [0, 1): it shortens the delay by up to a tenth, never
-// lengthening it, so that Max holds.
-func (p Policy) Delay(empties int, random float64) time.Duration {
-	grown := float64(p.Initial) * math.Pow(p.Multiplier, float64(max(0, empties-p.Threshold)))
+// Delay returns the delay after the given number of attempts without success, from
+// 1. random is in [0, 1) and shortens the delay by at most Jitter. It never
+// lengthens the delay, so Max always holds.
+func (p Policy) Delay(attempts int, random float64) time.Duration {
+	jitter := p.Jitter
+	if jitter == 0 {
+		jitter = defaultJitter
+	}
+	grown := float64(p.Initial) * math.Pow(p.Multiplier, float64(max(0, attempts-p.Threshold)))
 	delay := math.Min(grown, float64(p.Max))
 	return time.Duration(delay * (1 - jitter*random))
+}
+
+// Sleep blocks for d and returns nil. If ctx ends first, it returns ctx.Err() at
+// once. If d is not positive, it does not block and returns ctx.Err().
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

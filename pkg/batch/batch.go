@@ -4,39 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
 
 // The errors of operations that did not happen.
 var (
-	// ErrClosed: it came after Close.
+	// ErrClosed: the operation arrived after Close.
 	ErrClosed = errors.New("the batch manager is closed")
-	// ErrWaiting: its context ended before it left.
-	ErrWaiting = errors.New("the operation was still waiting for its turn")
+	// ErrWithdrawn: the context of the operation ended before its batch left.
+	ErrWithdrawn = errors.New("the operation was withdrawn while it waited for a batch")
 )
 
-// Verdict is what becomes of a batch that failed.
+// Verdict is what happens to a batch that failed as a whole.
 type Verdict int
 
-// The verdicts; see the package doc.
+// The verdicts. See the package doc.
 const (
 	Fail Verdict = iota
 	Split
-	Again
+	Retry
 )
 
-// FlushFunc does the operations of a batch. It returns an error by operation
-// (nil: all succeeded), or an error of the whole batch: then none of them
-// happened, or what happened does not matter to a repetition. It must end by
-// itself within a bounded time; ctx only carries values.
+// FlushFunc does the operations of a batch. It returns an error per operation (nil:
+// all succeeded), or an error of the whole batch. An error of the whole batch means
+// that no operation happened, or that a repetition is harmless. The function must
+// return within a bounded time by itself: ctx only carries values and never ends.
 type FlushFunc[T any] func(ctx context.Context, ops []T) (each []error, err error)
 
-// Observer is told what happens, under no lock. It must not block.
+// Observer receives the events of a Manager. The manager holds no lock while it
+// calls an Observer. The methods must not block.
 type Observer interface {
-	// Flushed: a flush of so many operations and so much size ended.
+	// Flushed: a flush of ops operations with this total size has ended.
 	Flushed(ops, size int, took time.Duration)
-	// Failed: a flush failed as a whole, and what became of it.
+	// Failed: a flush failed as a whole and received this verdict.
 	Failed(Verdict)
 }
 
@@ -47,32 +49,32 @@ type Manager[T any] struct {
 	flush   FlushFunc[T]
 	judge   func(error) Verdict
 	observe Observer
-	// alike: a batch holds operations of the same lanes only.
-	alike bool
+	// sameStripes: a batch holds only operations with the same stripes.
+	sameStripes bool
 
 	mu sync.Mutex
-	// waiting are the operations that have not left yet, oldest first, and size
-	// the sum of their sizes.
+	// waiting are the operations that have not left yet, oldest first. size is the
+	// sum of their sizes.
 	waiting []*op[T]
 	size    int
-	// blocked are the callers for whom there is no room, first come first.
+	// blocked are the operations for which the queue has no room, oldest first.
 	blocked []*op[T]
-	// inFlight are the batches in flight, and busy their lanes.
+	// inFlight is the number of batches in flight. busy are their stripes.
 	inFlight int
-	busy     laneSet
-	wait     *time.Timer
+	busy     stripeSet
+	timer    *time.Timer
 	closed   bool
-	// empty is closed when the manager is closed and nothing is left.
-	empty chan struct{}
+	// drained is closed when the manager is closed and has no operation left.
+	drained chan struct{}
 }
 
-// op is one operation on its way.
+// op is one operation from the call of Do until its outcome.
 type op[T any] struct {
-	value T
-	lanes []LockStripe
-	size  int
-	since time.Time
-	state state
+	value   T
+	stripes []LockStripe
+	size    int
+	since   time.Time
+	state   state
 	// done receives exactly one outcome.
 	done chan error
 }
@@ -81,42 +83,42 @@ type op[T any] struct {
 type state int
 
 const (
-	isBlocked state = iota
-	isWaiting
-	isGone // in flight, answered or withdrawn
+	stateBlocked state = iota
+	stateWaiting
+	stateGone // in flight, answered or withdrawn
 )
 
-// New returns a Manager. judge may be nil: then every failed batch is split.
+// New returns a Manager. If judge is nil, every failed batch is split.
 func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, observe Observer) *Manager[T] {
 	if judge == nil {
 		judge = func(error) Verdict { return Split }
 	}
-	return &Manager[T]{cfg: cfg, flush: flush, judge: judge, observe: observe, empty: make(chan struct{})}
+	return &Manager[T]{cfg: cfg, flush: flush, judge: judge, observe: observe, drained: make(chan struct{})}
 }
 
-// Alike makes a batch hold only operations that name the same lanes, in the same
-// order. Call it before the first Do.
-func (m *Manager[T]) Alike() { m.alike = true }
+// SameStripesOnly makes a batch hold only operations that name the same stripes in
+// the same order. Call it before the first Do.
+func (m *Manager[T]) SameStripesOnly() { m.sameStripes = true }
 
-// Do has value committed together with others and returns its own outcome. size
-// is its share of a batch, at least 1; lanes may repeat, and must not be changed
-// before Do returns.
+// Do commits value together with the operations of other callers and returns the
+// outcome of value. size is its share of a batch, at least 1. stripes may repeat and
+// must not change before Do returns.
 //
-// It blocks while there is no room, while it waits for its lanes, and while its
-// batch is in flight. The end of ctx withdraws an operation that has not left
-// yet, with ErrWaiting and ctx.Err(): then it did not happen. One that has left
-// is answered. ErrClosed: it did not happen either.
-func (m *Manager[T]) Do(ctx context.Context, value T, lanes []LockStripe, size int) error {
+// Do blocks while the queue has no room, while the stripes are in use, and while the
+// batch is in flight. If ctx ends before the batch leaves, Do returns ErrWithdrawn
+// and ctx.Err(), and the operation did not happen. After the batch has left, Do
+// waits for the outcome. With ErrClosed the operation did not happen either.
+func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &op[T]{value: value, lanes: lanes, size: size, since: time.Now(), done: make(chan error, 1)}
+	o := &op[T]{value: value, stripes: stripes, size: size, since: time.Now(), done: make(chan error, 1)}
 	own, leaves, err := m.add(o)
 	if err != nil {
 		return err
 	}
 	if leaves {
-		// In this goroutine: when the system is quiet nobody is woken for it.
+		// In this goroutine: without load, no other goroutine has to wake for it.
 		m.run(own)
 	}
 	select {
@@ -124,21 +126,21 @@ func (m *Manager[T]) Do(ctx context.Context, value T, lanes []LockStripe, size i
 		return err
 	case <-ctx.Done():
 		if m.withdraw(o) {
-			return fmt.Errorf("%w: %w", ErrWaiting, ctx.Err())
+			return fmt.Errorf("%w: %w", ErrWithdrawn, ctx.Err())
 		}
 		return <-o.done
 	}
 }
 
-// add puts o in the queue, or in the line before it. leaves: the caller must run
-// the batch that o is in.
-func (m *Manager[T]) add(o *op[T]) (own taken[T], leaves bool, err error) {
+// add queues or blocks o. If leaves is true, the caller must run the batch own,
+// which contains o.
+func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return own, false, ErrClosed
 	}
-	if len(m.blocked) > 0 || !m.roomLocked(o) {
+	if len(m.blocked) > 0 || !m.hasRoomLocked(o) {
 		m.blocked = append(m.blocked, o)
 		return own, false, nil
 	}
@@ -147,103 +149,91 @@ func (m *Manager[T]) add(o *op[T]) (own taken[T], leaves bool, err error) {
 	return own, leaves, nil
 }
 
-func (m *Manager[T]) roomLocked(o *op[T]) bool {
+func (m *Manager[T]) hasRoomLocked(o *op[T]) bool {
 	return len(m.waiting) == 0 || m.size+o.size <= m.cfg.QueueSize
 }
 
 func (m *Manager[T]) enqueueLocked(o *op[T]) {
-	o.state = isWaiting
+	o.state = stateWaiting
 	m.waiting = append(m.waiting, o)
 	m.size += o.size
 }
 
-// admitLocked lets blocked callers in while there is room.
+// admitLocked queues blocked operations while there is room.
 func (m *Manager[T]) admitLocked() {
 	n := 0
-	for n < len(m.blocked) && m.roomLocked(m.blocked[n]) {
+	for n < len(m.blocked) && m.hasRoomLocked(m.blocked[n]) {
 		m.enqueueLocked(m.blocked[n])
 		n++
 	}
-	m.blocked = drop(m.blocked, n)
+	m.blocked = slices.Delete(m.blocked, 0, n)
 }
 
-// drop removes the first n and lets go of them.
-func drop[E any](list []*E, n int) []*E {
-	if n == 0 {
-		return list
-	}
-	rest := copy(list, list[n:])
-	clear(list[rest:])
-	return list[:rest]
-}
-
-// withdraw takes o back unless it has left.
+// withdraw removes o from the queue. It returns false if o has left already.
 func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch o.state {
-	case isBlocked:
+	case stateBlocked:
 		m.blocked = without(m.blocked, o)
-	case isWaiting:
+	case stateWaiting:
 		m.waiting = without(m.waiting, o)
 		m.size -= o.size
 		m.admitLocked()
 	default:
 		return false
 	}
-	o.state = isGone
-	m.startLocked(nil) // it may have been in the way of others
-	m.finishLocked()
+	o.state = stateGone
+	m.startLocked(nil) // later operations may have waited for its stripes
+	m.signalDrainedLocked()
 	return true
 }
 
-func without[E any](list []*E, one *E) []*E {
-	for i, e := range list {
-		if e == one {
-			copy(list[i:], list[i+1:])
-			list[len(list)-1] = nil
-			return list[:len(list)-1]
-		}
+func without[E comparable](list []E, one E) []E {
+	if i := slices.Index(list, one); i >= 0 {
+		return slices.Delete(list, i, i+1)
 	}
 	return list
 }
 
-// Close refuses what comes from now on and waits until everything before has
-// been answered, or ctx ends.
+// Close refuses new operations. It blocks until every earlier operation has its
+// outcome, and then returns nil. If ctx ends first, it returns an error.
 func (m *Manager[T]) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
-	m.startLocked(nil) // what waited for company leaves now
-	m.finishLocked()
+	m.startLocked(nil) // a batch that waits for more operations leaves now
+	m.signalDrainedLocked()
 	m.mu.Unlock()
 	select {
-	case <-m.empty:
+	case <-m.drained:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("draining a batch manager: %w", ctx.Err())
 	}
 }
 
-// finishLocked says so when nothing is left after Close.
-func (m *Manager[T]) finishLocked() {
+// signalDrainedLocked closes drained if the manager is closed and has no operation
+// left.
+func (m *Manager[T]) signalDrainedLocked() {
 	if !m.closed || m.inFlight > 0 || len(m.waiting) > 0 || len(m.blocked) > 0 {
 		return
 	}
 	select {
-	case <-m.empty:
+	case <-m.drained:
 	default:
-		close(m.empty)
+		close(m.drained)
 	}
 }
 
-// Status is what a manager holds now.
+// Status is the load of a manager.
 type Status struct {
-	// Waiting is the size of what has not left, Blocked the callers for whom
-	// there is no room, and InFlight the batches in flight.
+	// Waiting is the total size of the waiting operations. Blocked is the number of
+	// callers for which the queue has no room. InFlight is the number of batches in
+	// flight.
 	Waiting, Blocked, InFlight int
 }
 
-// Status returns what the manager holds now.
+// Status returns the current load.
 func (m *Manager[T]) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,42 +1,49 @@
-// Package batch is group commit: operations of many callers go to the database
-// together, and each caller gets its own outcome.
+// Package batch is group commit: it sends the operations of many callers to the
+// database together, and returns to each caller the outcome of its own operation.
 //
 // # When a batch leaves
 //
-// The first operation leaves at once, in the goroutine that wants it, so that
-// nobody is woken for it. While it is in flight the next batch grows, so batches
-// are as large as the load makes them and nobody waits for a timer (unless
-// Config.MaxWait says so). From Config.BesideSize on a batch leaves beside those
-// in flight, Config.MaxFlushes at most: small operations share a transaction,
-// large ones share the database. Batches leave in the order in which their
-// operations came.
+// If no batch is in flight, an operation leaves at once, in the goroutine of its
+// caller, so no other goroutine has to wake for it. While a batch is in flight, the
+// next one grows. So batches are as large as the load makes them, and no operation
+// waits for a timer unless Config.MaxWait says so.
 //
-// # Lanes
+// A batch of at least Config.ConcurrentSize leaves while others are in flight, up to
+// Config.MaxFlushes of them. So small operations share a transaction and large
+// batches share the database. Batches leave in the order in which their operations
+// arrived.
 //
-// An operation names the lanes it uses, by hash of the partitions it touches: there
-// are 16,384, so that operations on other partitions seldom share one by chance.
-// Batches in flight at the same time never share a lane: they would only wait
-// for each other's row locks. An operation whose lanes are taken waits, and so
-// does whatever came after it on the same lanes, so that a wide operation is not
-// overtaken for ever. A manager made Alike takes no others into a batch than those
-// that name the very same lanes.
+// # Lock stripes
 //
-// # Strangers in one batch
+// An operation names the lock stripes it uses: hashes of the partitions it touches.
+// There are 16,384 stripes, so operations on different partitions seldom share one
+// by chance. Batches that are in flight at the same time never share a stripe: they
+// would only wait for each other's row locks.
 //
-// An error of the whole batch is judged by Config.Judge. Split: the batch is
-// halved until only the bad operation fails. Again: the same batch is sent again,
-// Config.Retries times at most. Fail: all its callers get the error. A panic in a
-// flush fails the callers of that flush and nobody else. An outcome that is
-// unknown (a lost COMMIT) is the flush's to handle: Again is right when a
-// repetition finds out what happened, as a push does by its message ids; else it
-// reports the doubt to its callers.
+// An operation whose stripe is in use waits, and so does every later operation on
+// the same stripes. So an operation on many partitions is never overtaken forever.
+// After Manager.SameStripesOnly, a batch holds only operations that name the same
+// stripes.
 //
-// # Bounds
+// # Errors
 //
-// At most Config.QueueSize waits; more callers block until there is room, their
-// context ends, or the manager closes. Close refuses new operations, and returns
-// when the last batch has been answered.
+// The judge of the Manager decides what happens if a whole batch fails:
 //
-// The package is pure mechanism: it knows nothing of Postgres. Importable by
-// every package.
+//   - Split halves the batch until only the operations that fail are left.
+//   - Retry sends the same batch again, at most Config.Retries times.
+//   - Fail returns the error to all callers of the batch.
+//
+// A panic in a flush fails the callers of that flush and no others. The flush must
+// handle an unknown outcome, such as a lost COMMIT. Retry is right if a repetition
+// finds out what happened, as a push does by its message ids. Otherwise the flush
+// reports to its callers that the outcome is unknown.
+//
+// # Limits
+//
+// At most Config.QueueSize waits. More callers block until there is room, their
+// context ends or the manager closes. Close refuses new operations and returns when
+// the last batch has its outcome.
+//
+// The package knows nothing of Postgres. It is on floor 1 and importable from floor 2
+// upwards.
 package batch

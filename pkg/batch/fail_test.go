@@ -13,38 +13,38 @@ import (
 	"github.com/belfry-mq/belfry/pkg/batch"
 )
 
-// answering makes all flushes end at once; what is done is noted.
-func answering(w *tower, answer func(ops []string) error) *[]string {
+// answering ends every flush at once and records the operations of successful ones.
+func answering(h *harness, answer func(ops []string) error) *[]string {
 	done := &[]string{}
-	w.answer = func(ops []string) ([]error, error) {
+	h.answer = func(ops []string) ([]error, error) {
 		if err := answer(ops); err != nil {
 			return nil, err
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		*done = append(*done, ops...)
 		return nil, nil
 	}
 	return done
 }
 
-// crowd lets n operations meet in one batch: they come while another one is in
-// flight.
-func crowd(w *tower, n int) []<-chan error {
-	w.t.Helper()
-	w.do("first")
-	outs := w.doMany("m", n)
+// shareBatch begins n operations that share one batch: they arrive while another
+// batch is in flight.
+func shareBatch(h *harness, n int) []<-chan error {
+	h.t.Helper()
+	h.do("first")
+	outs := h.doMany("m", n)
 	return outs
 }
 
-// A batch with bad operations is split until only those fail.
+// A batch with bad operations is split until only the bad operations fail.
 func TestBadOperationsFailAlone(t *testing.T) {
 	for _, bad := range [][]string{{"m0"}, {"m499"}, {"m250"}, {"m3", "m4", "m77", "m401"}} {
 		t.Run(strings.Join(bad, " "), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				w := newTower(t, func(c *batch.Config) { c.MaxSize = 500 })
-				outs := crowd(w, 500)
-				done := answering(w, func(ops []string) error {
+				h := newHarness(t, func(c *batch.Config) { c.MaxSize = 500 })
+				outs := shareBatch(h, 500)
+				done := answering(h, func(ops []string) error {
 					for _, op := range ops {
 						if slices.Contains(bad, op) {
 							return fmt.Errorf("%s: %w", op, errBad)
@@ -52,7 +52,7 @@ func TestBadOperationsFailAlone(t *testing.T) {
 					}
 					return nil
 				})
-				w.land(nil, nil)
+				h.land(nil, nil)
 				for i, out := range outs {
 					name := fmt.Sprint("m", i)
 					if slices.Contains(bad, name) {
@@ -62,93 +62,92 @@ func TestBadOperationsFailAlone(t *testing.T) {
 						require.NoError(t, outcome(t, out), name)
 					}
 				}
-				require.Len(t, *done, 500-len(bad), "each other one is done once")
-				require.LessOrEqual(t, len(w.tried()), 2+len(bad)*2*9, "halving, not one by one")
-				require.Equal(t, len(bad), w.failed[batch.Fail])
+				require.Len(t, *done, 500-len(bad), "each good operation is done once")
+				require.LessOrEqual(t, len(h.tried()), 2+len(bad)*2*9, "halving, not one by one")
+				require.Equal(t, len(bad), h.failed[batch.Fail])
 			})
 		})
 	}
 }
 
-// A passing error is not the operations' fault: the same batch goes again, a
-// bounded number of times.
-func TestPassingErrorIsTriedAgain(t *testing.T) {
+// After a transient error the same batch is sent again, a bounded number of times.
+func TestTransientErrorIsRetried(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
-		outs := crowd(w, 3)
+		h := newHarness(t)
+		outs := shareBatch(h, 3)
 		failures := 2
-		done := answering(w, func([]string) error {
+		done := answering(h, func([]string) error {
 			if failures--; failures >= 0 {
-				return errPassing
+				return errTransient
 			}
 			return nil
 		})
-		w.land(nil, nil)
+		h.land(nil, nil)
 		for _, out := range outs {
 			require.NoError(t, <-out)
 		}
-		require.Equal(t, []string{"first", "m0 m1 m2", "m0 m1 m2", "m0 m1 m2"}, w.tried())
+		require.Equal(t, []string{"first", "m0 m1 m2", "m0 m1 m2", "m0 m1 m2"}, h.tried())
 		require.Len(t, *done, 3)
 	})
 }
 
-func TestPassingErrorThatStays(t *testing.T) {
+func TestTransientErrorThatPersistsFailsTheBatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
-		outs := crowd(w, 3)
-		answering(w, func([]string) error { return errPassing })
-		w.land(nil, nil)
+		h := newHarness(t)
+		outs := shareBatch(h, 3)
+		answering(h, func([]string) error { return errTransient })
+		h.land(nil, nil)
 		for _, out := range outs {
-			require.ErrorIs(t, <-out, errPassing)
+			require.ErrorIs(t, <-out, errTransient)
 		}
-		require.Len(t, w.tried(), 1+3, "the first try and two more")
-		require.Equal(t, map[batch.Verdict]int{batch.Again: 2, batch.Fail: 1}, w.failed)
+		require.Len(t, h.tried(), 1+3, "two retries")
+		require.Equal(t, map[batch.Verdict]int{batch.Retry: 2, batch.Fail: 1}, h.failed)
 	})
 }
 
-// An outcome that is not known is said to be so, and nothing is tried again.
-func TestUnknownOutcome(t *testing.T) {
+// A batch with an unknown outcome is reported and not retried.
+func TestUnknownOutcomeIsNotRetried(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
-		outs := crowd(w, 3)
-		answering(w, func([]string) error { return errUnknown })
-		w.land(nil, nil)
+		h := newHarness(t)
+		outs := shareBatch(h, 3)
+		answering(h, func([]string) error { return errUnknown })
+		h.land(nil, nil)
 		for _, out := range outs {
 			require.ErrorIs(t, outcome(t, out), errUnknown)
 		}
-		require.Len(t, w.tried(), 2)
+		require.Len(t, h.tried(), 2)
 	})
 }
 
-// A panic fails the callers of its flush; the manager goes on.
+// A panic fails the callers of its flush. The manager continues.
 func TestPanicInAFlush(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
-		outs := crowd(w, 2)
-		w.answer = func([]string) ([]error, error) { panic("boom") }
-		w.land(nil, nil)
+		h := newHarness(t)
+		outs := shareBatch(h, 2)
+		h.answer = func([]string) ([]error, error) { panic("boom") }
+		h.land(nil, nil)
 		for _, out := range outs {
 			var panicked *batch.PanicError
 			require.ErrorAs(t, outcome(t, out), &panicked)
 			require.Equal(t, "boom", panicked.Value)
 			require.Contains(t, string(panicked.Stack), "TestPanicInAFlush")
 		}
-		answering(w, func([]string) error { return nil })
-		require.NoError(t, outcome(t, w.do("next")))
-		require.NoError(t, w.Close(context.Background()))
+		answering(h, func([]string) error { return nil })
+		require.NoError(t, outcome(t, h.do("next")))
+		require.NoError(t, h.Close(context.Background()))
 	})
 }
 
-// Without a judge everything is split.
-func TestNoJudge(t *testing.T) {
+// Without a judge every failed batch is split.
+func TestWithoutAJudgeBatchesAreSplit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
+		h := newHarness(t)
 		m := batch.New(batch.DefaultConfig(), func(_ context.Context, ops []string) ([]error, error) {
 			if slices.Contains(ops, "bad") {
 				return nil, errors.Join(errBad)
 			}
 			return nil, nil
-		}, nil, w)
+		}, nil, h)
 		require.ErrorIs(t, m.Do(t.Context(), "bad", nil, 1), errBad)
 		require.NoError(t, m.Do(t.Context(), "good", nil, 1))
 	})
@@ -163,14 +162,14 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-func TestLaneSpreads(t *testing.T) {
+func TestStripesSpreadKeys(t *testing.T) {
 	t.Parallel()
 	seen := map[batch.LockStripe]int{}
 	for key := range int64(10000) {
 		seen[batch.LockStripeOf(key)]++
 	}
 	require.Greater(t, len(seen), 9000)
-	for lane, n := range seen {
-		require.LessOrEqual(t, n, 3, "lane %d", lane)
+	for stripe, n := range seen {
+		require.LessOrEqual(t, n, 3, "stripe %d", stripe)
 	}
 }

@@ -7,42 +7,44 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/backoff"
 )
 
-// retryDelay is the pause before a batch is sent again for the first time; it
-// doubles.
-const retryDelay = 10 * time.Millisecond
+// retryBackoff is the delay before a batch is sent again. The jitter is large so that
+// instances which collided do not collide again.
+var retryBackoff = backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Minute, Threshold: 1, Multiplier: 2, Jitter: 0.5}
 
-// taken is a batch that has left the queue.
-type taken[T any] struct {
+// flight is a batch that has left the queue.
+type flight[T any] struct {
 	ops  []*op[T]
 	size int
 }
 
-// startLocked sends as many batches as may leave, but for the one with own in it,
-// which it returns for the caller to run.
-func (m *Manager[T]) startLocked(own *op[T]) (mine taken[T], ok bool) {
+// startLocked sends as many batches as may leave. It does not send the batch that
+// contains own, but returns it for the caller to run.
+func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 	for {
 		batch, more := m.takeLocked()
 		if !more {
 			return mine, ok
 		}
 		m.inFlight++
-		if own != nil && own.state == isGone && !ok {
-			mine, ok = batch, true // the first batch after own came has it
+		if own != nil && own.state == stateGone && !ok {
+			mine, ok = batch, true // own left with the first batch that changed its state
 			continue
 		}
 		go m.run(batch)
 	}
 }
 
-// takeLocked takes the next batch off the queue: the oldest operations whose
-// lanes are free and are not wanted by an older one that has to wait.
-func (m *Manager[T]) takeLocked() (taken[T], bool) {
+// takeLocked removes the next batch from the queue: the oldest operations whose
+// stripes are free and not wanted by an older operation that must wait.
+func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	if !m.mayLeaveLocked() {
-		return taken[T]{}, false
+		return flight[T]{}, false
 	}
-	var batch taken[T]
+	var batch flight[T]
 	wanted := m.busy
 	kept := m.waiting[:0]
 	for i, o := range m.waiting {
@@ -51,13 +53,13 @@ func (m *Manager[T]) takeLocked() (taken[T], bool) {
 			kept = append(kept, m.waiting[i:]...)
 			break
 		}
-		stranger := m.alike && len(batch.ops) > 0 && !slices.Equal(o.lanes, batch.ops[0].lanes)
-		if stranger || wanted.hasAny(o.lanes) {
-			wanted.add(o.lanes)
+		differs := m.sameStripes && len(batch.ops) > 0 && !slices.Equal(o.stripes, batch.ops[0].stripes)
+		if differs || wanted.hasAny(o.stripes) {
+			wanted.add(o.stripes)
 			kept = append(kept, o)
 			continue
 		}
-		o.state = isGone
+		o.state = stateGone
 		batch.ops = append(batch.ops, o)
 		batch.size += o.size
 	}
@@ -68,25 +70,24 @@ func (m *Manager[T]) takeLocked() (taken[T], bool) {
 	}
 	m.size -= batch.size
 	for _, o := range batch.ops {
-		m.busy.add(o.lanes)
+		m.busy.add(o.stripes)
 	}
 	m.admitLocked()
 	return batch, true
 }
 
-// mayLeaveLocked says whether another batch may leave: the only one at once, and
-// one beside others when it is worth a transaction of its own.
+// mayLeaveLocked reports whether another batch may leave. If others are in flight,
+// it must be large enough for a transaction of its own.
 func (m *Manager[T]) mayLeaveLocked() bool {
-	beside := m.inFlight > 0
-	if beside && (m.inFlight >= m.cfg.MaxFlushes || m.size < m.cfg.BesideSize) {
+	if m.inFlight > 0 && (m.inFlight >= m.cfg.MaxFlushes || m.size < m.cfg.ConcurrentSize) {
 		return false
 	}
-	return m.ripeLocked()
+	return m.waitedEnoughLocked()
 }
 
-// ripeLocked says whether a batch may leave now, and sets the timer when it must
-// wait for company.
-func (m *Manager[T]) ripeLocked() bool {
+// waitedEnoughLocked reports whether the next batch need not wait for more
+// operations. If it must wait, waitedEnoughLocked sets the timer.
+func (m *Manager[T]) waitedEnoughLocked() bool {
 	if len(m.waiting) == 0 {
 		return false
 	}
@@ -97,10 +98,10 @@ func (m *Manager[T]) ripeLocked() bool {
 	if left <= 0 {
 		return true
 	}
-	if m.wait != nil {
-		m.wait.Stop()
+	if m.timer != nil {
+		m.timer.Stop()
 	}
-	m.wait = time.AfterFunc(left, func() {
+	m.timer = time.AfterFunc(left, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.startLocked(nil)
@@ -108,46 +109,38 @@ func (m *Manager[T]) ripeLocked() bool {
 	return false
 }
 
-// run flushes a batch, and lets go what it was in the way of.
-func (m *Manager[T]) run(batch taken[T]) {
+// run flushes a batch, frees its stripes and starts the batches that may leave now.
+func (m *Manager[T]) run(batch flight[T]) {
 	m.settle(batch.ops)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, o := range batch.ops {
-		m.busy.remove(o.lanes)
+		m.busy.remove(o.stripes)
 	}
 	m.inFlight--
 	m.startLocked(nil)
-	m.finishLocked()
+	m.signalDrainedLocked()
 }
 
 // settle flushes ops until each has its outcome.
 func (m *Manager[T]) settle(ops []*op[T]) {
-	delay := retryDelay
-	for attempt := 0; ; attempt++ {
+	for attempt := 1; ; attempt++ {
 		each, err := m.try(ops)
 		if err == nil {
-			for i, o := range ops {
-				if each != nil {
-					o.done <- each[i]
-				} else {
-					o.done <- nil
-				}
-			}
+			answer(ops, each)
 			return
 		}
 		verdict := m.judge(err)
 		switch {
-		case verdict == Again && attempt < m.cfg.Retries:
+		case verdict == Retry && attempt <= m.cfg.Retries:
 		case verdict == Split && len(ops) > 1:
 		default:
 			verdict = Fail
 		}
 		m.observe.Failed(verdict)
 		switch verdict {
-		case Again:
-			pause(delay)
-			delay *= 2
+		case Retry:
+			_ = backoff.Sleep(context.Background(), retryBackoff.Delay(attempt, rand.Float64()))
 		case Split:
 			half := len(ops) / 2
 			m.settle(ops[:half])
@@ -162,15 +155,18 @@ func (m *Manager[T]) settle(ops []*op[T]) {
 	}
 }
 
-// pause waits for d, shortened by up to half so that instances which met do not
-// meet again.
-func pause(d time.Duration) {
-	timer := time.NewTimer(time.Duration(float64(d) * (1 - 0.5*rand.Float64())))
-	defer timer.Stop()
-	<-timer.C
+// answer sends each operation its outcome. If each is nil, all succeeded.
+func answer[T any](ops []*op[T], each []error) {
+	for i, o := range ops {
+		if each != nil {
+			o.done <- each[i]
+		} else {
+			o.done <- nil
+		}
+	}
 }
 
-// PanicError is what the callers of a flush that panicked get.
+// PanicError is the outcome of every operation of a flush that panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -178,7 +174,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic in a flush: %v", e.Value) }
 
-// try flushes once. A panic becomes an error by operation.
+// try flushes once. A panic becomes an error per operation.
 func (m *Manager[T]) try(ops []*op[T]) (each []error, err error) {
 	values, size := make([]T, len(ops)), 0
 	for i, o := range ops {

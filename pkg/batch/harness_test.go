@@ -19,17 +19,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The errors of the fake database, and what the judge makes of them.
+// The errors of the fake database. judge decides on each.
 var (
-	errBad     = errors.New("a bad value")
-	errPassing = errors.New("the connection broke")
-	errUnknown = errors.New("the outcome is unknown")
+	errBad       = errors.New("a bad value")
+	errTransient = errors.New("the connection broke")
+	errUnknown   = errors.New("the outcome is unknown")
 )
 
 func judge(err error) batch.Verdict {
 	switch {
-	case errors.Is(err, errPassing):
-		return batch.Again
+	case errors.Is(err, errTransient):
+		return batch.Retry
 	case errors.Is(err, errUnknown):
 		return batch.Fail
 	default:
@@ -37,65 +37,65 @@ func judge(err error) batch.Verdict {
 	}
 }
 
-// flight is a flush that waits for its end.
+// flight is a flush that waits until the test ends it.
 type flight struct {
 	ops []string
-	// land ends it.
+	// land ends the flush.
 	land func(each []error, err error)
 }
 
-// tower is a manager whose flushes end when the test says so.
-type tower struct {
+// harness is a manager whose flushes end when the test says so.
+type harness struct {
 	*batch.Manager[string]
 	t *testing.T
 
 	mu      sync.Mutex
 	flights []*flight
 	tries   []string
-	// failed counts the verdicts, flushed the sizes.
+	// failed counts the verdicts. flushed lists the sizes.
 	failed  map[batch.Verdict]int
 	flushed []int
-	// answer, when it is set, ends flushes at once.
+	// answer, if not nil, ends each flush at once.
 	answer func(ops []string) ([]error, error)
 }
 
-func (w *tower) Flushed(_, size int, _ time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.flushed = append(w.flushed, size)
+func (h *harness) Flushed(_, size int, _ time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flushed = append(h.flushed, size)
 }
 
-func (w *tower) Failed(v batch.Verdict) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.failed[v]++
+func (h *harness) Failed(v batch.Verdict) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed[v]++
 }
 
-func newTower(t *testing.T, edits ...func(*batch.Config)) *tower {
+func newHarness(t *testing.T, edits ...func(*batch.Config)) *harness {
 	t.Helper()
-	cfg := batch.Config{MaxSize: 100, QueueSize: 1000, MaxFlushes: 1, BesideSize: 1, Retries: 2}
+	cfg := batch.Config{MaxSize: 100, QueueSize: 1000, MaxFlushes: 1, ConcurrentSize: 1, Retries: 2}
 	for _, edit := range edits {
 		edit(&cfg)
 	}
 	require.NoError(t, cfg.Validate())
-	w := &tower{t: t, failed: map[batch.Verdict]int{}}
-	w.Manager = batch.New(cfg, w.flush, judge, w)
-	return w
+	h := &harness{t: t, failed: map[batch.Verdict]int{}}
+	h.Manager = batch.New(cfg, h.flush, judge, h)
+	return h
 }
 
-func (w *tower) flush(_ context.Context, ops []string) ([]error, error) {
-	w.mu.Lock()
-	w.tries = append(w.tries, strings.Join(ops, " "))
-	answer := w.answer
+func (h *harness) flush(_ context.Context, ops []string) ([]error, error) {
+	h.mu.Lock()
+	h.tries = append(h.tries, strings.Join(ops, " "))
+	answer := h.answer
 	type outcome struct {
 		each []error
 		err  error
 	}
 	landed := make(chan outcome)
 	if answer == nil {
-		w.flights = append(w.flights, &flight{slices.Clone(ops), func(each []error, err error) { landed <- outcome{each, err} }})
+		h.flights = append(h.flights, &flight{slices.Clone(ops), func(each []error, err error) { landed <- outcome{each, err} }})
 	}
-	w.mu.Unlock()
+	h.mu.Unlock()
 	if answer != nil {
 		return answer(ops)
 	}
@@ -103,64 +103,64 @@ func (w *tower) flush(_ context.Context, ops []string) ([]error, error) {
 	return o.each, o.err
 }
 
-// inFlight returns the batches that are in flight once nothing moves.
-func (w *tower) inFlight() []string {
+// inFlight returns the batches in flight once all goroutines are blocked.
+func (h *harness) inFlight() []string {
 	synctest.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	var all []string
-	for _, f := range w.flights {
+	for _, f := range h.flights {
 		all = append(all, strings.Join(f.ops, " "))
 	}
 	return all
 }
 
 // land ends the oldest flight.
-func (w *tower) land(each []error, err error) {
-	w.t.Helper()
+func (h *harness) land(each []error, err error) {
+	h.t.Helper()
 	synctest.Wait()
-	w.mu.Lock()
-	require.NotEmpty(w.t, w.flights, "nothing is in flight")
-	first := w.flights[0]
-	w.flights = w.flights[1:]
-	w.mu.Unlock()
+	h.mu.Lock()
+	require.NotEmpty(h.t, h.flights, "nothing is in flight")
+	first := h.flights[0]
+	h.flights = h.flights[1:]
+	h.mu.Unlock()
 	first.land(each, err)
 	synctest.Wait()
 }
 
-// landAll ends flights until there is none.
-func (w *tower) landAll() {
-	for len(w.inFlight()) > 0 {
-		w.land(nil, nil)
+// landAll ends flights until none is left.
+func (h *harness) landAll() {
+	for len(h.inFlight()) > 0 {
+		h.land(nil, nil)
 	}
 }
 
-func (w *tower) tried() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.tries)
+func (h *harness) tried() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.tries)
 }
 
-// begin has an operation done; its outcome comes on the channel.
-func (w *tower) begin(ctx context.Context, name string, lanes []batch.LockStripe, size int) <-chan error {
+// begin starts an operation. Its outcome arrives on the channel.
+func (h *harness) begin(ctx context.Context, name string, stripes []batch.LockStripe, size int) <-chan error {
 	out := make(chan error, 1)
-	go func() { out <- w.Do(ctx, name, lanes, size) }()
-	synctest.Wait() // so that operations come in the order they are begun
+	go func() { out <- h.Do(ctx, name, stripes, size) }()
+	synctest.Wait() // so that operations arrive in the order in which they begin
 	return out
 }
 
-// do begins an operation of size 1 without lanes.
-func (w *tower) do(name string) <-chan error { return w.begin(w.t.Context(), name, nil, 1) }
+// do begins an operation of size 1 without stripes.
+func (h *harness) do(name string) <-chan error { return h.begin(h.t.Context(), name, nil, 1) }
 
-func (w *tower) doMany(prefix string, n int) []<-chan error {
+func (h *harness) doMany(prefix string, n int) []<-chan error {
 	outs := make([]<-chan error, n)
 	for i := range outs {
-		outs[i] = w.do(fmt.Sprint(prefix, i))
+		outs[i] = h.do(fmt.Sprint(prefix, i))
 	}
 	return outs
 }
 
-// outcome returns what must be there once nothing moves.
+// outcome returns the outcome that must exist once all goroutines are blocked.
 func outcome(t *testing.T, out <-chan error) error {
 	t.Helper()
 	synctest.Wait()
@@ -173,7 +173,8 @@ func outcome(t *testing.T, out <-chan error) error {
 	}
 }
 
-func open(t *testing.T, out <-chan error) {
+// requirePending requires that the operation has no outcome yet.
+func requirePending(t *testing.T, out <-chan error) {
 	t.Helper()
 	synctest.Wait()
 	select {

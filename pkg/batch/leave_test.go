@@ -14,257 +14,257 @@ import (
 	"github.com/belfry-mq/belfry/pkg/batch"
 )
 
-// The first operation leaves at once; while it is in flight the next batch
-// grows, and leaves when it lands.
+// The first operation leaves at once. While it is in flight the next batch grows.
+// The next batch leaves when the first one ends.
 func TestFirstLeavesAtOnceAndTheNextGrows(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
+		h := newHarness(t)
 		began := time.Now()
-		a := w.do("a")
-		require.Equal(t, []string{"a"}, w.inFlight())
-		b, c := w.do("b"), w.do("c")
-		require.Equal(t, []string{"a"}, w.inFlight())
-		w.land(nil, nil)
+		a := h.do("a")
+		require.Equal(t, []string{"a"}, h.inFlight())
+		b, c := h.do("b"), h.do("c")
+		require.Equal(t, []string{"a"}, h.inFlight())
+		h.land(nil, nil)
 		require.NoError(t, outcome(t, a))
-		require.Equal(t, []string{"b c"}, w.inFlight())
-		open(t, b)
-		w.land(nil, nil)
+		require.Equal(t, []string{"b c"}, h.inFlight())
+		requirePending(t, b)
+		h.land(nil, nil)
 		require.NoError(t, outcome(t, b))
 		require.NoError(t, outcome(t, c))
-		require.Zero(t, time.Since(began), "nobody waited for a timer")
+		require.Zero(t, time.Since(began), "no operation waited for a timer")
 	})
 }
 
 func TestEachOperationHasItsOwnOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
-		w.do("first")
-		outs := w.doMany("m", 3)
-		w.land(nil, nil)
-		w.land([]error{nil, errBad, nil}, nil)
+		h := newHarness(t)
+		h.do("first")
+		outs := h.doMany("m", 3)
+		h.land(nil, nil)
+		h.land([]error{nil, errBad, nil}, nil)
 		require.NoError(t, outcome(t, outs[0]))
 		require.ErrorIs(t, outcome(t, outs[1]), errBad)
 		require.NoError(t, outcome(t, outs[2]))
-		require.Equal(t, []string{"first", "m0 m1 m2"}, w.tried())
+		require.Equal(t, []string{"first", "m0 m1 m2"}, h.tried())
 	})
 }
 
 func TestBatchIsBoundedBySize(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.MaxSize = 10 })
-		w.do("first")
+		h := newHarness(t, func(c *batch.Config) { c.MaxSize = 10 })
+		h.do("first")
 		for i, size := range []int{6, 4, 1, 50, 3} {
-			w.begin(t.Context(), fmt.Sprint(i), nil, size)
+			h.begin(t.Context(), fmt.Sprint(i), nil, size)
 		}
-		w.landAll()
-		require.Equal(t, []string{"first", "0 1", "2", "3", "4"}, w.tried(), "one that is larger than a batch goes alone")
+		h.landAll()
+		require.Equal(t, []string{"first", "0 1", "2", "3", "4"}, h.tried(), "an operation larger than a batch is sent alone")
 	})
 }
 
-func TestBatchMayWaitForCompany(t *testing.T) {
+func TestBatchWaitsForMoreOperations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.MaxWait, c.MaxSize = time.Second, 3 })
-		w.do("a")
-		require.Empty(t, w.inFlight())
+		h := newHarness(t, func(c *batch.Config) { c.MaxWait, c.MaxSize = time.Second, 3 })
+		h.do("a")
+		require.Empty(t, h.inFlight())
 		time.Sleep(999 * time.Millisecond)
-		w.do("b")
-		require.Empty(t, w.inFlight())
+		h.do("b")
+		require.Empty(t, h.inFlight())
 		time.Sleep(time.Millisecond)
-		require.Equal(t, []string{"a b"}, w.inFlight(), "the oldest has waited long enough")
-		w.land(nil, nil)
-		w.doMany("full", 3)
-		require.Equal(t, []string{"full0 full1 full2"}, w.inFlight(), "a full batch does not wait")
-		w.landAll()
+		require.Equal(t, []string{"a b"}, h.inFlight(), "the oldest has waited long enough")
+		h.land(nil, nil)
+		h.doMany("full", 3)
+		require.Equal(t, []string{"full0 full1 full2"}, h.inFlight(), "a full batch does not wait")
+		h.landAll()
 	})
 }
 
-// Batches in flight never share a lane, and what came later on a lane never
-// overtakes.
-func TestLanes(t *testing.T) {
+// Batches in flight never share a stripe, and a later operation on a stripe never
+// overtakes an earlier one.
+func TestBatchesInFlightShareNoStripe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 8 })
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 8 })
 		one, two, three := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
-		w.begin(t.Context(), "1", one, 1)
-		require.Equal(t, []string{"1"}, w.inFlight())
-		w.begin(t.Context(), "1+2", []batch.LockStripe{1, 2}, 1)
-		w.begin(t.Context(), "2", two, 1)
-		w.begin(t.Context(), "3", three, 1)
-		require.Equal(t, []string{"1", "3"}, w.inFlight(), "the lane of 2 is wanted by one that came before it")
-		w.land(nil, nil)
-		require.Equal(t, []string{"3", "1+2 2"}, w.inFlight(), "one batch may use a lane more than once")
-		w.landAll()
+		h.begin(t.Context(), "1", one, 1)
+		require.Equal(t, []string{"1"}, h.inFlight())
+		h.begin(t.Context(), "1+2", []batch.LockStripe{1, 2}, 1)
+		h.begin(t.Context(), "2", two, 1)
+		h.begin(t.Context(), "3", three, 1)
+		require.Equal(t, []string{"1", "3"}, h.inFlight(), "an earlier operation waits for the stripe of 2")
+		h.land(nil, nil)
+		require.Equal(t, []string{"3", "1+2 2"}, h.inFlight(), "one batch may use a stripe more than once")
+		h.landAll()
 	})
 }
 
-// A manager made Alike keeps operations of other lanes out of a batch, and in order.
-func TestAlike(t *testing.T) {
+// After SameStripesOnly a batch holds operations of one list of stripes, in order.
+func TestSameStripesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.MaxFlushes = 2 })
-		w.Alike()
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 2 })
+		h.SameStripesOnly()
 		one, two, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
-		w.begin(t.Context(), "1a", one, 1)
-		w.begin(t.Context(), "1b", one, 1)
-		w.begin(t.Context(), "2a", two, 1)
-		require.Equal(t, []string{"1a", "2a"}, w.inFlight())
-		w.begin(t.Context(), "2b", two, 1)
-		w.begin(t.Context(), "1c", one, 1)
-		w.begin(t.Context(), "1+2", both, 1)
-		w.begin(t.Context(), "1d", one, 1)
-		w.land(nil, nil)
-		require.Equal(t, []string{"2a", "1b 1c"}, w.inFlight(), "1+2 came before 1d")
-		w.land(nil, nil)
-		require.Equal(t, []string{"1b 1c", "2b"}, w.inFlight())
-		w.landAll()
-		require.Equal(t, []string{"1a", "2a", "1b 1c", "2b", "1+2", "1d"}, w.tried())
+		h.begin(t.Context(), "1a", one, 1)
+		h.begin(t.Context(), "1b", one, 1)
+		h.begin(t.Context(), "2a", two, 1)
+		require.Equal(t, []string{"1a", "2a"}, h.inFlight())
+		h.begin(t.Context(), "2b", two, 1)
+		h.begin(t.Context(), "1c", one, 1)
+		h.begin(t.Context(), "1+2", both, 1)
+		h.begin(t.Context(), "1d", one, 1)
+		h.land(nil, nil)
+		require.Equal(t, []string{"2a", "1b 1c"}, h.inFlight(), "1+2 came before 1d")
+		h.land(nil, nil)
+		require.Equal(t, []string{"1b 1c", "2b"}, h.inFlight())
+		h.landAll()
+		require.Equal(t, []string{"1a", "2a", "1b 1c", "2b", "1+2", "1d"}, h.tried())
 	})
 }
 
-// A batch leaves beside others when it is worth it, up to the bound; a smaller
-// one waits and grows.
-func TestBatchesBesideEachOther(t *testing.T) {
+// A batch of ConcurrentSize leaves while others are in flight, up to MaxFlushes. A
+// smaller batch waits and grows.
+func TestLargeBatchesLeaveConcurrently(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.BesideSize, c.MaxFlushes = 3, 3 })
-		w.do("alone")
-		small := w.doMany("s", 2)
-		require.Equal(t, []string{"alone"}, w.inFlight())
-		w.do("third")
-		require.Equal(t, []string{"alone", "s0 s1 third"}, w.inFlight())
-		w.begin(t.Context(), "large", nil, 5)
-		require.Equal(t, []string{"alone", "s0 s1 third", "large"}, w.inFlight())
-		w.begin(t.Context(), "beyond", nil, 5)
-		require.Len(t, w.inFlight(), 3)
-		require.Equal(t, batch.Status{Waiting: 5, InFlight: 3}, w.Status())
-		w.land(nil, nil)
-		require.Equal(t, []string{"s0 s1 third", "large", "beyond"}, w.inFlight())
-		open(t, small[0])
-		w.landAll()
+		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 3, 3 })
+		h.do("alone")
+		small := h.doMany("s", 2)
+		require.Equal(t, []string{"alone"}, h.inFlight())
+		h.do("third")
+		require.Equal(t, []string{"alone", "s0 s1 third"}, h.inFlight())
+		h.begin(t.Context(), "large", nil, 5)
+		require.Equal(t, []string{"alone", "s0 s1 third", "large"}, h.inFlight())
+		h.begin(t.Context(), "beyond", nil, 5)
+		require.Len(t, h.inFlight(), 3)
+		require.Equal(t, batch.Status{Waiting: 5, InFlight: 3}, h.Status())
+		h.land(nil, nil)
+		require.Equal(t, []string{"s0 s1 third", "large", "beyond"}, h.inFlight())
+		requirePending(t, small[0])
+		h.landAll()
 		require.NoError(t, outcome(t, small[0]))
 	})
 }
 
-// When the system is quiet an operation is done by the goroutine that wants it.
-func TestQuietManagerWakesNobody(t *testing.T) {
+// Without load the goroutine of the caller does its operation.
+func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
+		h := newHarness(t)
 		var ran string
-		w.answer = func([]string) ([]error, error) {
+		h.answer = func([]string) ([]error, error) {
 			ran = string(debug.Stack())
 			return nil, nil
 		}
-		require.NoError(t, w.Do(t.Context(), "a", nil, 1))
-		require.Contains(t, ran, "TestQuietManagerWakesNobody")
+		require.NoError(t, h.Do(t.Context(), "a", nil, 1))
+		require.Contains(t, ran, "TestIdleManagerFlushesInTheGoroutineOfTheCaller")
 	})
 }
 
-// Every operation is done once, in the order of its lane, whatever the others
-// do.
-func TestOrderWithinALane(t *testing.T) {
+// Every operation is done once, in the order of its stripe.
+func TestOrderWithinAStripe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 })
-		const lanes, each = 7, 30
+		h := newHarness(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 })
+		const stripes, each = 7, 30
 		for i := range each {
-			for lane := range lanes {
-				w.begin(t.Context(), fmt.Sprintf("%d:%d", lane, i), []batch.LockStripe{batch.LockStripeOf(int64(lane))}, 1)
+			for stripe := range stripes {
+				h.begin(t.Context(), fmt.Sprintf("%d:%d", stripe, i), []batch.LockStripe{batch.LockStripeOf(int64(stripe))}, 1)
 			}
 		}
-		w.landAll()
+		h.landAll()
 		next := map[string]int{}
-		for _, op := range strings.Fields(strings.Join(w.tried(), " ")) {
-			lane, number, _ := strings.Cut(op, ":")
-			require.Equal(t, fmt.Sprint(next[lane]), number, "lane %s", lane)
-			next[lane]++
+		for _, op := range strings.Fields(strings.Join(h.tried(), " ")) {
+			stripe, number, _ := strings.Cut(op, ":")
+			require.Equal(t, fmt.Sprint(next[stripe]), number, "stripe %s", stripe)
+			next[stripe]++
 		}
-		require.Len(t, next, lanes)
-		for lane, n := range next {
-			require.Equal(t, each, n, "lane %s", lane)
+		require.Len(t, next, stripes)
+		for stripe, n := range next {
+			require.Equal(t, each, n, "stripe %s", stripe)
 		}
 	})
 }
 
 func TestCallersBlockWhenTheQueueIsFull(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.QueueSize, c.MaxSize = 2, 2 })
-		w.do("flying")
-		w.doMany("waiting", 2)
+		h := newHarness(t, func(c *batch.Config) { c.QueueSize, c.MaxSize = 2, 2 })
+		h.do("in-flight")
+		h.doMany("waiting", 2)
 		ctx, leave := context.WithCancel(t.Context())
-		impatient, patient := w.begin(ctx, "impatient", nil, 1), w.do("patient")
-		require.Equal(t, batch.Status{Waiting: 2, Blocked: 2, InFlight: 1}, w.Status())
+		impatient, patient := h.begin(ctx, "impatient", nil, 1), h.do("patient")
+		require.Equal(t, batch.Status{Waiting: 2, Blocked: 2, InFlight: 1}, h.Status())
 		leave()
 		require.ErrorIs(t, outcome(t, impatient), context.Canceled)
-		open(t, patient)
-		w.landAll()
+		requirePending(t, patient)
+		h.landAll()
 		require.NoError(t, outcome(t, patient))
-		require.NotContains(t, strings.Join(w.tried(), " "), "impatient")
+		require.NotContains(t, strings.Join(h.tried(), " "), "impatient")
 	})
 }
 
-// The end of the caller's context withdraws what has not left, and only that.
-func TestCallerThatLeaves(t *testing.T) {
+// The end of a caller's context withdraws an operation that has not left, and no
+// other operation.
+func TestEndOfTheContextWithdrawsAWaitingOperation(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
+		h := newHarness(t)
 		ctx, leave := context.WithCancel(t.Context())
-		flying, waiting := w.begin(ctx, "flying", nil, 1), w.begin(ctx, "waiting", nil, 1)
-		other := w.do("other")
+		inFlight, waiting := h.begin(ctx, "in-flight", nil, 1), h.begin(ctx, "waiting", nil, 1)
+		other := h.do("other")
 		leave()
 		withdrawn := outcome(t, waiting)
 		require.ErrorIs(t, withdrawn, context.Canceled)
-		require.ErrorIs(t, withdrawn, batch.ErrWaiting)
-		open(t, flying)
-		w.land([]error{errBad}, nil)
-		require.ErrorIs(t, outcome(t, flying), errBad, "what has left is answered with what became of it")
-		w.landAll()
+		require.ErrorIs(t, withdrawn, batch.ErrWithdrawn)
+		requirePending(t, inFlight)
+		h.land([]error{errBad}, nil)
+		require.ErrorIs(t, outcome(t, inFlight), errBad, "an operation in flight receives its outcome")
+		h.landAll()
 		require.NoError(t, outcome(t, other))
-		require.Equal(t, []string{"flying", "other"}, w.tried())
-		require.ErrorIs(t, w.Do(ctx, "late", nil, 1), context.Canceled)
+		require.Equal(t, []string{"in-flight", "other"}, h.tried())
+		require.ErrorIs(t, h.Do(ctx, "late", nil, 1), context.Canceled)
 	})
 }
 
-func TestCloseDrains(t *testing.T) {
+func TestCloseWaitsForAllOperations(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.QueueSize = 2 })
-		flying, waiting := w.do("flying"), w.doMany("waiting", 2)
-		blocked := w.do("blocked")
+		h := newHarness(t, func(c *batch.Config) { c.QueueSize = 2 })
+		inFlight, waiting := h.do("in-flight"), h.doMany("waiting", 2)
+		blocked := h.do("blocked")
 		closed := make(chan error, 1)
-		go func() { closed <- w.Close(t.Context()) }()
-		open(t, closed)
-		require.ErrorIs(t, w.Do(t.Context(), "late", nil, 1), batch.ErrClosed)
-		w.landAll()
-		for _, out := range append(waiting, flying, blocked) {
+		go func() { closed <- h.Close(t.Context()) }()
+		requirePending(t, closed)
+		require.ErrorIs(t, h.Do(t.Context(), "late", nil, 1), batch.ErrClosed)
+		h.landAll()
+		for _, out := range append(waiting, inFlight, blocked) {
 			require.NoError(t, outcome(t, out))
 		}
 		require.NoError(t, outcome(t, closed))
-		require.NoError(t, w.Close(t.Context()), "closing twice is fine")
+		require.NoError(t, h.Close(t.Context()), "closing twice is fine")
 	})
 }
 
 func TestCloseOfAnIdleManager(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		require.NoError(t, newTower(t).Close(t.Context()))
+		require.NoError(t, newHarness(t).Close(t.Context()))
 	})
 }
 
-// What waits for company leaves at the close.
-func TestCloseDoesNotWaitForCompany(t *testing.T) {
+// A batch that waits for more operations leaves at Close.
+func TestCloseEndsTheWaitForMoreOperations(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t, func(c *batch.Config) { c.MaxWait = time.Hour })
-		out, closed := w.do("a"), make(chan error, 1)
-		go func() { closed <- w.Close(t.Context()) }()
+		h := newHarness(t, func(c *batch.Config) { c.MaxWait = time.Hour })
+		out, closed := h.do("a"), make(chan error, 1)
+		go func() { closed <- h.Close(t.Context()) }()
 		synctest.Wait()
-		w.landAll()
+		h.landAll()
 		require.NoError(t, outcome(t, out))
 		require.NoError(t, outcome(t, closed))
 	})
 }
 
-func TestCloseGivesUp(t *testing.T) {
+func TestCloseEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newTower(t)
-		out := w.do("stuck")
+		h := newHarness(t)
+		out := h.do("stuck")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, w.Close(ctx), context.DeadlineExceeded)
-		w.landAll()
+		require.ErrorIs(t, h.Close(ctx), context.DeadlineExceeded)
+		h.landAll()
 		require.NoError(t, outcome(t, out))
 	})
 }

@@ -1,36 +1,36 @@
 package batch
 
-// laneBits says how many lanes there are: so many that two operations on a few
-// hundred partitions each seldom meet by chance.
-const laneBits = 14
+// stripeBits sets the number of stripes: so many that two operations on a few
+// hundred partitions each seldom share one by chance.
+const stripeBits = 14
 
-// LockStripe is something an operation must have for itself.
+// LockStripe is a hash of a key. Two batches in flight never share a stripe.
 type LockStripe uint16
 
-// LockStripeOf returns the lane of a key.
+// LockStripeOf returns the stripe of a key.
 func LockStripeOf(key int64) LockStripe {
 	// The upper bits of a multiplication by the golden ratio spread consecutive
 	// keys evenly.
-	return LockStripe(uint64(key) * 0x9e3779b97f4a7c15 >> (64 - laneBits))
+	return LockStripe(uint64(key) * 0x9e3779b97f4a7c15 >> (64 - stripeBits))
 }
 
-// laneSet is a set of lanes.
-type laneSet [1 << laneBits / 64]uint64
+// stripeSet is a set of stripes.
+type stripeSet [1 << stripeBits / 64]uint64
 
-func (s *laneSet) add(lanes []LockStripe) {
-	for _, l := range lanes {
+func (s *stripeSet) add(stripes []LockStripe) {
+	for _, l := range stripes {
 		s[l/64] |= 1 << (l % 64)
 	}
 }
 
-func (s *laneSet) remove(lanes []LockStripe) {
-	for _, l := range lanes {
+func (s *stripeSet) remove(stripes []LockStripe) {
+	for _, l := range stripes {
 		s[l/64] &^= 1 << (l % 64)
 	}
 }
 
-func (s *laneSet) hasAny(lanes []LockStripe) bool {
-	for _, l := range lanes {
+func (s *stripeSet) hasAny(stripes []LockStripe) bool {
+	for _, l := range stripes {
 		if s[l/64]&(1<<(l%64)) != 0 {
 			return true
 		}

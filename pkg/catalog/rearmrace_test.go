@@ -27,7 +27,7 @@ func TestAChangeOfOptionsMissesNothingThatIsCommittedBesideIt(t *testing.T) {
 				INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts, retry_at)
 				SELECT partition_id, group_id, 2, 1, 1, ` + rests + ` FROM belfry.cursor;
 				UPDATE belfry.cursor SET ` + atRest + `, ready_at = (SELECT retry_at FROM belfry.redrive)`,
-			beside: `SELECT r.redriven FROM belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter)) AS r`,
+			beside: `SELECT r.redriven FROM belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter)) AS r`,
 			to:     setting{0, 3_600_000},
 		},
 		"a failure of what was redriven": {
@@ -83,7 +83,7 @@ func TestAChangeOfOptionsMissesNothingThatIsCommittedBesideIt(t *testing.T) {
 			require.NoError(t, <-done)
 			require.Equal(t, readiness{now: 1}, r.readiness(key))
 			require.Zero(t, r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.redrive r USING (partition_id, group_id)
-				WHERE belfry.redrives_at(c.partition_id, c.group_id) > clock_timestamp()`), "nor does what is redriven rest")
+				WHERE belfry.redrives_ready_at(c.partition_id, c.group_id) > clock_timestamp()`), "nor does what is redriven rest")
 		})
 	}
 }

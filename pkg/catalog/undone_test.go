@@ -40,7 +40,7 @@ func TestWhatWasFoundInAnotherLifeIsLeftAlone(t *testing.T) {
 	r := newRoom(t)
 	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
 	r.exec(`UPDATE belfry.cursor SET committed = 1`)
-	r.exec(`CREATE SEQUENCE belfry.lives; CREATE OR REPLACE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+	r.exec(`CREATE SEQUENCE belfry.lives; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
 	name := "q"
 	_, err := r.Seek(soon(t), "q", "g1", catalog.Place{End: true})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)

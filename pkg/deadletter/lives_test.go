@@ -18,7 +18,7 @@ func TestDeadLettersFoundInAnotherLifeAreLeftAlone(t *testing.T) {
 	var partition queue.ID
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT p.uid FROM belfry.partition p WHERE p.name = 'p1'`).Scan((*[16]byte)(&partition)))
 	_, err := r.pool.Exec(t.Context(), `CREATE SEQUENCE belfry.lives;
-		CREATE OR REPLACE FUNCTION belfry.life() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
+		CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.lives') $$`)
 	require.NoError(t, err)
 	for _, work := range []func() (deadletter.Done, error){
 		func() (deadletter.Done, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },

@@ -243,7 +243,7 @@ func (l *Letters) wake(ctx context.Context, partition int64) {
 	}
 	if err != nil {
 		l.log.Warn("a wake failed; it will be healed", zap.Int64("partition", partition), zap.Error(err))
-		l.pool.ReportLost()
+		l.pool.SignalLoss()
 	}
 	l.announce(ready)
 }

@@ -11,12 +11,12 @@ import (
 	"syscall"
 )
 
-// fallbackID is the account for a root without the users postgres and nobody:
-// high enough to belong to nobody. Postgres needs no entry in the user database.
+// fallbackID is the user id for root when there is neither a user postgres nor nobody. It
+// is high enough to be unused. Postgres needs no entry in the user database.
 const fallbackID = 54321
 
-// account is whom Postgres runs as. The zero value is the user of this process;
-// root gets another one, because Postgres refuses to run as root.
+// account is the user that Postgres runs as. The zero value is the user of this process.
+// For root it is another user, because Postgres refuses to run as root.
 type account struct {
 	name     string
 	uid, gid uint32
@@ -30,8 +30,8 @@ func (a account) String() string {
 	return "user " + a.name
 }
 
-// accountFor chooses the account for the cluster whose data is, or will be, in
-// data. Existing data stays with its owner.
+// accountFor returns the account for a cluster with this data folder. The owner of an
+// existing data folder stays the same.
 func accountFor(data string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
@@ -65,9 +65,8 @@ func userName(uid uint32) string {
 	return id
 }
 
-// processAttributes puts a child into a process group of its own, so that the
-// Ctrl-C of a terminal reaches only us and we stop Postgres in order, and makes
-// it run as the account, without the groups of root.
+// processAttributes returns the attributes of a child: its own process group, so that the
+// Ctrl-C of a terminal reaches only this process, and the account without root's groups.
 func (a account) processAttributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.switched {
@@ -76,8 +75,8 @@ func (a account) processAttributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// own makes a private folder that belongs to the account.
-func (a account) own(dir string) error {
+// mkdir creates a private folder of the account.
+func (a account) mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err // os names the folder
 	}
@@ -87,28 +86,28 @@ func (a account) own(dir string) error {
 	return os.Chown(dir, int(a.uid), int(a.gid))
 }
 
-// explain turns "permission denied" for the account into the folder that is
-// closed to it and what to do. Other errors stay as they are.
+// explain adds to "permission denied" the name of the folder that the account may not
+// enter, with advice. It returns other errors unchanged.
 func (a account) explain(err error, dir, binDir string) error {
 	if !a.switched || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	if closed := a.closedAbove(dir); closed != "" {
+	if closed := a.closedParent(dir); closed != "" {
 		return fmt.Errorf("the cluster folder %s is out of reach: Postgres runs as %s, and %s is closed to it; "+
 			"choose another place (/var/lib/belfry/dev works) or run `chmod o+x %s`: %w", dir, a, closed, closed, err)
 	}
-	if closed := a.closedAbove(binDir); closed != "" {
+	if closed := a.closedParent(binDir); closed != "" {
 		return fmt.Errorf("the programs in %s are out of reach: Postgres runs as %s, and %s is closed to it; "+
 			"run `chmod o+x %s` or name other ones with %s: %w", binDir, a, closed, closed, binDirVariable, err)
 	}
 	return err
 }
 
-// closedAbove returns the topmost folder on the way to dir that the account may
-// not pass, by its mode bits; empty when there is none.
-func (a account) closedAbove(dir string) (closed string) {
+// closedParent returns the topmost parent of dir, or dir, that the account may not enter
+// by its mode bits. It is empty when the account may enter all of them.
+func (a account) closedParent(dir string) (closed string) {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err == nil && !a.mayPass(info) {
+		if info, err := os.Stat(dir); err == nil && !a.canTraverse(info) {
 			closed = dir
 		}
 		if dir == filepath.Dir(dir) {
@@ -117,7 +116,7 @@ func (a account) closedAbove(dir string) (closed string) {
 	}
 }
 
-func (a account) mayPass(info fs.FileInfo) bool {
+func (a account) canTraverse(info fs.FileInfo) bool {
 	bit := fs.FileMode(0o001)
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
 		switch {

@@ -24,9 +24,9 @@ func TestRootGetsAnotherAccount(t *testing.T) {
 	require.True(t, as.switched)
 	require.NotZero(t, as.uid)
 
-	// Kept data stays with its owner, also one without a name.
+	// The owner of existing data stays the same, also an owner without a user name.
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	require.NoError(t, account{uid: 4711, gid: 4712, switched: true}.own(filepath.Join(dir, "data")))
+	require.NoError(t, account{uid: 4711, gid: 4712, switched: true}.mkdir(filepath.Join(dir, "data")))
 	as, err = accountFor(filepath.Join(dir, "data"))
 	require.NoError(t, err)
 	require.Equal(t, account{name: "4711", uid: 4711, gid: 4712, switched: true}, as)
@@ -38,18 +38,18 @@ func TestClosedFolderIsNamed(t *testing.T) {
 	inner := filepath.Join(home, "dev", "cluster")
 	require.NoError(t, os.MkdirAll(inner, 0o755))
 	stranger := account{name: "stranger", uid: fallbackID, gid: fallbackID, switched: true}
-	require.Empty(t, stranger.closedAbove(inner))
+	require.Empty(t, stranger.closedParent(inner))
 
 	require.NoError(t, os.Chmod(filepath.Dir(inner), 0o700))
 	require.NoError(t, os.Chmod(home, 0o700))
-	require.Equal(t, home, stranger.closedAbove(inner), "the topmost one")
+	require.Equal(t, home, stranger.closedParent(inner), "the topmost closed folder")
 	denied := fmt.Errorf("running: %w", fs.ErrPermission)
 	err := stranger.explain(denied, inner, "/")
 	require.ErrorIs(t, err, fs.ErrPermission)
 	require.ErrorContains(t, err, home+" is closed to it")
 	require.ErrorContains(t, err, "chmod o+x "+home)
 	require.ErrorContains(t, stranger.explain(denied, "/", inner), binDirVariable)
-	require.Equal(t, denied, account{}.explain(denied, inner, "/"), "it is our own folder")
+	require.Equal(t, denied, account{}.explain(denied, inner, "/"), "the error of the own user stays as it is")
 
 	cfg := testConfig(inner)
 	if os.Geteuid() == 0 {

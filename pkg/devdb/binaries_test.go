@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// install puts small programs in a new folder below root.
+// install creates small programs in a new folder below root.
 func install(t *testing.T, root, name string, files ...string) string {
 	t.Helper()
 	dir := filepath.Join(root, name)
@@ -28,15 +28,15 @@ func TestBinariesAreFoundInOrder(t *testing.T) {
 	variable := install(t, root, "variable", programs...)
 	onPath := install(t, root, "on-path", programs...)
 	client := install(t, root, "client-only", "pg_ctl", "psql")
-	behindConfig := install(t, root, "behind-config", programs...)
+	fromConfig := install(t, root, "from-config", programs...)
 	config := install(t, root, "config")
-	script := "#!/bin/sh\n[ \"$1\" = --bindir ] && echo " + behindConfig + "\n"
+	script := "#!/bin/sh\n[ \"$1\" = --bindir ] && echo " + fromConfig + "\n"
 	require.NoError(t, os.WriteFile(filepath.Join(config, "pg_config"), []byte(script), 0o755))
 	brokenConfig := install(t, root, "broken-config", "pg_config")
 	for _, version := range []string{"9.6", "10", "16", "9.5"} {
 		install(t, root, "lib/"+version+"/bin", programs...)
 	}
-	install(t, root, "lib/17/bin", "initdb") // removed, only a part is left
+	install(t, root, "lib/17/bin", "initdb") // incomplete
 	newest := filepath.Join(root, "lib/16/bin")
 	usual := []string{filepath.Join(root, "none-*"), filepath.Join(root, "lib/*/bin")}
 
@@ -48,7 +48,7 @@ func TestBinariesAreFoundInOrder(t *testing.T) {
 		"hint":                {hint, variable, onPath, usual, hint},
 		"variable":            {"", variable, onPath, usual, variable},
 		"path":                {"", "", client + ":" + config + ":" + onPath, usual, onPath},
-		"pg_config":           {"", "", client + ":" + config, usual, behindConfig},
+		"pg_config":           {"", "", client + ":" + config, usual, fromConfig},
 		"install folder":      {"", "", client, usual, newest},
 		"broken pg_config":    {"", "", brokenConfig, usual, newest},
 		"relative path entry": {"", "", ".:bin", usual, newest},
@@ -67,7 +67,7 @@ func TestBinariesAreFoundInOrder(t *testing.T) {
 	}
 }
 
-func TestAChosenFolderIsNeverPassedOver(t *testing.T) {
+func TestAChosenFolderWithoutProgramsIsAnError(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	partial := install(t, root, "partial", "postgres")
@@ -82,7 +82,7 @@ func TestAChosenFolderIsNeverPassedOver(t *testing.T) {
 	require.ErrorContains(t, err, "nowhere, which lacks postgres, initdb, pg_ctl")
 }
 
-func TestNoPostgresAnywhereSaysWhatToDo(t *testing.T) {
+func TestTheErrorWithoutPostgresHasAdvice(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no such host")
 	f := finder{env: func(string) string { return "" }, fetch: func(context.Context) (string, error) { return "", cause }}
@@ -97,7 +97,7 @@ func TestThisMachineHasPostgres(t *testing.T) {
 	t.Parallel()
 	dir, err := FindBinaries(t.Context(), "")
 	require.NoError(t, err)
-	require.Empty(t, missingFrom(dir))
+	require.Empty(t, missingPrograms(dir))
 	same, err := FindBinaries(t.Context(), dir)
 	require.NoError(t, err)
 	require.Equal(t, dir, same)

@@ -26,22 +26,21 @@ type Cluster struct {
 	account account
 	log     *zap.Logger
 
-	// changing serialises Stop and Restart. It is held while they wait, so Done,
-	// Port and Kill do without it.
-	changing sync.Mutex
+	// lifecycle serializes Stop and Restart, which hold it while they block. Done, Port
+	// and Kill do not take it.
+	lifecycle sync.Mutex
 
 	mu   sync.Mutex
-	lock *lock    // nil after Stop; under changing and mu
-	proc *process // the latest run; replaced by Restart under changing and mu
-	port int      // written before the first run, then read only
+	lock *lock    // nil after Stop; written under lifecycle and mu
+	proc *process // the latest run; written by Restart under lifecycle and mu
+	port int      // written before the first run, then constant
 }
 
-// Start finds or makes the cluster in cfg.Dir, starts it and returns once it
-// answers. It makes the folder, runs initdb at the first time, takes over from an
-// owner that died, and refuses a folder that another one owns (*InUseError), that
-// is not ours, or whose data is of another major version. It waits for Postgres
-// at most a minute; the end of ctx stops it. After an error nothing is left
-// running. The caller must call Stop.
+// Start starts the cluster in cfg.Dir and returns when it accepts connections. It creates
+// the folder, runs initdb the first time, and takes over from an owner that died. It waits
+// for Postgres for at most a minute, or until ctx ends. Errors: *InUseError when another
+// process owns the folder; the folder has other content; the data has another major
+// version. After an error no process is left. The caller must call Stop.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -80,8 +79,8 @@ func (c *Cluster) firstStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// startOnSomePort starts on the wanted port or on a free one. A free one can be
-// taken by another process before Postgres has it; then the next is tried.
+// startOnSomePort starts on the configured port or on a free one. Another process may take
+// a free port before Postgres does. Then the next free port is tried.
 func (c *Cluster) startOnSomePort(ctx context.Context) error {
 	if c.cfg.Port != 0 {
 		if err := checkFree(ctx, c.cfg.Port); err != nil {
@@ -103,8 +102,8 @@ func (c *Cluster) startOnSomePort(ctx context.Context) error {
 	return err
 }
 
-// URL is the DSN of a database of the cluster for its superuser. It stays valid
-// over Restart.
+// URL returns the DSN of a database of the cluster for its superuser. Restart does not
+// change it.
 func (c *Cluster) URL(database string) string {
 	dsn := url.URL{
 		Scheme:   "postgres",
@@ -116,14 +115,14 @@ func (c *Cluster) URL(database string) string {
 	return dsn.String()
 }
 
-// Port is the TCP port on 127.0.0.1. It stays the same over Restart.
+// Port returns the TCP port on 127.0.0.1. Restart does not change it.
 func (c *Cluster) Port() int { return c.port }
 
-// Dir is the home of the cluster, absolute and without links.
+// Dir returns the folder of the cluster, absolute and without symbolic links.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Done returns a channel that closes when the postmaster has exited, whether it
-// was told to or died. Restart starts a new run with a new channel.
+// Done returns a channel that is closed when the postmaster has exited for any reason.
+// Restart starts a new run with a new channel.
 func (c *Cluster) Done() <-chan struct{} { return c.current().done }
 
 func (c *Cluster) current() *process {
@@ -132,13 +131,13 @@ func (c *Cluster) current() *process {
 	return c.proc
 }
 
-// Stop shuts Postgres down, ending its sessions and writing its data out, and
-// gives the folder back. When ctx ends first, Postgres is stopped at once, which
-// the next start recovers from, and the error says so. Postgres is gone in every
-// case. Stopping twice is fine.
+// Stop shuts Postgres down (fast: it ends the sessions and writes a checkpoint) and
+// releases the folder. When ctx ends first, it stops Postgres immediately and returns an
+// error; the next start recovers. In every case Postgres has exited. A second Stop does
+// nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
+	c.lifecycle.Lock()
+	defer c.lifecycle.Unlock()
 	err := c.current().stop(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,17 +148,16 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return err
 }
 
-// Kill ends every process of Postgres without warning, as a power cut would, and
-// returns when the postmaster is gone. The folder stays ours: call Restart or
-// Stop afterwards.
+// Kill kills every process of Postgres, like a power cut, and returns when the postmaster
+// has exited. The folder stays locked: call Restart or Stop afterwards.
 func (c *Cluster) Kill() error { return c.current().kill() }
 
-// Restart starts Postgres again after Stop, Kill or a death of its own, on the
-// same folder and port, and returns once it answers. Waiting ends like that of
-// Start; after an error it may be called again, and Stop must be called.
+// Restart starts Postgres again after Stop, Kill or a crash, in the same folder and on the
+// same port. It returns when Postgres accepts connections, and waits as long as Start
+// does. After an error it may be called again. The caller must call Stop.
 func (c *Cluster) Restart(ctx context.Context) error {
-	c.changing.Lock()
-	defer c.changing.Unlock()
+	c.lifecycle.Lock()
+	defer c.lifecycle.Unlock()
 	if !c.current().exited() {
 		return fmt.Errorf("restarting the cluster in %s: it is running; call Stop or Kill first", c.dir)
 	}
@@ -193,13 +191,13 @@ func freePort(ctx context.Context) (int, error) {
 	return port, nil
 }
 
-// portOf returns the port a TCP listener got.
+// portOf returns the port of a TCP listener.
 func portOf(l net.Listener) (int, error) {
 	addr, err := netip.ParseAddrPort(l.Addr().String())
 	return int(addr.Port()), err
 }
 
-// checkFree fails when the port cannot be listened on.
+// checkFree returns an error when no program can listen on the port.
 func checkFree(ctx context.Context, port int) error {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))

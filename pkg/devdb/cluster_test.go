@@ -23,7 +23,7 @@ func TestDataIsKeptUntilFresh(t *testing.T) {
 	require.Equal(t, "kept", query(t, c, makeNote, readNote))
 	require.NoError(t, c.Stop(ctx))
 	<-c.Done()
-	require.NoError(t, c.Stop(ctx), "twice is fine")
+	require.NoError(t, c.Stop(ctx), "a second Stop does nothing")
 
 	again := start(t, cfg)
 	require.Equal(t, "kept", query(t, again, readNote))
@@ -38,7 +38,7 @@ func TestDataIsKeptUntilFresh(t *testing.T) {
 	require.NoDirExists(t, leftover)
 }
 
-func TestClusterIsPrivateAndTheSameEverywhere(t *testing.T) {
+func TestClusterIsPrivateAndHasFixedSettings(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(clusterDir(t))
 	cfg.Settings["Work_Mem"] = "5MB"
@@ -82,7 +82,7 @@ func TestSecondStartNamesTheHolder(t *testing.T) {
 	before := time.Now().Add(-time.Second)
 	c := start(t, cfg)
 
-	_, err := Start(ctx, cfg) // waiting for the first one would never end
+	_, err := Start(ctx, cfg) // must not wait for the first cluster
 	var inUse *InUseError
 	require.ErrorAs(t, err, &inUse)
 	require.Equal(t, os.Getpid(), inUse.PID)
@@ -90,12 +90,12 @@ func TestSecondStartNamesTheHolder(t *testing.T) {
 	require.WithinRange(t, inUse.Since, before, time.Now())
 	require.ErrorContains(t, err, "process "+strconv.Itoa(os.Getpid()))
 	require.ErrorContains(t, err, "port "+strconv.Itoa(c.Port()))
-	require.ErrorAs(t, Remove(ctx, cfg.Dir), &inUse, "a living owner's folder is not removed")
-	require.Equal(t, "1", query(t, c, "SELECT '1'"), "the first one goes on")
+	require.ErrorAs(t, Remove(ctx, cfg.Dir), &inUse, "the folder of a live owner is not removed")
+	require.Equal(t, "1", query(t, c, "SELECT '1'"), "the first cluster still runs")
 
 	require.NoError(t, c.Kill())
 	_, err = Start(ctx, cfg)
-	require.ErrorAs(t, err, &inUse, "the folder is held until Stop")
+	require.ErrorAs(t, err, &inUse, "the folder is locked until Stop")
 	require.NoError(t, c.Stop(ctx))
 	start(t, cfg)
 }
@@ -118,7 +118,7 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 	require.Equal(t, port, c.Port())
 	require.ErrorContains(t, c.Restart(ctx), "it is running")
 
-	// Taken while it was down: now Postgres itself finds out.
+	// The port was taken while Postgres was down. Postgres itself reports it.
 	require.NoError(t, c.Stop(ctx))
 	taken, err = lc.Listen(ctx, "tcp4", c.address())
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, logName)
 	log, readErr := os.ReadFile(filepath.Join(c.Dir(), logName))
 	require.NoError(t, readErr)
-	require.Equal(t, 1, strings.Count(string(log), "FATAL"), "trying again would not help")
+	require.Equal(t, 1, strings.Count(string(log), "FATAL"), "it is not tried again")
 	require.NoError(t, taken.Close())
 	require.NoError(t, c.Restart(ctx), "a failed restart may be repeated")
 	require.Equal(t, "1", query(t, c, "SELECT '1'"))
@@ -135,23 +135,23 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 
 func (c *Cluster) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)) }
 
-func TestForeignServerOnThePortIsNotTakenForOurs(t *testing.T) {
+func TestAnotherServerOnThePortIsDetected(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	other := start(t, testConfig(clusterDir(t)))
 	c := &Cluster{dir: clusterDir(t), port: other.Port()}
-	require.ErrorContains(t, c.look(ctx), "works on "+other.Dir())
+	require.ErrorContains(t, c.probe(ctx), "works on "+other.Dir())
 }
 
-func TestBadSettingFailsInPostgresWords(t *testing.T) {
+func TestABadSettingReturnsTheErrorOfPostgres(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	cfg := testConfig(clusterDir(t))
 	cfg.Settings["max_connections"] = "plenty"
-	// Waiting for the time limit instead would give another error.
+	// After the time limit, the error would be another one.
 	_, err := Start(ctx, cfg)
 	require.ErrorContains(t, err, `invalid value for parameter "max_connections": "plenty"`)
-	start(t, testConfig(cfg.Dir)) // the folder was given back
+	start(t, testConfig(cfg.Dir)) // the folder was released
 }
 
 func TestReservedSettingsAndBadPortsAreRefused(t *testing.T) {
@@ -162,7 +162,7 @@ func TestReservedSettingsAndBadPortsAreRefused(t *testing.T) {
 	}
 }
 
-func TestForeignFolderIsLeftAlone(t *testing.T) {
+func TestAFolderWithOtherContentIsRefused(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	dir := clusterDir(t)
@@ -192,13 +192,13 @@ func TestOtherMajorVersionNamesFresh(t *testing.T) {
 	start(t, cfg)
 }
 
-func TestEndOfContextBreaksStartOff(t *testing.T) {
+func TestEndOfContextCancelsStart(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(clusterDir(t))
 	for _, when := range []string{initPrefix + "*", "data/postmaster.pid"} {
 		ctx, cancel := context.WithCancel(testContext(t))
 		stopped := make(chan struct{})
-		go func() { // ends the start as soon as it has come this far
+		go func() { // cancels the start when the file appears
 			defer close(stopped)
 			defer cancel()
 			for ctx.Err() == nil {
@@ -208,7 +208,7 @@ func TestEndOfContextBreaksStartOff(t *testing.T) {
 			}
 		}()
 		c, err := Start(ctx, cfg)
-		if err == nil { // it was faster than we; nothing to see
+		if err == nil { // it finished before the cancel
 			require.NoError(t, c.Stop(testContext(t)))
 		} else {
 			require.ErrorIs(t, err, context.Canceled)
@@ -223,7 +223,7 @@ func TestEndOfContextBreaksStartOff(t *testing.T) {
 	start(t, cfg)
 }
 
-func TestRemoveDeletesWhatNobodyOwns(t *testing.T) {
+func TestRemoveDeletesAFolderWithoutOwner(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	cfg := testConfig(clusterDir(t))

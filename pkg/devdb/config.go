@@ -12,27 +12,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// Config says which cluster to run and how.
+// Config describes the cluster.
 type Config struct {
-	// Dir is the home of the cluster. It is created when missing; when it exists
-	// it must be empty or hold a cluster of ours.
+	// Dir is the folder of the cluster. It is created when missing. An existing folder
+	// must be empty or contain a cluster of this package.
 	Dir string
 	// Port is the TCP port on 127.0.0.1; 0 picks a free one.
 	Port int
-	// Fresh removes the data kept in Dir first.
+	// Fresh deletes the data in Dir first.
 	Fresh bool
-	// Settings are further settings of postgresql.conf for this run. They win
-	// over ours, except the address, the port and the data folder, which are
-	// refused here.
+	// Settings are settings of postgresql.conf for this run. They override the defaults
+	// of this package. Address, port and data folder are refused here.
 	Settings map[string]string
-	// BinDir is the folder with postgres, initdb and pg_ctl; empty means
-	// FindBinaries.
+	// BinDir is the folder with postgres, initdb and pg_ctl; empty: FindBinaries.
 	BinDir string
-	// Log is told what happens to the cluster; nil means nobody.
+	// Log gets the events of the cluster; nil: no log.
 	Log *zap.Logger
 }
 
-// reserved are the settings that the rest of this package relies on.
+// reserved lists the settings that only this package may set.
 var reserved = []string{"data_directory", "external_pid_file", "listen_addresses", "port", "unix_socket_directories"}
 
 func (c Config) validate() error {
@@ -41,18 +39,18 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("the cluster has no folder: name one"))
 	}
 	if c.Port < 0 || c.Port > 65535 {
-		errs = append(errs, fmt.Errorf("the port %d does not exist: give 1 to 65535, or 0 for a free one", c.Port))
+		errs = append(errs, fmt.Errorf("the port %d is out of range: use 1 to 65535, or 0 for a free port", c.Port))
 	}
 	for name := range c.Settings {
 		if slices.Contains(reserved, strings.ToLower(name)) {
-			errs = append(errs, fmt.Errorf("the setting %s is not free: the cluster sets it itself", name))
+			errs = append(errs, fmt.Errorf("the setting %s is reserved: the cluster sets it itself", name))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// arguments are the command line of postgres. The command line wins over the
-// files of the cluster, so what is set here holds whatever a user changed.
+// arguments returns the command line of postgres. It overrides the configuration files in
+// the folder, which a user may have changed.
 func (c Config) arguments(data string, port int) []string {
 	settings := map[string]string{
 		"log_destination":   "stderr",
@@ -74,7 +72,7 @@ func (c Config) arguments(data string, port int) []string {
 	return args
 }
 
-// durable tells whether the data must survive a power cut.
+// durable reports whether the data must survive a power cut.
 func (c Config) durable() bool {
 	for name, value := range c.Settings {
 		if strings.EqualFold(name, "fsync") {
@@ -84,16 +82,16 @@ func (c Config) durable() bool {
 	return true
 }
 
-// DefaultDir is where the cluster of `belfry dev` lives: a place of the user's
-// own, or, for root, one that the account Postgres runs as can reach. It fails
-// when the user has no home folder.
+// DefaultDir returns the folder of the cluster of `belfry dev`: a folder of the user, or,
+// for root, a folder that the account of Postgres can reach. It fails when the user has no
+// home folder.
 func DefaultDir() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/belfry/dev", nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("finding a place for the cluster (name one with --data-dir): %w", err)
+		return "", fmt.Errorf("finding a folder for the cluster (name one with --data-dir): %w", err)
 	}
 	if runtime.GOOS == "darwin" {
 		return filepath.Join(home, "Library", "Application Support", "belfry", "dev"), nil
@@ -104,14 +102,14 @@ func DefaultDir() (string, error) {
 	return filepath.Join(home, ".local", "share", "belfry", "dev"), nil
 }
 
-// downloadDir is where fetched programs are kept, one folder per version.
+// downloadDir returns the folder of downloaded programs. It has one subfolder per version.
 func downloadDir() (string, error) {
 	if os.Geteuid() == 0 {
 		return "/var/lib/belfry/postgres", nil
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("finding a place for Postgres: %w", err)
+		return "", fmt.Errorf("finding a folder for Postgres: %w", err)
 	}
 	return filepath.Join(cache, "belfry", "postgres"), nil
 }

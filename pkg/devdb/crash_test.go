@@ -17,14 +17,14 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-func TestKillIsAPowerCutAndRestartRecovers(t *testing.T) {
+func TestRestartRecoversAfterKill(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	c := start(t, testConfig(clusterDir(t)))
 	url := c.URL("postgres")
 	query(t, c, makeNote, readNote)
 
-	// Many sessions at work: Postgres refuses to start while one of them lives.
+	// Busy sessions: Postgres refuses to start while one of them still runs.
 	for range 5 {
 		conn, err := pgx.Connect(ctx, url)
 		require.NoError(t, err)
@@ -41,12 +41,12 @@ func TestKillIsAPowerCutAndRestartRecovers(t *testing.T) {
 	done := c.Done()
 	require.NoError(t, c.Kill())
 	<-done
-	require.NoError(t, c.Kill(), "twice is fine")
+	require.NoError(t, c.Kill(), "a second Kill does nothing")
 	_, err := pgx.Connect(ctx, url)
 	require.Error(t, err)
 
 	require.NoError(t, c.Restart(ctx))
-	require.NotEqual(t, done, c.Done(), "a run of its own")
+	require.NotEqual(t, done, c.Done(), "a new run has a new channel")
 	require.Equal(t, url, c.URL("postgres"))
 	require.Equal(t, "kept", query(t, c, readNote))
 	require.FileExists(t, filepath.Join(c.Dir(), oldLogName))
@@ -57,47 +57,47 @@ func TestDoneClosesWhenPostgresDies(t *testing.T) {
 	c := start(t, testConfig(clusterDir(t)))
 	select {
 	case <-c.Done():
-		t.Fatal("it runs")
+		t.Fatal("Done is closed while Postgres runs")
 	default:
 	}
 	require.NoError(t, syscall.Kill(c.current().pid, syscall.SIGQUIT))
 	<-c.Done()
 }
 
-func TestStopInAHurryIsToldAndRecovered(t *testing.T) {
+func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	t.Parallel()
-	hurry, cancel := context.WithCancel(t.Context())
+	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := start(t, testConfig(clusterDir(t)))
 	query(t, c, makeNote, readNote)
 
-	// A frozen checkpointer cannot write out, so there is no stop in order.
+	// A stopped checkpointer cannot write, so a fast shutdown cannot finish.
 	children, err := childrenOf(c.current().pid)
 	require.NoError(t, err)
-	frozen := 0
+	stopped := 0
 	for _, child := range children {
 		command, err := commandOf(child)
 		require.NoError(t, err)
 		if strings.Contains(command, "checkpointer") {
 			require.NoError(t, syscall.Kill(child, syscall.SIGSTOP))
-			frozen++
+			stopped++
 		}
 	}
-	require.Equal(t, 1, frozen)
-	require.ErrorIs(t, c.Stop(hurry), context.Canceled)
+	require.Equal(t, 1, stopped)
+	require.ErrorIs(t, c.Stop(ended), context.Canceled)
 	require.True(t, c.current().cmd.ProcessState.Exited(), "the postmaster ended its processes itself")
 	require.NoError(t, c.Restart(testContext(t)))
 	require.Equal(t, "kept", query(t, c, readNote))
 
-	// A frozen postmaster cannot stop at all.
+	// A stopped postmaster cannot stop at all.
 	require.NoError(t, syscall.Kill(c.current().pid, syscall.SIGSTOP))
-	require.ErrorIs(t, c.Stop(hurry), context.Canceled)
+	require.ErrorIs(t, c.Stop(ended), context.Canceled)
 	<-c.Done()
 	require.NoError(t, c.Restart(testContext(t)))
 	require.Equal(t, "kept", query(t, c, readNote))
 }
 
-// owner runs the cluster in a process of its own and returns the postmaster.
+// owner runs the cluster in another process and returns that process and the postmaster.
 func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -106,7 +106,7 @@ func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // dead already unless the test failed
+		_ = cmd.Process.Kill() // has exited unless the test failed
 		_ = cmd.Wait()
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -117,7 +117,7 @@ func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
 	return cmd.Process, postmaster
 }
 
-func TestKilledOwnerLeavesAUsableCluster(t *testing.T) {
+func TestStartTakesOverFromAKilledOwner(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	dir := clusterDir(t)
@@ -128,7 +128,7 @@ func TestKilledOwnerLeavesAUsableCluster(t *testing.T) {
 	require.Equal(t, process.Pid, inUse.PID)
 
 	require.NoError(t, process.Kill())
-	_, err = process.Wait() // from here on the kernel has dropped the lock
+	_, err = process.Wait() // now the kernel has released the lock
 	require.NoError(t, err)
 	c := start(t, testConfig(dir))
 	require.Equal(t, "1", query(t, c, "SELECT '1'"))
@@ -137,7 +137,7 @@ func TestKilledOwnerLeavesAUsableCluster(t *testing.T) {
 	require.False(t, running)
 }
 
-// orphan runs Postgres on a cluster that nobody owns.
+// orphan runs Postgres on a cluster without an owner.
 func orphan(t *testing.T, c *Cluster) (postmaster int) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(c.binDir, "postgres"), c.cfg.arguments(c.data(), c.port)...)
@@ -146,20 +146,20 @@ func orphan(t *testing.T, c *Cluster) (postmaster int) {
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)
-		_ = cmd.Wait() // how it ends is the test's business
+		_ = cmd.Wait() // it is killed
 	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // gone already unless the test failed
+		_ = cmd.Process.Kill() // has exited unless the test failed
 		<-waited
 	})
 	ctx := testContext(t)
-	for c.look(ctx) != nil {
-		require.True(t, pause(ctx, lookInterval))
+	for c.probe(ctx) != nil {
+		require.True(t, pause(ctx, probeInterval))
 	}
 	return cmd.Process.Pid
 }
 
-func TestOrphanIsStoppedAndSaid(t *testing.T) {
+func TestAnOrphanIsStoppedAndLogged(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	cfg := testConfig(clusterDir(t))
@@ -188,7 +188,7 @@ func TestStalePIDFileDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	c := start(t, testConfig(clusterDir(t)))
-	// After a power cut the number may belong to any process of the same user.
+	// After a power cut, another process of the same user may have the process id.
 	sleeper := exec.Command("sleep", "600")
 	sleeper.SysProcAttr = c.account.processAttributes()
 	require.NoError(t, sleeper.Start())
@@ -204,5 +204,5 @@ func TestStalePIDFileDoesNotBlock(t *testing.T) {
 		require.NoError(t, os.WriteFile(pidFile(c.data()), []byte(first+"\n"+rest), 0o600))
 		require.NoError(t, c.Restart(ctx), first)
 	}
-	require.NoError(t, sleeper.Process.Signal(syscall.Signal(0)), "a process that is not Postgres is left alone")
+	require.NoError(t, sleeper.Process.Signal(syscall.Signal(0)), "a process that is not Postgres keeps running")
 }

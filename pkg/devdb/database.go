@@ -9,15 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// duplicateDatabase is the SQLSTATE of a name that exists; a concurrent creation
-// may be seen as uniqueViolation instead.
+// CREATE DATABASE fails with duplicateDatabase if the name exists. A concurrent creation
+// can fail with uniqueViolation instead.
 const (
 	duplicateDatabase = "42P04"
 	uniqueViolation   = "23505"
 )
 
-// CreateDatabase makes a database unless it exists. The end of ctx breaks it
-// off.
+// CreateDatabase creates a database unless it exists. The end of ctx cancels it.
 func (c *Cluster) CreateDatabase(ctx context.Context, name string) error {
 	conn, err := pgx.Connect(ctx, c.URL("postgres"))
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// repository poses as a Maven repository with one archive. A nil checksum is
-// not there.
+// repository is a fake Maven repository with one archive. A nil checksum means that the
+// file does not exist.
 type repository struct {
 	archive  []byte
 	checksum []byte
@@ -43,7 +43,7 @@ func (r *repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.NotFound(w, req)
 		return
 	}
-	_, _ = w.Write(content) // a client that is gone is the test's business
+	_, _ = w.Write(content) // a client that left fails its own test
 }
 
 func newRepository(t *testing.T) *repository {
@@ -66,12 +66,12 @@ func newRepository(t *testing.T) *repository {
 	require.NoError(t, err)
 	require.NoError(t, zw.Close())
 	sum := sha256.Sum256(jar.Bytes())
-	t.Cleanup(func() { require.NoFileExists(t, ran+"-initdb", "the library must not make a cluster") })
+	t.Cleanup(func() { require.NoFileExists(t, ran+"-initdb", "the library must not run initdb") })
 	return &repository{archive: jar.Bytes(), checksum: []byte(hex.EncodeToString(sum[:]))}
 }
 
-// storedXZ is the xz format with the data stored, not compressed: the standard
-// library cannot write xz. One block of LZMA2 chunks, no check.
+// storedXZ writes the xz format with uncompressed data, because the standard library cannot
+// write xz. It has one block of LZMA2 chunks and no check.
 func storedXZ(data []byte) []byte {
 	crc := func(b []byte) []byte { return binary.LittleEndian.AppendUint32(nil, crc32.ChecksumIEEE(b)) }
 	pad := func(b []byte) []byte { return append(b, make([]byte, (4-len(b)%4)%4)...) }
@@ -98,7 +98,7 @@ func storedXZ(data []byte) []byte {
 	return append(out, storedIndex(unpadded, uncompressed(block[12:]), crc, pad)...)
 }
 
-// uncompressed adds up the sizes of stored chunks.
+// uncompressed returns the sum of the sizes of stored chunks.
 func uncompressed(chunks []byte) (size uint64) {
 	for chunks[0] != 0 {
 		n := int(binary.BigEndian.Uint16(chunks[1:])) + 1
@@ -134,17 +134,17 @@ func TestFetchUnpacksOnce(t *testing.T) {
 	server := httptest.NewServer(repo)
 	t.Cleanup(server.Close)
 	f, _ := fetchFrom(t, server.URL)
-	// What a crash in the middle of an older way of unpacking would leave.
+	// An incomplete folder, as after a crash.
 	install(t, f.cache, string(fetchVersion)+"/bin", "pg_ctl")
 
 	dir, err := f.fetch(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, filepath.Join(f.cache, string(fetchVersion), "bin"), dir)
-	require.Empty(t, missingFrom(dir))
+	require.Empty(t, missingPrograms(dir))
 	require.EqualValues(t, 2, repo.requests.Load(), "the archive and its checksum")
 	left, err := os.ReadDir(f.cache)
 	require.NoError(t, err)
-	require.Len(t, left, 1, "nothing but the programs is kept")
+	require.Len(t, left, 1, "only the programs are kept")
 	for path := dir; path != f.cache; path = filepath.Dir(path) {
 		info, err := os.Stat(path)
 		require.NoError(t, err)
@@ -157,7 +157,7 @@ func TestFetchUnpacksOnce(t *testing.T) {
 	require.Equal(t, dir, again)
 }
 
-func TestFetchRefusesWhatItCannotCheck(t *testing.T) {
+func TestFetchRefusesAnUnverifiedArchive(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spoil func(*repository)
@@ -182,7 +182,7 @@ func TestFetchRefusesWhatItCannotCheck(t *testing.T) {
 	}
 }
 
-func TestFetchNamesWhyTheRepositoryIsOutOfReach(t *testing.T) {
+func TestFetchReturnsTheReasonWhenTheRepositoryIsUnreachable(t *testing.T) {
 	t.Parallel()
 	var lc net.ListenConfig
 	closed, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -195,7 +195,7 @@ func TestFetchNamesWhyTheRepositoryIsOutOfReach(t *testing.T) {
 	requireEmpty()
 }
 
-func TestEndOfContextBreaksFetchOff(t *testing.T) {
+func TestEndOfContextCancelsFetch(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	released := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	markName    = "belfry-cluster"
+	markerName  = "belfry-cluster"
 	dataName    = "data"
 	initPrefix  = "data.init-"
 	logName     = "postgres.log"
@@ -21,13 +21,13 @@ const (
 	initTimeout = 2 * time.Minute
 )
 
-const markText = `This folder holds a private Postgres cluster made by Belfry.
+const markerText = `This folder holds a private Postgres cluster made by Belfry.
 Stop its owner before you remove it; "belfry dev --fresh" starts it over.
 `
 
-// openFolder creates dir when it is missing, refuses it when it holds something
-// else, and takes its lock. The returned path is absolute and has no links, so
-// that it can be compared with what a running Postgres says.
+// openFolder creates dir when it is missing, refuses a folder with other content, and takes
+// the lock. The returned path is absolute and has no symbolic links, so that it can be
+// compared with the data_directory of a running Postgres.
 func openFolder(dir string) (string, *lock, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -35,40 +35,40 @@ func openFolder(dir string) (string, *lock, error) {
 	}
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
-		mode = 0o755 // another account has to pass
+		mode = 0o755 // the account of Postgres must enter it
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {
-		return "", nil, fmt.Errorf("making the cluster folder: %w", err)
+		return "", nil, fmt.Errorf("creating the cluster folder: %w", err)
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", nil, fmt.Errorf("finding the cluster folder: %w", err)
 	}
-	if err := refuseForeign(dir); err != nil {
+	if err := checkFolder(dir); err != nil {
 		return "", nil, err
 	}
 	l, err := acquire(dir)
 	if err != nil {
 		return "", nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, markName), []byte(markText), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, markerName), []byte(markerText), 0o644); err != nil {
 		return "", nil, errors.Join(fmt.Errorf("marking the cluster folder: %w", err), l.release())
 	}
 	return dir, l, nil
 }
 
-// refuseForeign fails unless dir has our mark or is empty.
-func refuseForeign(dir string) error {
+// checkFolder returns an error unless dir is empty or has the marker file.
+func checkFolder(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("reading the cluster folder: %w", err)
 	}
 	for _, entry := range entries {
-		if entry.Name() == markName {
+		if entry.Name() == markerName {
 			return nil
 		}
 	}
 	for _, entry := range entries {
-		if entry.Name() != lockName { // another Start may have come this far
+		if entry.Name() != lockName { // a concurrent Start creates the lock before the marker
 			return fmt.Errorf("the folder %s is not empty and was not made by Belfry (there is %s in it): "+
 				"choose another folder for the cluster, or empty it yourself", dir, entry.Name())
 		}
@@ -76,8 +76,8 @@ func refuseForeign(dir string) error {
 	return nil
 }
 
-// prepare leaves a cluster of the right version in the folder: the kept one, or
-// a new one.
+// prepare makes sure that the folder has a cluster of the right version: the existing one
+// or a new one.
 func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
 	leftovers, err := filepath.Glob(filepath.Join(c.dir, initPrefix+"*"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
 		return c.initialize(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the version of the kept cluster: %w", err)
+		return fmt.Errorf("reading the version of the existing cluster: %w", err)
 	}
 	if made := strings.TrimSpace(string(kept)); made != have {
 		return fmt.Errorf("the cluster in %s was made by Postgres %s, and the programs in %s are Postgres %s: "+
@@ -110,14 +110,14 @@ func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// initialize makes the cluster under another name and renames it when it is
-// whole: a crash in between leaves no half-made cluster behind.
+// initialize creates the data folder under another name and renames it when it is
+// complete. A crash in between leaves no incomplete cluster.
 func (c *Cluster) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()
 	dir := filepath.Join(c.dir, fmt.Sprintf("%s%d", initPrefix, os.Getpid()))
-	if err := c.account.own(dir); err != nil {
-		return fmt.Errorf("making the data folder: %w", err)
+	if err := c.account.mkdir(dir); err != nil {
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	args := []string{"-D", dir, "-U", superuser, "--auth=trust", "--encoding=UTF8", "--no-locale"}
 	if !c.cfg.durable() {
@@ -133,7 +133,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return errors.Join(fmt.Errorf("making a cluster in %s: %w\n%s", c.dir, err, tail(out)), os.RemoveAll(dir))
+		return errors.Join(fmt.Errorf("creating a cluster in %s: %w\n%s", c.dir, err, tail(out)), os.RemoveAll(dir))
 	}
 	if err := os.Rename(dir, c.data()); err != nil {
 		return fmt.Errorf("putting the new cluster in place: %w", err)
@@ -141,7 +141,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	return nil
 }
 
-// childEnv is our environment without what would change the behaviour or the
+// childEnv returns the environment without the variables that change the behaviour or the
 // language of Postgres.
 func childEnv() []string {
 	env := []string{"LC_ALL=C", "TZ=UTC"}
@@ -154,12 +154,11 @@ func childEnv() []string {
 	return env
 }
 
-// Remove deletes a cluster folder that nobody owns, for clusters whose owner
-// died before it could. A Postgres still running in it is stopped first. It
-// returns an *InUseError for a living owner and refuses folders that are not
-// ours.
+// Remove deletes a cluster folder without an owner, for example after its owner died. It
+// first stops a Postgres that still runs in it. Errors: *InUseError when a live process
+// owns the folder; the folder has no marker file.
 func Remove(ctx context.Context, dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, markName)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, markerName)); err != nil {
 		return fmt.Errorf("removing the cluster in %s: %w", dir, err)
 	}
 	dir, l, err := openFolder(dir)

@@ -13,9 +13,9 @@ import (
 
 const lockName = "lock"
 
-// InUseError says that another process, or another Cluster of this one, owns the
-// folder. PID is 0 when the owner has not written its name yet, Port is 0 while
-// its Postgres is starting.
+// InUseError means that another process, or another Cluster of this process, owns the folder.
+// PID is 0 when the owner has not written the lock file yet. Port is 0 while its Postgres
+// starts.
 type InUseError struct {
 	Dir   string
 	PID   int
@@ -34,8 +34,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("the cluster in %s is in use by %s: use that one, stop it, or choose another folder", e.Dir, holder)
 }
 
-// holder is the content of the lock file. It only informs: the lock is flock's,
-// which the kernel drops when the owner dies.
+// holder is the content of the lock file. It is only information for error texts. The lock
+// itself is the flock, which the kernel releases when the owner dies.
 type holder struct {
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`
@@ -48,9 +48,9 @@ type lock struct {
 	holder holder
 }
 
-// acquire takes the lock of dir without waiting. Held by another it returns an
-// *InUseError. The file is never removed by a release: a lock on a removed file
-// would exclude nobody.
+// acquire takes the lock of dir without waiting. If another owner holds it, acquire returns
+// an *InUseError. No release removes the file, because a lock on a removed file would
+// exclude no process.
 func acquire(dir string) (*lock, error) {
 	name := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -65,7 +65,7 @@ func acquire(dir string) (*lock, error) {
 		return nil, fmt.Errorf("locking %s: %w", name, err)
 	}
 	l := &lock{file: file, holder: holder{PID: os.Getpid(), Since: time.Now().UTC()}}
-	if err := l.tell(0); err != nil {
+	if err := l.writeHolder(0); err != nil {
 		return nil, errors.Join(err, l.release())
 	}
 	return l, nil
@@ -74,16 +74,15 @@ func acquire(dir string) (*lock, error) {
 func inUse(dir string, file *os.File) error {
 	e := &InUseError{Dir: dir}
 	var h holder
-	// A file being written at this moment does not parse; then the holder stays
-	// unnamed.
+	// A file that is being written does not parse. Then the error does not name the holder.
 	if content, err := io.ReadAll(file); err == nil && json.Unmarshal(content, &h) == nil {
 		e.PID, e.Since, e.Port = h.PID, h.Since, h.Port
 	}
 	return e
 }
 
-// tell writes the holder and its port into the file, for inUse.
-func (l *lock) tell(port int) error {
+// writeHolder writes the holder with its port into the lock file.
+func (l *lock) writeHolder(port int) error {
 	l.holder.Port = port
 	content, err := json.Marshal(l.holder)
 	if err != nil {
@@ -98,8 +97,8 @@ func (l *lock) tell(port int) error {
 	return nil
 }
 
-// release gives the lock back. The unlock is explicit: a child between fork and
-// exec shares the file for an instant, and closing would not unlock it then.
+// release releases the lock. It unlocks explicitly, because a child between fork and exec
+// shares the file for a moment, and then closing would not unlock it.
 func (l *lock) release() error {
 	err := flock(l.file, syscall.LOCK_UN)
 	if closeErr := l.file.Close(); err == nil {
@@ -111,7 +110,7 @@ func (l *lock) release() error {
 	return nil
 }
 
-// flock repeats what a signal interrupted.
+// flock calls flock(2) and retries after EINTR.
 func flock(file *os.File, how int) error {
 	for {
 		err := syscall.Flock(int(file.Fd()), how)

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// ownerVariable makes the test program run the cluster in the named folder until
-// it is killed: the tests need an owner that can die.
+// ownerVariable makes the test program run the cluster in the named folder until it is
+// killed: some tests kill the owner of a cluster.
 const ownerVariable = "DEVDB_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -35,14 +35,13 @@ func ownUntilKilled(dir string) int {
 	return 0
 }
 
-// testConfig trades durability against power cuts for speed; a killed Postgres
-// loses nothing by it.
+// testConfig turns fsync off for speed. A killed Postgres loses nothing by it.
 func testConfig(dir string) Config {
 	return Config{Dir: dir, Settings: map[string]string{"fsync": "off", "max_connections": "20", "shared_buffers": "16MB"}}
 }
 
-// clusterDir is a folder that the account of the cluster can reach; t.TempDir is
-// closed to it when root runs the tests.
+// clusterDir returns a folder that the account of the cluster can enter. When root runs the
+// tests, that account cannot enter t.TempDir.
 func clusterDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "belfry-devdb-")
@@ -61,7 +60,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// start runs a cluster that is stopped with the test.
+// start runs a cluster and stops it at the end of the test.
 func start(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	ctx := testContext(t)
@@ -71,8 +70,8 @@ func start(t *testing.T, cfg Config) *Cluster {
 	return c
 }
 
-// query runs statements in the database postgres and returns the last one's
-// single value.
+// query runs statements in the database postgres and returns the single value of the last
+// one.
 func query(t *testing.T, c *Cluster, statements ...string) (value string) {
 	t.Helper()
 	ctx := testContext(t)

@@ -4,6 +4,6 @@ package devdb
 
 import "syscall"
 
-// signalOnParentDeath does nothing: the system has no such signal, so a Postgres
-// whose owner was killed runs on until the next Start takes over.
+// signalOnParentDeath does nothing, because the system has no such signal. A Postgres whose
+// owner was killed runs until the next Start stops it.
 func signalOnParentDeath(*syscall.SysProcAttr) {}

@@ -15,25 +15,25 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	pid  int
-	done chan struct{} // closed when the postmaster was waited for
-	err  error         // how it ended; written before done closes
+	done chan struct{} // closed when the postmaster has exited
+	err  error         // the result of Wait; written before done is closed
 }
 
 // spawn starts cmd and the goroutine that waits for it.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
-	go p.own(started)
+	go p.run(started)
 	if err := <-started; err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// own starts and waits on one thread that it keeps to itself. The kernel tells a
-// child that its parent died when the thread that made it ends, and any other
-// thread may end while we live; see signalOnParentDeath.
-func (p *process) own(started chan<- error) {
+// run starts the child and waits for it, locked to one thread. The kernel signals the child
+// when the thread that started it ends, and other threads can end earlier than this
+// process; see signalOnParentDeath.
+func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	signalOnParentDeath(p.cmd.SysProcAttr)
@@ -56,10 +56,10 @@ func (p *process) exited() bool {
 	}
 }
 
-// stop asks for a fast shutdown: sessions are ended, data is written out. When
-// ctx ends first it asks for an immediate one, which the next start recovers
-// from, and when that hangs too it kills. An error means the shutdown was not a
-// fast one; the postmaster is gone in every case.
+// stop requests a fast shutdown, which ends the sessions and writes a checkpoint. When ctx
+// ends first, it requests an immediate shutdown, after which the next start recovers. When
+// that takes longer than immediateTimeout, it kills the postmaster. The postmaster has
+// exited in every case. An error means that the shutdown was not a fast one.
 func (p *process) stop(ctx context.Context) error {
 	if p.exited() {
 		return nil
@@ -71,23 +71,22 @@ func (p *process) stop(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	p.signal(syscall.SIGQUIT)
-	patience := time.NewTimer(immediateTimeout)
-	defer patience.Stop()
+	timer := time.NewTimer(immediateTimeout)
+	defer timer.Stop()
 	select {
 	case <-p.done:
-	case <-patience.C:
+	case <-timer.C:
 		p.signal(syscall.SIGKILL)
 		<-p.done
 	}
-	return fmt.Errorf("stopping Postgres in order: %w; it was stopped at once and will recover at the next start", context.Cause(ctx))
+	return fmt.Errorf("stopping Postgres in time: %w; it was stopped immediately and recovers at the next start", context.Cause(ctx))
 }
 
-// signal ignores the one error there is: the process has just exited, which
-// closes done.
+// signal ignores the only possible error: the process has already exited.
 func (p *process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// kill ends the postmaster and its children as a power cut would. The postmaster
-// is frozen first, so that it makes no child we do not see.
+// kill kills the postmaster and its children, like a power cut. It stops (SIGSTOP) the
+// postmaster first, so that the list of children is complete.
 func (p *process) kill() error {
 	if p.exited() {
 		return nil
@@ -104,5 +103,5 @@ func (p *process) kill() error {
 	return err
 }
 
-// killGroup ends a child started with Setpgid and its own children.
+// killGroup kills a child started with Setpgid, and its children.
 func killGroup(pid int) error { return syscall.Kill(-pid, syscall.SIGKILL) }

@@ -13,15 +13,15 @@ import (
 
 const procFS = "/proc/self/stat"
 
-// hasProcFS tells whether the system shows processes as files. Linux does, and
-// often lacks ps in a container; macOS is the other way round.
+// hasProcFS reports whether the system has /proc. Linux has it, and often lacks ps in a
+// container. macOS has only ps.
 func hasProcFS() bool {
 	_, err := os.Stat(procFS)
 	return err == nil
 }
 
-// isPostmaster tells whether pid is a postmaster working on data. Its sessions
-// and helpers show another command line, and an exited process none at all.
+// isPostmaster reports whether pid is a postmaster that uses data. Its child processes have
+// another command line.
 func isPostmaster(pid int, data string) (bool, error) {
 	command, err := commandOf(pid)
 	if err != nil {
@@ -30,8 +30,8 @@ func isPostmaster(pid int, data string) (bool, error) {
 	return strings.Contains(command, "postgres") && strings.Contains(command+" ", "-D "+data+" "), nil
 }
 
-// commandOf returns the command line of a process, its words separated by
-// spaces; empty when there is no such process.
+// commandOf returns the command line of a process, separated by spaces; empty: there is no
+// such process.
 func commandOf(pid int) (string, error) {
 	if !hasProcFS() {
 		out, err := exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
@@ -40,21 +40,21 @@ func commandOf(pid int) (string, error) {
 			return "", nil // no such process
 		}
 		if err != nil {
-			return "", fmt.Errorf("looking at process %d: %w", pid, err)
+			return "", fmt.Errorf("reading the command line of process %d: %w", pid, err)
 		}
 		return strings.TrimSpace(string(out)), nil
 	}
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || isGone(err) {
+		if errors.Is(err, fs.ErrNotExist) || isNoProcess(err) {
 			return "", nil
 		}
-		return "", fmt.Errorf("looking at process %d: %w", pid, err)
+		return "", fmt.Errorf("reading the command line of process %d: %w", pid, err)
 	}
 	return strings.TrimSpace(strings.ReplaceAll(string(content), "\x00", " ")), nil
 }
 
-// childrenOf lists the direct children of a process.
+// childrenOf returns the direct children of a process.
 func childrenOf(parent int) ([]int, error) {
 	table, err := processTable()
 	if err != nil {
@@ -93,7 +93,7 @@ func processTable() (map[int]int, error) {
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			continue // it exited since
+			continue // it has exited
 		}
 		// "pid (name) state ppid …"; the name may hold spaces and brackets.
 		text := string(content)

@@ -16,57 +16,54 @@ import (
 )
 
 const (
-	// startTimeout bounds the wait for a starting Postgres. Recovery of a large
-	// cluster after a crash takes the longest.
+	// startTimeout bounds the start of Postgres. The recovery of a large cluster after a
+	// crash takes longest.
 	startTimeout = time.Minute
-	// lingerTimeout is how long sessions of a killed postmaster may hold on to
-	// the data.
-	lingerTimeout = 10 * time.Second
-	// lookInterval is the pause between two looks at a starting Postgres.
-	lookInterval = 10 * time.Millisecond
-	// connectTimeout bounds one look: a foreign process on the port may accept
-	// and then say nothing.
+	// sessionExitTimeout bounds the wait for the sessions of a killed postmaster to exit.
+	sessionExitTimeout = 10 * time.Second
+	// probeInterval is the pause between two probes of a starting Postgres.
+	probeInterval = 10 * time.Millisecond
+	// connectTimeout bounds one probe: another program on the port may accept the
+	// connection and never answer.
 	connectTimeout = time.Second
-	// abandonTimeout is how long a start that failed half-way waits for Postgres
-	// to stop in order.
-	abandonTimeout = 5 * time.Second
-	tailLines      = 12
+	// failedStartTimeout bounds the fast shutdown after a failed start.
+	failedStartTimeout = 5 * time.Second
+	tailLines          = 12
 )
 
-// start runs the postmaster and returns once it answers. The previous run must
-// have exited.
+// start runs the postmaster and returns when it accepts connections. The previous run
+// must have exited.
 func (c *Cluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer within %s", startTimeout))
 	defer cancel()
 	if err := c.keepOldLog(); err != nil {
 		return err
 	}
-	lingering := time.Now().Add(lingerTimeout)
+	sessionsDeadline := time.Now().Add(sessionExitTimeout)
 	for {
-		stale, err := clearStalePID(c.data())
+		stale, err := neutralizeStalePID(c.data())
 		if err != nil {
 			return err
 		}
 		err = c.attempt(ctx)
 		if err == nil {
-			return c.lock.tell(c.port)
+			return c.lock.writeHolder(c.port)
 		}
-		// After a kill, sessions may outlive their postmaster by an instant, and
-		// Postgres refuses to start until they are gone. They are nobody's
-		// children, so looking again is all there is.
-		if !stale || time.Now().After(lingering) || checkFree(ctx, c.port) != nil || !pause(ctx, lookInterval) {
+		// After a kill, sessions may exit later than their postmaster, and Postgres
+		// refuses to start before. They are not our children, so we can only retry.
+		if !stale || time.Now().After(sessionsDeadline) || checkFree(ctx, c.port) != nil || !pause(ctx, probeInterval) {
 			return err
 		}
 	}
 }
 
-// attempt runs the postmaster once. After an error it is gone again.
+// attempt runs the postmaster once. After an error it has exited.
 func (c *Cluster) attempt(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(c.dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("opening the log of Postgres: %w", err)
 	}
-	defer func() { _ = log.Close() }() // Postgres has its own handle
+	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := exec.Command(filepath.Join(c.binDir, "postgres"), c.cfg.arguments(c.data(), c.port)...)
 	cmd.Dir = c.dir
 	cmd.Env = childEnv()
@@ -77,7 +74,7 @@ func (c *Cluster) attempt(ctx context.Context) error {
 		return fmt.Errorf("starting %s as %s: %w", cmd.Path, c.account, err)
 	}
 	if err := c.awaitReady(ctx, proc); err != nil {
-		abandon, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonTimeout)
+		abandon, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedStartTimeout)
 		defer cancel()
 		return errors.Join(err, proc.stop(abandon))
 	}
@@ -87,26 +84,26 @@ func (c *Cluster) attempt(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady looks until the postmaster answers, exits or ctx ends.
+// awaitReady blocks until the postmaster accepts connections, exits or ctx ends.
 func (c *Cluster) awaitReady(ctx context.Context, proc *process) error {
 	for {
-		err := c.look(ctx)
+		err := c.probe(ctx)
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-proc.done:
-			return c.earlyExit(proc)
+			return c.startFailure(proc)
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for Postgres on port %d: %w (its last answer: %w)", c.port, context.Cause(ctx), err)
-		case <-time.After(lookInterval):
+		case <-time.After(probeInterval):
 		}
 	}
 }
 
-// look succeeds when the server on our port is the one of our folder: a foreign
-// server may have been faster to take the port.
-func (c *Cluster) look(ctx context.Context) error {
+// probe returns nil when the server on our port uses our folder. Another server may have
+// taken the port first.
+func (c *Cluster) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, c.URL("postgres"))
@@ -119,15 +116,15 @@ func (c *Cluster) look(ctx context.Context) error {
 		return err
 	}
 	if data != c.data() {
-		return fmt.Errorf("the server there works on %s", data)
+		return fmt.Errorf("the server on this port works on %s", data)
 	}
 	return nil
 }
 
-func (c *Cluster) earlyExit(proc *process) error {
+func (c *Cluster) startFailure(proc *process) error {
 	cause := proc.err
 	if cause == nil {
-		cause = errors.New("it ended without an error")
+		cause = errors.New("it exited without an error")
 	}
 	err := fmt.Errorf("starting Postgres in %s on port %d: %w", c.dir, c.port, cause)
 	content, readErr := readTail(filepath.Join(c.dir, logName))
@@ -137,8 +134,8 @@ func (c *Cluster) earlyExit(proc *process) error {
 	return fmt.Errorf("%w; the last lines of %s:\n%s", err, filepath.Join(c.dir, logName), tail(content))
 }
 
-// keepOldLog makes room for a new log: bounded, and the log of a crash survives
-// the next start.
+// keepOldLog renames the log of the last run, so that the log of a crash survives one
+// start. At most two logs exist.
 func (c *Cluster) keepOldLog() error {
 	name := filepath.Join(c.dir, logName)
 	if err := os.Rename(name, filepath.Join(c.dir, oldLogName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +144,7 @@ func (c *Cluster) keepOldLog() error {
 	return nil
 }
 
-// readTail returns the end of a file, enough for the last lines.
+// readTail returns the last 8 KiB of a file.
 func readTail(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -163,13 +160,13 @@ func readTail(name string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// tail keeps the last lines of an output.
+// tail returns the last lines of an output.
 func tail(output []byte) []byte {
 	lines := bytes.Split(bytes.TrimSpace(output), []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-tailLines):], []byte("\n"))
 }
 
-// pause waits and tells whether ctx is still alive.
+// pause waits for d and returns false when ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

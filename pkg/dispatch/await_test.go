@@ -280,7 +280,7 @@ func TestAllConsumersInSQLAreToldToAskAgain(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.bus.Listening()
 		synctest.Wait()
-		require.Equal(t, []tell{{queue.AgainChannel, time.Now()}}, b.store.told())
+		require.Equal(t, []tell{{queue.AwaitAgainChannel, time.Now()}}, b.store.told())
 	})
 }
 
@@ -301,6 +301,6 @@ func TestMoreWishesThanTheBoundAreToldToAskAgain(t *testing.T) {
 		require.Equal(t, 10_000, b.told())
 		time.Sleep(dispatch.DefaultConfig().FallbackInterval)
 		synctest.Wait()
-		require.Equal(t, tell{queue.AgainChannel, time.Now()}, b.store.told()[10_000])
+		require.Equal(t, tell{queue.AwaitAgainChannel, time.Now()}, b.store.told()[10_000])
 	})
 }

@@ -151,7 +151,7 @@ func (d *Dispatcher) tellAgain(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.wishes.again:
-			d.tell(ctx, queue.AgainChannel)
+			d.tell(ctx, queue.AwaitAgainChannel)
 		}
 	}
 }

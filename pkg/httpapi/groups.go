@@ -108,8 +108,8 @@ func (s *Server) answerGroup(c echo.Context, name string) error {
 	}
 	out := make(map[string]groupQueue, len(queues))
 	for _, q := range queues {
-		places := make([]groupPlace, len(q.Places))
-		for i, p := range q.Places {
+		places := make([]groupPlace, len(q.Partitions))
+		for i, p := range q.Partitions {
 			places[i] = groupPlace{
 				Partition: p.Partition, WorkerID: idOrNull(p.Lease), LastConsumedAt: millisOrNull(p.ConsumedAt), TotalConsumed: p.Consumed, TotalExpired: p.Expired,
 				OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age), LeaseActive: !p.Lease.IsZero(),

@@ -49,8 +49,8 @@ func TestAGroupIsShown(t *testing.T) {
 	f := &fakes{}
 	requireAnswer(t, f, "GET", groupsPath+"/a%2Fb%20c", "", 200, `{}`)
 	require.Equal(t, []groupCall{{verb: "show", group: "a/b c", limit: groupLimit}}, f.groups)
-	f = &fakes{places: []stats.QueuePlaces{
-		{Queue: "q", Truncated: true, Places: []stats.Place{{Partition: "p", Lease: idOne, Lag: 4, Age: 90 * time.Second, Consumed: 5, ConsumedAt: noon, Expired: 6}}},
+	f = &fakes{places: []stats.QueueProgress{
+		{Queue: "q", Truncated: true, Partitions: []stats.PartitionProgress{{Partition: "p", Lease: idOne, Lag: 4, Age: 90 * time.Second, Consumed: 5, ConsumedAt: noon, Expired: 6}}},
 		{Queue: "r"},
 	}}
 	requireAnswer(t, f, "GET", groupsPath+"/g?limit=1000000", "", 200, `{
@@ -78,8 +78,8 @@ func TestAGroupCalledLaggingIsReached(t *testing.T) {
 
 func TestLaggingPlaces(t *testing.T) {
 	t.Parallel()
-	f := &fakes{lagging: []stats.LaggingPlace{
-		{Group: "g", Queue: "q", PartitionID: idTwo, Oldest: noon, Place: stats.Place{Partition: "p", Lag: 3, Age: 5400 * time.Second}},
+	f := &fakes{lagging: []stats.LaggingPartition{
+		{Group: "g", Queue: "q", PartitionID: idTwo, Oldest: noon, PartitionProgress: stats.PartitionProgress{Partition: "p", Lag: 3, Age: 5400 * time.Second}},
 	}}
 	requireAnswer(t, f, "GET", groupsPath+"/lagging?minLagSeconds=0&limit=5", "", 200, `[
 		{"consumer_group":"g","queue_name":"q","partition_name":"p","partition_id":"`+idTwo.String()+`","worker_id":null,"offset_lag":3,

@@ -43,8 +43,8 @@ type fakes struct {
 	remove    func(name string) (bool, error)
 	seek      func(call groupCall) (catalog.SoughtPartition, int64, error)
 	list      []stats.Group
-	places    []stats.QueuePlaces
-	lagging   []stats.LaggingPlace
+	places    []stats.QueueProgress
+	lagging   []stats.LaggingPartition
 	ping      func(ctx context.Context) error
 	waiting   int
 	status    dispatch.Status
@@ -112,12 +112,12 @@ func (f *fakes) SeekPartition(_ context.Context, queueName, group, partition str
 
 func (f *fakes) List(context.Context) ([]stats.Group, error) { return f.list, nil }
 
-func (f *fakes) Group(_ context.Context, name string, limit int) ([]stats.QueuePlaces, error) {
+func (f *fakes) Group(_ context.Context, name string, limit int) ([]stats.QueueProgress, error) {
 	f.groups = append(f.groups, groupCall{verb: "show", group: name, limit: limit})
 	return f.places, nil
 }
 
-func (f *fakes) Lagging(_ context.Context, over time.Duration, limit int) ([]stats.LaggingPlace, error) {
+func (f *fakes) Lagging(_ context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error) {
 	f.groups = append(f.groups, groupCall{verb: "lagging", over: over, limit: limit})
 	return f.lagging, nil
 }

@@ -84,7 +84,7 @@ type traceFake struct {
 	texts  []string
 	events []trace.Event
 	calls  int
-	after  trace.Place
+	after  trace.Position
 }
 
 func (f *traceFake) Add(_ context.Context, e trace.Event) (queue.ID, error) {
@@ -100,13 +100,13 @@ func (f *traceFake) OfMessage(_ context.Context, _ queue.ID, transactionID strin
 	return []trace.Trace{{ID: idOne, Data: []byte("{}")}}, nil
 }
 
-func (f *traceFake) ByName(_ context.Context, name string, after trace.Place, _, _ int64) ([]trace.Named, int64, error) {
+func (f *traceFake) ByName(_ context.Context, name string, after trace.Position, _, _ int64) ([]trace.NamedTrace, int64, error) {
 	f.calls++
 	f.texts, f.after = append(f.texts, name), after
-	return []trace.Named{{Trace: trace.Trace{ID: idOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, nil
+	return []trace.NamedTrace{{Trace: trace.Trace{ID: idOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, nil
 }
 
-func (f *traceFake) Names(context.Context, int64, int64) ([]trace.Name, int64, error) {
+func (f *traceFake) Names(context.Context, int64, int64) ([]trace.NameCount, int64, error) {
 	f.calls++
 	return nil, 0, nil
 }

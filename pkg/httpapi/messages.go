@@ -195,19 +195,19 @@ func messageFilter(c echo.Context, now time.Time) (filter stats.MessageFilter, e
 }
 
 // markQuery reads the cursor; an absent one is nil.
-func markQuery(c echo.Context) (*stats.Mark, error) {
+func markQuery(c echo.Context) (*stats.Position, error) {
 	text := c.QueryParam("cursor")
 	if text == "" {
 		return nil, nil //nolint:nilnil // a list without a cursor begins with the newest message
 	}
-	place, err := stats.ParseMark(text)
+	place, err := stats.ParsePosition(text)
 	if err != nil {
 		return nil, err
 	}
 	return &place, nil
 }
 
-func tokenOrNull(place *stats.Mark) *string {
+func tokenOrNull(place *stats.Position) *string {
 	if place == nil {
 		return nil
 	}

@@ -17,7 +17,7 @@ const someToken = "AAY1PZYPQgAAAAAAAAAABwAAAAAAAAAI"
 
 func TestMessagesHaveTheShapeOfTheContract(t *testing.T) {
 	t.Parallel()
-	next, err := stats.ParseMark(someToken)
+	next, err := stats.ParsePosition(someToken)
 	require.NoError(t, err)
 	f := &fakes{shelf: shelf{messages: stats.MessageList{
 		Next: &next, Mode: stats.Mode{QueueMode: true, Groups: 2},
@@ -61,7 +61,7 @@ func TestMessagesAreAskedForWhatTheRequestNames(t *testing.T) {
 	call(f, "GET", "/api/v1/messages?queue=a%2Fb&partition=%25&ns=n&task=t&status=dead_letter&limit=7&offset=8&cursor="+someToken+
 		"&from=2026-05-16T08:00:00.5Z&to=2026-05-16T09:00:30Z", "")
 	queueName, partition := "a/b", "%"
-	after, err := stats.ParseMark(someToken)
+	after, err := stats.ParsePosition(someToken)
 	require.NoError(t, err)
 	require.Equal(t, stats.MessageFilter{
 		Queue: &queueName, Partition: &partition, Namespace: "n", Task: "t", Status: stats.StatusDeadLetter,

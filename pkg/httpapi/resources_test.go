@@ -71,7 +71,7 @@ func oneDetail() stats.QueueDetail {
 	return stats.QueueDetail{Queue: q, More: true, Page: []stats.Partition{
 		{ID: idTwo, Name: "a", CreatedAt: atNoon, Counts: q.Counts, Oldest: atNoon, Newest: atNoon, Consumed: 7, ActiveAt: atNoon, Expired: 8},
 		{ID: idThree, Name: "ü/", CreatedAt: atNoon},
-	}, Swept: stats.Swept{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5, Skipped: 6}}
+	}, Swept: stats.SweepTotals{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5, Skipped: 6}}
 }
 
 const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "expired": 5, "skipped": 6}`
@@ -88,7 +88,7 @@ func TestResourcesHaveTheShapesOfTheContract(t *testing.T) {
 		sweeps: []stats.Sweep{{Job: "eviction", Running: true, NextAt: atNoon}},
 		sum: stats.Overview{
 			Queues: 1, Partitions: 2, Namespaces: 3, Tasks: 4, Counts: oneQueue().Counts,
-			TimeLag: stats.Spread{Avg: 1, Median: 2, Min: 3, Max: 4}, OffsetLag: stats.Spread{Avg: 5, Median: 6, Min: 7, Max: 8},
+			TimeLag: stats.Distribution{Avg: 1, Median: 2, Min: 3, Max: 4}, OffsetLag: stats.Distribution{Avg: 5, Median: 6, Min: 7, Max: 8},
 		},
 	}}
 	for target, want := range map[string]string{

@@ -50,8 +50,8 @@ type GroupVerbs interface {
 // GroupReader tells how consumer groups stand.
 type GroupReader interface {
 	List(ctx context.Context) ([]stats.Group, error)
-	Group(ctx context.Context, name string, limit int) ([]stats.QueuePlaces, error)
-	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPlace, error)
+	Group(ctx context.Context, name string, limit int) ([]stats.QueueProgress, error)
+	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error)
 }
 
 // Resources tells what queues hold.

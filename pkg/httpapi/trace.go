@@ -17,8 +17,8 @@ import (
 type Traces interface {
 	Add(ctx context.Context, e trace.Event) (queue.ID, error)
 	OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]trace.Trace, error)
-	ByName(ctx context.Context, name string, after trace.Place, limit, offset int64) ([]trace.Named, int64, error)
-	Names(ctx context.Context, limit, offset int64) ([]trace.Name, int64, error)
+	ByName(ctx context.Context, name string, after trace.Position, limit, offset int64) ([]trace.NamedTrace, int64, error)
+	Names(ctx context.Context, limit, offset int64) ([]trace.NameCount, int64, error)
 }
 
 // maxTraceNames is how many names one trace may have.
@@ -185,7 +185,7 @@ func (s *Server) namedTraces(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	after := trace.Place{CreatedAt: p.at}
+	after := trace.Position{CreatedAt: p.at}
 	if p.id != "" {
 		if after.ID, err = queue.ParseID(p.id); err != nil {
 			return errCursor(c.QueryParam("cursor"))

@@ -9,7 +9,7 @@
 // Committed is pushed, once; rolled back (to a savepoint, too) is nothing. A
 // message is stored by the transaction that deletes its row (Store.Sequence): they
 // happen both or not at all. The delete must find all of its rows, else the
-// transaction fails (belfry.inbox_take). So however many sequencers there are, and
+// transaction fails (belfry.inbox_delete). So however many sequencers there are, and
 // wherever one dies or freezes, each row is stored once. A COMMIT whose answer is
 // lost needs no care: the next look finds the rows or does not. This is what
 // correctness rests on; the lock below only saves work.

@@ -47,7 +47,7 @@ func TestWhatCannotBeReadIsFoundInTime(t *testing.T) {
 	r := &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 	r.turned()
 	s := r.session()
-	s.exec(`ALTER FUNCTION belfry.readable RENAME TO readable_at_once; CREATE FUNCTION belfry.readable(p_text text) RETURNS boolean LANGUAGE sql AS $$
+	s.exec(`ALTER FUNCTION belfry.is_utf8 RENAME TO readable_at_once; CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE sql AS $$
 		SELECT belfry.readable_at_once(p_text) FROM pg_sleep(CASE p_text WHEN '"large"' THEN 0.2 ELSE 0 END) $$`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'l' || i FROM generate_series(1, 3) AS i`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', 'a', '{}', convert_from('\xe9', 'SQL_ASCII'))`)

@@ -47,7 +47,7 @@ type instance struct {
 }
 
 // Sequence is what the sequencer appends through.
-func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error) {
+func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error) {
 	if i.before != nil {
 		i.before(ids)
 	}

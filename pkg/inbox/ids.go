@@ -26,7 +26,7 @@ func AdvanceIDs(ctx context.Context, conn interface {
 ) error {
 	var advanced []string
 	err := conn.QueryRow(ctx, sqlAdvanceIDs).Scan(&advanced)
-	if postgres.SQLState(err) == postgres.NoRight {
+	if postgres.SQLState(err) == postgres.InsufficientPrivilege {
 		log.Warn("it is not known whether ids would be given away again: this server may not ask; "+
 			"GRANT EXECUTE ON FUNCTION belfry.advance_ids() to its role", zap.Error(err))
 		return nil

@@ -33,7 +33,7 @@ func (s *Sequencer) drain(ctx context.Context) error {
 			return err
 		})
 		switch {
-		case postgres.SQLState(err) == postgres.InboxTaken:
+		case postgres.SQLState(err) == postgres.InboxRowTaken:
 			// Another session was at it. What is left is seen by another look.
 			s.log.Info("rows of the inbox were taken by another session", zap.Error(err))
 		case unreadable(err):
@@ -123,7 +123,7 @@ func culprit(err error) bool {
 }
 
 // sequenced counts, and returns the rows that were refused.
-func (s *Sequencer) sequenced(rows []row, results []queue.Sequenced) (refused []row) {
+func (s *Sequencer) sequenced(rows []row, results []queue.SequenceResult) (refused []row) {
 	stored, duplicates := 0, 0
 	for i, result := range results {
 		switch {

@@ -24,7 +24,7 @@ func TestPlansMadeForAnEmptyInboxDoForAFullOne(t *testing.T) {
 	for name, statement := range map[string]struct{ parameters, query, arguments string }{
 		"look":  {parameters, sql.Query("inbox/look"), "('3:3:', 10, 10)"},
 		"first": {parameters, sql.Query("inbox/first"), "('3:3:', 10, 10)"},
-		"take":  {"(bigint[])", "DELETE FROM belfry.inbox i WHERE i.id = ANY ($1)", "('{1,2}')"}, // as belfry.inbox_take does
+		"take":  {"(bigint[])", "DELETE FROM belfry.inbox i WHERE i.id = ANY ($1)", "('{1,2}')"}, // as belfry.inbox_delete does
 	} {
 		conn, err := r.own.Acquire(t.Context())
 		require.NoError(t, err)

@@ -68,7 +68,7 @@ const (
 // Appender stores messages and removes the rows they came from, in one transaction
 // on conn.
 type Appender interface {
-	Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error)
+	Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error)
 }
 
 // Config is what a Sequencer needs to know.
@@ -284,7 +284,7 @@ func (s *Sequencer) lead(ctx context.Context) (bool, error) {
 	s.leading.Store(true)
 	// Whoever was it before may have died between a commit and its wake, or between that
 	// and telling of it: then what is awake was heard of by nobody.
-	s.pool.ReportBroken()
+	s.pool.ReportBrokenConnection()
 	s.log.Info("this instance sequences the inbox")
 	return true, nil
 }

@@ -70,7 +70,7 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "what a had read was not its own any more")
 	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
-	require.True(t, b.pool.Broke(), "what a had committed and not told is looked for")
+	require.True(t, b.pool.TakeBroken(), "what a had committed and not told is looked for")
 }
 
 func TestDeadSequencerIsReplaced(t *testing.T) {

@@ -8,18 +8,18 @@ import (
 
 // Config is the section "listen".
 type Config struct {
-	// CanaryInterval is how often an instance notifies itself, which is also its
-	// heartbeat for the others.
+	// CanaryInterval is how often an instance notifies itself. The other instances hear
+	// these canaries as its heartbeat.
 	CanaryInterval time.Duration `mapstructure:"canary_interval"`
-	// CanaryTimeout is how long after its commit a canary may take to be heard;
-	// beyond it the connection is given up and made anew.
+	// CanaryTimeout is how long after its commit a canary must be heard. After it the
+	// listener cuts the connection and connects again.
 	CanaryTimeout time.Duration `mapstructure:"canary_timeout"`
-	// PeerTimeout is how long another instance may be silent before whatever it
-	// had to say counts as missed.
+	// PeerTimeout is how long another instance may be silent before its hints count as
+	// missed.
 	PeerTimeout time.Duration `mapstructure:"peer_timeout"`
-	// NotifyInterval is the least time between two notifying commits.
+	// NotifyInterval is the shortest time between two notifying commits.
 	NotifyInterval time.Duration `mapstructure:"notify_interval"`
-	// StopTimeout bounds the last flush when the sender stops.
+	// StopTimeout bounds the last flush of a sender that stops.
 	StopTimeout time.Duration `mapstructure:"stop_timeout"`
 }
 
@@ -31,7 +31,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every value that cannot work.
+// Validate returns one error that names every invalid value.
 func (c Config) Validate() error {
 	var errs []error
 	for _, d := range []struct {

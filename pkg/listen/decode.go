@@ -10,11 +10,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-var errNumber = errors.New("not a number as it should be written")
+var errNumber = errors.New("it is not a number in canonical form")
 
-// Decode reads a payload. It is strict: an error means that the payload was not
-// written by Encode of this version, so that something was said that is not
-// understood here. It never panics, whatever the payload is.
+// Decode reads a payload. It is strict: an error means that Encode of this version did
+// not write the payload, so a hint may be missed. It never panics, whatever the payload
+// is.
 func Decode(payload string) (Message, error) {
 	m, err := decode(payload)
 	if err != nil {
@@ -32,7 +32,7 @@ func decode(payload string) (m Message, err error) {
 		return m, fmt.Errorf("its version is not %s", version)
 	}
 	parts = parts[1:]
-	// next takes the part with a name, if it is the next one.
+	// next removes the next part and returns its value, if the part has that name.
 	next := func(name string) (value string, ok bool) {
 		if len(parts) == 0 {
 			return "", false
@@ -47,10 +47,10 @@ func decode(payload string) (m Message, err error) {
 		return m, fmt.Errorf("its instance %q is not a UUID in lower case", instance)
 	}
 	if len(parts) == 0 {
-		return m, errors.New("it says nothing")
+		return m, errors.New("it has no parts after the instance")
 	}
 	if text, ok := next("c="); ok {
-		if m.Canary, err = canary(text); err != nil {
+		if m.Canary, err = decodeCanary(text); err != nil {
 			return m, err
 		}
 	}
@@ -73,7 +73,7 @@ func decode(payload string) (m Message, err error) {
 	return m, nil
 }
 
-func canary(text string) (uint64, error) {
+func decodeCanary(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || text[0] == '0' || text[0] == '+' {
 		return 0, fmt.Errorf("its canary %.40q: %w", text, errNumber)
@@ -83,7 +83,7 @@ func canary(text string) (uint64, error) {
 
 func appendReady(entries []Entry, list string) ([]Entry, error) {
 	for text := range strings.SplitSeq(list, ",") {
-		e, err := ready(text)
+		e, err := decodeReady(text)
 		if err != nil {
 			return nil, fmt.Errorf("its entry %.40q: %w", text, err)
 		}
@@ -92,23 +92,23 @@ func appendReady(entries []Entry, list string) ([]Entry, error) {
 	return entries, nil
 }
 
-func ready(text string) (e Entry, err error) {
+func decodeReady(text string) (e Entry, err error) {
 	group, rest, ok1 := strings.Cut(text, "/")
 	partition, at, ok2 := strings.Cut(rest, "@")
 	if !ok1 || !ok2 {
 		return e, errors.New("it is not group/partition@at")
 	}
 	e.Kind = KindReady
-	if e.Group, err = number(group); err != nil {
+	if e.Group, err = decodeNumber(group); err != nil {
 		return e, err
 	}
 	if e.Group == 0 {
-		return e, errors.New("there is no group 0")
+		return e, errors.New("its group is 0")
 	}
-	if e.Partition, err = number(partition); err != nil {
+	if e.Partition, err = decodeNumber(partition); err != nil {
 		return e, err
 	}
-	instant, err := number(at)
+	instant, err := decodeNumber(at)
 	switch {
 	case err != nil:
 		return e, err
@@ -120,8 +120,8 @@ func ready(text string) (e Entry, err error) {
 	return e, nil
 }
 
-// number reads what strconv.AppendInt writes of a number that is not negative.
-func number(text string) (int64, error) {
+// decodeNumber reads a non-negative number as strconv.AppendInt writes it.
+func decodeNumber(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || text[0] == '-' || text[0] == '+' || text[0] == '0' && len(text) > 1 {
 		return 0, errNumber

@@ -1,28 +1,28 @@
-// Package listen carries hints between the instances of Belfry that share a
-// database: "this group has something in that partition". It holds the one
-// LISTEN connection of a process, which proves itself, and the sender of
-// notifications to the others.
+// Package listen sends hints between the instances of Belfry that share a database:
+// "this group has something in that partition". It holds the one LISTEN connection of
+// a process, which tests itself, and the sender of notifications to other instances.
 //
-// A notification is a hint and the tables are the truth. So the room does not
-// promise that every hint arrives; it promises to say when one may be missing.
+// A notification is a hint and the tables are the truth. So the package does not
+// promise that every hint arrives. It reports when a hint may be missing:
 //
-//   - The Listener is "proven" only while it hears its own canary, a notify to
-//     itself that makes the round through Postgres. A connection that was cut, one
-//     that is frozen and one that goes through a pooler that swallows
-//     notifications are all noticed within the canary interval and timeout.
-//   - Whenever something may have been missed, OnDoubt is called: each time LISTEN
-//     has come into force, before the first message; when the proof is lost; for a
-//     payload that cannot be read; and when another instance falls silent without
-//     a goodbye, because it may have died between a commit and its hint.
-//   - The Sender never blocks its callers. It coalesces: however many entries are
-//     marked, there is at most one notifying commit per notify_interval, because
-//     such commits go one at a time through the whole cluster. What was marked is
-//     sent by a statement that started after the marking, or sent again.
-//   - Nothing hangs. Every connection is cut hard when its time is up; nothing that
-//     either Run started outlives it.
+//   - The Listener is "proven" only while it hears its own canary, a notification that
+//     it sends to itself through Postgres. It notices within the canary interval and
+//     timeout if a connection is cut, if it is frozen, and if a pooler swallows
+//     notifications.
+//   - It calls OnResync whenever a hint may be missing: each time LISTEN takes effect,
+//     before the first message; when the proof is lost; for an unreadable payload; and
+//     when another instance falls silent without a goodbye. That instance may have died
+//     between a commit and its hint.
+//   - The Sender never blocks its callers. It coalesces entries into at most one
+//     notifying commit per notify_interval, because Postgres runs such commits one at a
+//     time in the whole cluster. Each entry is sent by a statement that starts after the
+//     call of Send. If the statement fails, the entry is sent again.
+//   - Nothing hangs. Each connection has a time limit and is then cut. No connection
+//     and no goroutine outlives the Run that started it.
 //
-// Both use connections of their own, never one of a pool, and never open a
-// transaction. The text of a notification is described at Encode.
+// Listener and Sender have connections of their own, never of a pool, and open no
+// transactions. Encode describes the text of a notification.
 //
-// It is the only room that knows pgxlisten. Importable from floor 2 upwards.
+// Only this package knows pgxlisten. It is on floor 1 and importable from floor 2
+// upwards.
 package listen

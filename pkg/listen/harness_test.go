@@ -16,30 +16,30 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// patience is how long a test waits for what must happen. It is far above every
-// limit that is tested, which are measured.
+// patience is how long a test waits for an event. It is far above every limit that is
+// tested. The tests measure the limits themselves.
 const patience = 30 * time.Second
 
-// swift is a configuration whose canaries come fast.
-func swift() listen.Config {
+// fastCanaries returns a configuration with short canary intervals.
+func fastCanaries() listen.Config {
 	cfg := listen.DefaultConfig()
 	cfg.CanaryInterval, cfg.CanaryTimeout = 300*time.Millisecond, 300*time.Millisecond
 	return cfg
 }
 
-// event is one call of a callback: a message, a doubt or a state.
+// event is one call of a callback: a message, a resync or a state.
 type event struct {
 	at      time.Time
 	message listen.Message
-	doubt   string
+	resync  string
 	state   listen.State
 }
 
-// wishes are what consumers in SQL wait for; the zero one is that all are to ask again.
-type wishes chan queue.SQLWaiter
+// sqlWaiters receives SQL waiters. The zero SQLWaiter stands for AskAgain.
+type sqlWaiters chan queue.SQLWaiter
 
-func (w wishes) Await(wish queue.SQLWaiter) { w <- wish }
-func (w wishes) AskAgain()                  { w <- queue.SQLWaiter{} }
+func (w sqlWaiters) Await(waiter queue.SQLWaiter) { w <- waiter }
+func (w sqlWaiters) AskAgain()                    { w <- queue.SQLWaiter{} }
 
 // instance is a sender and a listener, as one process has them.
 type instance struct {
@@ -47,14 +47,14 @@ type instance struct {
 	sender   *listen.Sender
 	listener *listen.Listener
 	events   chan event
-	wishes   wishes
+	waiters  sqlWaiters
 	logs     *observer.ObservedLogs
 
 	stopListener, stopSender func()
 }
 
-// start runs an instance until the end of the test. The listener and the sender
-// may take different ways to the database.
+// start runs an instance until the end of the test. Listener and sender may have
+// different URLs.
 func start(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance {
 	t.Helper()
 	i := prepare(t, listenURL, sendURL, cfg)
@@ -63,7 +63,7 @@ func start(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance
 	return i
 }
 
-// proven is start, and waits until the listener is proven.
+// proven calls start and waits until the listener is proven.
 func proven(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance {
 	t.Helper()
 	i := start(t, listenURL, sendURL, cfg)
@@ -76,7 +76,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	core, logs := observer.New(zapcore.DebugLevel)
-	i := &instance{id: queue.NewID(), events: make(chan event, 10_000), wishes: make(wishes, 10_000), logs: logs}
+	i := &instance{id: queue.NewID(), events: make(chan event, 10_000), waiters: make(sqlWaiters, 10_000), logs: logs}
 	put := func(e event) {
 		e.at = time.Now()
 		i.events <- e
@@ -87,15 +87,16 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	require.Equal(t, i.id, i.sender.Instance())
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
 		OnMessage:  func(m listen.Message) { put(event{message: m}) },
-		OnResync:   func(reason string) { put(event{doubt: reason}) },
+		OnResync:   func(reason string) { put(event{resync: reason}) },
 		OnState:    func(s listen.State) { put(event{state: s}) },
-		SQLWaiters: i.wishes,
+		SQLWaiters: i.waiters,
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i
 }
 
-// run runs a loop until stop is called or the test ends. stop waits for its end.
+// run runs a loop until stop is called or the test ends. stop waits until the loop has
+// returned.
 func run(t *testing.T, loop func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -129,7 +130,7 @@ func (i *instance) next(t *testing.T) event {
 	}
 }
 
-// waitState drops events until the state is the one wanted.
+// waitState drops events until the wanted state.
 func (i *instance) waitState(t *testing.T, want listen.State) event {
 	t.Helper()
 	for {
@@ -139,7 +140,7 @@ func (i *instance) waitState(t *testing.T, want listen.State) event {
 	}
 }
 
-// waitMessage drops events until a message comes.
+// waitMessage drops events until a message.
 func (i *instance) waitMessage(t *testing.T) listen.Message {
 	t.Helper()
 	for {
@@ -149,24 +150,24 @@ func (i *instance) waitMessage(t *testing.T) listen.Message {
 	}
 }
 
-// waitDoubt drops events until a doubt comes.
-func (i *instance) waitDoubt(t *testing.T) event {
+// waitResync drops events until a resync.
+func (i *instance) waitResync(t *testing.T) event {
 	t.Helper()
 	for {
-		if e := i.next(t); e.doubt != "" {
+		if e := i.next(t); e.resync != "" {
 			return e
 		}
 	}
 }
 
-// logged counts the log lines of a level.
+// logged returns the number of log lines of a level.
 func (i *instance) logged(level zapcore.Level) int { return i.logs.FilterLevelExact(level).Len() }
 
 func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end it on purpose
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end the session on purpose
 	return conn
 }
 

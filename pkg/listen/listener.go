@@ -12,67 +12,37 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
-	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // State says how far the listener can be trusted.
 type State string
 
-// The states of a listener. Only in StateProven does silence mean that nothing
-// happened; in every other one look at the tables.
+// The states of a listener. Only in StateProven does silence mean that nothing happened.
+// In every other state, look at the tables.
 const (
 	// StateStarting: no connection has been proven yet, and none has failed.
 	StateStarting State = "starting"
 	// StateProven: the latest canary was heard in time.
 	StateProven State = "proven"
-	// StateReconnecting: there is no connection, or it is not proven yet, or
-	// canaries cannot be sent.
+	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
+	// cannot be sent.
 	StateReconnecting State = "reconnecting"
-	// StateDeaf: LISTEN succeeds and nothing is heard, as behind a pooler in
-	// transaction mode. It is tried again slowly.
+	// StateDeaf: LISTEN succeeds and no notification arrives, as behind a pooler in
+	// transaction mode. The listener tries again slowly.
 	StateDeaf State = "deaf"
-	// StateStopped: Run has ended.
+	// StateStopped: Run has returned.
 	StateStopped State = "stopped"
 )
 
 const (
 	minReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay = time.Second
-	// maxDeafIntervals caps the delay between tries of a deaf listener, counted
-	// in canary intervals, of which the first delay is one.
+	// maxDeafIntervals is the longest delay between the attempts of a deaf listener, in
+	// canary intervals. The first delay is one canary interval.
 	maxDeafIntervals = 6
 )
 
-// Callbacks are told what the listener hears. They are called one at a time, from
-// the goroutine that reads the connection or the one that watches it, so they must
-// be quick: decode, announce, return. They may call the methods of the Listener.
-type Callbacks struct {
-	// OnMessage gets what another instance said; there is at least one entry.
-	OnMessage func(Message)
-	// OnResync is called when something may have been missed; reason is for the
-	// log. What was heard before says nothing about it: look at the tables.
-	OnResync func(reason string)
-	// OnState is called at every change of the state. It may be nil.
-	OnState func(State)
-	// OnInbox is called when rows may have been committed to belfry.inbox: at each
-	// notification of its trigger, and each time LISTEN has come into force. It may
-	// be nil.
-	OnInbox func()
-	// SQLWaiters are told what consumers in SQL wait for. It may be nil.
-	SQLWaiters SQLWaiterSink
-}
-
-// SQLWaiterSink are told what consumers in SQL wait for.
-type SQLWaiterSink interface {
-	// Await gets one wish.
-	Await(wish queue.SQLWaiter)
-	// AskAgain is called each time LISTEN has come into force: what was said before
-	// was not heard.
-	AskAgain()
-}
-
-// Listener hears what other instances say. Its methods may be called from several
-// goroutines.
+// Listener receives the notifications of other instances. It is safe for concurrent use.
 type Listener struct {
 	cfg       Config
 	log       *zap.Logger
@@ -84,21 +54,21 @@ type Listener struct {
 
 	reconnect, deafRetry backoff.Policy
 	reader               reader
-	listening            chan *session // LISTEN is in force; read loop to watch loop
-	heard                chan uint64   // the latest canary of ours; read loop to watch loop
+	listening            chan *session // read loop to watch loop: LISTEN has taken effect
+	heard                chan uint64   // read loop to watch loop: the latest own canary
 
 	mu         sync.Mutex
 	state      State
-	started    time.Time // of Run
+	started    time.Time // start of Run
 	lastProof  time.Time
 	proven     atomic.Bool // state is StateProven; written under mu
 	reconnects atomic.Int64
 }
 
-// NewListener returns a Listener for the database at url, which must lead directly
-// to Postgres: LISTEN does not work through a pooler in transaction mode. sender
-// sends the canaries, over its own connection; its Run must be running for the
-// listener to be proven. An error means that url cannot be read.
+// NewListener returns a Listener for the database at url. url must lead directly to
+// Postgres, because LISTEN does not work through a pooler in transaction mode. sender
+// sends the canaries over its own connection: the listener is proven only while
+// Sender.Run runs. An error means that url is invalid.
 func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, log *zap.Logger) (*Listener, error) {
 	config, err := parse(url, "belfry-listen")
 	if err != nil {
@@ -117,8 +87,8 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 	return l, nil
 }
 
-// State returns the state and how long ago the last proof was; before the first
-// one, how long ago Run was called.
+// State returns the state and the time since the last proof. Before the first proof it
+// returns the time since the start of Run.
 func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,18 +102,18 @@ func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	return l.state, time.Since(since)
 }
 
-// Proven says whether the state is StateProven. It costs one atomic read.
+// Proven reports whether the state is StateProven. It costs one atomic read.
 func (l *Listener) Proven() bool { return l.proven.Load() }
 
-// Reconnects returns how many times LISTEN came into force after the first time.
+// Reconnects returns how often LISTEN has taken effect after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Peers returns the other instances that are alive, as far as is heard.
+// Peers returns the other live instances.
 func (l *Listener) Peers() []Peer { return l.peers.list() }
 
-// Run listens until ctx ends and then returns nil. Connections that break are made
-// anew, so every other end is a mistake in the program. It must be called only
-// once. The goodbye to the others is the sender's; see Sender.Run.
+// Run listens until ctx ends and then returns nil. It replaces broken connections, so
+// every error is a mistake in the program. It must be called only once. Sender.Run sends
+// the goodbye to the other instances.
 func (l *Listener) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.started = time.Now()
@@ -155,7 +125,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	library := pgxlisten.Listener{
 		Connect:  l.reader.connect,
 		LogError: l.reader.ended,
-		// The library waits equally long every time; connect waits instead.
+		// connect waits instead, because the library always waits equally long.
 		ReconnectDelay: -1,
 	}
 	library.Handle(Channel, handler{&l.reader})
@@ -163,7 +133,7 @@ func (l *Listener) Run(ctx context.Context) error {
 		library.Handle(InboxChannel, inboxHandler{l})
 	}
 	if l.callbacks.SQLWaiters != nil {
-		library.Handle(AwaitChannel, wishHandler{l})
+		library.Handle(AwaitChannel, sqlWaiterHandler{l})
 	}
 	err := library.Listen(ctx)
 	l.reader.discard(ctx)
@@ -177,8 +147,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	return fmt.Errorf("listening on channel %s: %w", Channel, err)
 }
 
-// change moves the state to what next says, and tells whom it concerns. next runs
-// with mu held.
+// change sets the state to the result of next and calls OnState if the state differs.
+// next runs with mu held.
 func (l *Listener) change(next func(now State) State) {
 	l.calls.Lock()
 	defer l.calls.Unlock()
@@ -193,8 +163,8 @@ func (l *Listener) change(next func(now State) State) {
 	}
 }
 
-// prove records a proof and returns the state before it and how long ago the
-// proof before it was.
+// prove records a proof. It returns the previous state and the time since the previous
+// proof.
 func (l *Listener) prove() (before State, gap time.Duration) {
 	before, gap = l.State()
 	l.mu.Lock()
@@ -202,33 +172,4 @@ func (l *Listener) prove() (before State, gap time.Duration) {
 	l.mu.Unlock()
 	l.change(func(State) State { return StateProven })
 	return before, gap
-}
-
-func (l *Listener) doubt(reason string) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.OnResync(reason)
-}
-
-func (l *Listener) inbox() {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.OnInbox()
-}
-
-func (l *Listener) wish(payload string) {
-	w, err := DecodeSQLWaiter(payload)
-	if err != nil {
-		l.log.Debug("what a consumer in SQL waits for was not understood", zap.Error(err)) // anybody may say it
-		return
-	}
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.SQLWaiters.Await(w)
-}
-
-func (l *Listener) message(m Message) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.OnMessage(m)
 }

@@ -7,25 +7,25 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Channel is the NOTIFY channel. Channels belong to a database, so two
-// installations on one server do not hear each other.
+// Channel is the NOTIFY channel between instances. Channels belong to a database, so two
+// installations on one Postgres server do not hear each other.
 const Channel = "belfry"
 
-// InboxChannel is the channel on which the trigger of belfry.inbox says that rows
-// were committed. Its payload says nothing.
+// InboxChannel is the NOTIFY channel of the trigger of belfry.inbox: rows were committed.
+// Its payload has no meaning.
 const InboxChannel = "belfry_inbox"
 
-// Kind says what an entry tells.
+// Kind is the kind of an entry. Its text is part of the payload.
 type Kind string
 
 // The kinds of entries.
 const (
-	// KindReady: a partition has, or will have, something poppable for a group.
+	// KindReady: a partition is poppable for a group, now or later.
 	KindReady Kind = "ready"
-	// KindCreated: queues, groups or partitions were made, changed or deleted; what
-	// is remembered of them must be read again.
+	// KindCreated: queues, groups or partitions were created, changed or deleted. Cached
+	// descriptions of them must be read again.
 	KindCreated Kind = "born"
-	// KindResync: everything may have changed. It includes KindBorn.
+	// KindResync: everything may have changed. It includes KindCreated.
 	KindResync Kind = "all"
 )
 
@@ -35,8 +35,8 @@ type Entry struct {
 	// Group and Partition are set with KindReady. Partition 0 stands for any
 	// partition of the group's queue.
 	Group, Partition int64
-	// At is since when it is poppable, or when it will be, by the clock of the
-	// database, to the microsecond. Zero is not known: look now.
+	// At is the instant from which the partition is poppable, by the clock of the
+	// database, in microseconds. Zero: unknown, look now.
 	At time.Time
 }
 
@@ -45,13 +45,13 @@ func Ready(group, partition int64, at time.Time) Entry {
 	return Entry{Kind: KindReady, Group: group, Partition: partition, At: at}
 }
 
-// Created returns an entry of KindBorn.
+// Created returns an entry of KindCreated.
 func Created() Entry { return Entry{Kind: KindCreated} }
 
-// Resync returns an entry of KindAll.
+// Resync returns an entry of KindResync.
 func Resync() Entry { return Entry{Kind: KindResync} }
 
-// encodable says whether a decoder will accept the entry.
+// encodable reports whether a decoder accepts the entry.
 func (e Entry) encodable() bool {
 	switch e.Kind {
 	case KindCreated, KindResync:
@@ -65,37 +65,37 @@ func (e Entry) encodable() bool {
 
 // Message is one notification.
 type Message struct {
-	// Instance is who sent it; zero for a sender that is no instance, such as a
-	// trigger or a person with psql.
+	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or
+	// a person with psql.
 	Instance queue.ID
 	Entries  []Entry
-	// Canary is the number of the sender's heartbeat; zero when there is none.
+	// Canary is the number of the sender's canary. Zero: none.
 	Canary uint64
-	// Goodbye says that the sender stops in order and will not be heard again.
+	// Goodbye: the sender stops and sends no further notification.
 	Goodbye bool
 }
 
 const (
-	// version opens every payload. Another one is not understood.
+	// version is the first part of every payload. Decode rejects other versions.
 	version = "1"
-	// maxPayload is the most bytes of a payload; Postgres refuses 8000.
+	// maxPayload is the most bytes of a payload. Postgres refuses 8000.
 	maxPayload = 7899
-	// maxEntry is more than the text of one ready entry can have.
+	// maxEntry is more bytes than one ready entry needs.
 	maxEntry = 64
 )
 
-// maxAt is the latest instant that is told; a later one is told as this one.
+// maxAt is the latest instant that is sent. A later instant is sent as maxAt.
 var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// Encode returns the payloads that together say what m says, each short enough
-// for one notification; none when m says nothing. The text is
+// Encode returns m as payloads, each short enough for one notification. It returns none
+// if m is empty. The text is
 //
 //	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...
 //
-// with the parts that apply, in this order. at is in microseconds since 1970 by
-// the clock of the database, rounded up so that nobody looks too early; 0: not known.
-// Entries must be of a known kind with Group above 0 and Partition not negative;
-// others are left out.
+// with the parts that apply, in this order. "born" is KindCreated and "all" is
+// KindResync. at is in microseconds since 1970 by the clock of the database, rounded up
+// so that no instance looks too early. 0: unknown. Encode omits entries of an unknown
+// kind, with Group 0 or less, or with a negative Partition.
 func Encode(m Message) []string {
 	head := []byte(version + ";i=" + m.Instance.String())
 	buf := append(make([]byte, 0, 256), head...)
@@ -140,7 +140,7 @@ func (m Message) has(kind Kind) bool {
 	return false
 }
 
-// micros returns an instant as it is told: 0 for one that is zero or before 1970.
+// micros returns an instant as it is sent. The zero time and times before 1970 are 0.
 func micros(at time.Time) int64 {
 	switch {
 	case at.IsZero() || at.Unix() < 0:

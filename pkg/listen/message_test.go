@@ -41,13 +41,13 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 			}},
 			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0"},
 		},
-		{"never early", listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, at.Add(time.Nanosecond))}}, []string{";r=1/2@1724000000000002"}},
-		{"long ago is now", listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, time.Unix(-5, 0))}}, []string{";r=1/2@0"}},
+		{"rounded up", listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, at.Add(time.Nanosecond))}}, []string{";r=1/2@1724000000000002"}},
+		{"before 1970 is now", listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, time.Unix(-5, 0))}}, []string{";r=1/2@0"}},
 		{
-			"far away", listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, time.Unix(math.MaxInt64/2, 0))}},
+			"beyond the year 9999", listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, time.Unix(math.MaxInt64/2, 0))}},
 			[]string{";r=1/2@253402214400000000"},
 		},
-		{"what no decoder takes", listen.Message{Entries: []listen.Entry{listen.Ready(0, 1, at), listen.Ready(1, -1, at), {Kind: "odd"}}}, nil},
+		{"entries that cannot be decoded", listen.Message{Entries: []listen.Entry{listen.Ready(0, 1, at), listen.Ready(1, -1, at), {Kind: "odd"}}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,7 +71,7 @@ func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
 		{"1;all", "instance"},
 		{"1;i=me;all", "instance"},
 		{"1;i=" + strings.ToUpper(someone) + ";all", "instance"},
-		{head, "says nothing"},
+		{head, "no parts after the instance"},
 		{head + ";", "unknown"},
 		{head + ";all;", "unknown"},
 		{head + ";all;all", "doubled"},
@@ -88,7 +88,7 @@ func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
 		{head + ";r=1/2", "group/partition@at"},
 		{head + ";r=1@2", "group/partition@at"},
 		{head + ";r=1/2@0,", "group/partition@at"},
-		{head + ";r=0/2@0", "no group 0"},
+		{head + ";r=0/2@0", "its group is 0"},
 		{head + ";r=01/2@0", "not a number"},
 		{head + ";r=1/+2@0", "not a number"},
 		{head + ";r=1/-2@0", "not a number"},
@@ -105,7 +105,7 @@ func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
 	}
 }
 
-func TestDecodeTakesASenderThatIsNoInstance(t *testing.T) {
+func TestDecodeAcceptsASenderThatIsNotAnInstance(t *testing.T) {
 	t.Parallel()
 	message, err := listen.Decode("1;i=00000000-0000-0000-0000-000000000000;r=12/345@0")
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func entry() *rapid.Generator[listen.Entry] {
 	})
 }
 
-func TestWhatIsEncodedIsDecoded(t *testing.T) {
+func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sent := listen.Message{
@@ -155,8 +155,8 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	})
 }
 
-// FuzzDecode: no text makes the decoder panic, and what it takes is exactly what
-// the encoder writes.
+// FuzzDecode checks that no text makes the decoder panic, and that the encoder writes
+// exactly the payloads that the decoder accepts.
 func FuzzDecode(f *testing.F) {
 	f.Add("1;i=" + someone + ";c=7;bye;born;all;r=12/345@1724000000000001,1/0@0")
 	f.Add("2;i=" + someone + ";all")
@@ -170,8 +170,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzEncode: whatever a message says, its payloads are short enough, and
-// together they say the same; what no decoder takes is left out.
+// FuzzEncode checks that the payloads of every message are short enough and contain the
+// whole message, without the entries that cannot be decoded.
 func FuzzEncode(f *testing.F) {
 	f.Add(uint64(7), true, true, true, int64(12), int64(345), int64(1_724_000_000), int64(1), uint16(1))
 	f.Add(uint64(0), false, false, false, int64(0), int64(-1), int64(0), int64(0), uint16(2))
@@ -213,8 +213,8 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// requireInstant checks that an instant came through: rounded up to a
-// microsecond, what is past as now, and nothing beyond the year 9999.
+// requireInstant requires that heard is sent rounded up to a microsecond. An instant
+// before 1970 becomes zero, and one beyond the year 9999 becomes its end.
 func requireInstant(t *testing.T, sent, heard time.Time) {
 	t.Helper()
 	last := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)

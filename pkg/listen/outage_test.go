@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-func TestAListenerWhoseBackendWasEndedIsBackWithinASecond(t *testing.T) {
+func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	a := proven(t, dsn, dsn, listen.DefaultConfig())
@@ -23,7 +23,7 @@ func TestAListenerWhoseBackendWasEndedIsBackWithinASecond(t *testing.T) {
 		ended := time.Now()
 		terminate(t, conn, "belfry-listen")
 		require.Equal(t, listen.StateReconnecting, a.next(t).state)
-		require.Equal(t, "the listener reconnected", a.next(t).doubt)
+		require.Equal(t, "the listener reconnected", a.next(t).resync)
 		back := a.next(t)
 		require.Equal(t, listen.StateProven, back.state)
 		require.Less(t, back.at.Sub(ended), time.Second)
@@ -32,8 +32,8 @@ func TestAListenerWhoseBackendWasEndedIsBackWithinASecond(t *testing.T) {
 	require.Equal(t, 3, a.logged(zapcore.WarnLevel), "one line per outage: %v", a.logs.All())
 }
 
-// To Postgres who listens is idle.
-func TestIdleSessionsOfTheListenerAreNotEnded(t *testing.T) {
+// Postgres considers a listening session idle.
+func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
@@ -52,13 +52,13 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	network, through := pgproxy.New(t, dsn)
-	cfg := swift()
+	cfg := fastCanaries()
 	a := proven(t, through, dsn, cfg)
 	frozen := time.Now()
 	network.FreezeOld()
 	lost := a.waitState(t, listen.StateReconnecting)
 	require.Less(t, lost.at.Sub(frozen), cfg.CanaryInterval+cfg.CanaryTimeout+500*time.Millisecond)
-	require.Equal(t, "the listener reconnected", a.waitDoubt(t).doubt)
+	require.Equal(t, "the listener reconnected", a.waitResync(t).resync)
 	back := a.waitState(t, listen.StateProven)
 	require.Less(t, back.at.Sub(lost.at), time.Second)
 	b := proven(t, dsn, dsn, cfg)
@@ -66,14 +66,14 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
 }
 
-// Nothing gets through, neither what is connected nor what would connect. It lasts
-// longer than a peer may be silent, but it is not the peer who is.
+// Neither existing nor new connections work, for longer than PeerTimeout. The peer must
+// not expire, because it is the network that is silent.
 func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	network, through := pgproxy.New(t, dsn)
 	through += "&connect_timeout=1"
-	cfg := swift()
+	cfg := fastCanaries()
 	cfg.PeerTimeout = 1500 * time.Millisecond
 	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
 	b.sender.Send(listen.Created())
@@ -83,22 +83,22 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	a.waitState(t, listen.StateReconnecting)
 	links := network.Links.Load()
 	require.Eventually(t, func() bool { return network.Links.Load() >= links+3 }, patience, 10*time.Millisecond,
-		"two tries must have run into their time limit")
+		"two attempts must have timed out")
 	require.False(t, a.listener.Proven())
 	thaw()
-	require.Equal(t, "the listener reconnected", a.next(t).doubt)
+	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	require.Equal(t, listen.StateProven, a.next(t).state)
 	b.sender.Send(listen.Created())
 	require.Equal(t, b.id, a.next(t).message.Instance)
 	require.Len(t, a.listener.Peers(), 1)
 }
 
-func TestAListenThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestAListenWithoutAnswerTimesOut(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	network, through := pgproxy.New(t, dsn)
 	network.Stall.Store(true)
-	a := start(t, through+"&connect_timeout=1", dsn, swift())
+	a := start(t, through+"&connect_timeout=1", dsn, fastCanaries())
 	require.Equal(t, listen.StateReconnecting, a.next(t).state)
 	lines := a.logs.FilterLevelExact(zapcore.WarnLevel).All()
 	require.Len(t, lines, 1)
@@ -131,11 +131,11 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 	require.NoError(t, cluster.Kill())
 	a.waitState(t, listen.StateReconnecting)
 	b.waitState(t, listen.StateReconnecting)
-	a.sender.Send(listen.Ready(3, 4, time.Time{})) // kept until there is a database
+	a.sender.Send(listen.Ready(3, 4, time.Time{})) // kept until the database runs again
 	require.NoError(t, cluster.Restart(t.Context()))
 	accepts := time.Now()
 	for _, i := range []*instance{a, b} {
-		require.Equal(t, "the listener reconnected", i.waitDoubt(t).doubt)
+		require.Equal(t, "the listener reconnected", i.waitResync(t).resync)
 		require.Less(t, i.waitState(t, listen.StateProven).at.Sub(accepts), 2*time.Second)
 	}
 	b.sender.Send(listen.Ready(1, 2, time.Time{}))
@@ -144,23 +144,23 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 	require.EqualValues(t, 1, a.sender.Stats().EntriesOut)
 }
 
-func TestADeafListenerSaysSoOnce(t *testing.T) {
+func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	pooler, through := pgproxy.New(t, dsn)
 	pooler.Swallow.Store(true)
-	cfg := swift()
+	cfg := fastCanaries()
 	a := start(t, through, dsn, cfg)
-	connected := a.waitDoubt(t)
+	connected := a.waitResync(t)
 	deaf := a.next(t)
 	require.Equal(t, listen.StateDeaf, deaf.state)
 	require.InDelta(t, cfg.CanaryTimeout, deaf.at.Sub(connected.at), float64(500*time.Millisecond))
 	require.False(t, a.listener.Proven())
 
-	// It is tried again, slowly and without another word.
-	require.Equal(t, "the listener reconnected", a.next(t).doubt)
+	// The listener tries again, slowly and without another log line.
+	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	again := a.next(t)
-	require.Equal(t, "the listener reconnected", again.doubt, "deaf all the time")
+	require.Equal(t, "the listener reconnected", again.resync, "the state stayed deaf")
 	require.Greater(t, again.at.Sub(deaf.at), cfg.CanaryInterval+cfg.CanaryTimeout)
 	loud := a.logs.FilterLevelExact(zapcore.ErrorLevel).All()
 	require.Len(t, loud, 1)
@@ -171,38 +171,38 @@ func TestADeafListenerSaysSoOnce(t *testing.T) {
 	a.waitState(t, listen.StateProven)
 }
 
-func TestWithoutASenderNothingIsProven(t *testing.T) {
+func TestWithoutASenderTheListenerIsNotProven(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	a := prepare(t, dsn, dsn, swift())
+	a := prepare(t, dsn, dsn, fastCanaries())
 	run(t, a.listener.Run)
-	require.Equal(t, "the listener connected", a.next(t).doubt)
+	require.Equal(t, "the listener connected", a.next(t).resync)
 	require.Equal(t, listen.StateReconnecting, a.next(t).state)
 	require.Zero(t, a.logged(zapcore.ErrorLevel), "not deaf: no canary was sent")
 	run(t, a.sender.Run)
 	require.Equal(t, listen.StateProven, a.next(t).state)
-	require.Zero(t, a.listener.Reconnects(), "the connection was good all the time")
+	require.Zero(t, a.listener.Reconnects(), "the connection stayed open")
 }
 
-func TestAListenerWhoseCanariesCannotBeSentIsNotTrusted(t *testing.T) {
+func TestAListenerWithoutCanariesIsNotProven(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	network, through := pgproxy.New(t, dsn)
-	a := proven(t, dsn, through, swift())
+	a := proven(t, dsn, through, fastCanaries())
 	thaw := network.Freeze()
 	require.Equal(t, listen.StateReconnecting, a.next(t).state)
-	require.Equal(t, "the listener lost its proof", a.next(t).doubt)
+	require.Equal(t, "the listener lost its proof", a.next(t).resync)
 	state, since := a.listener.State()
 	require.Equal(t, listen.StateReconnecting, state)
-	require.GreaterOrEqual(t, since, swift().CanaryInterval)
+	require.GreaterOrEqual(t, since, fastCanaries().CanaryInterval)
 	thaw()
 	require.Equal(t, listen.StateProven, a.next(t).state)
 	require.Zero(t, a.listener.Reconnects())
 }
 
-// With a synchronous standby that does not exist, every commit that waits for it
-// hangs. A notification must not.
-func TestANotificationWaitsForNoStandby(t *testing.T) {
+// With a missing synchronous standby, every commit that waits for it hangs. A
+// notification must not wait.
+func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	dsn := cluster.URL("postgres")
@@ -211,7 +211,7 @@ func TestANotificationWaitsForNoStandby(t *testing.T) {
 	exec(t, conn, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	exec(t, conn, "SELECT pg_reload_conf()")
 	hangs := func() bool {
-		// Cancelled, the wait becomes a warning and the commit a success.
+		// Cancelling the wait yields a warning, and the commit succeeds.
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		other, err := pgx.Connect(t.Context(), dsn)
@@ -221,7 +221,7 @@ func TestANotificationWaitsForNoStandby(t *testing.T) {
 		<-other.PgConn().CleanupDone()
 		return err != nil
 	}
-	require.Eventually(t, hangs, patience, 10*time.Millisecond, "the reload takes a moment to reach everybody")
+	require.Eventually(t, hangs, patience, 10*time.Millisecond, "the reload takes a moment to reach all sessions")
 	a := proven(t, dsn, dsn, listen.DefaultConfig())
 	require.Zero(t, a.sender.Stats().Failures)
 }

@@ -9,19 +9,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxPeers bounds how many other instances are watched; one more is heard but not
-// missed when it falls silent.
+// maxPeers is the most instances whose silence is noticed. Messages of further instances
+// are received, but their silence is not noticed.
 const maxPeers = 1024
 
 // Peer is another instance.
 type Peer struct {
 	Instance queue.ID
-	// Heard is when it said something last, by our clock.
+	// Heard is when its latest message arrived, by the local clock.
 	Heard time.Time
 }
 
-// peers remembers the other instances that are alive. It is safe for concurrent
-// use.
+// peers are the other live instances. It is safe for concurrent use.
 type peers struct {
 	timeout time.Duration
 
@@ -38,8 +37,8 @@ func newPeers(timeout time.Duration) *peers {
 	return &peers{timeout: timeout, known: make(map[queue.ID]peer)}
 }
 
-// heard notes that an instance said something. Only a heartbeat makes it known:
-// what says other things has not promised to say more.
+// heard records a message of an instance. Only a heartbeat adds a new instance, because
+// only instances with heartbeats are expected to send again.
 func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,16 +48,16 @@ func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	}
 }
 
-// remove forgets an instance that said goodbye.
+// remove removes an instance that sent a goodbye.
 func (p *peers) remove(id queue.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.known, id)
 }
 
-// grace gives everybody a full timeout from now, after a time in which we could
-// not hear them.
-func (p *peers) grace(now time.Time) {
+// extendAll gives each instance a full timeout from now. Call it after a time without a
+// connection.
+func (p *peers) extendAll(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, known := range p.known {
@@ -67,8 +66,8 @@ func (p *peers) grace(now time.Time) {
 	}
 }
 
-// expire forgets and returns those that are silent for too long, and when the next
-// of the others would be; zero when there are none.
+// expire removes and returns the instances that have been silent for the timeout. next
+// is when the next instance expires. It is zero if no instance is left.
 func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +83,7 @@ func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 	return silent, next
 }
 
-// list returns the living, sorted by id.
+// list returns the live instances, sorted by id.
 func (p *peers) list() []Peer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

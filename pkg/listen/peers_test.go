@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestPeersAreMissedOnce(t *testing.T) {
+func TestASilentPeerExpiresOnce(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	after := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
@@ -29,21 +29,21 @@ func TestPeersAreMissedOnce(t *testing.T) {
 
 	p.heard(b, false, after(16))
 	silent, next = p.expire(after(30))
-	require.Empty(t, silent, "neither one twice nor one that said anything")
+	require.Empty(t, silent, "each expires once, and a message postpones it")
 	require.Equal(t, after(31), next)
 
-	p.grace(after(31))
+	p.extendAll(after(31))
 	silent, _ = p.expire(after(45))
-	require.Empty(t, silent, "we could not have heard it")
+	require.Empty(t, silent, "it could not be heard")
 	require.Equal(t, []Peer{{Instance: b, Heard: after(16)}}, p.list())
 
 	p.remove(b)
 	silent, next = p.expire(after(100))
-	require.Empty(t, silent, "it said goodbye")
+	require.Empty(t, silent, "it sent a goodbye")
 	require.Zero(t, next)
 }
 
-func TestOnlyAHeartbeatMakesAPeer(t *testing.T) {
+func TestOnlyAHeartbeatAddsAPeer(t *testing.T) {
 	t.Parallel()
 	p := newPeers(time.Second)
 	p.heard(queue.NewID(), false, time.Now())

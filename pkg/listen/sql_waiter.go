@@ -14,27 +14,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// AwaitChannel is the channel on which belfry.await (migration 000030) says what a
-// consumer in SQL waits for. Others do not hear it, so a server of an older version
-// is not disturbed.
+// AwaitChannel is the NOTIFY channel on which belfry.await registers a SQL waiter. It is
+// separate from Channel, so that a server of an older version ignores it.
 const AwaitChannel = "belfry_await"
 
-// maxName is the most characters of a name: belfry.await allows as many bytes in the
+// maxName is the most characters of a name. belfry.await allows as many bytes in the
 // encoding of the database.
 const maxName = 255
 
-// DecodeSQLWaiter reads a payload of AwaitChannel: a JSON array of queue, group and
-// partition or null. Anybody who may connect can notify, so everything is checked. It
-// never panics, whatever the payload is.
+// DecodeSQLWaiter reads a payload of AwaitChannel: a JSON array of queue, group, and
+// partition or null. Every role that can connect can notify, so all of it is checked.
+// It never panics, whatever the payload is.
 func DecodeSQLWaiter(payload string) (queue.SQLWaiter, error) {
-	w, err := decodeWish(payload)
+	w, err := decodeSQLWaiter(payload)
 	if err != nil {
-		return queue.SQLWaiter{}, fmt.Errorf("reading the wish %.80q: %w", payload, err)
+		return queue.SQLWaiter{}, fmt.Errorf("reading the SQL waiter %.80q: %w", payload, err)
 	}
 	return w, nil
 }
 
-func decodeWish(payload string) (w queue.SQLWaiter, err error) {
+func decodeSQLWaiter(payload string) (w queue.SQLWaiter, err error) {
 	var names []*string
 	decoder := json.NewDecoder(bytes.NewReader([]byte(payload)))
 	if err := decoder.Decode(&names); err != nil {
@@ -52,13 +51,13 @@ func decodeWish(payload string) (w queue.SQLWaiter, err error) {
 		case utf8.RuneCountInString(*name) > maxName:
 			return w, fmt.Errorf("a name has %d characters, the limit is %d", utf8.RuneCountInString(*name), maxName)
 		case strings.ContainsRune(*name, 0):
-			return w, errors.New("a name has a NUL, which Postgres has not")
+			return w, errors.New("a name contains NUL")
 		}
 	}
 	if *names[0] == "" || *names[1] == "" {
 		return w, errors.New("a name is empty")
 	}
-	// As the function makes it: of the text, whatever is written there.
+	// belfry.await computes the channel from the payload text in the same way.
 	sum := sha256.Sum256([]byte(payload))
 	return queue.SQLWaiter{
 		Queue: *names[0], Group: *names[1], Partition: names[2],

@@ -24,11 +24,11 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 		Instance: a.id, Entries: []listen.Entry{listen.Created(), listen.Ready(12, 345, at)},
 	}, b.waitMessage(t))
 
-	// The answer comes after it on the same channel, so that a has had the chance
-	// to hear itself.
+	// The answer of b follows on the same channel, so a has heard its own message by
+	// then.
 	b.sender.Send(listen.Resync())
 	require.Equal(t, listen.Message{Instance: b.id, Entries: []listen.Entry{listen.Resync()}}, a.waitMessage(t))
-	a.stopSender() // it counts when Postgres has answered, which may be after b has heard
+	a.stopSender() // the counters change after the answer of Postgres, which b may precede
 	require.EqualValues(t, 3, a.sender.Stats().EntriesIn)
 	require.EqualValues(t, 2, a.sender.Stats().EntriesOut)
 }
@@ -51,10 +51,10 @@ func TestManyEntriesArriveInOneCommit(t *testing.T) {
 		}
 	}
 	a.stopSender()
-	require.EqualValues(t, 3, a.sender.Stats().Flushes, "a canary, these, and the goodbye")
+	require.EqualValues(t, 3, a.sender.Stats().Flushes, "a canary, the entries, and the goodbye")
 }
 
-func TestADatabaseHearsOnlyItself(t *testing.T) {
+func TestDatabasesDoNotHearEachOther(t *testing.T) {
 	t.Parallel()
 	first, second := pgtest.EmptyDatabase(t), pgtest.EmptyDatabase(t)
 	a, b := proven(t, first, first, listen.DefaultConfig()), proven(t, second, second, listen.DefaultConfig())
@@ -65,7 +65,7 @@ func TestADatabaseHearsOnlyItself(t *testing.T) {
 	require.Empty(t, a.listener.Peers())
 }
 
-func TestDoubtComesBeforeTheFirstMessage(t *testing.T) {
+func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	a := prepare(t, dsn, dsn, listen.DefaultConfig())
@@ -74,24 +74,24 @@ func TestDoubtComesBeforeTheFirstMessage(t *testing.T) {
 	require.Zero(t, since)
 	run(t, a.sender.Run)
 	run(t, a.listener.Run)
-	require.Equal(t, "the listener connected", a.next(t).doubt)
+	require.Equal(t, "the listener connected", a.next(t).resync)
 	require.Equal(t, listen.StateProven, a.next(t).state)
 	require.Zero(t, a.listener.Reconnects())
 }
 
-func TestWhatIsNotUnderstoodIsADoubt(t *testing.T) {
+func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	a := proven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	exec(t, conn, "SELECT pg_notify($1, '2;a format of the future')", listen.Channel)
-	require.Equal(t, `a notification was not understood: reading the notification "2;a format of the future": its version is not 1`, a.next(t).doubt)
+	require.Equal(t, `a notification was not understood: reading the notification "2;a format of the future": its version is not 1`, a.next(t).resync)
 	exec(t, conn, "SELECT pg_notify($1, '1;i=00000000-0000-0000-0000-000000000000;r=7/0@0')", listen.Channel)
 	require.Equal(t, []listen.Entry{listen.Ready(7, 0, time.Time{})}, a.next(t).message.Entries)
 	require.True(t, a.listener.Proven())
 }
 
-func TestASenderWhoseConnectionWasEndedSendsAgain(t *testing.T) {
+func TestATerminatedSenderSendsAgain(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), prepare(t, dsn, dsn, listen.DefaultConfig())
@@ -102,18 +102,18 @@ func TestASenderWhoseConnectionWasEndedSendsAgain(t *testing.T) {
 	exec(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belfry-notify' AND datname = current_database()`)
 	b.sender.Send(listen.Ready(1, 2, time.Time{}))
 	require.Equal(t, []listen.Entry{listen.Ready(1, 2, time.Time{})}, a.waitMessage(t).Entries)
-	require.Empty(t, a.listener.Peers(), "without a heartbeat nobody is missed")
+	require.Empty(t, a.listener.Peers(), "without a heartbeat b is not a peer")
 }
 
-func TestASilentPeerIsMissedAndOneThatSaidGoodbyeIsNot(t *testing.T) {
+func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	cfg := swift()
+	cfg := fastCanaries()
 	cfg.PeerTimeout = 2 * time.Second
 	network, through := pgproxy.New(t, dsn)
 	a := proven(t, dsn, dsn, cfg)
 	b, c := proven(t, dsn, through, cfg), proven(t, dsn, dsn, cfg)
-	// Each answers once the others' canaries have passed, so they are known.
+	// Each message follows a canary of its sender, so a knows both peers afterwards.
 	c.sender.Send(listen.Created())
 	a.waitMessage(t)
 	b.sender.Send(listen.Created())
@@ -140,15 +140,15 @@ func TestASilentPeerIsMissedAndOneThatSaidGoodbyeIsNot(t *testing.T) {
 
 	frozen := time.Now()
 	defer network.Freeze()()
-	missed := a.waitDoubt(t)
-	require.Equal(t, "peer "+b.id.String()+" silent", missed.doubt)
-	require.Less(t, missed.at.Sub(frozen), cfg.PeerTimeout+500*time.Millisecond)
+	expired := a.waitResync(t)
+	require.Equal(t, "peer "+b.id.String()+" silent", expired.resync)
+	require.Less(t, expired.at.Sub(frozen), cfg.PeerTimeout+500*time.Millisecond)
 	require.Empty(t, ids())
 	require.True(t, a.listener.Proven())
 	require.Equal(t, 1, a.logs.FilterMessageSnippet("fell silent").Len())
 }
 
-func TestURLsAreReadAtOnce(t *testing.T) {
+func TestInvalidURLsAreErrors(t *testing.T) {
 	t.Parallel()
 	cfg := listen.DefaultConfig()
 	_, err := listen.NewSender("postgres://u:secret@h:port/db", queue.NewID(), cfg, zap.NewNop())
@@ -159,7 +159,7 @@ func TestURLsAreReadAtOnce(t *testing.T) {
 	require.NotContains(t, err.Error(), "secret")
 }
 
-func TestStoppingIsQuietAndFinal(t *testing.T) {
+func TestStoppingLogsNothing(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	a := proven(t, dsn, dsn, listen.DefaultConfig())

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout makes the kernel give up a TCP connection whose other end does
-// not acknowledge anything.
+// setUserTimeout makes the kernel close a TCP connection whose other end acknowledges
+// nothing for tcpUserTimeout.
 func setUserTimeout(network, _ string, raw syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

@@ -4,6 +4,6 @@ package listen
 
 import "syscall"
 
-// setUserTimeout does nothing where TCP_USER_TIMEOUT is unknown; keepalive and the
-// canary remain.
+// setUserTimeout does nothing: this system has no TCP_USER_TIMEOUT. Keepalive and the
+// canary still detect a dead connection.
 func setUserTimeout(string, string, syscall.RawConn) error { return nil }

@@ -8,26 +8,27 @@ import (
 	"go.uber.org/zap"
 )
 
-// watcher is the side of the listener that watches it from outside the read loop,
-// which cannot notice that nothing arrives. Its fields belong to the watch loop.
+// watcher watches the listener from outside the read loop, because the read loop cannot
+// notice that nothing arrives. Only the watch loop uses its fields.
 type watcher struct {
 	*Listener
-	current *session // the latest in which LISTEN came into force; may be over
-	number  uint64   // of the latest canary
-	probe   uint64   // of the first canary of the current session
-	heard   uint64   // of the latest canary that was heard
-	awaited uint64   // of the canary that silence waits for; 0 when it does not
+	current     *session // the latest session in which LISTEN took effect; may be cut
+	lastCanary  uint64   // number of the latest canary
+	firstCanary uint64   // number of the first canary of the current session
+	lastHeard   uint64   // number of the latest canary that was heard
+	awaited     uint64   // number of the canary that silenceTimer waits for; 0: none
 
-	silence *time.Timer // the awaited canary is overdue
-	proof   *time.Timer // there was no proof for too long, for whatever reason
-	peerDue *time.Timer // some peer may have been silent for too long
+	silenceTimer *time.Timer // fires when the awaited canary is overdue
+	proofTimer   *time.Timer // fires when there was no proof for too long
+	peerTimer    *time.Timer // fires when a peer may have been silent for too long
 }
 
+// watch runs the watch loop until ctx ends.
 func (l *Listener) watch(ctx context.Context) {
-	w := &watcher{Listener: l, silence: stopped(), proof: stopped(), peerDue: time.NewTimer(l.cfg.PeerTimeout)}
-	defer w.silence.Stop()
-	defer w.proof.Stop()
-	defer w.peerDue.Stop()
+	w := &watcher{Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: time.NewTimer(l.cfg.PeerTimeout)}
+	defer w.silenceTimer.Stop()
+	defer w.proofTimer.Stop()
+	defer w.peerTimer.Stop()
 	beat := time.NewTicker(l.cfg.CanaryInterval)
 	defer beat.Stop()
 	for {
@@ -35,86 +36,86 @@ func (l *Listener) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			w.beat()
+			w.sendCanary()
 		case s := <-l.listening:
 			beat.Reset(l.cfg.CanaryInterval)
-			w.begin(s)
-		case number := <-l.sender.beaten:
-			w.sent(number)
+			w.startSession(s)
+		case number := <-l.sender.sentCanaries:
+			w.canarySent(number)
 		case number := <-l.heard:
-			w.hear(number)
-		case <-w.silence.C:
-			w.silent()
-		case <-w.proof.C:
-			w.unproven()
-		case now := <-w.peerDue.C:
-			w.expire(now)
+			w.canaryHeard(number)
+		case <-w.silenceTimer.C:
+			w.onSilence()
+		case <-w.proofTimer.C:
+			w.onMissingProof()
+		case now := <-w.peerTimer.C:
+			w.expirePeers(now)
 		}
 	}
 }
 
-// stopped returns a timer that does not run.
-func stopped() *time.Timer {
+// stoppedTimer returns a timer that does not run.
+func stoppedTimer() *time.Timer {
 	t := time.NewTimer(time.Hour)
 	t.Stop()
 	return t
 }
 
-// beat sends a canary, with or without a connection of ours to hear it: the others
-// hear it as well and know that we live.
-func (w *watcher) beat() {
-	w.number++
-	w.sender.beat(w.number)
+// sendCanary sends a canary, also without a connection to hear it: it is the heartbeat
+// for the other instances as well.
+func (w *watcher) sendCanary() {
+	w.lastCanary++
+	w.sender.sendCanary(w.lastCanary)
 }
 
-// begin probes a new session.
-func (w *watcher) begin(s *session) {
+// startSession sends the first canary of a new session.
+func (w *watcher) startSession(s *session) {
 	w.current, w.awaited = s, 0
-	w.silence.Stop()
-	w.proof.Reset(w.cfg.CanaryInterval + w.cfg.CanaryTimeout)
-	w.beat()
-	w.probe = w.number
+	w.silenceTimer.Stop()
+	w.proofTimer.Reset(w.cfg.CanaryInterval + w.cfg.CanaryTimeout)
+	w.sendCanary()
+	w.firstCanary = w.lastCanary
 }
 
-// sent is called when a canary has been committed, so that it must be heard soon.
-// One that was committed before LISTEN was in force need not be.
-func (w *watcher) sent(number uint64) {
-	if w.current == nil || w.awaited != 0 || number < w.probe || number <= w.heard {
+// canarySent is called after the commit of a canary. The canary must be heard within
+// CanaryTimeout, unless it may have been committed before LISTEN took effect.
+func (w *watcher) canarySent(number uint64) {
+	if w.current == nil || w.awaited != 0 || number < w.firstCanary || number <= w.lastHeard {
 		return
 	}
 	w.awaited = number
-	w.silence.Reset(w.cfg.CanaryTimeout)
+	w.silenceTimer.Reset(w.cfg.CanaryTimeout)
 }
 
-func (w *watcher) hear(number uint64) {
-	w.heard = max(w.heard, number)
-	if w.heard >= w.awaited {
+func (w *watcher) canaryHeard(number uint64) {
+	w.lastHeard = max(w.lastHeard, number)
+	if w.lastHeard >= w.awaited {
 		w.awaited = 0
-		w.silence.Stop()
+		w.silenceTimer.Stop()
 	}
-	w.proof.Reset(w.cfg.CanaryInterval + w.cfg.CanaryTimeout)
+	w.proofTimer.Reset(w.cfg.CanaryInterval + w.cfg.CanaryTimeout)
 }
 
-// silent cuts a session whose canary was sent and not heard.
-func (w *watcher) silent() {
+// onSilence cuts the session: its canary was sent and not heard.
+func (w *watcher) onSilence() {
 	w.awaited = 0
 	cause := errSilent
-	if !w.current.proved.Load() {
+	if !w.current.proven.Load() {
 		cause = errDeaf
 	}
-	w.current.cut(cause) // nothing happens when it is over already
+	w.current.cut(cause) // does nothing if the session was cut before
 }
 
-// unproven is called when there was no proof for too long. When a canary is awaited
-// silent will judge the session; otherwise canaries cannot be sent, which says
-// nothing about the session but leaves it without a proof.
-func (w *watcher) unproven() {
-	if w.awaited != 0 || w.current.over() {
+// onMissingProof is called when there was no proof for too long. If a canary is awaited,
+// onSilence decides. Otherwise canaries cannot be sent: the session may be sound, but it
+// has no proof.
+func (w *watcher) onMissingProof() {
+	if w.awaited != 0 || w.current.isCut() {
 		return
 	}
 	var was State
 	w.change(func(now State) State {
-		fresh := time.Since(w.lastProof) < w.cfg.CanaryInterval // one came just now
+		fresh := time.Since(w.lastProof) < w.cfg.CanaryInterval // a proof has just arrived
 		if now == StateStarting || now == StateProven && !fresh {
 			was = now
 			return StateReconnecting
@@ -124,25 +125,25 @@ func (w *watcher) unproven() {
 	if was == "" {
 		return
 	}
-	w.log.Warn("the listener cannot be proven: no canary of ours could be sent for too long; until then waiting requests poll the database")
+	w.log.Warn("the listener has no proof, because no canary could be sent for too long; until then waiting requests poll the database")
 	if was == StateProven {
-		w.doubt("the listener lost its proof")
+		w.requestResync("the listener lost its proof")
 	}
 }
 
-// expire looks for peers that fell silent. While we hear nothing at all it is not
-// they who are silent.
-func (w *watcher) expire(now time.Time) {
+// expirePeers requests a resync for each peer that fell silent. Without a working session
+// it does nothing, because then no peer can be heard.
+func (w *watcher) expirePeers(now time.Time) {
 	next := now.Add(w.cfg.PeerTimeout)
-	if w.current != nil && !w.current.over() {
+	if w.current != nil && !w.current.isCut() {
 		silent, earliest := w.peers.expire(now)
 		for _, id := range silent {
 			w.log.Warn("another instance fell silent without a goodbye", zap.Stringer("instance", id))
-			w.doubt(fmt.Sprintf("peer %s silent", id))
+			w.requestResync(fmt.Sprintf("peer %s silent", id))
 		}
 		if !earliest.IsZero() {
 			next = earliest
 		}
 	}
-	w.peerDue.Reset(next.Sub(now))
+	w.peerTimer.Reset(next.Sub(now))
 }

@@ -12,49 +12,49 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// parts is a listener with a session and without a database, for the steps that
-// its two loops make.
-func parts(t *testing.T) (r *reader, w *watcher, doubts *[]string) {
+// newParts returns the two loops of a listener that has a session and no database, and
+// the reasons of its resyncs.
+func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	t.Helper()
 	const url = "postgres://nobody@localhost/none"
-	cfg, doubts := DefaultConfig(), new([]string)
+	cfg, resyncs := DefaultConfig(), new([]string)
 	sender, err := NewSender(url, queue.NewID(), cfg, zap.NewNop())
 	require.NoError(t, err)
 	l, err := NewListener(url, sender, cfg, Callbacks{
-		OnMessage: func(Message) {}, OnResync: func(reason string) { *doubts = append(*doubts, reason) },
+		OnMessage: func(Message) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) },
 	}, zap.NewNop())
 	require.NoError(t, err)
-	life, cut := context.WithCancelCause(t.Context())
+	lifetime, cut := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { cut(nil) })
 	r = &l.reader
-	r.current = &session{line: &line{life: life, cut: cut}, guard: stopped()}
-	w = &watcher{Listener: l, silence: stopped(), proof: stopped(), peerDue: stopped()}
+	r.current = &session{cancelableConn: &cancelableConn{lifetime: lifetime, cut: cut}, listenTimer: stoppedTimer()}
+	w = &watcher{Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: stoppedTimer()}
 	t.Cleanup(func() {
-		w.silence.Stop()
-		w.proof.Stop()
+		w.silenceTimer.Stop()
+		w.proofTimer.Stop()
 	})
-	return r, w, doubts
+	return r, w, resyncs
 }
 
-func TestDoubtIsCalledBeforeTheProbe(t *testing.T) {
+func TestOnResyncIsCalledBeforeTheFirstCanary(t *testing.T) {
 	t.Parallel()
-	r, w, doubts := parts(t)
-	go r.inForce(t.Context())
+	r, w, resyncs := newParts(t)
+	go r.listenStarted(t.Context())
 	s := <-r.listening
-	require.Equal(t, []string{"the listener connected"}, *doubts)
-	require.Zero(t, w.number)
-	w.begin(s)
-	require.EqualValues(t, 1, w.probe)
+	require.Equal(t, []string{"the listener connected"}, *resyncs)
+	require.Zero(t, w.lastCanary)
+	w.startSession(s)
+	require.EqualValues(t, 1, w.firstCanary)
 	require.EqualValues(t, 1, r.sender.pending.canary)
 }
 
-// Peers whom we could not hear get a full timeout when we can again.
-func TestPeersGetGraceWhenListenIsInForce(t *testing.T) {
+// When LISTEN takes effect, each peer gets a full timeout.
+func TestPeersGetAFullTimeoutWhenListenTakesEffect(t *testing.T) {
 	t.Parallel()
-	r, _, _ := parts(t)
+	r, _, _ := newParts(t)
 	id := queue.NewID()
 	r.peers.heard(id, true, time.Now().Add(-time.Hour))
-	go r.inForce(t.Context())
+	go r.listenStarted(t.Context())
 	<-r.listening
 	silent, _ := r.peers.expire(time.Now().Add(r.cfg.PeerTimeout - time.Second))
 	require.Empty(t, silent)
@@ -64,65 +64,65 @@ func TestPeersGetGraceWhenListenIsInForce(t *testing.T) {
 
 func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	t.Parallel()
-	r, w, _ := parts(t)
-	w.sent(1)
-	require.Zero(t, w.awaited, "nobody listens")
-	w.number = 4
-	w.begin(r.current)
-	w.sent(4)
-	require.Zero(t, w.awaited, "it may have been committed before LISTEN was in force")
-	w.sent(5)
+	r, w, _ := newParts(t)
+	w.canarySent(1)
+	require.Zero(t, w.awaited, "there is no session")
+	w.lastCanary = 4
+	w.startSession(r.current)
+	w.canarySent(4)
+	require.Zero(t, w.awaited, "it may have been committed before LISTEN took effect")
+	w.canarySent(5)
 	require.EqualValues(t, 5, w.awaited)
-	w.sent(6)
-	require.EqualValues(t, 5, w.awaited, "a later one gives the first no more time")
-	w.hear(4)
+	w.canarySent(6)
+	require.EqualValues(t, 5, w.awaited, "a later canary does not extend the time of the first")
+	w.canaryHeard(4)
 	require.EqualValues(t, 5, w.awaited)
-	w.hear(6)
+	w.canaryHeard(6)
 	require.Zero(t, w.awaited)
-	w.sent(6)
-	require.Zero(t, w.awaited, "it was heard before we knew of its commit")
+	w.canarySent(6)
+	require.Zero(t, w.awaited, "it was heard before its commit was known")
 }
 
-func TestAnAwaitedCanaryDecidesNotTheProofTimer(t *testing.T) {
+func TestAnAwaitedCanaryTakesPrecedenceOverTheProofTimer(t *testing.T) {
 	t.Parallel()
-	r, w, doubts := parts(t)
-	w.begin(r.current)
-	r.own(1)
-	w.hear(1)
+	r, w, resyncs := newParts(t)
+	w.startSession(r.current)
+	r.handleOwnCanary(1)
+	w.canaryHeard(1)
 	w.lastProof = time.Now().Add(-time.Hour)
 
-	w.sent(2)
-	w.unproven()
+	w.canarySent(2)
+	w.onMissingProof()
 	require.True(t, w.Proven())
-	w.hear(2)
+	w.canaryHeard(2)
 
 	w.lastProof = time.Now()
-	w.unproven()
-	require.True(t, w.Proven(), "a proof came just now")
+	w.onMissingProof()
+	require.True(t, w.Proven(), "a proof has just arrived")
 
 	w.lastProof = time.Now().Add(-time.Hour)
-	w.unproven()
+	w.onMissingProof()
 	require.False(t, w.Proven())
-	require.Equal(t, []string{"the listener lost its proof"}, *doubts)
-	w.unproven()
-	require.Len(t, *doubts, 1)
+	require.Equal(t, []string{"the listener lost its proof"}, *resyncs)
+	w.onMissingProof()
+	require.Len(t, *resyncs, 1)
 }
 
-func TestACanaryOnACutLineIsNoProof(t *testing.T) {
+func TestACanaryOnACutSessionIsNoProof(t *testing.T) {
 	t.Parallel()
-	r, w, _ := parts(t)
-	w.begin(r.current)
-	w.silent()
+	r, w, _ := newParts(t)
+	w.startSession(r.current)
+	w.onSilence()
 	require.ErrorIs(t, r.current.cause(), errDeaf)
-	r.own(1)
+	r.handleOwnCanary(1)
 	require.False(t, r.Proven())
 }
 
-func TestALineThatIsOverDialsNoMore(t *testing.T) {
+func TestACutConnectionDoesNotDial(t *testing.T) {
 	t.Parallel()
-	life, cut := context.WithCancelCause(t.Context())
-	reason := errors.New("it is over")
+	lifetime, cut := context.WithCancelCause(t.Context())
+	reason := errors.New("the connection was cut")
 	cut(reason)
-	_, err := dial(t.Context(), life, "tcp4", "127.0.0.1:1")
+	_, err := dial(t.Context(), lifetime, "tcp4", "127.0.0.1:1")
 	require.ErrorIs(t, err, reason)
 }

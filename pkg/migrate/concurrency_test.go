@@ -109,7 +109,7 @@ func TestTenInstancesStartTogether(t *testing.T) {
 	require.Equal(t, []int32{1, 2, 3}, ran, "each migration runs once, in order")
 }
 
-func TestOthersWaitAndLookersSeeWhoMigrates(t *testing.T) {
+func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	g := newGate(t, dsn)

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// driver runs what golang-migrate decides. For each migration that library calls
-// Version, SetVersion(target, dirty), Run, SetVersion(target, clean), one after
-// another on one goroutine.
+// driver executes the calls of golang-migrate. For each migration that library
+// calls Version, SetVersion(target, dirty), Run and SetVersion(target, clean), on
+// one goroutine.
 type driver struct {
 	ctx    context.Context // of the run: the methods of database.Driver take none
 	s      *session
@@ -23,17 +23,15 @@ type driver struct {
 
 var _ database.Driver = (*driver)(nil)
 
-// Open is only called through golang-migrate's registry, where this driver is
-// not.
+// Open is never called: golang-migrate calls it only for drivers in its registry.
 func (d *driver) Open(string) (database.Driver, error) {
 	return nil, errors.New("this driver runs over an open connection only")
 }
 
-// Close does nothing: the connection belongs to the session's opener.
+// Close does nothing: the caller of connect closes the session.
 func (d *driver) Close() error { return nil }
 
-// Lock does nothing: the session has held the lock since before the record was
-// read.
+// Lock does nothing: the session already holds the lock.
 func (d *driver) Lock() error { return nil }
 
 // Unlock does nothing; see Lock.
@@ -57,9 +55,9 @@ func (d *driver) Version() (int, bool, error) {
 	return int(r.version), r.dirty, nil
 }
 
-// SetVersion with dirty set announces the migration that Run is about to get,
-// which writes the mark itself: golang-migrate leaves a goroutine behind when
-// something fails between the two. Otherwise it writes the record.
+// SetVersion writes the record if dirty is false. With dirty it only stores the
+// target for Run, and Run writes the mark. golang-migrate would leave a goroutine
+// running after an error here.
 func (d *driver) SetVersion(version int, dirty bool) error {
 	target := uint(max(version, 0))
 	if dirty {
@@ -69,10 +67,10 @@ func (d *driver) SetVersion(version int, dirty bool) error {
 	return d.s.write(d.ctx, record{version: target})
 }
 
-// Run marks the record dirty and commits that; then it runs one migration and
-// clears the mark in a single transaction. Postgres makes one transaction of
-// the statements of a simple query, so even if this process dies now, a dirty
-// record always means that nothing of the migration is there.
+// Run marks the record dirty and commits. Then one transaction runs the migration
+// and clears the mark: Postgres runs the statements of a simple query in one
+// transaction. So even if this process dies, a dirty record means that the
+// migration has changed nothing.
 func (d *driver) Run(migration io.Reader) error {
 	text, err := io.ReadAll(migration)
 	if err != nil {
@@ -88,8 +86,8 @@ func (d *driver) Run(migration io.Reader) error {
 	return nil
 }
 
-// failed explains err. A migration that was rolled back for a reason that lies
-// outside of it gets the old record back: it can simply be run again.
+// failed explains err. If the reason is outside of the migration, failed restores
+// the record, so the migration can be run again.
 func (d *driver) failed(text string, err error) error {
 	what := fmt.Sprintf("migrating from version %d to version %d", d.from.version, d.target)
 	var pg *pgconn.PgError
@@ -97,25 +95,25 @@ func (d *driver) failed(text string, err error) error {
 		return fmt.Errorf("%s: %w; the connection was lost, so it is not known whether the migration was committed: "+
 			"look with \"belfry migrate status\"", what, err)
 	}
-	advice := outside(pg.Code)
+	advice := externalCauseAdvice(pg.Code)
 	if advice == "" {
 		dirty := record{version: d.target, dirty: true, previous: &d.from.version}
-		return fmt.Errorf("%s: %w%s; %w", what, err, place(text, pg), dirty.dirtyError())
+		return fmt.Errorf("%s: %w%s; %w", what, err, errorPosition(text, pg), dirty.dirtyError())
 	}
 	if d.ctx.Err() != nil {
 		err = fmt.Errorf("%w (%w)", d.ctx.Err(), err)
 	}
-	parting, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), partingTimeout)
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(d.ctx), cleanupTimeout)
 	defer cancel()
-	if restore := d.s.write(parting, d.from); restore != nil {
+	if restore := d.s.write(cleanup, d.from); restore != nil {
 		return fmt.Errorf("%s: %w. It was rolled back, but its record was not: %w; look with \"belfry migrate status\"", what, err, restore)
 	}
 	return fmt.Errorf("%s: %w. It was rolled back and nothing was changed: %s", what, err, advice)
 }
 
-// outside says what to do when the reason of a failure lies outside of the
-// migration; "" when the migration itself may be at fault.
-func outside(state string) string {
+// externalCauseAdvice returns the advice for a failure whose reason is externalCauseAdvice of the
+// migration, and "" if the migration itself may be wrong.
+func externalCauseAdvice(state string) string {
 	switch {
 	case state == "55P03":
 		return "a statement waited too long for a lock that another session holds (a long transaction, a backup, an open psql); " +
@@ -133,11 +131,11 @@ func outside(state string) string {
 	}
 }
 
-// place says where in the migration Postgres found the mistake, and what else
-// it told.
-func place(text string, pg *pgconn.PgError) string {
+// errorPosition returns the line of the migration at which Postgres found the error, with
+// its detail and hint.
+func errorPosition(text string, pg *pgconn.PgError) string {
 	var b strings.Builder
-	// Position counts characters from 1; past the end it lies in cleanRecord.
+	// Position counts characters from 1. Beyond the text it is inside cleanRecord.
 	if chars := []rune(text); pg.Position > 0 && int(pg.Position) <= len(chars) {
 		fmt.Fprintf(&b, ", line %d of the file", 1+strings.Count(string(chars[:pg.Position-1]), "\n"))
 	}

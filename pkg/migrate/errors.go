@@ -15,9 +15,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// DirtyError says that a migration failed and nobody has looked at it yet.
+// DirtyError says that a migration failed and needs a repair.
 type DirtyError struct {
-	// Version is what the failed migration was leading to; 0 is the empty schema.
+	// Version is the target of the failed migration; 0 is the empty schema.
 	Version uint
 	// Previous is the version the schema still has. Meaningless unless Known.
 	Previous uint
@@ -55,7 +55,21 @@ func (e *NewerError) Error() string {
 		"(going back destroys data)", e.Schema, e.Binary, e.Binary, e.Schema)
 }
 
-// OlderError says that the schema waits for migrations.
+// UnreleasedError says that an unreleased version of Belfry made the schema.
+type UnreleasedError struct {
+	// Version is the number in the database. It counts other migrations than the
+	// ones of this binary.
+	Version uint
+}
+
+// Error says that the schema cannot be migrated, and how to replace it.
+func (e *UnreleasedError) Error() string {
+	return fmt.Sprintf("an unreleased version of Belfry made the schema (its version %d), and no release can migrate it: "+
+		"save the messages you still need, detach the tables that belfry.attachments lists with belfry.detach, "+
+		"run \"DROP SCHEMA belfry CASCADE\", which deletes every message, and then \"belfry migrate up\"", e.Version)
+}
+
+// OlderError says that migrations are pending.
 type OlderError struct {
 	// Schema is the version in the database, Binary the one this binary needs.
 	Schema, Binary uint
@@ -74,12 +88,11 @@ func (e *OlderError) Error() string {
 // Holder is the session that holds the migration lock.
 type Holder struct {
 	PID int32
-	// Application and Address are empty when the role may not see them.
+	// Application and Address are empty if the role may not read them.
 	Application, Address string
 }
 
-// String describes the session for a message; a nil Holder is one that was not
-// found.
+// String describes the session for a message. A nil Holder was not found.
 func (h *Holder) String() string {
 	if h == nil {
 		return "its session is gone"
@@ -96,9 +109,9 @@ func (h *Holder) String() string {
 
 // LockedError says that another instance is migrating.
 type LockedError struct {
-	// Waited is how long this one has waited; 0 when it did not wait.
+	// Waited is the time this instance has waited; 0 if it did not wait.
 	Waited time.Duration
-	// Holder is nil when the session could not be found.
+	// Holder is nil if the session was not found.
 	Holder *Holder
 }
 
@@ -115,9 +128,9 @@ func (e *LockedError) Error() string {
 	return text
 }
 
-// invalidURL explains a DSN that cannot be read. The library quotes the DSN, or
-// the piece it stumbled over, which may be part of the password: only problems
-// beyond the syntax are passed on.
+// invalidURL explains a DSN that cannot be parsed. The error of the library quotes
+// the DSN or a piece of it, which may be part of the password. So only errors
+// beyond the syntax are wrapped.
 func invalidURL(err error) error {
 	var parse *pgconn.ParseConfigError
 	if inner := errors.Unwrap(err); errors.As(err, &parse) && inner != nil && !strings.Contains(err.Error(), "failed to parse as") {
@@ -127,8 +140,8 @@ func invalidURL(err error) error {
 		"postgres://user:password@host:5432/name, with characters such as / # ? % @ in the password percent-encoded")
 }
 
-// unreachable explains a connection that could not be made. The error of pgx
-// names user and database and not the password.
+// unreachable explains a connection that failed. The error of pgx names the user
+// and the database, and never the password.
 func unreachable(ctx context.Context, cc *pgx.ConnConfig, err error) error {
 	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
 	switch state := postgres.SQLState(err); {

@@ -15,35 +15,35 @@ const (
 	defaultStatementLockTimeout = 10 * time.Second
 )
 
-// Config says what to migrate, and how patiently.
+// Config has the database, the migrations and the timeouts.
 type Config struct {
-	// URL is a DSN of Postgres that does not go through a pooler: the lock
-	// belongs to the session.
+	// URL is a DSN of Postgres without a pooler, because the lock belongs to the
+	// session.
 	URL string
-	// LockTimeout is how long to wait for another instance that is migrating;
-	// zero means one minute.
+	// LockTimeout bounds the wait for another instance that is migrating. Zero
+	// means one minute.
 	LockTimeout time.Duration
-	// StatementLockTimeout is how long one statement of a migration may wait for
-	// a table somebody else is using; zero means ten seconds.
+	// StatementLockTimeout bounds the wait of one statement for a table that
+	// another session uses. Zero means ten seconds.
 	StatementLockTimeout time.Duration
-	// Source holds NNNNNN_name.up.sql and NNNNNN_name.down.sql in its root; nil
+	// Source holds NNNNNN_name.up.sql and NNNNNN_name.down.sql in its root. Nil
 	// means the files embedded in the binary.
 	Source fs.FS
 }
 
-// Migrator moves the schema between versions. Every method opens a connection
-// of its own and closes it before it returns, so a Migrator needs no Close and
-// may be used from several goroutines.
+// Migrator moves the schema between versions. Every method opens its own
+// connection and closes it before it returns. So a Migrator needs no Close, and
+// several goroutines may use it.
 //
-// Every method ends when ctx does. A migration that is running then is rolled
+// Every method returns when ctx ends. A migration that is running then is rolled
 // back, and the schema stays at the version before it.
 type Migrator struct {
 	cfg Config
 	log *zap.Logger
 }
 
-// New makes a Migrator. It touches neither the database nor the files; what is
-// wrong with them is reported by the methods. A nil log stays silent.
+// New returns a Migrator. It reads neither the database nor the files: the
+// methods report problems with them. A nil log is allowed.
 func New(cfg Config, log *zap.Logger) *Migrator {
 	if cfg.LockTimeout <= 0 {
 		cfg.LockTimeout = defaultLockTimeout
@@ -57,16 +57,16 @@ func New(cfg Config, log *zap.Logger) *Migrator {
 	return &Migrator{cfg: cfg, log: log}
 }
 
-// Up runs every migration the schema lacks. Nothing to run is no error, and
-// then no right beyond reading the record is needed. It blocks while another
-// instance migrates, until that one is done, LockTimeout has passed
+// Up runs every migration that the schema lacks. If none is pending, it returns
+// nil and needs only the right to read the record. It blocks while another
+// instance migrates, until that instance is done, LockTimeout has passed
 // (LockedError) or ctx ends.
 //
-// Errors: DirtyError, NewerError, LockedError, what the failed statement said,
-// or why the database cannot be reached.
+// Errors: UnreleasedError, DirtyError, NewerError, LockedError, the
+// error of the failed statement, or the reason why the database is unreachable.
 func (m *Migrator) Up(ctx context.Context) error {
-	return m.locked(ctx, func(s *session, v *versions, r record) error {
-		if err := v.refuse(r); err != nil {
+	return m.withLock(ctx, func(s *session, v *versions, r record) error {
+		if err := v.refusal(r); err != nil {
 			return err
 		}
 		pending := v.after(r.version)
@@ -74,19 +74,20 @@ func (m *Migrator) Up(ctx context.Context) error {
 			m.log.Debug("the schema is up to date", zap.Uint("version", r.version))
 			return nil
 		}
-		return m.walk(ctx, s, v, pending, 1)
+		return m.runSteps(ctx, s, v, pending, 1)
 	})
 }
 
-// Down undoes the last steps migrations, one by one, and destroys the data they
-// made room for. It does nothing at all if fewer are applied or one of them has
-// no .down.sql file. It blocks and fails as Up does.
+// Down undoes the last steps migrations, one by one, and destroys the data in
+// the tables and columns that they made. It changes nothing if fewer migrations
+// are applied, or if one of them has no .down.sql file. It blocks and fails like
+// Up.
 func (m *Migrator) Down(ctx context.Context, steps int) error {
 	if steps < 1 {
 		return fmt.Errorf("undoing %d migrations is not possible: give a number from 1", steps)
 	}
-	return m.locked(ctx, func(s *session, v *versions, r record) error {
-		if err := v.refuse(r); err != nil {
+	return m.withLock(ctx, func(s *session, v *versions, r record) error {
+		if err := v.refusal(r); err != nil {
 			return err
 		}
 		applied := v.upTo(r.version)
@@ -99,19 +100,22 @@ func (m *Migrator) Down(ctx context.Context, steps int) error {
 				return fmt.Errorf("version %d (%s) cannot be undone: it has no .down.sql file; nothing was changed", step.Version, step.Name)
 			}
 		}
-		return m.walk(ctx, s, v, undone, -1)
+		return m.runSteps(ctx, s, v, undone, -1)
 	})
 }
 
-// Force writes version into the record, marks it clean and touches nothing
-// else. It is the repair of a dirty schema; DirtyError says which version is
-// right. 0 is the empty schema. A version the binary does not know is refused.
-// It blocks while another instance migrates, as Up does.
+// Force writes version into the record, marks it clean and changes nothing else.
+// It repairs a dirty schema; DirtyError names the right version. 0 is the empty
+// schema. A version that the binary does not know is refused. It blocks while
+// another instance migrates, like Up.
 func (m *Migrator) Force(ctx context.Context, version int) error {
-	return m.locked(ctx, func(s *session, v *versions, r record) error {
+	return m.withLock(ctx, func(s *session, v *versions, r record) error {
 		if version < 0 || !v.has(uint(version)) {
 			return fmt.Errorf("version %d is not one of this binary's versions (0 for the empty schema, latest %d): nothing was changed",
 				version, v.latest())
+		}
+		if v.embedded && r.unreleased() {
+			return &UnreleasedError{Version: r.applied()}
 		}
 		if r.version > v.latest() {
 			return &NewerError{Schema: r.version, Binary: v.latest()}
@@ -121,7 +125,7 @@ func (m *Migrator) Force(ctx context.Context, version int) error {
 		}
 		target := version
 		if version == 0 {
-			target = -1 // golang-migrate's word for the empty schema
+			target = -1 // the empty schema in golang-migrate
 		}
 		engine, err := newEngine(ctx, s, v)
 		if err != nil {
@@ -136,8 +140,9 @@ func (m *Migrator) Force(ctx context.Context, version int) error {
 	})
 }
 
-// locked runs work under the migration lock, with the record read under it.
-func (m *Migrator) locked(ctx context.Context, work func(*session, *versions, record) error) error {
+// withLock runs work while it holds the migration lock. It reads the record under
+// that lock.
+func (m *Migrator) withLock(ctx context.Context, work func(*session, *versions, record) error) error {
 	v, err := load(m.cfg.Source)
 	if err != nil {
 		return err
@@ -158,9 +163,10 @@ func (m *Migrator) locked(ctx context.Context, work func(*session, *versions, re
 	return work(s, v, r)
 }
 
-// walk runs steps one at a time in the given direction. One at a time, because
-// golang-migrate reads ahead in goroutines which it leaves behind on failure.
-func (m *Migrator) walk(ctx context.Context, s *session, v *versions, steps []Step, direction int) error {
+// runSteps runs steps in the given direction, with one call of golang-migrate for
+// each. For several steps that library reads ahead in goroutines, and leaves them
+// running after a failure.
+func (m *Migrator) runSteps(ctx context.Context, s *session, v *versions, steps []Step, direction int) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
@@ -186,8 +192,8 @@ func (m *Migrator) walk(ctx context.Context, s *session, v *versions, steps []St
 	return nil
 }
 
-// newEngine joins golang-migrate, our files and our connection. It needs no
-// Close: neither side holds anything of its own.
+// newEngine returns golang-migrate with our files and our connection. It needs
+// no Close, because neither of them is opened here.
 func newEngine(ctx context.Context, s *session, v *versions) (*gomigrate.Migrate, error) {
 	engine, err := gomigrate.NewWithInstance("files", v.driver, "belfry", &driver{ctx: ctx, s: s})
 	if err != nil {

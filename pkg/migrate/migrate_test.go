@@ -131,8 +131,7 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 	require.Equal(t, made, tables(t, conn))
 }
 
-// Migrations that change a function look at its text first, which must be as it was
-// written.
+// Settings of a database must not change how the text of a function is read.
 func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
@@ -239,8 +238,7 @@ func newRole(t *testing.T, dsn string, conn *pgx.Conn) (quoted, roleDSN string) 
 	return quoted, addParam(t, dsn, "role", role)
 }
 
-// A role with few rights may start a server whose schema somebody else keeps up
-// to date.
+// A role with few rights may start a server if another role migrates the schema.
 func TestUpToDateSchemaNeedsNoRightsBeyondReading(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)

@@ -10,10 +10,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// These statements stand here and not in sql/queries: they run before the
-// schema exists, so they cannot be checked against it.
+// These statements are not in sql/queries, because they run before the schema
+// exists and cannot be checked against it.
 const (
 	hasRecord   = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
+	hasBaseline = `SELECT to_regprocedure('belfry.baseline()') IS NOT NULL`
 	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
 	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
@@ -26,20 +27,30 @@ const (
 	version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint)`
 )
 
-// record is what the database says about its schema. No row and a row with
-// version -1 both mean version 0: golang-migrate writes -1 for the empty schema.
+// record is the version record of the database. No row and a row with version -1
+// both mean version 0: golang-migrate writes -1 for the empty schema.
 type record struct {
 	version  uint
 	dirty    bool
-	previous *uint // the version to go back to; only while dirty, nil if unknown
+	previous *uint // the version the schema still has; only while dirty, nil if unknown
+	baseline bool  // the schema was made by the baseline migration of a release
 }
 
-// applied is the version whose tables are there.
+// applied returns the version that the tables have.
 func (r record) applied() uint {
 	if r.dirty && r.previous != nil {
 		return *r.previous
 	}
 	return r.version
+}
+
+// unreleased reports whether an unreleased version of Belfry made the schema. A
+// dirty record of another tool does not say which version the schema has.
+func (r record) unreleased() bool {
+	if r.dirty && r.previous == nil {
+		return false
+	}
+	return r.applied() > 0 && !r.baseline
 }
 
 func (r record) dirtyError() *DirtyError {
@@ -61,6 +72,9 @@ func (s *session) record(ctx context.Context) (record, error) {
 	var version int64
 	var previous *int64
 	var r record
+	if err := s.conn.QueryRow(ctx, hasBaseline).Scan(&r.baseline); err != nil {
+		return record{}, fmt.Errorf("looking for the marker of the baseline: %w", err)
+	}
 	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record{}, nil
@@ -98,8 +112,9 @@ func (s *session) write(ctx context.Context, r record) error {
 	return nil
 }
 
-// prepare makes the schema and the record. The schema is only created when it
-// is missing: IF NOT EXISTS alone asks for the right to create one even then.
+// prepare creates the schema and the record if they are missing. It looks for the
+// schema first, because CREATE SCHEMA IF NOT EXISTS needs the right to create one
+// even if it exists.
 func (s *session) prepare(ctx context.Context) error {
 	var exists bool
 	err := s.conn.QueryRow(ctx, hasSchema).Scan(&exists)

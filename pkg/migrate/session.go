@@ -20,8 +20,8 @@ const (
 	lockKey int64 = 0x62656c66727901
 
 	connectTimeout = 10 * time.Second
-	// partingTimeout bounds what is still done after ctx has ended.
-	partingTimeout = 5 * time.Second
+	// cleanupTimeout bounds the clean-up after ctx has ended.
+	cleanupTimeout = 5 * time.Second
 
 	firstLockDelay = 20 * time.Millisecond
 	maxLockDelay   = time.Second
@@ -37,13 +37,13 @@ SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''
    AND l.classid::bigint = $1::bigint >> 32 AND l.objid::bigint = $1::bigint & 4294967295`
 )
 
-// session is the one connection of a run: the lock, the record and the
-// migrations all go over it.
+// session is the one connection of a run. The lock, the record and the migrations
+// use it.
 type session struct {
 	conn *pgx.Conn
 }
 
-// connect opens the session. ctx ends it sooner than connectTimeout.
+// connect opens the session, within connectTimeout at most.
 func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	if m.cfg.URL == "" {
 		return nil, errors.New("no database is configured: set database.url, for example postgres://user:password@host:5432/name")
@@ -59,22 +59,22 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		cc.RuntimeParams["application_name"] = "belfry migrate"
 	}
 	cc.DefaultQueryExecMode = pgx.QueryExecModeExec
-	// When ctx ends, ask the server to cancel and wait for its answer instead of
-	// dropping the connection: the answer says that the migration was undone.
+	// When ctx ends, cancel on the server and wait for its answer, instead of
+	// closing the connection. The answer says that the migration was rolled back.
 	cc.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, DeadlineDelay: partingTimeout}
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, DeadlineDelay: cleanupTimeout}
 	}
 	conn, err := pgx.ConnectConfig(ctx, cc)
 	if err != nil {
 		return nil, unreachable(ctx, cc, err)
 	}
 	s := &session{conn: conn}
-	// Migrations look at the text of functions.
-	if err := postgres.OwnSession(ctx, conn); err != nil {
+	// Settings of the role or the database must not change what a migration means.
+	if err := postgres.ConfigureSession(ctx, conn); err != nil {
 		s.close(ctx)
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}
-	// A statement_timeout set for the role or the database is meant for requests.
+	// The statement_timeout of a role or a database is meant for requests.
 	settings := fmt.Sprintf("SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
 		m.cfg.StatementLockTimeout.Milliseconds())
 	if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
@@ -84,16 +84,16 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// close ends the session; an error changes nothing any more.
+// close ends the session. Its error has no consequence.
 func (s *session) close(ctx context.Context) {
-	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTimeout)
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	_ = s.conn.Close(parting)
+	_ = s.conn.Close(cleanup)
 }
 
-// lock waits for the advisory lock, for timeout at most; ctx ends it sooner. It
-// asks again and again instead of waiting inside Postgres, so that the wait
-// holds no snapshot there and can say whom it waits for.
+// lock waits for the advisory lock, for timeout at most, or until ctx ends. It
+// polls and does not wait inside Postgres. So the wait holds no snapshot, and the
+// log names the holder.
 func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
 	delay := firstLockDelay
 	for started := time.Now(); ; delay = min(delay*2, maxLockDelay) {
@@ -126,15 +126,15 @@ func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logg
 	}
 }
 
-// unlock gives the lock back at once; the end of the connection would do it a
+// unlock releases the lock at once. The end of the connection would do it a
 // moment later.
 func (s *session) unlock(ctx context.Context) {
-	parting, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTimeout)
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	_, _ = s.conn.Exec(parting, unlock, lockKey)
+	_, _ = s.conn.Exec(cleanup, unlock, lockKey)
 }
 
-// holder finds who holds the lock; nil if nobody does.
+// holder returns the session that holds the lock, or nil.
 func (s *session) holder(ctx context.Context) (*Holder, error) {
 	var h Holder
 	err := s.conn.QueryRow(ctx, lockHolder, lockKey).Scan(&h.PID, &h.Application, &h.Address)

@@ -15,7 +15,7 @@ import (
 
 // Step is one migration.
 type Step struct {
-	// Version is the schema's version after it; the first is 1.
+	// Version is the version of the schema after the migration. The first is 1.
 	Version uint
 	// Name is the middle part of the file name.
 	Name string
@@ -23,17 +23,20 @@ type Step struct {
 	SQL string
 }
 
-// versions are the migrations the binary brings, in order.
+// versions are the migrations of the binary, in order.
 type versions struct {
 	driver source.Driver
 	steps  []Step
 	undo   map[uint]bool // versions that have a .down.sql
+	// embedded is set for the migrations of Belfry itself. Their baseline leaves a marker.
+	embedded bool
 }
 
-// load reads all migrations. It refuses what golang-migrate would pass over in
-// silence: a file whose name it cannot read, and a version without .up.sql.
+// load reads all migrations. It refuses two things that golang-migrate ignores: a
+// file whose name it cannot parse, and a version without .up.sql.
 func load(fsys fs.FS) (*versions, error) {
-	if fsys == nil {
+	embedded := fsys == nil
+	if embedded {
 		sub, err := fs.Sub(sql.Migrations, "migrations")
 		if err != nil {
 			return nil, fmt.Errorf("reading the embedded migrations: %w", err)
@@ -47,7 +50,7 @@ func load(fsys fs.FS) (*versions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the migrations: %w", err)
 	}
-	v := &versions{driver: driver, undo: map[uint]bool{}}
+	v := &versions{driver: driver, undo: map[uint]bool{}, embedded: embedded}
 	for version, err := driver.First(); ; version, err = driver.Next(version) {
 		if errors.Is(err, fs.ErrNotExist) {
 			break
@@ -105,7 +108,7 @@ func (v *versions) add(version uint) error {
 	return down.Close()
 }
 
-// latest is the version the binary was built for.
+// latest returns the version the binary was built for.
 func (v *versions) latest() uint { return v.steps[len(v.steps)-1].Version }
 
 // after returns the steps beyond version.
@@ -118,12 +121,12 @@ func (v *versions) after(version uint) []Step {
 	return nil
 }
 
-// upTo returns the steps that lead to version, nearest last.
+// upTo returns the steps up to and including version, in order.
 func (v *versions) upTo(version uint) []Step {
 	return v.steps[:len(v.steps)-len(v.after(version))]
 }
 
-// has reports whether version can be stood on; 0, the empty schema, can.
+// has reports whether the schema can be at version. 0 is the empty schema.
 func (v *versions) has(version uint) bool {
 	if version == 0 {
 		return true
@@ -132,9 +135,12 @@ func (v *versions) has(version uint) bool {
 	return len(reached) > 0 && reached[len(reached)-1].Version == version
 }
 
-// refuse says why a schema with this record must not be migrated; nil if it may.
-func (v *versions) refuse(r record) error {
+// refusal returns the reason why a schema with this record cannot be migrated, or
+// nil.
+func (v *versions) refusal(r record) error {
 	switch {
+	case v.embedded && r.unreleased():
+		return &UnreleasedError{Version: r.applied()}
 	case r.version > v.latest():
 		return &NewerError{Schema: r.version, Binary: v.latest()}
 	case r.dirty:

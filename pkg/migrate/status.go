@@ -5,32 +5,32 @@ import (
 	"errors"
 )
 
-// Status is what the database and the binary say about the schema.
+// Status is the state of the schema, compared with the binary.
 type Status struct {
-	// Version is the record's version; 0 means that there is no schema yet.
+	// Version is the version in the record; 0 means that there is no schema yet.
 	Version uint
-	// Dirty means that the migration leading to Version failed, or is running
-	// right now if Migrating is set.
+	// Dirty means that the migration to Version failed, or is running right now
+	// if Migrating is set.
 	Dirty bool
-	// Migrating is the session that is migrating right now; nil if none is.
+	// Migrating is the session that is migrating right now, or nil.
 	Migrating *Holder
 	// Latest is the version the binary was built for.
 	Latest uint
-	// Pending are the steps Up would run, once a dirty schema is repaired.
+	// Pending are the steps that Up would run after the repair of a dirty schema.
 	Pending []Step
-	// Problem is what keeps this binary from working with the schema as it is:
-	// LockedError, DirtyError, NewerError, OlderError, or nil.
+	// Problem is the reason why this binary cannot work with the schema:
+	// LockedError, UnreleasedError, DirtyError, NewerError, OlderError, or nil.
 	Problem error
 }
 
-// Status reads the state of the schema. It changes nothing and does not wait
+// Status returns the state of the schema. It changes nothing, and does not wait
 // for an instance that is migrating.
 func (m *Migrator) Status(ctx context.Context) (Status, error) {
 	v, err := load(m.cfg.Source)
 	if err != nil {
 		return Status{}, err
 	}
-	r, holder, err := m.look(ctx)
+	r, holder, err := m.readState(ctx)
 	if err != nil {
 		return Status{}, err
 	}
@@ -38,9 +38,9 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 		Version: r.version, Dirty: r.dirty, Migrating: holder,
 		Latest: v.latest(), Pending: v.after(r.applied()),
 	}
-	switch refused := v.refuse(r); {
+	switch refused := v.refusal(r); {
 	case refused == nil && len(status.Pending) == 0:
-		// Whoever holds the lock will find nothing to do.
+		// The holder of the lock, if any, will find nothing to do.
 	case holder != nil:
 		status.Problem = &LockedError{Holder: holder}
 	case refused != nil:
@@ -51,9 +51,9 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// Plan returns the steps Up would run now, none if the schema is up to date. It
-// changes nothing, and fails where Up would refuse or wait: DirtyError,
-// NewerError, LockedError.
+// Plan returns the steps that Up would run now, none if the schema is up to date.
+// It changes nothing, and fails where Up would refuse or wait: UnreleasedError,
+// DirtyError, NewerError, LockedError.
 func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 	status, err := m.Status(ctx)
 	if err != nil {
@@ -66,8 +66,8 @@ func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 	return status.Pending, nil
 }
 
-// Check says whether this binary can work with the schema as it is: nil, or
-// DirtyError, NewerError, OlderError, LockedError. It changes nothing and does
+// Check returns nil if this binary can work with the schema. Otherwise it returns
+// UnreleasedError, DirtyError, NewerError, OlderError, LockedError. It changes nothing and does
 // not wait.
 func (m *Migrator) Check(ctx context.Context) error {
 	status, err := m.Status(ctx)
@@ -77,11 +77,11 @@ func (m *Migrator) Check(ctx context.Context) error {
 	return status.Problem
 }
 
-// look reads the record without the lock. The record is dirty all through a
-// migration, so it takes the lock's holder to tell a running one from a failed
-// one. Both are read until two looks agree, because a migration may begin or
-// end between the two questions.
-func (m *Migrator) look(ctx context.Context) (record, *Holder, error) {
+// readState returns the record and the holder of the lock, without taking the lock. A
+// running migration has a dirty record too, and only the holder of the lock tells
+// it from a failed one. A migration may begin or end between the two queries, so
+// they are repeated until two rounds agree.
+func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 	s, err := m.connect(ctx)
 	if err != nil {
 		return record{}, nil, err

@@ -20,15 +20,15 @@ func TestAnnounceWakesEveryTicketOfTheKeyOnce(t *testing.T) {
 	require.Equal(t, 2, n.Announce("orders", time.Now()))
 	requireWoken(t, []bool{true, true, false}, a, b, other)
 	requireWaiting(t, n, 1, 1)
-	require.Zero(t, n.Announce("orders", time.Now()), "they have left")
+	require.Zero(t, n.Announce("orders", time.Now()), "woken tickets are removed")
 
-	require.Equal(t, 1, n.Announce("mails", time.Time{}), "long ago is now")
+	require.Equal(t, 1, n.Announce("mails", time.Time{}), "an instant in the past wakes now")
 	requireWoken(t, []bool{true}, other)
 	requireNothingKept(t, n)
 	require.Zero(t, n.WokenByTimer())
 }
 
-func TestNothingIsKeptForAKeyWithoutTickets(t *testing.T) {
+func TestAnnouncingAKeyWithoutTicketsKeepsNothing(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
@@ -39,10 +39,10 @@ func TestNothingIsKeptForAKeyWithoutTickets(t *testing.T) {
 	defer late.Close()
 	requireWoken(t, []bool{false}, late)
 	_, some := n.Next()
-	require.False(t, some, "who comes later looks first")
+	require.False(t, some, "a later waiter looks first")
 }
 
-func TestAnyKeyWakesATicketOfSeveral(t *testing.T) {
+func TestATicketOfSeveralKeysWakesWithAnyOfThem(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"a", "b", "c"} {
 		t.Run(key, func(t *testing.T) {
@@ -58,13 +58,13 @@ func TestAnyKeyWakesATicketOfSeveral(t *testing.T) {
 			require.Equal(t, wokenWithIt, n.Announce(key, time.Now()))
 			requireWoken(t, []bool{true, key == "b"}, several, single)
 			requireWaiting(t, n, 2-wokenWithIt, 2-wokenWithIt)
-			require.Equal(t, 2-wokenWithIt, n.AnnounceAll(), "who has woken has left its other keys")
+			require.Equal(t, 2-wokenWithIt, n.AnnounceAll(), "a woken ticket is removed from its other keys")
 			requireNothingKept(t, n)
 		})
 	}
 }
 
-func TestAKeyNamedTwiceCountsOnce(t *testing.T) {
+func TestARepeatedKeyCountsOnce(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
@@ -77,21 +77,21 @@ func TestAKeyNamedTwiceCountsOnce(t *testing.T) {
 	requireNothingKept(t, n)
 }
 
-func TestAnnounceAllWakesEverybody(t *testing.T) {
+func TestAnnounceAllWakesEveryTicket(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
 	a, several, none := n.Ticket("a"), n.Ticket("a", "b"), n.Ticket()
-	given := n.Ticket("a")
-	given.Close()
+	closed := n.Ticket("a")
+	closed.Close()
 	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour)))
 	require.Equal(t, 3, n.AnnounceAll())
-	requireWoken(t, []bool{true, true, true, false}, a, several, none, given)
+	requireWoken(t, []bool{true, true, true, false}, a, several, none, closed)
 	requireNothingKept(t, n)
 	require.Zero(t, n.AnnounceAll())
 }
 
-func TestATicketWithoutKeysWakesOnlyWithAll(t *testing.T) {
+func TestOnlyAnnounceAllWakesATicketWithoutKeys(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
@@ -105,7 +105,7 @@ func TestATicketWithoutKeysWakesOnlyWithAll(t *testing.T) {
 	requireNothingKept(t, n)
 }
 
-func TestATicketGivenBackDoesNotWake(t *testing.T) {
+func TestAClosedTicketDoesNotWake(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
@@ -115,7 +115,7 @@ func TestATicketGivenBackDoesNotWake(t *testing.T) {
 	requireWaiting(t, n, 2, 1)
 	require.Equal(t, 2, n.Announce("a", time.Now()))
 	requireWoken(t, []bool{true, false, true}, first, second, third)
-	// After waking, and in any number: no panic, and nobody else is disturbed.
+	// Closing after the wake, once or twice, does not panic and affects no other ticket.
 	later := n.Ticket("a")
 	first.Close()
 	first.Close()
@@ -125,14 +125,14 @@ func TestATicketGivenBackDoesNotWake(t *testing.T) {
 	requireWoken(t, []bool{true}, later)
 }
 
-func TestCloseWakesEverybodyAndIgnoresTheRest(t *testing.T) {
+func TestCloseWakesEveryTicketAndIgnoresLaterCalls(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
-	waiting, promised := n.Ticket("a"), n.Ticket("b")
+	waiting, scheduled := n.Ticket("a"), n.Ticket("b")
 	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour)))
 	n.Close()
 	n.Close()
-	requireWoken(t, []bool{true, true}, waiting, promised)
+	requireWoken(t, []bool{true, true}, waiting, scheduled)
 	waiting.Close()
 	requireNothingKept(t, n)
 

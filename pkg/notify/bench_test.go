@@ -9,8 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-// BenchmarkWake is one announcement to a key with many tickets, whose waiters
-// are not scheduled in the measured time.
+// BenchmarkWake measures one announcement to a key with many tickets. No waiter
+// runs in the measured time.
 func BenchmarkWake(b *testing.B) {
 	for _, tickets := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("tickets=%d", tickets), func(b *testing.B) {
@@ -33,8 +33,8 @@ func BenchmarkWake(b *testing.B) {
 	}
 }
 
-// BenchmarkWakeWaiters is the same with a goroutine per ticket, from the
-// announcement until the last one has resumed and given its ticket back.
+// BenchmarkWakeWaiters has a goroutine per ticket. It measures from the announcement
+// until the last goroutine has resumed and closed its ticket.
 func BenchmarkWakeWaiters(b *testing.B) {
 	const tickets = 10_000
 	n := notify.New[int]()
@@ -57,8 +57,8 @@ func BenchmarkWakeWaiters(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tickets, "ns/ticket")
 }
 
-// BenchmarkWait is what a waiter pays for one round: take a ticket, announce the
-// instant it found, give the ticket back, beside 10,000 others.
+// BenchmarkWait measures one round of a waiter among 10,000 others: take a ticket,
+// announce the instant that the look found, close the ticket.
 func BenchmarkWait(b *testing.B) {
 	n := notify.New[int]()
 	defer n.Close()
@@ -75,8 +75,8 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkAnnounceToNobody is what a push pays when no request waits.
-func BenchmarkAnnounceToNobody(b *testing.B) {
+// BenchmarkAnnounceWithoutTickets measures what a push pays if no request waits.
+func BenchmarkAnnounceWithoutTickets(b *testing.B) {
 	n := notify.New[int]()
 	defer n.Close()
 	past := time.Now()

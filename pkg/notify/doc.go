@@ -1,13 +1,13 @@
-// Package notify wakes whoever waits for a key, now or at an instant to come. It
-// is a condition variable whose waiters hold a channel, so that they can wait
-// for other things as well.
+// Package notify wakes the waiters of a key, now or at a later instant. It works
+// like a condition variable, except that a waiter holds a channel and can wait for
+// other things as well.
 //
-// A waiter follows one rule: take the ticket, look, wait, look again.
+// A waiter takes the ticket, looks, waits, and looks again:
 //
 //	ticket := notifier.Ticket(key)   // before looking
 //	found, next := look()            // next: when there will be something, if known
 //	if !found {
-//		notifier.Announce(key, next) // the future goes into the heap
+//		notifier.Announce(key, next) // schedules a wake at that instant
 //		select {
 //		case <-ticket.C():           // look again, with a new ticket
 //		case <-ctx.Done():
@@ -15,31 +15,33 @@
 //	}
 //	ticket.Close()
 //
-// Whoever changes what a look finds follows another: publish first, announce
-// second. After a commit, not before it.
+// A writer publishes first and announces second: after the commit, not before it.
 //
-// Together they lose nothing. Announce and Ticket exclude each other. Either the
-// ticket came first, then the announcement wakes it; or the announcement came
-// first, then what was published before it was there before the ticket, and the
-// look that follows the ticket finds it.
+// With these two rules no wake is lost:
 //
-// The package promises that
+//  1. Announce and Ticket take the same lock, so one comes before the other.
+//  2. If the ticket came first, the announcement wakes it.
+//  3. If the announcement came first, the publication came before the ticket too.
+//     The waiter looks after it takes the ticket, so it finds the publication.
 //
-//   - a ticket wakes at most once, and then every ticket of the key does: who of
-//     them gets something is decided by looking;
-//   - no waiter wakes before the instant that was announced, by the clock of
-//     this process, and a wall clock that is set does not move the instant;
-//   - nobody blocks while telling: channels are closed outside the lock, nothing
-//     is sent;
-//   - there is one heap and one timer, whatever the number of keys, and no
-//     goroutine except while the timer rings;
-//   - a key exists only while it has tickets. What is announced for a key without
-//     tickets is forgotten, as is an instant when the last ticket of its key
-//     leaves: who comes later looks first, and announces again what it finds to
-//     come. Memory is bounded by the tickets the caller hands out.
+// The package promises:
 //
-// An announcement is a hint. A waiter that wakes may find nothing, and keeps a
+//   - A ticket wakes at most once. All tickets of a key wake together. The next
+//     look decides which waiter gets something.
+//   - No waiter wakes before the announced instant, by the clock of this process.
+//     Setting the wall clock does not move the instant.
+//   - An announcement never blocks. Channels are closed outside the lock, and
+//     nothing is sent.
+//   - There is one heap and one timer for all keys. A goroutine runs only while the
+//     timer fires.
+//   - A key exists only while it has tickets. An announcement for a key without
+//     tickets does nothing, and a scheduled instant is dropped with the last ticket
+//     of its key. A later waiter looks first and announces the instant again. So
+//     the number of open tickets bounds the memory.
+//
+// An announcement is a hint. A waiter that wakes may find nothing. It also needs a
 // fallback timer for announcements that were never made.
 //
-// It is pure memory and imports nothing of ours. Importable by every package.
+// The package is pure memory and imports no other package of Belfry. It is on floor
+// 0 and importable by every package.
 package notify

@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// due is when an entry wakes and where it is in the heap.
+// due is the scheduled instant of an entry and its index in the heap.
 type due struct {
 	at    time.Time
-	place int // notDue: not in the heap
+	index int // notDue: not in the heap
 }
 
 const notDue = -1
 
-// promiseLocked makes e wake at an instant to come, unless it wakes earlier
-// anyway. Nothing is lost by that: at the earlier instant all tickets of the key
-// leave, and who looks again announces the later one.
-func (n *Notifier[K]) promiseLocked(e *entry[K], at time.Time) {
+// scheduleLocked makes e wake at the instant at, unless an earlier wake is
+// scheduled. Then the later instant is dropped and nothing is lost: at the earlier
+// instant all tickets of the key leave, and each waiter looks and announces again.
+func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
 	switch {
-	case e.due.place == notDue:
+	case e.due.index == notDue:
 		e.due.at = at
 		heap.Push(&n.due, e)
 	case at.Before(e.due.at):
 		e.due.at = at
-		heap.Fix(&n.due, e.due.place)
+		heap.Fix(&n.due, e.due.index)
 	}
 	n.armLocked()
 }
 
-// forgetLocked takes e out of the heap if it is in there. The caller arms the
+// unscheduleLocked removes e from the heap, if it is in there. The caller arms the
 // timer.
-func (n *Notifier[K]) forgetLocked(e *entry[K]) {
-	if e.due.place != notDue {
-		heap.Remove(&n.due, e.due.place)
+func (n *Notifier[K]) unscheduleLocked(e *entry[K]) {
+	if e.due.index != notDue {
+		heap.Remove(&n.due, e.due.index)
 	}
 }
 
-// armLocked sets the timer to the earliest instant, or stops it when there is
-// none. It does nothing when the timer is set to that instant or rings for it.
+// armLocked sets the timer to the earliest instant, or stops the timer if there is
+// none. It does nothing if the timer is set to that instant or fires for it.
 //
-// Stop and Reset say whether a ring was taken back, so rings counts exactly those
-// that will happen. A ring takes the lock before it is counted down, hence never
-// before it is counted up here.
+// Stop and Reset report whether they cancelled a firing, so firings counts exactly
+// the calls of fire that happen. A call of fire takes the lock before it counts
+// down, so it never counts down before armLocked counts up.
 func (n *Notifier[K]) armLocked() {
 	next := n.nextLocked()
 	if next.Equal(n.armed) {
@@ -51,13 +51,13 @@ func (n *Notifier[K]) armLocked() {
 	switch {
 	case next.IsZero():
 		if n.timer.Stop() {
-			n.rings.Done()
+			n.firings.Done()
 		}
 	case n.timer == nil:
-		n.rings.Add(1)
-		n.timer = time.AfterFunc(time.Until(next), n.ring)
+		n.firings.Add(1)
+		n.timer = time.AfterFunc(time.Until(next), n.fire)
 	case !n.timer.Reset(time.Until(next)):
-		n.rings.Add(1)
+		n.firings.Add(1)
 	}
 }
 
@@ -69,19 +69,20 @@ func (n *Notifier[K]) nextLocked() time.Time {
 	return n.due[0].due.at
 }
 
-// ring is called by the timer, in a goroutine of its own. Close waits for it.
-func (n *Notifier[K]) ring() {
-	defer n.rings.Done()
-	tell(n.ringing())
+// fire is the timer function. The timer calls it in a goroutine of its own. Close
+// waits for it.
+func (n *Notifier[K]) fire() {
+	defer n.firings.Done()
+	wake(n.takeDue())
 }
 
-// ringing takes out the tickets of all keys that are due.
-func (n *Notifier[K]) ringing() []*Ticket[K] {
+// takeDue removes and returns the tickets of all keys that are due.
+func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var woken []*Ticket[K]
 	for now := time.Now(); len(n.due) > 0 && !n.due[0].due.at.After(now); {
-		woken = n.wakeLocked(woken, n.due[0])
+		woken = n.takeLocked(woken, n.due[0])
 	}
 	n.timed += uint64(len(woken))
 	n.armLocked()
@@ -96,13 +97,13 @@ func (h dueHeap[K]) Less(i, j int) bool { return h[i].due.at.Before(h[j].due.at)
 
 func (h dueHeap[K]) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].due.place, h[j].due.place = i, j
+	h[i].due.index, h[j].due.index = i, j
 }
 
 // Push implements heap.Interface.
 func (h *dueHeap[K]) Push(x any) {
-	e := x.(*entry[K]) //nolint:errcheck // only promiseLocked pushes, and only entries
-	e.due.place = len(*h)
+	e := x.(*entry[K]) //nolint:errcheck // only scheduleLocked pushes, and only entries
+	e.due.index = len(*h)
 	*h = append(*h, e)
 }
 
@@ -110,8 +111,8 @@ func (h *dueHeap[K]) Push(x any) {
 func (h *dueHeap[K]) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
-	(*h)[last] = nil // keeps nobody alive
+	(*h)[last] = nil // lets the collector free the entry
 	*h = (*h)[:last]
-	e.due.place = notDue
+	e.due.index = notDue
 	return e
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-func TestAnInstantWakesAtTheInstant(t *testing.T) {
+func TestTicketsWakeAtTheAnnouncedInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := notify.New[string]()
@@ -49,7 +49,7 @@ func TestOnlyTheEarliestInstantOfAKeyIsKept(t *testing.T) {
 		<-first.C()
 		require.Equal(t, 3*time.Minute, time.Since(started))
 
-		// The later ones went with it: who looks again announces them again.
+		// The wake dropped the later instants: the next look announces them again.
 		second := n.Ticket("a")
 		defer second.Close()
 		time.Sleep(time.Hour)
@@ -81,17 +81,17 @@ func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
 	})
 }
 
-func TestAnInstantGoesWithTheLastTicketOfItsKey(t *testing.T) {
+func TestAnInstantIsDroppedWithTheLastTicketOfItsKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := notify.New[string]()
 		defer n.Close()
 		at := time.Now().Add(time.Minute)
 		for name, leave := range map[string]func(){
-			"given back": func() {},
-			"woken":      func() { n.Announce("a", time.Now()) },
-			"all woken":  func() { n.AnnounceAll() },
-			// The ticket was the last one of both keys.
+			"closed":    func() {},
+			"woken":     func() { n.Announce("a", time.Now()) },
+			"all woken": func() { n.AnnounceAll() },
+			// The ticket is the last ticket of both keys.
 			"woken by another key": func() { n.Announce("b", time.Now()) },
 		} {
 			ticket := n.Ticket("a", "b")
@@ -129,7 +129,7 @@ func TestTheTimerFollowsTheEarliestInstant(t *testing.T) {
 	})
 }
 
-func TestAKeyOvertakesOthersWhenAnEarlierInstantComes(t *testing.T) {
+func TestAnEarlierInstantMovesAKeyForward(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := notify.New[int]()
@@ -177,8 +177,9 @@ func TestDueListsTheEarliestFirst(t *testing.T) {
 	})
 }
 
-// An instant read from a database has no monotonic reading and another location.
-func TestAnInstantFromElsewhereWakesAtTheSameTime(t *testing.T) {
+// An instant that was read from a database has no monotonic reading and another
+// location.
+func TestAnInstantWithoutMonotonicReadingWakesAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := notify.New[string]()

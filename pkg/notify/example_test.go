@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-// A consumer waits for a message; the producer publishes first and announces
+// A consumer waits for a message. The producer publishes first and announces
 // second.
 func Example() {
 	notifier := notify.New[string]()

@@ -1,9 +1,9 @@
 package notify
 
-// Kept returns how much the Notifier holds for tickets and keys, all of it zero
-// when nobody waits, and whether its timer is set.
+// Kept returns the memory that the Notifier holds for tickets, keys and instants,
+// and whether its timer is set. All of it is zero if no ticket is open.
 func (n *Notifier[K]) Kept() (tickets, keys, instants int, armed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return cap(n.all.members), len(n.entries), cap(n.due), !n.armed.IsZero()
+	return cap(n.all.tickets), len(n.entries), cap(n.due), !n.armed.IsZero()
 }

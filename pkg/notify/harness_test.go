@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// woken says whether the ticket has woken by now.
+// woken reports whether the ticket has woken.
 func woken[K comparable](ticket *notify.Ticket[K]) bool {
 	select {
 	case <-ticket.C():
@@ -21,7 +21,7 @@ func woken[K comparable](ticket *notify.Ticket[K]) bool {
 	}
 }
 
-// requireWoken compares who of the tickets woke with want.
+// requireWoken requires that exactly the tickets with true in want have woken.
 func requireWoken[K comparable](t *testing.T, want []bool, tickets ...*notify.Ticket[K]) {
 	t.Helper()
 	got := make([]bool, len(tickets))
@@ -31,19 +31,19 @@ func requireWoken[K comparable](t *testing.T, want []bool, tickets ...*notify.Ti
 	require.Equal(t, want, got)
 }
 
-// requireWaiting compares how many tickets and keys there are.
+// requireWaiting requires the number of open tickets and of their keys.
 func requireWaiting[K comparable](t *testing.T, n *notify.Notifier[K], tickets, keys int) {
 	t.Helper()
 	gotTickets, gotKeys := n.Waiting()
 	require.Equal(t, []int{tickets, keys}, []int{gotTickets, gotKeys}, "tickets, keys")
 }
 
-// requireNothingKept fails when anything of the tickets is left behind.
+// requireNothingKept requires that the Notifier holds no memory for tickets.
 func requireNothingKept[K comparable](t *testing.T, n *notify.Notifier[K]) {
 	t.Helper()
 	requireWaiting(t, n, 0, 0)
 	require.Empty(t, n.Due(1))
 	tickets, keys, instants, armed := n.Kept()
-	require.Equal(t, []int{0, 0, 0}, []int{tickets, keys, instants}, "room for tickets, keys, room for instants")
+	require.Equal(t, []int{0, 0, 0}, []int{tickets, keys, instants}, "capacity for tickets, keys, capacity for instants")
 	require.False(t, armed, "the timer is still set")
 }

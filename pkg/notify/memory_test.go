@@ -11,9 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-// Tickets of one to four of 500 keys leave in another order than they came, some
-// by waking, most with instants to come.
-func TestNothingIsLeftOfTicketsThatLeft(t *testing.T) {
+// Each ticket has one to four of 500 keys. The tickets leave in random order. Some
+// wake, most leave while an instant is scheduled.
+func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
 	t.Parallel()
 	n := notify.New[int]()
 	defer n.Close()
@@ -40,13 +40,13 @@ func TestNothingIsLeftOfTicketsThatLeft(t *testing.T) {
 			}
 			ticket.Close()
 		}
-		require.Zero(t, still, "who did not wake was waiting")
+		require.Zero(t, still, "a ticket that did not wake was waiting")
 		requireNothingKept(t, n)
 	}
 }
 
-// Memory goes key by key, not only when everybody has left.
-func TestAKeyGoesWithItsLastTicket(t *testing.T) {
+// A key is removed with its last ticket, also while other keys have tickets.
+func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
 	t.Parallel()
 	n := notify.New[int]()
 	defer n.Close()
@@ -63,8 +63,8 @@ func TestAKeyGoesWithItsLastTicket(t *testing.T) {
 		require.Empty(t, n.Due(10))
 	}
 	tickets, _, instants, armed := n.Kept()
-	require.Less(t, tickets, 10, "room for tickets")
-	require.Less(t, instants, 10, "room for instants")
+	require.Less(t, tickets, 10, "capacity for tickets")
+	require.Less(t, instants, 10, "capacity for instants")
 	require.False(t, armed, "the timer is still set")
 }
 
@@ -81,14 +81,14 @@ func TestInstantsNeedNoGoroutines(t *testing.T) {
 }
 
 // Not parallel: it counts the allocations of the process.
-func TestAnnouncingAllocatesLittle(t *testing.T) {
+func TestAnnounceDoesNotAllocate(t *testing.T) {
 	n := notify.New[int]()
 	defer n.Close()
 	past := time.Now()
-	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past) }), "nobody waits for the key")
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past) }), "the key has no tickets")
 
 	n.Ticket(2)
 	future := past.Add(time.Hour)
 	n.Announce(2, future)
-	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future) }), "the instant is known")
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future) }), "the instant is already scheduled")
 }

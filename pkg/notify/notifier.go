@@ -6,38 +6,39 @@ import (
 	"time"
 )
 
-// Notifier wakes the tickets of a key. It is safe for concurrent use. None of
-// its methods waits for a waiter.
+// Notifier wakes the tickets of a key. It is safe for concurrent use. None of its
+// methods blocks on a waiter.
 type Notifier[K comparable] struct {
 	mu      sync.Mutex
 	closed  bool
 	entries map[K]*entry[K] // the keys that have tickets; made when needed
-	all     entry[K]        // every ticket, those without keys included
-	due     dueHeap[K]      // the entries with an instant to come
-	timer   *time.Timer     // rings at armed; made when needed
+	all     entry[K]        // every ticket, including those without keys
+	due     dueHeap[K]      // the entries with a scheduled instant
+	timer   *time.Timer     // fires at armed; made when needed
 	armed   time.Time       // zero: the timer is not set
 	timed   uint64          // tickets woken by the timer
-	rings   sync.WaitGroup  // rings of the timer that are set or under way
+	firings sync.WaitGroup  // runs of the timer function that are set or under way
 }
 
 // New returns a Notifier. Close releases its timer.
 func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
-// Announce says that there is something for key at the instant at.
+// Announce says that a look for key finds something from the instant at on.
 //
-// Up to now it wakes all tickets of key and returns how many those were. Later
-// than now it returns 0, and the tickets that key has at that instant wake then;
-// of several instants only the earliest is kept. Either way it does nothing when
-// key has no tickets.
+// If at has been reached, it wakes all tickets of key and returns their number.
+// Otherwise it returns 0 and schedules a wake at that instant, for all tickets that
+// key has then. Of several instants only the earliest is kept. If key has no
+// tickets, it does nothing.
 //
-// Call it after what a look would find is published. It does not block.
+// Publish before you call it. It does not block.
 func (n *Notifier[K]) Announce(key K, at time.Time) int {
-	woken := n.announced(key, at)
-	tell(woken)
+	woken := n.announce(key, at)
+	wake(woken)
 	return len(woken)
 }
 
-func (n *Notifier[K]) announced(key K, at time.Time) []*Ticket[K] {
+// announce removes and returns the tickets to wake now.
+func (n *Notifier[K]) announce(key K, at time.Time) []*Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := n.entries[key]
@@ -46,79 +47,79 @@ func (n *Notifier[K]) announced(key K, at time.Time) []*Ticket[K] {
 	}
 	now := time.Now()
 	if wait := at.Sub(now); wait > 0 {
-		// An instant from elsewhere has no monotonic reading. Adding to now gives
-		// it one, so that all instants compare and no set clock moves them.
-		n.promiseLocked(e, now.Add(wait))
+		// An instant from a database has no monotonic reading. Adding to now gives it
+		// one, so that all instants compare and setting the wall clock moves none.
+		n.scheduleLocked(e, now.Add(wait))
 		return nil
 	}
-	woken := n.wakeLocked(nil, e)
+	woken := n.takeLocked(nil, e)
 	n.armLocked()
 	return woken
 }
 
-// AnnounceAll wakes every ticket now, whatever its keys, and returns how many
-// those were. It is for the case that announcements may have been missed. It
-// does not block.
+// AnnounceAll wakes every ticket now, whatever its keys, and returns their number.
+// Use it when announcements may have been missed. It does not block.
 func (n *Notifier[K]) AnnounceAll() int {
 	n.mu.Lock()
-	woken := n.wakeAllLocked()
+	woken := n.takeAllLocked()
 	n.mu.Unlock()
-	tell(woken)
+	wake(woken)
 	return len(woken)
 }
 
-// Close wakes every ticket, forgets every instant and stops the timer. It waits
-// for a ring of the timer that is under way, which blocks on nobody. Further
-// calls do nothing.
+// Close wakes every ticket, drops every scheduled instant and stops the timer. It
+// waits for a timer function that is running, which blocks on nothing but the
+// lock. Further calls do nothing.
 //
-// Announcements are ignored from then on, and a ticket taken afterwards never
-// wakes: waiters need another signal that ends their waiting.
+// After Close, announcements do nothing and a new ticket never wakes. Waiters need
+// another signal that ends their waiting.
 func (n *Notifier[K]) Close() {
 	n.mu.Lock()
 	n.closed = true
-	woken := n.wakeAllLocked()
+	woken := n.takeAllLocked()
 	n.mu.Unlock()
-	tell(woken)
-	n.rings.Wait()
+	wake(woken)
+	n.firings.Wait()
 }
 
-// wakeLocked takes the tickets of e out and appends them to woken. The caller
-// arms the timer and, without the lock, tells them.
-func (n *Notifier[K]) wakeLocked(woken []*Ticket[K], e *entry[K]) []*Ticket[K] {
+// takeLocked removes the tickets of e and appends them to woken. The caller arms
+// the timer, releases the lock and wakes the tickets.
+func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K]) []*Ticket[K] {
 	first := len(woken)
-	woken = slices.Grow(woken, len(e.members))
-	for _, m := range e.members {
-		woken = append(woken, m.ticket)
+	woken = slices.Grow(woken, len(e.tickets))
+	for _, ref := range e.tickets {
+		woken = append(woken, ref.ticket)
 	}
 	for _, ticket := range woken[first:] {
-		n.leaveLocked(ticket)
+		n.removeLocked(ticket)
 	}
 	return woken
 }
 
-// wakeAllLocked takes all tickets out. The caller tells them without the lock.
-func (n *Notifier[K]) wakeAllLocked() []*Ticket[K] {
-	woken := make([]*Ticket[K], 0, len(n.all.members))
-	for _, m := range n.all.members {
-		m.ticket.seats = nil
-		woken = append(woken, m.ticket)
+// takeAllLocked removes and returns all tickets. The caller releases the lock and
+// wakes them.
+func (n *Notifier[K]) takeAllLocked() []*Ticket[K] {
+	woken := make([]*Ticket[K], 0, len(n.all.tickets))
+	for _, ref := range n.all.tickets {
+		ref.ticket.memberships = nil
+		woken = append(woken, ref.ticket)
 	}
-	n.emptyLocked()
+	n.resetLocked()
 	n.armLocked()
 	return woken
 }
 
-// emptyLocked forgets everything about tickets, and gives back the room that
-// many of them took: a map or slice does not shrink by itself.
-func (n *Notifier[K]) emptyLocked() {
-	n.entries, n.all.members, n.due = nil, nil, nil
+// resetLocked drops all tickets and frees their memory: a map or slice does not
+// shrink by itself.
+func (n *Notifier[K]) resetLocked() {
+	n.entries, n.all.tickets, n.due = nil, nil, nil
 }
 
-// tell closes the channels of tickets that were taken out. It is called without
-// the lock, so that 10,000 waiters that resume do not meet on it. Whoever took a
-// ticket out is the only one to close it.
-func tell[K comparable](woken []*Ticket[K]) {
-	for _, ticket := range woken {
+// wake closes the channels of removed tickets. The caller does not hold the lock,
+// so that 10,000 waiters that resume do not contend for it. Each ticket is removed
+// once, so its channel is closed once.
+func wake[K comparable](tickets []*Ticket[K]) {
+	for _, ticket := range tickets {
 		close(ticket.c)
 	}
 }

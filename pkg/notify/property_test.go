@@ -14,12 +14,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-// step is one thing done to a Notifier. Times are seconds since the start, so
-// that instants meet.
+// step is one call of a Notifier. Times are whole seconds since the start, so that
+// instants coincide.
 type step struct {
-	verb    string // "ticket", "giveBack", "announce", "all", "advance"
+	verb    string // "ticket", "close", "announce", "all", "advance"
 	keys    []int  // "ticket"; "announce" has one
-	ticket  int    // "giveBack": the number of the ticket
+	ticket  int    // "close": the number of the ticket
 	seconds int    // "announce": from now, may be negative; "advance"
 }
 
@@ -30,13 +30,13 @@ func (s step) String() string {
 var steps = rapid.Custom(func(t *rapid.T) step {
 	key := rapid.IntRange(0, 4)
 	s := step{verb: rapid.SampledFrom([]string{
-		"ticket", "ticket", "ticket", "ticket", "giveBack", "announce", "announce", "announce", "announce", "announce",
+		"ticket", "ticket", "ticket", "ticket", "close", "announce", "announce", "announce", "announce", "announce",
 		"announce", "all", "advance", "advance",
 	}).Draw(t, "verb")}
 	switch s.verb {
 	case "ticket":
 		s.keys = rapid.SliceOfN(key, 0, 4).Draw(t, "keys")
-	case "giveBack":
+	case "close":
 		s.ticket = rapid.IntRange(0, 30).Draw(t, "ticket")
 	case "announce":
 		s.keys = []int{key.Draw(t, "key")}
@@ -47,9 +47,9 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	return s
 })
 
-// history is what can be seen of a Notifier.
+// history is the observable behaviour of a Notifier.
 type history struct {
-	Woke    map[int]int // ticket to the second it woke; missing: it did not
+	Woke    map[int]int // ticket to the second it woke; missing: it did not wake
 	Returns []int       // of each Announce and AnnounceAll
 	Seen    []string    // after each step: tickets, keys, instants
 }
@@ -58,12 +58,12 @@ func seen(tickets, keys int, due []string) string {
 	return fmt.Sprintf("tickets=%d keys=%d due=%v", tickets, keys, due)
 }
 
-// TestItBehavesLikeANaiveModel does the same to a Notifier in fake time and to
-// the model below, and wants the same wakes at the same instants.
-func TestItBehavesLikeANaiveModel(t *testing.T) {
+// TestNotifierBehavesLikeTheModel makes the same calls to a Notifier in fake time and
+// to the model below. Both must wake the same tickets at the same instants.
+func TestNotifierBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		// Drawn before and compared after: in between another goroutine runs.
+		// rt is used only outside the bubble, which runs in another goroutine.
 		drawn := rapid.SliceOfN(steps, 1, 80).Draw(rt, "steps")
 		var got history
 		synctest.Test(t, func(*testing.T) { got = perform(drawn) })
@@ -71,8 +71,8 @@ func TestItBehavesLikeANaiveModel(t *testing.T) {
 	})
 }
 
-// perform does the steps to a real Notifier, with one goroutine per ticket that
-// notes when it woke. It runs in a bubble.
+// perform makes the calls to a real Notifier. One goroutine per ticket records when
+// the ticket wakes. It runs in a synctest bubble.
 func perform(drawn []step) history {
 	var (
 		mu      sync.Mutex
@@ -96,7 +96,7 @@ func perform(drawn []step) history {
 				case <-ended:
 				}
 			}()
-		case "giveBack":
+		case "close":
 			if s.ticket < len(tickets) {
 				tickets[s.ticket].Close()
 			}
@@ -122,12 +122,12 @@ func perform(drawn []step) history {
 	return h
 }
 
-// model is a list of tickets and a list of everything ever promised to them. It
-// knows no earliest instant per key and no heap.
+// model is a list of tickets and a list of all scheduled instants. It has neither a
+// heap nor an earliest instant per key.
 type model struct {
 	now      int
 	tickets  []modelTicket
-	promises []promise
+	schedule []scheduled
 	woke     map[int]int
 }
 
@@ -136,7 +136,7 @@ type modelTicket struct {
 	waiting bool
 }
 
-type promise struct{ key, at int }
+type scheduled struct{ key, at int }
 
 func expect(drawn []step) history {
 	m := model{woke: map[int]int{}}
@@ -145,18 +145,18 @@ func expect(drawn []step) history {
 		switch s.verb {
 		case "ticket":
 			m.tickets = append(m.tickets, modelTicket{keys: s.keys, waiting: true})
-		case "giveBack":
+		case "close":
 			if s.ticket < len(m.tickets) {
 				m.tickets[s.ticket].waiting = false
 			}
 		case "announce":
-			h.Returns = append(h.Returns, m.announce(promise{key: s.keys[0], at: m.now + s.seconds}))
+			h.Returns = append(h.Returns, m.announce(scheduled{key: s.keys[0], at: m.now + s.seconds}))
 		case "all":
 			h.Returns = append(h.Returns, m.wake(func(modelTicket) bool { return true }))
 		case "advance":
 			for range s.seconds {
 				m.now++
-				m.keepPromises()
+				m.wakeDue()
 			}
 		}
 		m.forget()
@@ -165,9 +165,9 @@ func expect(drawn []step) history {
 	return h
 }
 
-func (m *model) announce(p promise) int {
+func (m *model) announce(p scheduled) int {
 	if p.at > m.now {
-		m.promises = append(m.promises, p)
+		m.schedule = append(m.schedule, p)
 		return 0
 	}
 	return m.wake(func(t modelTicket) bool { return slices.Contains(t.keys, p.key) })
@@ -185,10 +185,10 @@ func (m *model) wake(which func(modelTicket) bool) int {
 	return count
 }
 
-// keepPromises wakes the keys whose instants have come. All of them wake at
-// once: two keys of one instant may share a ticket.
-func (m *model) keepPromises() {
-	for _, p := range m.promises {
+// wakeDue wakes the keys that are due, all at once: two keys with one instant may
+// share a ticket.
+func (m *model) wakeDue() {
+	for _, p := range m.schedule {
 		if p.at <= m.now {
 			m.announce(p)
 		}
@@ -196,9 +196,9 @@ func (m *model) keepPromises() {
 	m.forget()
 }
 
-// forget drops what was promised to keys nobody waits for.
+// forget drops the instants of keys without tickets.
 func (m *model) forget() {
-	m.promises = slices.DeleteFunc(m.promises, func(p promise) bool { return m.waiting(p.key) == 0 })
+	m.schedule = slices.DeleteFunc(m.schedule, func(p scheduled) bool { return m.waiting(p.key) == 0 })
 }
 
 func (m *model) waiting(key int) int {
@@ -223,7 +223,7 @@ func (m *model) seen() string {
 		}
 	}
 	earliest := map[int]int{}
-	for _, p := range m.promises {
+	for _, p := range m.schedule {
 		if at, ok := earliest[p.key]; !ok || p.at < at {
 			earliest[p.key] = p.at
 		}

@@ -16,25 +16,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-// patience is how long a test waits for a wake that must come at once.
+// patience is how long a test waits for a wake that must happen at once.
 const patience = time.Minute
 
-// table is what waiters look at: when the one item of a key may be taken.
+// table is what waiters look at: for each key, from when on its one item may be
+// taken.
 type table struct {
 	mu    sync.Mutex
 	items map[int]time.Time
-	taken map[int]chan struct{} // buffered: the publisher of the key goes on
+	taken map[int]chan struct{} // buffered: signals the publisher of the key
 }
 
-// publish puts an item of key in.
+// publish adds an item of key.
 func (tb *table) publish(key int, at time.Time) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
 	tb.items[key] = at
 }
 
-// look takes an item of one of the keys that is due, and otherwise returns when
-// each of them will be.
+// look takes a due item of one of the keys. If no item is due, it returns when each
+// item will be.
 func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -53,9 +54,9 @@ func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
 	return false, next
 }
 
-// TestNoWakeIsLost has a publisher per key that puts one item in, due now or
-// soon, and goes on when it was taken. Waiters have no fallback timer: one lost
-// wake and everything stands still.
+// TestNoWakeIsLost has a publisher per key. It adds one item, due now or soon, and
+// continues when the item was taken. Waiters have no fallback timer, so one lost
+// wake stops the test.
 func TestNoWakeIsLost(t *testing.T) {
 	t.Parallel()
 	const keys, items = 4, 300
@@ -119,8 +120,8 @@ func waitForItems(ctx context.Context, n *notify.Notifier[int], tb *table, keys 
 	}
 }
 
-// TestEveryTicketIsCountedOnce does everything at once. In the end the wakes that
-// were returned are those that happened: no ticket is counted twice or forgotten.
+// TestEveryTicketIsCountedOnce makes all calls concurrently. At the end, the counts
+// that the calls returned add up to the number of woken tickets.
 func TestEveryTicketIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	const waiters, tickets = 16, 300
@@ -131,18 +132,18 @@ func TestEveryTicketIsCountedOnce(t *testing.T) {
 	for range 4 {
 		announcing.Go(func() { returned.Add(announceUntil(ended, n)) })
 	}
-	given := make([][]*notify.Ticket[int], waiters)
+	taken := make([][]*notify.Ticket[int], waiters)
 	for waiter := range waiters {
-		waiting.Go(func() { given[waiter] = takeTickets(t, n, tickets) })
+		waiting.Go(func() { taken[waiter] = takeTickets(t, n, tickets) })
 	}
 	waiting.Wait()
 	close(ended)
 	announcing.Wait()
 	requireWaiting(t, n, 0, 0)
-	n.Close() // waits for the last ring
+	n.Close() // waits for the timer function
 
 	var happened uint64
-	for _, tickets := range given {
+	for _, tickets := range taken {
 		for _, ticket := range tickets {
 			if woken(ticket) {
 				happened++
@@ -156,7 +157,8 @@ func TestEveryTicketIsCountedOnce(t *testing.T) {
 
 const sharedKeys = 8
 
-// announceUntil announces, looks around and returns how many tickets it woke.
+// announceUntil announces and reads the status until ended closes. It returns how
+// many tickets it woke.
 func announceUntil(ended <-chan struct{}, n *notify.Notifier[int]) uint64 {
 	for count, round := 0, 0; ; round++ {
 		select {
@@ -172,12 +174,12 @@ func announceUntil(ended <-chan struct{}, n *notify.Notifier[int]) uint64 {
 		n.Due(3)
 		n.Next()
 		n.Waiting()
-		runtime.Gosched() // lets those it woke go on, also on few cores
+		runtime.Gosched() // lets the woken waiters run, also on few cores
 	}
 }
 
-// takeTickets takes tickets one after the other and returns them all. It waits
-// for two in three and gives the others back at once.
+// takeTickets takes tickets one after the other and returns all of them. It waits for
+// two in three and closes the others at once.
 func takeTickets(t *testing.T, n *notify.Notifier[int], count int) []*notify.Ticket[int] {
 	tickets := make([]*notify.Ticket[int], count)
 	for number := range tickets {
@@ -196,10 +198,10 @@ func takeTickets(t *testing.T, n *notify.Notifier[int], count int) []*notify.Tic
 	return tickets
 }
 
-// TestLeavingWhileOthersAreTold has many tickets told, and as soon as the first
-// of them has woken, gives them all back from the last to the first: they have
-// been taken out but most have not been told. That must disturb nobody.
-func TestLeavingWhileOthersAreTold(t *testing.T) {
+// TestTicketsCanCloseDuringAWake wakes many tickets. As soon as the first ticket has
+// woken, it closes all of them from the last to the first. At that time all tickets
+// are removed and most are not woken yet. All of them must still wake.
+func TestTicketsCanCloseDuringAWake(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(n *notify.Notifier[int]){
 		"one key": func(n *notify.Notifier[int]) { n.Announce(1, time.Now()) },
@@ -211,7 +213,7 @@ func TestLeavingWhileOthersAreTold(t *testing.T) {
 			t.Parallel()
 			for range 20 {
 				n := notify.New[int]()
-				tickets := crowd(n)
+				tickets := manyTickets(n)
 				var waking sync.WaitGroup
 				waking.Go(func() { wake(n) })
 				<-tickets[0].C()
@@ -229,13 +231,13 @@ func TestLeavingWhileOthersAreTold(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForTheTimer closes while the timer tells: when Close returns,
-// everybody has been told.
+// TestCloseWaitsForTheTimer closes while the timer function wakes tickets. When Close
+// returns, all tickets have woken.
 func TestCloseWaitsForTheTimer(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		n := notify.New[int]()
-		tickets := crowd(n)
+		tickets := manyTickets(n)
 		n.Announce(1, time.Now().Add(time.Millisecond))
 		<-tickets[0].C()
 		n.Close()
@@ -243,7 +245,7 @@ func TestCloseWaitsForTheTimer(t *testing.T) {
 	}
 }
 
-// TestCloseRacesWithTheTimer closes before, while and after instants come.
+// TestCloseRacesWithTheTimer closes before, at and after the scheduled instants.
 func TestCloseRacesWithTheTimer(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -265,8 +267,8 @@ func TestCloseRacesWithTheTimer(t *testing.T) {
 	}
 }
 
-// crowd takes so many tickets of key 1 that telling them takes a while.
-func crowd(n *notify.Notifier[int]) []*notify.Ticket[int] {
+// manyTickets takes so many tickets of key 1 that waking them takes a while.
+func manyTickets(n *notify.Notifier[int]) []*notify.Ticket[int] {
 	tickets := make([]*notify.Ticket[int], 10_000)
 	for i := range tickets {
 		tickets[i] = n.Ticket(1)

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Instant is when a key wakes by itself.
+// Instant is a scheduled wake of a key.
 type Instant[K comparable] struct {
 	Key K
 	At  time.Time
 }
 
-// Waiting returns how many tickets wait and for how many different keys.
+// Waiting returns the number of open tickets and the number of their keys.
 func (n *Notifier[K]) Waiting() (tickets, keys int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.all.members), len(n.entries)
+	return len(n.all.tickets), len(n.entries)
 }
 
-// Next returns the earliest instant to come at which tickets wake; false when
-// there is none.
+// Next returns the earliest scheduled instant. It returns false if nothing is
+// scheduled.
 func (n *Notifier[K]) Next() (time.Time, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.nextLocked(), len(n.due) > 0
 }
 
-// Due returns the earliest instants to come, at most limit of them, earliest
-// first; nil when there are none. It copies all of them, so it is for status
-// pages and not for each request.
+// Due returns the limit earliest scheduled instants, earliest first, or nil if
+// nothing is scheduled. It copies and sorts all scheduled instants: use it for
+// status pages and not per request.
 func (n *Notifier[K]) Due(limit int) []Instant[K] {
 	instants := n.instants()
 	slices.SortFunc(instants, func(a, b Instant[K]) int { return a.At.Compare(b.At) })
@@ -45,9 +45,8 @@ func (n *Notifier[K]) instants() []Instant[K] {
 	return instants
 }
 
-// WokenByTimer returns how many tickets have woken since New because an instant
-// came. It is for metrics: announcements return their own count, an instant has
-// no caller.
+// WokenByTimer returns the number of tickets that the timer has woken since New. It
+// is for metrics: Announce returns its own count, but the timer has no caller.
 func (n *Notifier[K]) WokenByTimer() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,36 +1,35 @@
 package notify
 
-// Ticket is the right to be woken once. It is taken before looking.
+// Ticket is the right to be woken once. A waiter takes it before it looks.
 type Ticket[K comparable] struct {
-	notifier *Notifier[K]
-	c        chan struct{} // closed by whoever took the ticket out to wake it
-	seats    []seat[K]     // under the lock; nil: woken or given back
+	notifier    *Notifier[K]
+	c           chan struct{}   // closed to wake the waiter
+	memberships []membership[K] // under the lock; nil: woken or closed
 }
 
-// seat is where a ticket sits in an entry.
-type seat[K comparable] struct {
+// membership is the place of a ticket in an entry.
+type membership[K comparable] struct {
 	entry *entry[K]
-	index int // in entry.members
+	index int // in entry.tickets
 }
 
-// entry is what the Notifier knows of a key that has tickets. All of it is under
-// the lock.
+// entry holds the tickets of a key. The lock guards all of it.
 type entry[K comparable] struct {
 	key     K
-	members []member[K]
+	tickets []ticketRef[K]
 	due     due
 }
 
-// member is a ticket in an entry. The two indices point at each other, so that a
-// ticket leaves a key of 10,000 without a search.
-type member[K comparable] struct {
+// ticketRef is a ticket in an entry. Its index and the index of the membership point
+// at each other, so a ticket leaves a key of 10,000 tickets without a search.
+type ticketRef[K comparable] struct {
 	ticket *Ticket[K]
-	seat   int // in ticket.seats
+	index  int // in ticket.memberships
 }
 
-// Ticket returns a ticket that wakes at the next announcement of any of the
-// keys, and at AnnounceAll. Without keys only the latter wakes it. The caller
-// gives it back with Close.
+// Ticket returns a ticket that wakes at the next announcement of any of the keys,
+// and at AnnounceAll. Without keys only AnnounceAll wakes it. The caller must Close
+// it. Ticket does not block.
 func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 	t := &Ticket[K]{notifier: n, c: make(chan struct{})}
 	n.mu.Lock()
@@ -38,7 +37,7 @@ func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 	if n.closed {
 		return t
 	}
-	t.seats = make([]seat[K], 0, 1+len(keys))
+	t.memberships = make([]membership[K], 0, 1+len(keys))
 	t.join(&n.all)
 	if n.entries == nil && len(keys) > 0 {
 		n.entries = make(map[K]*entry[K])
@@ -46,7 +45,7 @@ func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 	for _, key := range keys {
 		e := n.entries[key]
 		if e == nil {
-			e = &entry[K]{key: key, due: due{place: notDue}}
+			e = &entry[K]{key: key, due: due{index: notDue}}
 			n.entries[key] = e
 		}
 		t.join(e)
@@ -55,55 +54,55 @@ func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 }
 
 // C returns the channel that closes when the ticket wakes. It never carries a
-// value. A ticket that was given back before does not wake.
+// value. A ticket that was closed first does not wake.
 func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 
-// Close gives the ticket back, woken or not. Further calls do nothing. It does
-// not block.
+// Close releases the ticket, woken or not. Further calls do nothing. It does not
+// block.
 func (t *Ticket[K]) Close() {
 	select {
 	case <-t.c:
-		return // taken out by whoever woke it: 10,000 that resume need no lock
+		return // it was removed before it woke: 10,000 waiters that resume need no lock
 	default:
 	}
 	t.notifier.mu.Lock()
 	defer t.notifier.mu.Unlock()
-	t.notifier.leaveLocked(t)
+	t.notifier.removeLocked(t)
 	t.notifier.armLocked()
 }
 
-// join seats t in e. A key that was named twice is joined once: t would be the
-// last one to have joined.
+// join adds t to e. If the caller named a key twice, t is already the last ticket
+// of e, and join does nothing.
 func (t *Ticket[K]) join(e *entry[K]) {
-	if last := len(e.members) - 1; last >= 0 && e.members[last].ticket == t {
+	if last := len(e.tickets) - 1; last >= 0 && e.tickets[last].ticket == t {
 		return
 	}
-	t.seats = append(t.seats, seat[K]{entry: e, index: len(e.members)})
-	e.members = append(e.members, member[K]{ticket: t, seat: len(t.seats) - 1})
+	t.memberships = append(t.memberships, membership[K]{entry: e, index: len(e.tickets)})
+	e.tickets = append(e.tickets, ticketRef[K]{ticket: t, index: len(t.memberships) - 1})
 }
 
-// leaveLocked takes t out of all its entries, and with the last ticket of a key
-// the key. It does nothing when t has left before. The caller arms the timer.
-func (n *Notifier[K]) leaveLocked(t *Ticket[K]) {
-	for _, s := range t.seats {
-		s.entry.remove(s.index)
-		if len(s.entry.members) == 0 && s.entry != &n.all {
-			delete(n.entries, s.entry.key)
-			n.forgetLocked(s.entry)
+// removeLocked removes t from all its entries, and removes each key that has no
+// ticket left. It does nothing if t was removed before. The caller arms the timer.
+func (n *Notifier[K]) removeLocked(t *Ticket[K]) {
+	for _, m := range t.memberships {
+		m.entry.remove(m.index)
+		if len(m.entry.tickets) == 0 && m.entry != &n.all {
+			delete(n.entries, m.entry.key)
+			n.unscheduleLocked(m.entry)
 		}
 	}
-	if t.seats != nil && len(n.all.members) == 0 {
-		n.emptyLocked()
+	if t.memberships != nil && len(n.all.tickets) == 0 {
+		n.resetLocked()
 	}
-	t.seats = nil
+	t.memberships = nil
 }
 
-// remove lets the last member take the place of the one that leaves.
+// remove moves the last ticket to the index that becomes free.
 func (e *entry[K]) remove(index int) {
-	last := len(e.members) - 1
-	moved := e.members[last]
-	e.members[index] = moved
-	moved.ticket.seats[moved.seat].index = index
-	e.members[last] = member[K]{} // keeps nobody alive
-	e.members = e.members[:last]
+	last := len(e.tickets) - 1
+	moved := e.tickets[last]
+	e.tickets[index] = moved
+	moved.ticket.memberships[moved.index].index = index
+	e.tickets[last] = ticketRef[K]{} // lets the collector free the ticket
+	e.tickets = e.tickets[:last]
 }

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Assign gives partitions to intents, as the package doc promises, and returns
-// one decision per intent, in the order of the intents. It changes neither
-// intents nor candidates and never blocks.
+// Assign gives partitions to intents, as the package doc promises. It returns one
+// decision per intent, in the order of the intents. It changes neither intents nor
+// candidates and never blocks.
 //
-// rotate is any number that grows by one from round to round: it says which of
-// several equally deep partitions is given away first.
+// The caller increments rotate from round to round. rotate selects which of several
+// equally deep partitions is given first.
 //
-// doubleAssignments counts the rows that repeated a candidate. Each of them
-// would have been a second assignment of one partition to one group; a preflight
-// that is right never yields any.
+// doubleAssignments counts the rows that repeat a candidate. Each of them would have
+// assigned one partition twice to one group. A correct preflight returns none.
 func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
 	offers, repeated := offersOf(now, candidates)
 	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
-	// Groups share no partition, so each is decided alone: both lists are
-	// sorted by group and read from front to back.
+	// Each group is decided alone, because candidates belong to one group. Both lists
+	// are sorted by group and read from front to back.
 	for queue := r.ranking(); len(queue) > 0; {
 		group := intents[queue[0]].Key.Group
 		asking := prefix(queue, func(i int) bool { return intents[i].Key.Group == group })
@@ -44,8 +43,8 @@ type round struct {
 	decisions []Decision
 }
 
-// ranking returns the indexes of the intents, group by group, in the order in
-// which they are served.
+// ranking returns the indexes of the intents, group by group, in the order of
+// service.
 func (r *round) ranking() []int {
 	order := make([]int, len(r.intents))
 	for i := range order {
@@ -67,7 +66,7 @@ func (r *round) ranking() []int {
 	return order
 }
 
-// live reports whether the request behind an intent still has time.
+// live reports whether the deadline of intent i is still to come.
 func (r *round) live(i int) bool { return r.intents[i].Deadline.After(r.now) }
 
 // serveSpecific decides the intents of one group that name their partition.
@@ -81,7 +80,7 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 			r.skip(i, SkipNoPartitions, time.Time{})
 			continue
 		}
-		outcome, next := outlookOf(r.now, offered[at:at+1])
+		outcome, next := skipReason(r.now, offered[at:at+1])
 		r.skip(i, outcome, next)
 		if o := &offered[at]; o.obstacle == poppable && !o.taken && r.live(i) {
 			o.taken = true
@@ -90,14 +89,14 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 	}
 }
 
-// serveAny decides the intents of one group that take any partition: one
-// partition each, and as long as some are left, one more for each that may have
-// more.
+// serveAny decides the intents of one group that take any partition. It gives one
+// partition to each intent. While partitions are left, it gives one more to each
+// intent that may have more.
 func (r *round) serveAny(ranked []int, offered []offer) {
 	if len(ranked) == 0 {
 		return
 	}
-	outcome, next := outlookOf(r.now, offered)
+	outcome, next := skipReason(r.now, offered)
 	wanting := make([]int, 0, len(ranked))
 	for _, i := range ranked {
 		r.skip(i, outcome, next)
@@ -105,7 +104,7 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 			wanting = append(wanting, i)
 		}
 	}
-	rest := freeOf(r.rotate, offered)
+	rest := freePartitions(r.rotate, offered)
 	for len(wanting) > 0 && len(rest) > 0 {
 		more := wanting[:0]
 		for _, i := range wanting[:min(len(wanting), len(rest))] {
@@ -119,12 +118,12 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 	}
 }
 
-// skip notes what the intent is told if it gets nothing.
+// skip records the decision that stands if the intent gets nothing.
 func (r *round) skip(i int, outcome Outcome, next time.Time) {
 	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome, Next: next}
 }
 
-// grant adds a partition to what the intent may claim.
+// grant adds a partition to the decision of intent i.
 func (r *round) grant(i int, partition int64) {
 	d := &r.decisions[i]
 	d.Outcome = ViableAssigned

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,14 +10,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/plan"
 )
 
-// now is the moment of every test.
+// now is the instant of every test.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at is seconds from now.
+// at returns the instant some seconds from now.
 func at(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
 
-// waiting is an intent of group 1 that takes any partition, 30 seconds before
-// its deadline.
+// waiting returns an intent of group 1 that takes any partition and has 30 seconds
+// until its deadline.
 func waiting(id int64, changes ...func(*plan.Intent)) plan.Intent {
 	intent := plan.Intent{ID: id, Key: plan.Key{Group: 1}, Partitions: 1, Deadline: at(30), Since: at(-10)}
 	for _, change := range changes {
@@ -31,13 +32,13 @@ func upTo(n int) func(*plan.Intent)        { return func(i *plan.Intent) { i.Par
 func deadline(sec int) func(*plan.Intent)  { return func(i *plan.Intent) { i.Deadline = at(sec) } }
 func since(seconds int) func(*plan.Intent) { return func(i *plan.Intent) { i.Since = at(seconds) } }
 
-// due is a poppable partition of group 1.
+// due returns a poppable partition of group 1.
 func due(partition, depth int64) plan.Candidate {
 	return plan.Candidate{Group: 1, Partition: partition, Depth: depth, ReadyAt: at(-1)}
 }
 
-// held is a partition of group 1 that is due at a later or earlier second and
-// that change holds back.
+// held returns a partition of group 1 that is due seconds from now and that change
+// makes unpoppable.
 func held(partition int64, seconds int, change func(*plan.Candidate)) plan.Candidate {
 	c := plan.Candidate{Group: 1, Partition: partition, Depth: 1, ReadyAt: at(seconds)}
 	change(&c)
@@ -50,7 +51,7 @@ func isDelayed(c *plan.Candidate) { c.Delayed = true }
 func isPaused(c *plan.Candidate)  { c.Paused = true }
 func isLater(*plan.Candidate)     {}
 
-// granted maps intents to their partitions.
+// granted returns the partitions of each intent that got some.
 func granted(decisions []plan.Decision) map[int64][]int64 {
 	grants := map[int64][]int64{}
 	for _, d := range decisions {
@@ -63,33 +64,52 @@ func granted(decisions []plan.Decision) map[int64][]int64 {
 
 type grants = map[int64][]int64
 
-func TestWhoGetsWhat(t *testing.T) {
-	t.Parallel()
-	inGroup2 := due(1, 1)
-	inGroup2.Group = 2
-	exactlyDue := due(1, 1)
-	exactlyDue.ReadyAt = now
-	alwaysDue := due(1, 1)
-	alwaysDue.ReadyAt = time.Time{}
-	for _, c := range []struct {
-		name       string
-		intents    []plan.Intent
-		candidates []plan.Candidate
-		want       grants
-	}{
-		{"nobody asks", nil, []plan.Candidate{due(1, 1)}, grants{}},
-		{"nothing is there", []plan.Intent{waiting(1)}, nil, grants{}},
-		{"one and one", []plan.Intent{waiting(1)}, []plan.Candidate{due(7, 1)}, grants{1: {7}}},
-		{"due at this very instant", []plan.Intent{waiting(1)}, []plan.Candidate{exactlyDue}, grants{1: {1}}},
-		{"due since ever", []plan.Intent{waiting(1)}, []plan.Candidate{alwaysDue}, grants{1: {1}}},
+// assignCase is an input of Assign and the partitions that it must give.
+type assignCase struct {
+	name       string
+	intents    []plan.Intent
+	candidates []plan.Candidate
+	want       grants
+}
 
+func basicCases() []assignCase {
+	exactlyDue, alwaysDue := due(1, 1), due(1, 1)
+	exactlyDue.ReadyAt, alwaysDue.ReadyAt = now, time.Time{}
+	return []assignCase{
+		{"no intent", nil, []plan.Candidate{due(1, 1)}, grants{}},
+		{"no candidate", []plan.Intent{waiting(1)}, nil, grants{}},
+		{"one of each", []plan.Intent{waiting(1)}, []plan.Candidate{due(7, 1)}, grants{1: {7}}},
+		{"due at this instant", []plan.Intent{waiting(1)}, []plan.Candidate{exactlyDue}, grants{1: {1}}},
+		{"due at the zero time", []plan.Intent{waiting(1)}, []plan.Candidate{alwaysDue}, grants{1: {1}}},
 		{
-			"a named partition goes to who named it, however late its deadline",
+			"an expired intent gets nothing",
+			[]plan.Intent{waiting(1, deadline(0)), waiting(2, deadline(-1)), waiting(3, only(1), deadline(0)), waiting(4)},
+			[]plan.Candidate{due(1, 1)}, grants{4: {1}},
+		},
+		{
+			"an intent without a deadline is expired",
+			[]plan.Intent{{ID: 1, Key: plan.Key{Group: 1}, Partitions: 1}}, []plan.Candidate{due(1, 1)}, grants{},
+		},
+		{
+			"unpoppable partitions are not given",
+			[]plan.Intent{waiting(1, upTo(9)), waiting(2, only(1)), waiting(3, only(5))},
+			[]plan.Candidate{
+				held(1, -1, isLeased), held(2, -1, isOpen), held(3, -1, isDelayed), held(4, -1, isPaused), held(5, 1, isLater),
+			},
+			grants{},
+		},
+	}
+}
+
+func namedPartitionCases() []assignCase {
+	return []assignCase{
+		{
+			"a named partition goes to the intent that names it, however late its deadline",
 			[]plan.Intent{waiting(1, deadline(1)), waiting(2, only(5), deadline(60), since(0))},
 			[]plan.Candidate{due(5, 9)}, grants{2: {5}},
 		},
 		{
-			"who takes any gets another than the named one",
+			"an intent that takes any partition gets another one",
 			[]plan.Intent{waiting(1), waiting(2, only(5))},
 			[]plan.Candidate{due(5, 9), due(6, 1)}, grants{1: {6}, 2: {5}},
 		},
@@ -103,44 +123,53 @@ func TestWhoGetsWhat(t *testing.T) {
 			[]plan.Candidate{due(5, 1)}, grants{2: {5}},
 		},
 		{
-			"who names a partition gets one, whatever it asks for",
+			"an intent that names a partition gets one, whatever its bound",
 			[]plan.Intent{waiting(1, only(5), upTo(3))},
 			[]plan.Candidate{due(5, 1), due(6, 1)}, grants{1: {5}},
 		},
+	}
+}
 
+func orderCases() []assignCase {
+	return []assignCase{
 		{
-			"the earlier deadline goes first",
+			"the earlier deadline is first",
 			[]plan.Intent{waiting(1, deadline(20), since(-50)), waiting(2, deadline(10), since(0))},
 			[]plan.Candidate{due(1, 1)}, grants{2: {1}},
 		},
 		{
-			"at equal deadlines the older goes first",
+			"at equal deadlines the older intent is first",
 			[]plan.Intent{waiting(1, since(-5)), waiting(2, since(-6))},
 			[]plan.Candidate{due(1, 1)}, grants{2: {1}},
 		},
 		{
-			"of twins the lower id goes first",
+			"of two equal intents the lower id is first",
 			[]plan.Intent{waiting(2), waiting(1)}, []plan.Candidate{due(1, 1)}, grants{1: {1}},
 		},
-
 		{
-			"the first gets the deepest",
+			"the first intent gets the deepest partition",
 			[]plan.Intent{waiting(1), waiting(2), waiting(3)},
 			[]plan.Candidate{due(1, 5), due(2, 50), due(3, 7)}, grants{1: {2}, 2: {3}, 3: {1}},
 		},
 		{
-			"equal depths go by partition when nothing rotates",
+			"equal depths go by partition if rotate is 0",
 			[]plan.Intent{waiting(1), waiting(2)},
 			[]plan.Candidate{due(9, 5), due(2, 5), due(4, 5)}, grants{1: {2}, 2: {4}},
 		},
+	}
+}
 
+func shareCases() []assignCase {
+	inGroup2 := due(1, 1)
+	inGroup2.Group = 2
+	return []assignCase{
 		{
-			"one partition each before anybody has a second",
+			"one partition each before any intent has a second",
 			[]plan.Intent{waiting(1, upTo(10), deadline(1)), waiting(2), waiting(3, upTo(2), deadline(60))},
 			[]plan.Candidate{due(1, 9), due(2, 8), due(3, 7)}, grants{1: {1}, 2: {2}, 3: {3}},
 		},
 		{
-			"the rest goes round to those who may have more",
+			"the rest is given in turns to the intents that may have more",
 			[]plan.Intent{waiting(1, upTo(2)), waiting(2), waiting(3, upTo(9)), waiting(4, upTo(3))},
 			[]plan.Candidate{due(1, 19), due(2, 18), due(3, 17), due(4, 16), due(5, 15), due(6, 14), due(7, 13), due(8, 12), due(9, 11), due(10, 10)},
 			grants{1: {1, 5}, 2: {2}, 3: {3, 6, 8, 10}, 4: {4, 7, 9}},
@@ -151,46 +180,31 @@ func TestWhoGetsWhat(t *testing.T) {
 			[]plan.Candidate{due(1, 9), due(2, 8), due(3, 7)}, grants{1: {1, 3}, 2: {2}},
 		},
 		{
-			"nobody gets more than it may have",
+			"no intent gets more than its bound",
 			[]plan.Intent{waiting(1, upTo(2))},
 			[]plan.Candidate{due(1, 9), due(2, 8), due(3, 7)}, grants{1: {1, 2}},
 		},
 		{
-			"a bound that makes no sense is one partition",
+			"a bound below 1 counts as 1",
 			[]plan.Intent{waiting(1, upTo(0)), waiting(2, upTo(-7))},
 			[]plan.Candidate{due(1, 9), due(2, 8), due(3, 7)}, grants{1: {1}, 2: {2}},
 		},
-
 		{
 			"groups do not share: each gets the same partition",
 			[]plan.Intent{waiting(1), waiting(2, group(2))},
 			[]plan.Candidate{due(1, 1), inGroup2}, grants{1: {1}, 2: {1}},
 		},
 		{
-			"a group does not get what another has",
+			"a group does not get the candidates of another",
 			[]plan.Intent{waiting(1, group(3)), waiting(2, group(3), only(1)), waiting(3)},
 			[]plan.Candidate{inGroup2}, grants{},
 		},
+	}
+}
 
-		{
-			"whose time is up gets nothing",
-			[]plan.Intent{waiting(1, deadline(0)), waiting(2, deadline(-1)), waiting(3, only(1), deadline(0)), waiting(4)},
-			[]plan.Candidate{due(1, 1)}, grants{4: {1}},
-		},
-		{
-			"without a deadline there is no time",
-			[]plan.Intent{{ID: 1, Key: plan.Key{Group: 1}, Partitions: 1}}, []plan.Candidate{due(1, 1)}, grants{},
-		},
-
-		{
-			"what is held back is not given",
-			[]plan.Intent{waiting(1, upTo(9)), waiting(2, only(1)), waiting(3, only(5))},
-			[]plan.Candidate{
-				held(1, -1, isLeased), held(2, -1, isOpen), held(3, -1, isDelayed), held(4, -1, isPaused), held(5, 1, isLater),
-			},
-			grants{},
-		},
-	} {
+func TestAssignGivesPartitions(t *testing.T) {
+	t.Parallel()
+	for _, c := range slices.Concat(basicCases(), namedPartitionCases(), orderCases(), shareCases()) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			decisions, doubles := plan.Assign(now, 0, c.intents, c.candidates)
@@ -225,8 +239,8 @@ func TestEqualDepthsRotate(t *testing.T) {
 // largest is the largest rotate; 3 divides it.
 const largest = ^uint64(0)
 
-// Each depth rotates by itself, also when there are more partitions than a sort
-// treats as few.
+// Each depth rotates on its own, also with more partitions than a sort algorithm for
+// short lists handles.
 func TestManyEqualDepthsRotate(t *testing.T) {
 	t.Parallel()
 	const size, depths = 300, 3
@@ -248,9 +262,9 @@ func TestManyEqualDepthsRotate(t *testing.T) {
 	require.Equal(t, want, decisions[0].Partitions)
 }
 
-// A partition that somebody named is out of the turn, so that the one behind it
+// A named partition does not take part in the rotation, so that the next partition
 // does not get two turns.
-func TestRotationSkipsWhatIsNamed(t *testing.T) {
+func TestRotationSkipsNamedPartitions(t *testing.T) {
 	t.Parallel()
 	intents := []plan.Intent{waiting(1), waiting(2, only(2))}
 	candidates := []plan.Candidate{due(1, 5), due(2, 5), due(3, 5)}
@@ -269,16 +283,16 @@ func TestARepeatedCandidateIsCountedAndGivenOnce(t *testing.T) {
 	intents := []plan.Intent{waiting(1, upTo(5)), waiting(2), waiting(3, only(1)), waiting(4, only(1))}
 	decisions, doubles := plan.Assign(now, 0, intents,
 		[]plan.Candidate{due(1, 3), due(2, 2), due(1, 3), other, due(2, 2), due(1, 3)})
-	require.Equal(t, 3, doubles, "two more rows of partition 1, one more of partition 2; another group is no repetition")
+	require.Equal(t, 3, doubles, "two more rows of partition 1, one more of partition 2; the row of another group is not a repetition")
 	require.Equal(t, grants{1: {2}, 3: {1}}, granted(decisions))
 
 	decisions, doubles = plan.Assign(now, 0, nil, []plan.Candidate{due(1, 3), due(1, 3)})
 	require.Empty(t, decisions)
-	require.Equal(t, 1, doubles, "counted although nobody asks")
+	require.Equal(t, 1, doubles, "repetitions are counted without intents too")
 }
 
-// Rows that contradict each other are read with care: one that says no is enough.
-func TestRepeatedCandidatesThatDisagree(t *testing.T) {
+// If rows of one partition disagree, the row that makes it unpoppable counts.
+func TestDisagreeingRowsMakeAPartitionUnpoppable(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		row  plan.Candidate

@@ -7,8 +7,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/plan"
 )
 
-// BenchmarkAssign decides 10,000 intents over 10,000 candidates. The budget is
-// 50 ms per round.
+// BenchmarkAssign decides 10,000 intents with 10,000 candidates. The budget is 50 ms
+// per round.
 func BenchmarkAssign(b *testing.B) {
 	const size = 10_000
 	for _, shape := range []struct {

@@ -1,25 +1,27 @@
-// Package plan decides which waiting request may claim which partition. Its
-// input is one moment: the intents that wait and the candidates that a preflight
-// found; its output is one decision per intent. The decision is advice, not a
-// lease: the claim that follows may still lose a race against another instance.
+// Package plan decides which waiting request may claim which partition. The input is
+// one moment: the waiting intents, and the candidates that a preflight found. The
+// output is one decision per intent. A decision is advice and not a lease: the claim
+// that follows may lose a race against another instance.
 //
-// It is pure: no I/O, no clock, no randomness, no memory between two calls; what
-// it needs of these is an argument. It promises that
+// The package is pure: it has no I/O, no clock, no randomness and no memory between
+// two calls. Arguments supply them. It promises:
 //
-//   - a partition is given to a group once, and an intent gets one grant;
-//   - nothing is given that is not poppable, and nothing to an expired intent;
-//   - intents that name a partition are served before those that take any, and
-//     within each kind the earliest deadline first, then the oldest, then the
-//     lowest ID;
-//   - the deepest partition goes first, and among equal depths each partition
-//     has its turn at being first when the caller counts rotate up;
-//   - every intent that takes any partition has its first before one of them has
-//     a second;
-//   - no partition is left over while a live intent wants it;
-//   - the order of the input changes nothing;
-//   - the time grows as that of sorting the input.
+//   - A partition is given to a group once.
+//   - A partition is given only if it is poppable, and never to an expired intent.
+//   - Intents that name a partition are served before intents that take any
+//     partition. Within each kind the earliest deadline is first, then the oldest
+//     intent, then the lowest ID.
+//   - The deepest partition is given first. Partitions of equal depth take turns at
+//     being first if the caller increments rotate.
+//   - Every intent that takes any partition gets its first partition before any of
+//     them gets a second one.
+//   - No partition is left over while a live intent wants it.
+//   - The order of the input does not change the result.
+//   - The running time is that of sorting the input.
 //
-// All instants of a call are of one clock; the caller converts those of another.
+// All instants of a call are of one clock. The caller converts instants of other
+// clocks.
 //
-// It imports nothing of ours and is importable from floor 2 upwards.
+// The package imports no other package of Belfry. It is on floor 1 and importable
+// from floor 2 upwards.
 package plan

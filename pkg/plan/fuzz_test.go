@@ -6,14 +6,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/plan"
 )
 
-// What one intent and one candidate take of the bytes of a scene.
+// The encoded sizes of an intent and of a candidate.
 const (
 	intentBytes    = 4
 	candidateBytes = 3
 )
 
-// sceneOf reads any bytes as a scene: rotate, the number of intents, the
-// intents, and candidates to the end. What is missing at the end is left out.
+// sceneOf reads any bytes as a scene: rotate, the number of intents, the intents, and
+// candidates to the end. It ignores an incomplete intent or candidate at the end.
 func sceneOf(data []byte) scene {
 	var s scene
 	if len(data) < 2 {
@@ -46,11 +46,11 @@ func sceneOf(data []byte) scene {
 
 func FuzzAssign(f *testing.F) {
 	f.Add([]byte(nil))
-	f.Add([]byte{3, 0, 4, 9, 0, 4, 9, 0})                              // a candidate twice, nobody asks
-	f.Add([]byte{1, 2, 0, 2, 5, 1, 0, 9, 4, 2})                        // two intents, nothing there
-	f.Add([]byte{0, 1, 0, 7, 5, 1, 4, 1, 0, 8, 1, 0, 12, 3, 0})        // one wants many
-	f.Add([]byte{7, 2, 36, 2, 5, 1, 0, 2, 3, 1, 4, 3, 0, 8, 3, 0})     // one names what all may take
-	f.Add([]byte{0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 4, 3, 0})               // both expired
+	f.Add([]byte{3, 0, 4, 9, 0, 4, 9, 0})                              // a repeated candidate, no intent
+	f.Add([]byte{1, 2, 0, 2, 5, 1, 0, 9, 4, 2})                        // two intents, no candidate
+	f.Add([]byte{0, 1, 0, 7, 5, 1, 4, 1, 0, 8, 1, 0, 12, 3, 0})        // one intent wants many
+	f.Add([]byte{7, 2, 36, 2, 5, 1, 0, 2, 3, 1, 4, 3, 0, 8, 3, 0})     // one intent names a partition that the other may take
+	f.Add([]byte{0, 2, 0, 2, 0, 0, 0, 2, 1, 0, 4, 3, 0})               // both intents are expired
 	f.Add([]byte{0, 1, 0, 2, 5, 0, 4, 30, 129, 8, 31, 130, 12, 30, 0}) // leased, open and due later
 	for seed := range uint64(4) {
 		data := []byte{byte(seed), byte(2 + 5*seed)}
@@ -61,7 +61,7 @@ func FuzzAssign(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 4096 {
-			data = data[:4096] // the laws compare every pair; more is only slower
+			data = data[:4096] // the laws compare every pair, so larger scenes are slow
 		}
 		sceneOf(data).obey(t, uint64(len(data)))
 	})

@@ -18,20 +18,20 @@ type scene struct {
 	candidates []plan.Candidate
 }
 
-// place is one partition of one group.
-type place struct{ group, partition int64 }
+// groupPartition is one partition of one group.
+type groupPartition struct{ group, partition int64 }
 
-// poppable says it once more, independently of the code under test.
+// poppable repeats the definition independently of the code under test.
 func poppable(c plan.Candidate) bool {
 	return !c.Paused && !c.Delayed && !c.WindowOpen && !c.Leased && !c.ReadyAt.After(now)
 }
 
-// places joins the rows of each partition: what one row says against popping
-// holds, and the greater depth counts.
-func (s scene) places() map[place]plan.Candidate {
-	joined := map[place]plan.Candidate{}
+// merged joins the rows of each partition: a flag of one row holds, and the greater
+// depth and the later instant count.
+func (s scene) merged() map[groupPartition]plan.Candidate {
+	joined := map[groupPartition]plan.Candidate{}
 	for _, c := range s.candidates {
-		key := place{c.Group, c.Partition}
+		key := groupPartition{c.Group, c.Partition}
 		if old, seen := joined[key]; seen {
 			c.Leased, c.WindowOpen = c.Leased || old.Leased, c.WindowOpen || old.WindowOpen
 			c.Delayed, c.Paused = c.Delayed || old.Delayed, c.Paused || old.Paused
@@ -45,7 +45,7 @@ func (s scene) places() map[place]plan.Candidate {
 	return joined
 }
 
-// bound is how many partitions the intent may get.
+// bound returns the most partitions that the intent may get.
 func bound(i plan.Intent) int {
 	switch {
 	case !i.Deadline.After(now):
@@ -57,7 +57,7 @@ func bound(i plan.Intent) int {
 	}
 }
 
-// ahead reports whether a is served before b.
+// ahead reports whether a must be served before b.
 func ahead(a, b plan.Intent) bool {
 	switch {
 	case !a.Deadline.Equal(b.Deadline):
@@ -69,48 +69,47 @@ func ahead(a, b plan.Intent) bool {
 	}
 }
 
-// could reports whether the intent may ask for that partition.
-func could(i plan.Intent, p place) bool {
+// could reports whether the intent may get that partition.
+func could(i plan.Intent, p groupPartition) bool {
 	return i.Key.Group == p.group && (i.Key.Partition == 0 || i.Key.Partition == p.partition)
 }
 
-// obey runs Assign and fails the test when the result breaks a promise of the
-// package.
+// obey runs Assign and fails the test if the result breaks a promise of the package.
 func (s scene) obey(t require.TestingT, seed uint64) {
 	before := scene{s.rotate, slices.Clone(s.intents), slices.Clone(s.candidates)}
 	decisions, doubles := plan.Assign(now, s.rotate, s.intents, s.candidates)
-	require.Equal(t, before, s, "the input is as it was")
+	require.Equal(t, before, s, "the input is unchanged")
 
-	places := s.places()
-	require.Equal(t, len(s.candidates)-len(places), doubles, "every repeated row is counted")
+	offered := s.merged()
+	require.Equal(t, len(s.candidates)-len(offered), doubles, "every repeated row is counted")
 	require.Len(t, decisions, len(s.intents))
-	holder := map[place]plan.Intent{}
+	holder := map[groupPartition]plan.Intent{}
 	for n, d := range decisions {
 		i := s.intents[n]
 		require.Equal(t, i.ID, d.Intent, "decisions follow the intents")
 		require.LessOrEqual(t, len(d.Partitions), bound(i), "intent %d has one grant, within its bound and its time", i.ID)
 		for _, partition := range d.Partitions {
-			p := place{i.Key.Group, partition}
+			p := groupPartition{i.Key.Group, partition}
 			require.True(t, could(i, p), "intent %d did not ask for %v", i.ID, p)
-			require.Contains(t, places, p, "nobody offered %v", p)
-			require.True(t, poppable(places[p]), "%v is not poppable", p)
+			require.Contains(t, offered, p, "%v is not a candidate", p)
+			require.True(t, poppable(offered[p]), "%v is not poppable", p)
 			require.NotContains(t, holder, p, "%v is given twice", p)
 			holder[p] = i
 		}
-		s.obeyReason(t, i, d, places)
+		s.obeyReason(t, i, d, offered)
 	}
-	s.obeyOrder(t, decisions, places, holder)
+	s.obeyOrder(t, decisions, offered, holder)
 	s.obeyShuffle(t, decisions, doubles, seed)
 }
 
 // obeyReason checks the outcome and the next instant of one decision.
-func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, places map[place]plan.Candidate) {
+func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, offered map[groupPartition]plan.Candidate) {
 	want, next := plan.SkipNoPartitions, time.Time{}
 	order := []plan.Outcome{
 		plan.SkipPartitionUnavailable, plan.SkipLeaseTaken, plan.SkipWindowBuffer,
 		plan.SkipDelayed, plan.SkipPaused, plan.SkipNoPartitions,
 	}
-	for p, c := range places {
+	for p, c := range offered {
 		if !could(i, p) {
 			continue
 		}
@@ -142,19 +141,19 @@ func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, pl
 	require.True(t, next.Equal(d.Next), "intent %d: next is %s, want %s", i.ID, d.Next, next)
 }
 
-// obeyOrder checks who was served before whom, and with what.
-func (s scene) obeyOrder(t require.TestingT, decisions []plan.Decision, places map[place]plan.Candidate, holder map[place]plan.Intent) {
+// obeyOrder checks the order of service and the partitions that were given.
+func (s scene) obeyOrder(t require.TestingT, decisions []plan.Decision, offered map[groupPartition]plan.Candidate, holder map[groupPartition]plan.Intent) {
 	got := map[int64]int{}
 	for _, d := range decisions {
 		got[d.Intent] = len(d.Partitions)
 	}
-	for p, c := range places {
+	for p, c := range offered {
 		owner, owned := holder[p]
 		for _, i := range s.intents {
 			if !could(i, p) || !poppable(c) || got[i.ID] >= bound(i) {
 				continue
 			}
-			require.True(t, owned, "%v is left over and intent %d wants it", p, i.ID)
+			require.True(t, owned, "%v is left over although intent %d wants it", p, i.ID)
 			if i.Key.Partition != 0 {
 				require.NotZero(t, owner.Key.Partition, "%v went to intent %d although intent %d named it", p, owner.ID, i.ID)
 				require.True(t, ahead(owner, i), "%v went to intent %d, after intent %d", p, owner.ID, i.ID)
@@ -164,18 +163,18 @@ func (s scene) obeyOrder(t require.TestingT, decisions []plan.Decision, places m
 	for group, takers := range s.takers() {
 		for n, a := range takers[:max(0, len(takers)-1)] {
 			b := takers[n+1]
-			require.GreaterOrEqual(t, got[a.ID], min(got[b.ID], bound(a)), "intent %d has less than %d, which comes later", a.ID, b.ID)
+			require.GreaterOrEqual(t, got[a.ID], min(got[b.ID], bound(a)), "intent %d has less than intent %d, which is served later", a.ID, b.ID)
 		}
 		for _, a := range takers {
 			for _, b := range takers {
-				require.GreaterOrEqual(t, got[a.ID], min(got[b.ID]-1, bound(a)), "intent %d has two more than %d", b.ID, a.ID)
+				require.GreaterOrEqual(t, got[a.ID], min(got[b.ID]-1, bound(a)), "intent %d has two more than intent %d", b.ID, a.ID)
 			}
 		}
-		s.obeyDepth(t, group, takers, decisions, places, holder)
+		obeyDepth(t, group, givenOrder(takers, decisions), offered, holder)
 	}
 }
 
-// takers returns, by group, the live intents that take any partition, ranked.
+// takers returns the live intents that take any partition, by group and ranked.
 func (s scene) takers() map[int64][]plan.Intent {
 	takers := map[int64][]plan.Intent{}
 	for _, i := range s.intents {
@@ -194,15 +193,13 @@ func (s scene) takers() map[int64][]plan.Intent {
 	return takers
 }
 
-// obeyDepth replays the turns in which a group's partitions were given away.
-func (s scene) obeyDepth(t require.TestingT, group int64, takers []plan.Intent, decisions []plan.Decision,
-	places map[place]plan.Candidate, holder map[place]plan.Intent,
-) {
+// givenOrder returns the partitions that takers got, in the order in which they were
+// given.
+func givenOrder(takers []plan.Intent, decisions []plan.Decision) (order []int64) {
 	partitions := map[int64][]int64{}
 	for _, d := range decisions {
 		partitions[d.Intent] = d.Partitions
 	}
-	var order []int64
 	for turn, more := 0, true; more; turn++ {
 		more = false
 		for _, i := range takers {
@@ -211,15 +208,22 @@ func (s scene) obeyDepth(t require.TestingT, group int64, takers []plan.Intent, 
 			}
 		}
 	}
+	return order
+}
+
+// obeyDepth checks that deeper partitions of a group were given first.
+func obeyDepth(t require.TestingT, group int64, order []int64, offered map[groupPartition]plan.Candidate,
+	holder map[groupPartition]plan.Intent,
+) {
 	for n := 1; n < len(order); n++ {
-		a, b := places[place{group, order[n-1]}], places[place{group, order[n]}]
+		a, b := offered[groupPartition{group, order[n-1]}], offered[groupPartition{group, order[n]}]
 		require.GreaterOrEqual(t, a.Depth, b.Depth, "%d was given before %d", a.Partition, b.Partition)
 	}
 	if len(order) == 0 {
 		return
 	}
-	last := places[place{group, order[len(order)-1]}]
-	for p, c := range places {
+	last := offered[groupPartition{group, order[len(order)-1]}]
+	for p, c := range offered {
 		if _, owned := holder[p]; p.group == group && poppable(c) && !owned {
 			require.LessOrEqual(t, c.Depth, last.Depth, "%d is left over, %d was given", p.partition, last.Partition)
 		}
@@ -240,17 +244,17 @@ func (s scene) obeyShuffle(t require.TestingT, decisions []plan.Decision, double
 	require.Equal(t, doubles, doublesAgain)
 	for n, d := range again {
 		require.Equal(t, intents[n].ID, d.Intent)
-		require.Equal(t, byID[d.Intent], d, "another order, another result")
+		require.Equal(t, byID[d.Intent], d, "the order of the input changed the result")
 	}
 }
 
-// A law that accepts everything proves nothing: these scenes are large enough
-// to have grants, skips and repetitions of every kind.
-func TestLawsHoldInCrowdedScenes(t *testing.T) {
+// These scenes are large enough to contain grants, skips and repetitions of every
+// kind. So the laws are tested with every outcome.
+func TestAssignKeepsItsPromisesInLargeScenes(t *testing.T) {
 	t.Parallel()
 	seen := map[plan.Outcome]int{}
 	for seed := range uint64(50) {
-		s := crowd(seed)
+		s := largeScene(seed)
 		s.obey(t, seed)
 		decisions, doubles := plan.Assign(now, s.rotate, s.intents, s.candidates)
 		require.Positive(t, doubles)
@@ -261,8 +265,8 @@ func TestLawsHoldInCrowdedScenes(t *testing.T) {
 	require.Len(t, seen, 7, "every outcome occurs: %v", seen)
 }
 
-// crowd is a scene of 120 intents and 120 candidates that often collide.
-func crowd(seed uint64) scene {
+// largeScene is a scene of 120 intents and 120 candidates that often compete.
+func largeScene(seed uint64) scene {
 	random := rand.New(rand.NewPCG(seed, 2))
 	data := make([]byte, 2+120*(intentBytes+candidateBytes))
 	for i := range data {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// obstacle is what keeps a candidate from being poppable, the one nearest to
-// being poppable first.
+// obstacle is the reason why a candidate is not poppable. The obstacle that is
+// nearest to poppable has the lowest value.
 type obstacle int
 
 const (
@@ -19,7 +19,7 @@ const (
 	absent // no candidate at all
 )
 
-// outcome is what an intent is told that gets nothing for this reason.
+// outcome returns the outcome of an intent that gets nothing for this reason.
 func (o obstacle) outcome() Outcome {
 	switch o {
 	case poppable:
@@ -37,16 +37,16 @@ func (o obstacle) outcome() Outcome {
 	}
 }
 
-// offer is a candidate as one call sees it.
+// offer is a candidate and its state within one call.
 type offer struct {
 	Candidate
 	obstacle obstacle
-	// taken: an intent that named the partition has it.
+	// taken: an intent that named the partition got it.
 	taken bool
 }
 
-// obstacleOf returns the last thing in the way of a candidate. ReadyAt explains
-// itself by the flags; without any the partition is simply due later.
+// obstacleOf returns the farthest obstacle of a candidate. If no flag explains a
+// ReadyAt after now, the partition counts as delayed.
 func obstacleOf(now time.Time, c Candidate) obstacle {
 	switch {
 	case c.Paused:
@@ -64,8 +64,8 @@ func obstacleOf(now time.Time, c Candidate) obstacle {
 	}
 }
 
-// offersOf returns the candidates sorted by group and partition, each once, and
-// how many rows repeated one that was there already.
+// offersOf returns the candidates sorted by group and partition, without repetitions,
+// and the number of rows that repeat a candidate.
 func offersOf(now time.Time, candidates []Candidate) (offers []offer, repeated int) {
 	sorted := slices.Clone(candidates)
 	slices.SortFunc(sorted, func(a, b Candidate) int {
@@ -83,8 +83,8 @@ func offersOf(now time.Time, candidates []Candidate) (offers []offer, repeated i
 	return offers, repeated
 }
 
-// merged joins two rows of one partition. They should agree; where they do not,
-// the partition is poppable only when both rows say so, whichever came first.
+// merged joins two rows of one partition. If they disagree, the partition is poppable
+// only if both rows say so. The order of the rows does not matter.
 func merged(a, b Candidate) Candidate {
 	if b.ReadyAt.After(a.ReadyAt) {
 		a.ReadyAt = b.ReadyAt
@@ -97,13 +97,13 @@ func merged(a, b Candidate) Candidate {
 	return a
 }
 
-// outlookOf returns what an intent is told that could take any of these offers
-// and gets none.
-func outlookOf(now time.Time, offers []offer) (outcome Outcome, next time.Time) {
+// skipReason returns the outcome and the next instant for an intent that could take
+// any of these offers and gets none.
+func skipReason(now time.Time, offers []offer) (outcome Outcome, next time.Time) {
 	nearest := absent
 	for _, o := range offers {
 		nearest = min(nearest, o.obstacle)
-		// Time does not end a pause.
+		// The passing of time does not end a pause.
 		if o.obstacle != paused && o.ReadyAt.After(now) && (next.IsZero() || o.ReadyAt.Before(next)) {
 			next = o.ReadyAt
 		}
@@ -111,25 +111,25 @@ func outlookOf(now time.Time, offers []offer) (outcome Outcome, next time.Time) 
 	return nearest.outcome(), next
 }
 
-// free is a partition that is still to be had.
-type free struct{ partition, depth int64 }
+// freePartition is a partition that no intent has yet.
+type freePartition struct{ partition, depth int64 }
 
-// freeOf returns the free partitions of one group in the order in which they
-// are given away.
-func freeOf(rotate uint64, offers []offer) []free {
-	var sorted []free
+// freePartitions returns the free partitions of one group in the order in which they
+// are given.
+func freePartitions(rotate uint64, offers []offer) []freePartition {
+	var sorted []freePartition
 	for _, o := range offers {
 		if o.obstacle == poppable && !o.taken {
-			sorted = append(sorted, free{o.Partition, o.Depth})
+			sorted = append(sorted, freePartition{o.Partition, o.Depth})
 		}
 	}
-	slices.SortFunc(sorted, func(a, b free) int {
+	slices.SortFunc(sorted, func(a, b freePartition) int {
 		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(a.partition, b.partition))
 	})
 	for rest := sorted; len(rest) > 0; {
-		equal := prefix(rest, func(f free) bool { return f.depth == rest[0].depth })
+		equal := prefix(rest, func(f freePartition) bool { return f.depth == rest[0].depth })
 		rest = rest[len(equal):]
-		// Three reversals move the first k to the end in place.
+		// Three reversals move the first k elements to the end in place.
 		k := int(rotate % uint64(len(equal)))
 		slices.Reverse(equal[:k])
 		slices.Reverse(equal[k:])
@@ -138,7 +138,7 @@ func freeOf(rotate uint64, offers []offer) []free {
 	return sorted
 }
 
-// prefix returns the leading elements that match.
+// prefix returns the leading elements for which match is true.
 func prefix[T any](s []T, match func(T) bool) []T {
 	for i, v := range s {
 		if !match(v) {

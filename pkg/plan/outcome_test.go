@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/plan"
 )
 
-// Dashboards and alert rules know these texts.
+// Dashboards and alert rules use these texts.
 func TestOutcomesKeepTheirNames(t *testing.T) {
 	t.Parallel()
 	for outcome, want := range map[plan.Outcome]string{
@@ -25,8 +25,16 @@ func TestOutcomesKeepTheirNames(t *testing.T) {
 	}
 }
 
-func TestWhyNotAndUntilWhen(t *testing.T) {
-	t.Parallel()
+// outcomeCase is a list of candidates and the decision for an intent that takes any
+// of them.
+type outcomeCase struct {
+	name       string
+	candidates []plan.Candidate
+	want       plan.Outcome
+	next       time.Time
+}
+
+func outcomeCases() []outcomeCase {
 	both := func(changes ...func(*plan.Candidate)) func(*plan.Candidate) {
 		return func(c *plan.Candidate) {
 			for _, change := range changes {
@@ -35,12 +43,7 @@ func TestWhyNotAndUntilWhen(t *testing.T) {
 		}
 	}
 	none := time.Time{}
-	for _, c := range []struct {
-		name       string
-		candidates []plan.Candidate
-		want       plan.Outcome
-		next       time.Time
-	}{
+	return []outcomeCase{
 		{"nothing", nil, plan.SkipNoPartitions, none},
 		{"poppable", []plan.Candidate{due(1, 1)}, plan.ViableAssigned, none},
 
@@ -48,14 +51,14 @@ func TestWhyNotAndUntilWhen(t *testing.T) {
 		{"window open", []plan.Candidate{held(1, 8, isOpen)}, plan.SkipWindowBuffer, at(8)},
 		{"delayed", []plan.Candidate{held(1, 8, isDelayed)}, plan.SkipDelayed, at(8)},
 		{"due later without a flag", []plan.Candidate{held(1, 8, isLater)}, plan.SkipDelayed, at(8)},
-		{"paused: time does not help", []plan.Candidate{held(1, 8, isPaused)}, plan.SkipPaused, none},
+		{"paused: time does not end it", []plan.Candidate{held(1, 8, isPaused)}, plan.SkipPaused, none},
 
 		{"a lease without a known end", []plan.Candidate{held(1, -1, isLeased)}, plan.SkipLeaseTaken, none},
-		{"an instant that is now tells nothing", []plan.Candidate{held(1, 0, isDelayed)}, plan.SkipDelayed, none},
+		{"an instant that is now is not a next instant", []plan.Candidate{held(1, 0, isDelayed)}, plan.SkipDelayed, none},
 
-		{"the last obstacle of one: window", []plan.Candidate{held(1, 8, both(isLeased, isOpen))}, plan.SkipWindowBuffer, at(8)},
-		{"the last obstacle of one: delay", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed))}, plan.SkipDelayed, at(8)},
-		{"the last obstacle of one: pause", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed, isPaused))}, plan.SkipPaused, none},
+		{"the farthest obstacle of one: window", []plan.Candidate{held(1, 8, both(isLeased, isOpen))}, plan.SkipWindowBuffer, at(8)},
+		{"the farthest obstacle of one: delay", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed))}, plan.SkipDelayed, at(8)},
+		{"the farthest obstacle of one: pause", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed, isPaused))}, plan.SkipPaused, none},
 
 		{
 			"the nearest of many: lease",
@@ -71,10 +74,15 @@ func TestWhyNotAndUntilWhen(t *testing.T) {
 			[]plan.Candidate{held(1, 2, isPaused), held(2, 8, isDelayed)}, plan.SkipDelayed, at(8),
 		},
 		{
-			"who has something is told as well, for a claim may fail",
+			"an intent with a partition has a next instant too, because a claim may fail",
 			[]plan.Candidate{due(1, 1), held(2, 8, isLeased), held(3, 5, isOpen)}, plan.ViableAssigned, at(5),
 		},
-	} {
+	}
+}
+
+func TestOutcomeAndNextInstant(t *testing.T) {
+	t.Parallel()
+	for _, c := range outcomeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			decisions, doubles := plan.Assign(now, 0, []plan.Intent{waiting(1)}, c.candidates)
@@ -85,7 +93,8 @@ func TestWhyNotAndUntilWhen(t *testing.T) {
 			if len(c.candidates) != 1 {
 				return
 			}
-			// Who names the partition is told the same; other partitions are no news.
+			// An intent that names the partition has the same outcome: other partitions do
+			// not matter.
 			decisions, _ = plan.Assign(now, 0, []plan.Intent{waiting(1, only(1))},
 				append([]plan.Candidate{due(2, 1), held(3, 1, isLeased)}, c.candidates...))
 			require.Equal(t, c.want, decisions[0].Outcome)
@@ -94,13 +103,13 @@ func TestWhyNotAndUntilWhen(t *testing.T) {
 	}
 }
 
-func TestWhoComesTooLateIsToldSo(t *testing.T) {
+func TestOutcomeOfIntentsThatGetNothing(t *testing.T) {
 	t.Parallel()
 	intents := []plan.Intent{
 		waiting(1), waiting(2), // one partition for two
 		waiting(3, only(5)), waiting(4, only(5)), // the same, by name
 		waiting(5, deadline(0)), waiting(6, only(5), deadline(0)), // expired
-		waiting(7, only(6)), // nothing by that name
+		waiting(7, only(6)), // no such candidate
 	}
 	candidates := []plan.Candidate{due(1, 1), due(5, 1), held(2, 9, isLeased)}
 	decisions, _ := plan.Assign(now, 0, intents, candidates)
@@ -115,8 +124,8 @@ func TestWhoComesTooLateIsToldSo(t *testing.T) {
 	}, decisions)
 }
 
-// All partitions went to those who named them: there was something, for others.
-func TestNamedPartitionsLeaveNothingForTheRest(t *testing.T) {
+// The only partition went to the intent that named it.
+func TestNamedPartitionsAreUnavailableToOtherIntents(t *testing.T) {
 	t.Parallel()
 	decisions, _ := plan.Assign(now, 0, []plan.Intent{waiting(1), waiting(2, only(5))}, []plan.Candidate{due(5, 1)})
 	require.Equal(t, plan.SkipPartitionUnavailable, decisions[0].Outcome)

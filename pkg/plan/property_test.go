@@ -11,7 +11,7 @@ import (
 )
 
 // drawScene draws from small ranges, so that names, deadlines and depths often
-// meet.
+// coincide.
 func drawScene(t *rapid.T) scene {
 	s := scene{rotate: rapid.Uint64().Draw(t, "rotate")}
 	for _, id := range rapid.SliceOfNDistinct(rapid.Int64(), 0, 12, rapid.ID[int64]).Draw(t, "ids") {
@@ -46,16 +46,16 @@ func drawScene(t *rapid.T) scene {
 	return s
 }
 
-func TestLawsHold(t *testing.T) {
+func TestAssignKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		drawScene(t).obey(t, rapid.Uint64().Draw(t, "shuffle"))
 	})
 }
 
-// As rotate counts up, each of the equally deep partitions has its turn at each
-// place, also when partitions of other depths are around.
-func TestEveryEqualPartitionHasItsTurn(t *testing.T) {
+// As rotate increments, each intent gets each of the equally deep partitions, also if
+// there are partitions of other depths.
+func TestEquallyDeepPartitionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		equal := rapid.IntRange(1, 7).Draw(t, "equal")
@@ -81,11 +81,11 @@ func TestEveryEqualPartitionHasItsTurn(t *testing.T) {
 				turns[[2]int64{d.Intent, d.Partitions[0]}] = true
 			}
 		}
-		require.Len(t, turns, asking*equal, "each intent saw each partition: %v", turns)
+		require.Len(t, turns, asking*equal, "each intent got each partition: %v", turns)
 	})
 }
 
-// The clock is an argument: moving everything moves the result.
+// Adding one duration to all instants adds it to the results.
 func TestOnlyDifferencesOfTimeMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,8 +104,8 @@ func TestOnlyDifferencesOfTimeMatter(t *testing.T) {
 				want[i].Next = want[i].Next.Add(shift)
 			}
 		}
-		got, doublesLater := plan.Assign(now.Add(shift), s.rotate, s.intents, s.candidates)
+		got, shiftedDoubles := plan.Assign(now.Add(shift), s.rotate, s.intents, s.candidates)
 		require.Equal(t, want, got)
-		require.Equal(t, doubles, doublesLater)
+		require.Equal(t, doubles, shiftedDoubles)
 	})
 }

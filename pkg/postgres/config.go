@@ -8,23 +8,23 @@ import (
 
 // Config is the section "database".
 type Config struct {
-	// URL is the main DSN; it may go through a pooler.
+	// URL is the main DSN. It may lead through a pooler.
 	URL string `mapstructure:"url"`
-	// ListenURL is a DSN without a pooler in transaction mode, for LISTEN, migrations
-	// and the sequencer; empty means URL.
+	// ListenURL is a DSN that does not lead through a pooler in transaction mode. It
+	// serves LISTEN, the migrations and the sequencer. Empty: use URL.
 	ListenURL string `mapstructure:"listen_url"`
-	// PoolSize bounds the connections of the pool.
+	// PoolSize is the most connections of the pool.
 	PoolSize int32 `mapstructure:"pool_size"`
-	// StartTimeout is how long the server waits at start for a database that
-	// does not accept connections yet.
+	// StartTimeout is how long the server waits at start for a database that does
+	// not accept connections yet.
 	StartTimeout time.Duration `mapstructure:"start_timeout"`
-	// RequestTimeout bounds the database work of one request: waiting for a
-	// connection included. Beyond it the caller gets 503.
+	// RequestTimeout bounds the database work of one request, including the wait for
+	// a connection. After it the client receives 503.
 	RequestTimeout time.Duration `mapstructure:"request_timeout"`
-	// MigrateOnStart makes the server bring the schema up to date first.
+	// MigrateOnStart: the server migrates the schema at start.
 	MigrateOnStart bool `mapstructure:"migrate_on_start"`
-	// MigrateLockTimeout is how long an instance waits for another one that is
-	// migrating.
+	// MigrateLockTimeout is how long an instance waits while another instance
+	// migrates.
 	MigrateLockTimeout time.Duration `mapstructure:"migrate_lock_timeout"`
 }
 
@@ -36,7 +36,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// DirectURL returns the DSN that does not go through a pooler.
+// DirectURL returns the DSN that does not lead through a pooler.
 func (c Config) DirectURL() string {
 	if c.ListenURL != "" {
 		return c.ListenURL
@@ -44,8 +44,8 @@ func (c Config) DirectURL() string {
 	return c.URL
 }
 
-// Validate names every value that cannot work. An empty URL is allowed here:
-// which commands need one is theirs to say.
+// Validate returns one error that names every invalid value. It accepts an empty URL:
+// each command decides whether it needs one.
 func (c Config) Validate() error {
 	var errs []error
 	if c.PoolSize < 1 || c.PoolSize > 10000 {

@@ -1,24 +1,31 @@
-// Package postgres is the way to the database: the pool and its session
-// settings, waiting for a database that is still starting, and the one table
-// from SQLSTATE to error code.
+// Package postgres connects to the database. It holds the pool and its session
+// settings, waits for a database that is starting, and maps SQLSTATEs to error codes.
 //
-// It promises that every error it hands up carries a queue.Code, judged by
-// SQLSTATE and never by text; that the hot statements keep the plan they were
-// written for, whatever the statistics say (planSettings), and mean what they were
-// written for, whatever the database is set to (ownSettings); and that a
-// lost connection is reported on Pool.Lost, because work done just before a
-// crash of the database may need healing.
+// It promises:
 //
-// Through a pooler in transaction mode (PgBouncer's pool_mode) a session is not ours
-// to set: what is set stays behind and meets other programs. Such a pooler is
-// recognised before anything is set (TransactionPooled), and then statements are
-// sent without being prepared and settings are looked at, not made. That costs speed:
-// with both cores full `belfry bench end-to-end --duration 8s` had 9,656 messages/s,
-// 14,604 through a pool in session mode and 16,046 without one. Nor do
-// statement_timeout and idle_in_transaction_session_timeout hold there: the role may
-// have them. Migrations, of which the check is the first thing an instance does, fail
-// with ErrTransactionPooled: to go on without the locks of the sequencer, as
-// dispatch.md would have it, is worse than not to start.
+//   - Every error from Wrap carries a queue.Code, chosen by SQLSTATE and never by
+//     text.
+//   - The hot statements keep their plans, whatever the statistics say. See
+//     planSettings.
+//   - The settings of the database, the role or the server do not change what a
+//     statement means. See sessionSettings.
+//   - Pool.Losses signals a lost connection, because work done just before a crash of
+//     the database may need healing.
 //
-// Importable by every room above floor 1.
+// Through a pooler in transaction mode (PgBouncer's pool_mode) a session is shared: a
+// setting or a prepared statement would stay behind and affect other programs. The
+// pool detects such a pooler before it sets anything (TransactionPooled). Then it
+// prepares no statements, and it checks the settings instead of making them.
+//
+// That has three consequences:
+//
+//  1. It costs speed. With both cores full, `belfry bench end-to-end --duration 8s`
+//     measured 9,656 messages/s through such a pooler, 14,604 through a pooler in
+//     session mode and 16,046 without a pooler.
+//  2. statement_timeout and idle_in_transaction_session_timeout are not set. The role
+//     may set them.
+//  3. Migrations fail with ErrTransactionPooled, and every instance checks them first
+//     at start. Running without the session locks of the sequencer would be worse.
+//
+// The package is on floor 1 and importable from floor 2 upwards.
 package postgres

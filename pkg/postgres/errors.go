@@ -16,28 +16,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// RetryAfter is what a caller is told to wait when the database is away.
+// RetryAfter is how long a client should wait while the database is unavailable.
 const RetryAfter = time.Second
 
-// PartitionGone is the SQLSTATE a push raises when a partition it has cached
-// was deleted.
-const PartitionGone = "BF001"
+// SQLSTATEs that callers compare with SQLState.
+const (
+	// PartitionGone: a push used a cached partition that was deleted.
+	PartitionGone = "BF001"
+	// InboxRowTaken: a transaction takes a row from the inbox that another transaction
+	// took.
+	InboxRowTaken = "BF002"
+	// LockTimeout: a wait for a lock exceeded the lock_timeout of the transaction.
+	LockTimeout = "55P03"
+	// InsufficientPrivilege: the role lacks a privilege.
+	InsufficientPrivilege = "42501"
+)
 
-// InboxTaken is the SQLSTATE of a transaction that takes rows from the inbox of
-// which somebody else has had one.
-const InboxTaken = "BF002"
+// sqlstateNoConnections is the SQLSTATE of a database with ALLOW_CONNECTIONS false.
+const sqlstateNoConnections = "55000"
 
-// LockTimeout is the SQLSTATE of a wait for a lock that was longer than the
-// transaction's lock_timeout.
-const LockTimeout = "55P03"
-
-// NoRight is the SQLSTATE of what the role of a session may not do.
-const NoRight = "42501"
-
-// noConnections is the SQLSTATE of a database that was told to accept none.
-const noConnections = "55000"
-
-// SQLState returns the SQLSTATE in err's chain, or "".
+// SQLState returns the SQLSTATE in the chain of err, or "".
 func SQLState(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -46,17 +44,16 @@ func SQLState(err error) string {
 	return ""
 }
 
-// Wrap gives err a code. It returns nil for nil, and an error that has a code
-// already unchanged.
+// Wrap returns err with a code. It returns nil for nil, and an error with a code
+// unchanged. The code depends on the cause and on the SQLSTATE:
 //
-//   - a connection that cannot be had, for whatever reason: CodeUnavailable.
-//   - 22, 23: the values cannot be stored: CodeInvalid.
-//   - 08, 28, 3D, 40, 53, 57, 58, 55P03, 25006, BF001, 26000, 42P05, a connection that
-//     cannot be had or was lost, a deadline: CodeUnavailable, the same request may be
-//     sent again.
-//   - 3F000, 42P01, 42883: the tables or functions are not there, perhaps because they are
-//     being restored: CodeUnavailable as well.
-//   - everything else: CodeInternal.
+//   - no connection, for any reason: CodeUnavailable
+//   - 22, 23, 54001: CodeInvalid. The database cannot store the values.
+//   - 08, 28, 3D, 40, 53, 57, 58, 55P03, 25006, BF001, 26000, 42P05, a lost connection,
+//     a deadline: CodeUnavailable. The client may send the same request again.
+//   - 3F000, 42P01, 42883: CodeUnavailable. The tables or functions do not exist, for
+//     example during a restore.
+//   - every other error: CodeInternal
 func Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -67,12 +64,12 @@ func Wrap(err error) error {
 	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
-		return unavailable(err) // whatever the reason
+		return unavailable(err)
 	}
 	if state := SQLState(err); state != "" {
 		return wrapState(err, state)
 	}
-	if settings := (*settingsError)(nil); Lost(err) || errors.As(err, &settings) {
+	if settings := (*settingsError)(nil); ConnectionLost(err) || errors.As(err, &settings) {
 		return unavailable(err)
 	}
 	return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
@@ -80,35 +77,40 @@ func Wrap(err error) error {
 
 func wrapState(err error, state string) error {
 	switch {
-	case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), state == "54001":
+	case hasClass(state, "22", "23"), state == "54001":
 		var pg *pgconn.PgError
 		errors.As(err, &pg)
 		return &queue.Error{Code: queue.CodeInvalid, Message: "the database refused a value: " + pg.Message, Err: err}
-	case slices.ContainsFunc([]string{"08", "28", "3D", "40", "53", "57", "58"}, func(class string) bool { return strings.HasPrefix(state, class) }),
-		state == LockTimeout, state == sqlstateReadOnly, state == PartitionGone, strayed(state):
+	case hasClass(state, "08", "28", "3D", "40", "53", "57", "58"),
+		state == LockTimeout, state == sqlstateReadOnly, state == PartitionGone, isPreparedElsewhere(state):
 		return unavailable(err)
 	case state == "3F000", state == "42P01", state == "42883":
 		return &queue.Error{
 			Code: queue.CodeUnavailable, RetryAfter: RetryAfter, Err: err,
-			Message: "what Belfry needs is not in the database: send the request again once it has been restored, or see `belfry migrate status`",
+			Message: "the tables or functions of Belfry do not exist in the database: send the request again once it has been restored, or see `belfry migrate status`",
 		}
 	default:
 		return &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: err}
 	}
 }
 
-// reasons are why the database is not available, where its operator can do something
-// about it.
+// hasClass reports whether a SQLSTATE is of one of the classes.
+func hasClass(state string, classes ...string) bool {
+	return slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })
+}
+
+// reasons say why the database is unavailable, for the states on which its operator can
+// act.
 var reasons = map[string]string{
-	sqlstateReadOnly: " (it is read only)",
-	"28000":          " (it refuses the login of this server)",
-	NoRight:          " (it refuses the login of this server)",
-	noConnections:    " (it accepts no connections)",
-	"28P01":          " (it refuses the password of this server)",
-	"3D000":          " (it does not exist)",
-	"53100":          " (its disk or its shared memory is full)",
-	"53200":          " (it has no memory left for this)",
-	"53300":          " (it takes no more connections)",
+	sqlstateReadOnly:      " (it is read only)",
+	"28000":               " (it refuses the login of this server)",
+	InsufficientPrivilege: " (it refuses the login of this server)",
+	sqlstateNoConnections: " (it accepts no connections)",
+	"28P01":               " (it refuses the password of this server)",
+	"3D000":               " (it does not exist)",
+	"53100":               " (its disk or its shared memory is full)",
+	"53200":               " (it has no memory left for this)",
+	"53300":               " (it takes no more connections)",
 }
 
 func unavailable(err error) error {
@@ -122,9 +124,9 @@ func unavailable(err error) error {
 	}
 }
 
-// Lost reports whether err says that the connection could not be had, was lost
-// or ran out of time: the outcome of what was sent over it is unknown.
-func Lost(err error) bool {
+// ConnectionLost reports whether err means that the connection failed, was lost or
+// exceeded its time. Then the outcome of the statements sent over it is unknown.
+func ConnectionLost(err error) bool {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {
 		return false
 	}
@@ -139,16 +141,16 @@ func Lost(err error) bool {
 		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err)
 }
 
-// Passing reports whether the same statements may succeed when they are sent
-// again: the connection was lost or could not be had, or the database chose this
-// transaction to give way.
-func Passing(err error) bool {
+// Retryable reports whether the same statements may succeed if they are sent again: the
+// connection failed or was lost, or the database aborted the transaction because of a
+// conflict. A canceled context is not retryable.
+func Retryable(err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false
 	}
 	state := SQLState(err)
-	return strings.HasPrefix(state, "40") || Lost(err)
+	return strings.HasPrefix(state, "40") || ConnectionLost(err)
 }
 
-// IsNoRows reports whether a query that should return a row returned none.
+// IsNoRows reports whether a query returned no row although it should return one.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

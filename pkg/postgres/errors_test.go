@@ -21,15 +21,15 @@ func state(code string) error {
 	return fmt.Errorf("pushing 3 items: %w", &pgconn.PgError{Severity: "ERROR", Code: code, Message: "the value is out of range"})
 }
 
-// refused is what connecting to nobody really returns.
+// refused returns the error of connecting to an address without a server.
 func refused(t *testing.T) error {
 	t.Helper()
-	_, err := pgconn.Connect(t.Context(), "postgres://u:s3cret@"+nobody(t)+"/d?sslmode=disable")
+	_, err := pgconn.Connect(t.Context(), "postgres://u:s3cret@"+unusedAddress(t)+"/d?sslmode=disable")
 	require.Error(t, err)
 	return fmt.Errorf("pushing: %w", err)
 }
 
-func TestStatesBecomeCodes(t *testing.T) {
+func TestWrapChoosesTheCodeBySQLState(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]queue.Code{
 		"22001":                queue.CodeInvalid,     // string too long
@@ -59,13 +59,13 @@ func TestStatesBecomeCodes(t *testing.T) {
 		"42P01":                queue.CodeUnavailable, // no such table
 		"42883":                queue.CodeUnavailable, // no such function
 		"42703":                queue.CodeInternal,    // no such column
-		"42501":                queue.CodeInternal,    // no right
+		"42501":                queue.CodeInternal,    // insufficient privilege
 		"55000":                queue.CodeInternal,
 		"25P02":                queue.CodeInternal, // in a failed transaction
 		"54000":                queue.CodeInternal,
 		"XX000":                queue.CodeInternal,
 		"P0001":                queue.CodeInternal,
-		postgres.PartitionGone: queue.CodeUnavailable, // the store has tried again
+		postgres.PartitionGone: queue.CodeUnavailable, // after the retries of the store
 	} {
 		err := postgres.Wrap(state(code))
 		require.Equal(t, want, queue.CodeOf(err), code)
@@ -73,7 +73,7 @@ func TestStatesBecomeCodes(t *testing.T) {
 	}
 }
 
-func TestOtherFailuresBecomeCodes(t *testing.T) {
+func TestWrapChoosesTheCodeOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err  error
@@ -88,28 +88,28 @@ func TestOtherFailuresBecomeCodes(t *testing.T) {
 		"a network failure":        {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, queue.CodeUnavailable, true},
 		"a name that is not found": {&net.DNSError{Err: "no such host", Name: "db"}, queue.CodeUnavailable, true},
 		"a closed pool":            {puddle.ErrClosedPool, queue.CodeUnavailable, true},
-		"nobody listens":           {refused(t), queue.CodeUnavailable, true},
+		"no server":                {refused(t), queue.CodeUnavailable, true},
 		"no row":                   {pgx.ErrNoRows, queue.CodeInternal, false},
 		"a bug":                    {errors.New("cannot scan"), queue.CodeInternal, false},
 	} {
 		wrapped := fmt.Errorf("pushing: %w", c.err)
 		err := postgres.Wrap(wrapped)
 		require.Equal(t, c.want, queue.CodeOf(err), name)
-		require.Equal(t, c.lost, postgres.Lost(wrapped), name)
-		require.Equal(t, c.lost, postgres.Lost(err), "%s, wrapped", name)
+		require.Equal(t, c.lost, postgres.ConnectionLost(wrapped), name)
+		require.Equal(t, c.lost, postgres.ConnectionLost(err), "%s, wrapped", name)
 		require.ErrorIs(t, err, c.err, name)
 		require.Empty(t, postgres.SQLState(err), name)
 	}
 }
 
-func TestMessagesSayWhatTheCallerMayKnow(t *testing.T) {
+func TestMessagesShowOnlyWhatTheClientMayKnow(t *testing.T) {
 	t.Parallel()
 	message := func(err error) *queue.Error {
 		var coded *queue.Error
 		require.ErrorAs(t, postgres.Wrap(err), &coded)
 		return coded
 	}
-	require.Contains(t, message(state("22003")).Message, "the value is out of range", "the caller can do something about it")
+	require.Contains(t, message(state("22003")).Message, "the value is out of range", "the client can act on it")
 	internal := message(state("42703"))
 	require.Equal(t, "internal error", internal.Message)
 	require.Zero(t, internal.RetryAfter)
@@ -127,7 +127,7 @@ func TestMessagesSayWhatTheCallerMayKnow(t *testing.T) {
 	}
 }
 
-func TestWhatHasACodeKeepsIt(t *testing.T) {
+func TestWrapKeepsAnExistingCode(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, postgres.Wrap(nil))
 	coded := fmt.Errorf("configuring: %w", &queue.Error{Code: queue.CodeNotFound, Message: "no such queue", Err: state("57P01")})
@@ -136,25 +136,25 @@ func TestWhatHasACodeKeepsIt(t *testing.T) {
 	require.Same(t, once, postgres.Wrap(once))
 }
 
-func TestOnlySomeStatesMeanThatTheOutcomeIsUnknown(t *testing.T) {
+func TestConnectionLostBySQLState(t *testing.T) {
 	t.Parallel()
-	require.False(t, postgres.Lost(nil))
+	require.False(t, postgres.ConnectionLost(nil))
 	for code, want := range map[string]bool{
 		"08006": true, "08003": true, "57P01": true, "57P02": true, "57P03": true,
 		"57014": false, "40001": false, "53300": false, "23505": false, "42P01": false,
 	} {
-		require.Equal(t, want, postgres.Lost(state(code)), code)
+		require.Equal(t, want, postgres.ConnectionLost(state(code)), code)
 	}
 }
 
-func TestSQLStateIsReadFromAnywhereInTheChain(t *testing.T) {
+func TestSQLStateUnwrapsErrors(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, postgres.SQLState(nil))
-	require.Empty(t, postgres.SQLState(errors.New("ERROR: duplicate key (SQLSTATE 23505)")), "never from text")
+	require.Empty(t, postgres.SQLState(errors.New("ERROR: duplicate key (SQLSTATE 23505)")), "the text is not read")
 	require.Equal(t, "23505", postgres.SQLState(errors.Join(io.EOF, state("23505"))))
 }
 
-func TestNoRowIsToldApart(t *testing.T) {
+func TestIsNoRows(t *testing.T) {
 	t.Parallel()
 	require.True(t, postgres.IsNoRows(fmt.Errorf("finding: %w", pgx.ErrNoRows)))
 	require.False(t, postgres.IsNoRows(io.EOF))

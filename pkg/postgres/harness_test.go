@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
+// patience is how long a test waits. A test that waits this long has failed.
 const patience = 60 * time.Second
 
 func config(dsn string, edit ...func(*postgres.Config)) postgres.Config {
@@ -36,7 +36,7 @@ func open(t *testing.T, cfg postgres.Config) *postgres.Pool {
 	return pool
 }
 
-// soon is a context for what must happen soon, also after the test's own end.
+// soon returns a context that ends after patience, also in the cleanup of the test.
 func soon(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -44,7 +44,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// withPassword adds one to a DSN.
+// withPassword adds a password to a DSN.
 func withPassword(t *testing.T, dsn, password string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -53,8 +53,8 @@ func withPassword(t *testing.T, dsn, password string) string {
 	return u.String()
 }
 
-// nobody returns an address where nobody listens.
-func nobody(t *testing.T) string {
+// unusedAddress returns an address without a server.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -62,9 +62,9 @@ func nobody(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// refusing is a server that refuses every session with a SQLSTATE, or, without
-// one, never says a word. It returns its address and a channel that receives
-// for each session.
+// refusing starts a server that refuses every session with a SQLSTATE. If state is
+// empty, the server never answers. refusing returns the address and a channel that
+// receives for each session.
 func refusing(t *testing.T, state string) (address string, sessions <-chan struct{}) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

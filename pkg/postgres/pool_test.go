@@ -20,7 +20,7 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 	pgtest.Set(t, dsn, pgtest.Theirs())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
-	for range 3 { // a session has them because it is new, not because it is the first
+	for range 3 { // every new session has the settings, not only the first
 		conn, err := pool.Acquire(soon(t))
 		require.NoError(t, err)
 		defer conn.Release()
@@ -61,13 +61,13 @@ func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 	var before, after int
 	require.NoError(t, pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&before))
 	_, err := pool.Exec(soon(t), "SELECT pg_sleep(600)")
-	require.Equal(t, "57014", postgres.SQLState(err), "the database ended it: %v", err)
+	require.Equal(t, "57014", postgres.SQLState(err), "the database canceled the statement: %v", err)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(err)))
 	require.NoError(t, pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&after))
-	require.Equal(t, before, after, "its connection is still good")
+	require.Equal(t, before, after, "the connection is still usable")
 }
 
-func TestPoolHasItsBound(t *testing.T) {
+func TestPoolSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.PoolSize = 2 }))
 	require.Equal(t, int32(2), pool.Config().MaxConns)
@@ -84,9 +84,9 @@ func TestPoolHasItsBound(t *testing.T) {
 
 type key struct{}
 
-func TestWorkOfARequestOutlivesItsClientButNotItsTime(t *testing.T) {
+func TestBoundedOutlivesTheClientButNotTheTimeout(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config("postgres://u@"+nobody(t)+"/d", func(c *postgres.Config) { c.RequestTimeout = 50 * time.Millisecond }))
+	pool := open(t, config("postgres://u@"+unusedAddress(t)+"/d", func(c *postgres.Config) { c.RequestTimeout = 50 * time.Millisecond }))
 	parent, leave := context.WithDeadline(context.WithValue(t.Context(), key{}, "kept"), time.Now().Add(-time.Hour))
 	leave()
 	require.Error(t, parent.Err())
@@ -119,7 +119,7 @@ func TestUnreadableURLIsAnErrorWithoutThePassword(t *testing.T) {
 	}
 }
 
-func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
+func TestValidateNamesAllInvalidValues(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, postgres.DefaultConfig().Validate())
 	err := postgres.Config{StartTimeout: -1}.Validate()
@@ -133,9 +133,8 @@ func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-// How far a commit must have come is for a team to say, as long as a crash does not
-// forget it.
-func TestCommitsMayWaitForMoreOrLess(t *testing.T) {
+// The operator may choose every synchronous_commit that keeps a commit after a crash.
+func TestDurableSynchronousCommitIsKept(t *testing.T) {
 	t.Parallel()
 	for _, theirs := range []string{"local", "remote_write", "remote_apply"} {
 		dsn := pgtest.EmptyDatabase(t)
@@ -146,9 +145,9 @@ func TestCommitsMayWaitForMoreOrLess(t *testing.T) {
 	}
 }
 
-// A pooler in transaction mode that was overlooked shows when a statement is not where
-// it was prepared. Then nothing more is prepared.
-func TestAnOverlookedPoolerIsNoticed(t *testing.T) {
+// If detection misses a pooler in transaction mode, a missing prepared statement reveals
+// it. After that the pool prepares no statements.
+func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.PoolSize = 1 }))
 	ask := func() (int, error) {
@@ -173,7 +172,7 @@ func TestAnOverlookedPoolerIsNoticed(t *testing.T) {
 	require.Zero(t, prepared)
 }
 
-func TestDirectURLFallsBackToTheMainOne(t *testing.T) {
+func TestDirectURLFallsBackToURL(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "a", postgres.Config{URL: "a"}.DirectURL())
 	require.Equal(t, "b", postgres.Config{URL: "a", ListenURL: "b"}.DirectURL())

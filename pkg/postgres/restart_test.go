@@ -16,9 +16,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// The parts share one server of their own and follow one another: starting a
-// server is slow.
-func TestDatabaseThatComesAndGoes(t *testing.T) {
+// The parts run one after the other on one server, because starting a server is slow.
+func TestDatabaseThatStopsAndStarts(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	lockClerk(t, cluster)
@@ -29,8 +28,8 @@ func TestDatabaseThatComesAndGoes(t *testing.T) {
 	t.Run("is reported when it is killed, and found again", func(t *testing.T) { killed(t, cluster) })
 }
 
-// lockClerk makes a role that needs a password. The rule holds from the next
-// start on.
+// lockClerk creates a role that needs a password. The rule takes effect at the next
+// start.
 func lockClerk(t *testing.T, cluster *devdb.Cluster) {
 	t.Helper()
 	admin, err := pgx.Connect(soon(t), cluster.URL("postgres"))
@@ -42,7 +41,7 @@ func lockClerk(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, admin.QueryRow(soon(t), "SHOW hba_file").Scan(&rules))
 	old, err := os.ReadFile(rules)
 	require.NoError(t, err)
-	// Written in place: the file stays the server's own.
+	// Written in place, so that the server keeps the owner of the file.
 	require.NoError(t, os.WriteFile(rules, append([]byte("host all clerk 127.0.0.1/32 scram-sha-256\n"), old...), 0o600))
 }
 
@@ -69,7 +68,7 @@ func startsLater(t *testing.T, cluster *devdb.Cluster) {
 	requireDiscreet(t, logs)
 
 	log, logs, _ = watched()
-	require.NoError(t, pool.Wait(ctx, patience, log), "one that is there already")
+	require.NoError(t, pool.Wait(ctx, patience, log), "the database runs already")
 	require.Zero(t, logs.Len())
 }
 
@@ -86,7 +85,7 @@ func wrongPassword(t *testing.T, cluster *devdb.Cluster) {
 	require.Zero(t, logs.Len())
 }
 
-// As it is while somebody restores or renames it.
+// A database is in these states while it is restored or renamed.
 func closedToAll(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, cluster.CreateDatabase(soon(t), "closed"))
 	admin, err := pgx.Connect(soon(t), cluster.URL("postgres"))
@@ -112,9 +111,9 @@ func killed(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, err)
 	require.NoError(t, cluster.Kill())
 	_, err = conn.Exec(soon(t), "SELECT 1")
-	require.True(t, postgres.Lost(err), "%v", err)
+	require.True(t, postgres.ConnectionLost(err), "%v", err)
 	conn.Release()
-	told(t, pool)
+	requireLoss(t, pool)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(pool.Ping(soon(t)))))
 	require.NoError(t, cluster.Restart(soon(t)))
 	require.NoError(t, pool.Ping(soon(t)))

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// watched is a log, and a channel that closes with its first entry.
+// watched returns a log and a channel that closes with the first entry.
 func watched() (*zap.Logger, *observer.ObservedLogs, <-chan struct{}) {
 	core, logs := observer.New(zap.DebugLevel)
 	first, once := make(chan struct{}), sync.Once{}
@@ -28,7 +28,7 @@ func watched() (*zap.Logger, *observer.ObservedLogs, <-chan struct{}) {
 	return log, logs, first
 }
 
-// requireDiscreet checks that a password is in no log entry.
+// requireDiscreet requires that no log entry contains the password.
 func requireDiscreet(t *testing.T, logs *observer.ObservedLogs) {
 	t.Helper()
 	for _, entry := range logs.All() {
@@ -40,11 +40,11 @@ func requireDiscreet(t *testing.T, logs *observer.ObservedLogs) {
 	}
 }
 
-func TestGivesUpWithAClearError(t *testing.T) {
+func TestWaitTimesOutWithAClearError(t *testing.T) {
 	t.Parallel()
 	hung, _ := refusing(t, "")
 	starting, _ := refusing(t, "57P03")
-	for name, address := range map[string]string{"nobody listens": nobody(t), "no answer": hung, "still starting": starting} {
+	for name, address := range map[string]string{"no server": unusedAddress(t), "no answer": hung, "still starting": starting} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := open(t, config("postgres://u:s3cret@"+address+"/d?sslmode=disable"))
@@ -62,10 +62,10 @@ func TestGivesUpWithAClearError(t *testing.T) {
 	}
 }
 
-// A state that passes is waited out; one that stays is an error at once.
-func TestWhatStaysWrongFailsAtOnce(t *testing.T) {
+// Wait waits while the state is temporary. A permanent state is an error at once.
+func TestPermanentErrorsEndTheWaitAtOnce(t *testing.T) {
 	t.Parallel()
-	for state, passes := range map[string]bool{
+	for state, temporary := range map[string]bool{
 		"57P01": true, "57P02": true, "57P03": true, "53300": true, "08P01": true,
 		"28P01": false, "28000": false, "3D000": false, "42501": false,
 	} {
@@ -76,8 +76,8 @@ func TestWhatStaysWrongFailsAtOnce(t *testing.T) {
 			log, logs, _ := watched()
 			ctx, cancel := context.WithCancel(soon(t))
 			defer cancel()
-			if passes {
-				go func() { // three tries, then enough
+			if temporary {
+				go func() { // three attempts
 					for range 3 {
 						<-sessions
 					}
@@ -85,7 +85,7 @@ func TestWhatStaysWrongFailsAtOnce(t *testing.T) {
 				}()
 			}
 			err := pool.Wait(ctx, patience, log)
-			if passes {
+			if temporary {
 				require.ErrorIs(t, err, context.Canceled)
 				require.ErrorContains(t, err, "waiting for the database at "+address)
 				require.GreaterOrEqual(t, logs.Len(), 2)
@@ -95,8 +95,8 @@ func TestWhatStaysWrongFailsAtOnce(t *testing.T) {
 			require.ErrorContains(t, err, "connecting to the database at "+address)
 			require.ErrorContains(t, err, "check database.url")
 			require.NotContains(t, err.Error(), "s3cret")
-			require.Len(t, sessions, 1, "one try")
-			require.Zero(t, logs.Len(), "nothing is waited for")
+			require.Len(t, sessions, 1, "one attempt")
+			require.Zero(t, logs.Len(), "Wait did not wait")
 		})
 	}
 }
@@ -113,9 +113,9 @@ func TestWrongDatabaseNameFailsAtOnce(t *testing.T) {
 	require.Zero(t, logs.Len())
 }
 
-func TestWaitingEndsWithItsContext(t *testing.T) {
+func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	address := nobody(t)
+	address := unusedAddress(t)
 	pool := open(t, config("postgres://u:s3cret@"+address+"/d"))
 	log, _, waiting := watched()
 	ctx, cancel := context.WithCancel(t.Context())

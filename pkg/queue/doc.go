@@ -1,7 +1,9 @@
-// Package queue holds the words of Belfry: what a queue, a partition, a
-// message, a consumer group, a lease and an error code are.
+// Package queue holds the words of Belfry: what a queue, a partition, a message,
+// a consumer group, a lease and an error code are.
 //
-// It is the ground floor: pure data, no I/O, no clock, importable by every
-// package. Whoever needs a new word puts it here once, under the name of the
-// glossary, and every other room speaks it.
+// It is pure data, without I/O and without a clock. Two rooms that exchange a
+// value declare its type here, once, under the standard term. A type that only
+// one room uses belongs to that room.
+//
+// It is on floor 0 and importable by every package.
 package queue

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestCodeOfLooksThroughWrapping(t *testing.T) {
+func TestCodeOfUnwrapsErrors(t *testing.T) {
 	t.Parallel()
 	gone := &queue.Error{Code: queue.CodeLeaseGone, Message: "Lease already expired"}
 	for name, c := range map[string]struct {
@@ -31,7 +31,7 @@ func TestCodeOfLooksThroughWrapping(t *testing.T) {
 	}
 }
 
-func TestErrorShowsItsCauseAndLeadsToIt(t *testing.T) {
+func TestErrorIncludesAndUnwrapsItsCause(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "send it again", (&queue.Error{Message: "send it again"}).Error())
 	err := &queue.Error{Code: queue.CodeUnavailable, Message: "the database is away", Err: io.ErrUnexpectedEOF}
@@ -39,7 +39,7 @@ func TestErrorShowsItsCauseAndLeadsToIt(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-func TestInvalidfNamesTheValues(t *testing.T) {
+func TestInvalidfFormatsTheMessage(t *testing.T) {
 	t.Parallel()
 	err := queue.Invalidf("items[%d].queue is %q", 3, "x")
 	require.Equal(t, &queue.Error{Code: queue.CodeInvalid, Message: `items[3].queue is "x"`}, err)

@@ -6,15 +6,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID is a UUID: of a message, a partition on the wire, a lease, a trace. The
+// ID is the UUID of a message, a partition on the wire, a lease or a trace. The
 // zero ID means "none".
 type ID [16]byte
 
-// NewID returns a new UUIDv7: ids made one after the other in a process sort
-// in that order.
+// NewID returns a new UUIDv7. The ids of one process sort in the order in which
+// they are made.
 func NewID() ID { return ID(uuid.Must(uuid.NewV7())) }
 
-// ParseID reads the usual text form of a UUID.
+// ParseID reads a UUID in its 36-character text form, in either case. Any other
+// form is an error.
 func ParseID(s string) (ID, error) {
 	if len(s) != 36 {
 		return ID{}, fmt.Errorf("%q is not a UUID", s)
@@ -26,8 +27,8 @@ func ParseID(s string) (ID, error) {
 	return ID(id), nil
 }
 
-// IsZero reports whether there is no id.
+// IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// String returns the usual text form, in lower case.
+// String returns the 36-character text form in lower case.
 func (id ID) String() string { return uuid.UUID(id).String() }

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestParseIDTakesTheUsualTextFormOnly(t *testing.T) {
+func TestParseIDAcceptsOnlyTheHyphenatedForm(t *testing.T) {
 	t.Parallel()
 	const text = "0190f5fe-1c2b-7abc-8def-0123456789ab"
 	want := queue.ID{0x01, 0x90, 0xf5, 0xfe, 0x1c, 0x2b, 0x7a, 0xbc, 0x8d, 0xef, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab}
@@ -50,7 +50,7 @@ func TestZeroIDMeansNone(t *testing.T) {
 	require.False(t, queue.ID{0: 1}.IsZero())
 }
 
-func TestNewIDsSortInTheOrderTheyWereMade(t *testing.T) {
+func TestNewIDsAreOrdered(t *testing.T) {
 	t.Parallel()
 	previous := queue.NewID()
 	require.Equal(t, uuid.Version(7), uuid.UUID(previous).Version())
@@ -61,7 +61,7 @@ func TestNewIDsSortInTheOrderTheyWereMade(t *testing.T) {
 	}
 }
 
-func TestNewIDsOfManyGoroutinesDiffer(t *testing.T) {
+func TestNewIDsOfManyGoroutinesAreDistinct(t *testing.T) {
 	t.Parallel()
 	const makers, each = 8, 2_000
 	made := make(chan []queue.ID, makers)

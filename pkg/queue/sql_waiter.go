@@ -1,16 +1,15 @@
 package queue
 
-// SQLWaiter is what a consumer in SQL wants to be told of (belfry.await, migration
-// 000030): that there is something to pop.
+// SQLWaiter is a SQL session that waits in belfry.await for a message.
 type SQLWaiter struct {
 	Queue, Group string
-	// Partition restricts it to one partition; nil means any.
+	// Partition restricts the wait to one partition. Nil means any partition.
 	Partition *string
-	// Channel is the NOTIFY channel on which it is told. The same wish has the same
-	// channel, whoever asks.
+	// Channel is the NOTIFY channel that wakes the session. Sessions that wait for
+	// the same queue, group and partition share one channel.
 	Channel string
 }
 
-// AgainChannel is the NOTIFY channel on which all who asked are told to ask again,
-// because an instance may not have heard them.
-const AgainChannel = "belfry_again"
+// AwaitAgainChannel is the NOTIFY channel that asks all SQL waiters to call
+// belfry.await again, because an instance may have missed their first call.
+const AwaitAgainChannel = "belfry_again"

@@ -1,37 +1,40 @@
 package queue
 
-// MaxOperations bounds the operations of a transaction; each pushed item is one.
+// MaxOperations is the most operations of a transaction. Each pushed item counts
+// as one operation.
 const MaxOperations = 10_000
 
-// Transaction is a number of pushes and acks that are applied together or not at
+// Transaction is a list of pushes and acks that are applied together or not at
 // all.
 type Transaction struct {
-	// Operations are at least one and at most MaxOperations.
+	// Operations has 1 to MaxOperations elements.
 	Operations []Operation
-	// RequiredLeases must all be live when it commits; see store.Transact.
+	// RequiredLeases are lease ids. The transaction is applied only if all of them
+	// are live when it commits. See store.Transact.
 	RequiredLeases []string
 }
 
-// Operation is one step of a transaction: one of the two is not nil.
+// Operation is one step of a transaction. Exactly one of the fields is not nil.
 type Operation struct {
 	Push *PushItem
 	Ack  *AckItem
 }
 
-// TransactionResult says what became of a transaction.
+// TransactionResult is the result of a transaction.
 type TransactionResult struct {
-	// Applied: everything was done; else nothing was, and Error says why.
+	// Applied: all operations were done. If false, none was done and Error says
+	// why.
 	Applied bool
 	Error   string
-	// Operations are in the order of the transaction's.
+	// Operations are in the order of the transaction's operations.
 	Operations []OperationResult
 }
 
-// OperationResult says what became of one Operation, in the field of its kind.
+// OperationResult is the result of one Operation, in the field of its kind.
 type OperationResult struct {
 	Push *PushResult
 	Ack  *AckResult
-	// Error says, of an operation that stood in the way of the transaction, why;
-	// empty of the others.
+	// Error says why this operation prevented the transaction. It is empty for
+	// every other operation.
 	Error string
 }

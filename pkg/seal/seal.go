@@ -1,11 +1,11 @@
-// Package seal encrypts payloads at rest for queues with encryptionEnabled:
-// AES-256-GCM, in the envelope of the reference system, so that its stored
-// messages and ours look alike:
+// Package seal encrypts payloads at rest for queues with encryptionEnabled. It uses
+// AES-256-GCM and the envelope of the reference system, so that both store a message
+// in the same form:
 //
 //	{"encrypted": base64, "iv": base64 of 16 bytes, "authTag": base64 of 16 bytes}
 //
-// It promises that Open returns exactly the bytes Seal was given, or an error.
-// It is a leaf without I/O, importable by every package.
+// Open returns exactly the bytes that were passed to Seal, or an error. The package
+// has no I/O. It is on floor 0 and importable by every package.
 package seal
 
 import (
@@ -26,24 +26,24 @@ const (
 
 // Config is the section "encryption".
 type Config struct {
-	// Key is 64 hexadecimal digits; empty switches encryption off.
+	// Key is 64 hexadecimal digits. Empty: encryption is off.
 	Key string `mapstructure:"key"`
 }
 
-// Validate says what is wrong with the key without showing it.
+// Validate returns an error if the key is invalid. The error does not contain the key.
 func (c Config) Validate() error {
 	_, err := New(c)
 	return err
 }
 
-// Sealer seals and opens with one key. It is safe for concurrent use. A nil
-// Sealer has no key.
+// Sealer encrypts and decrypts with one key. It is safe for concurrent use. A nil
+// Sealer has no key: Open fails, and Seal must not be called.
 type Sealer struct{ aead cipher.AEAD }
 
-// New returns a Sealer, or nil without a key.
+// New returns a Sealer, or nil if the config has no key.
 func New(cfg Config) (*Sealer, error) {
 	if cfg.Key == "" {
-		return nil, nil //nolint:nilnil // a nil Sealer is the one without a key
+		return nil, nil //nolint:nilnil // a nil Sealer has no key
 	}
 	key, err := hex.DecodeString(cfg.Key)
 	if err != nil || len(key) != keyBytes {
@@ -67,7 +67,7 @@ type envelope struct {
 	AuthTag   []byte `json:"authTag"`
 }
 
-// Seal returns the envelope of payload.
+// Seal encrypts payload and returns the envelope. Each envelope has its own iv.
 func (s *Sealer) Seal(payload []byte) ([]byte, error) {
 	iv := make([]byte, ivBytes)
 	if _, err := rand.Read(iv); err != nil {
@@ -78,11 +78,11 @@ func (s *Sealer) Seal(payload []byte) ([]byte, error) {
 	return json.Marshal(envelope{Encrypted: sealed[:cut], IV: iv, AuthTag: sealed[cut:]})
 }
 
-// ErrNoKey says that a sealed payload was met without a key.
+// ErrNoKey means that a payload is encrypted and the server has no key.
 var ErrNoKey = errors.New("the payload is encrypted and encryption.key is not set")
 
-// Open returns what was sealed. It fails for another key, a changed envelope,
-// and on a nil Sealer with ErrNoKey.
+// Open returns the payload of an envelope. It fails for another key and for a changed
+// envelope. On a nil Sealer it returns ErrNoKey.
 func (s *Sealer) Open(sealed []byte) ([]byte, error) {
 	if s == nil {
 		return nil, ErrNoKey

@@ -18,7 +18,7 @@ func sealer(t *testing.T, digit string) *seal.Sealer {
 	return s
 }
 
-func TestOpenReturnsTheBytesSealed(t *testing.T) {
+func TestOpenReturnsTheSealedBytes(t *testing.T) {
 	t.Parallel()
 	s := sealer(t, "a")
 	for _, payload := range [][]byte{[]byte("null"), []byte(`{"b":1.0,"a":"é\u0000"}`), bytes.Repeat([]byte("x"), 1<<20)} {
@@ -35,7 +35,7 @@ func TestOpenReturnsTheBytesSealed(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatItCannotTrust(t *testing.T) {
+func TestOpenRejectsOtherKeysAndChangedEnvelopes(t *testing.T) {
 	t.Parallel()
 	sealed, err := sealer(t, "a").Seal([]byte(`{"secret":true}`))
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestOpenRefusesWhatItCannotTrust(t *testing.T) {
 	require.Error(t, err, "one bit changed")
 }
 
-func TestKeyIsCheckedAndNeverShown(t *testing.T) {
+func TestValidateChecksTheKeyAndDoesNotShowIt(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, seal.Config{}.Validate())
 	for _, key := range []string{"feedbeef", strings.Repeat("g", 64), strings.Repeat("a", 63)} {

@@ -13,8 +13,13 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// page is how many partitions one statement looks at.
-const page = 5000
+var (
+	sqlGroups   = sql.Query("stats/groups")
+	sqlGroupLag = sql.Query("stats/group_lag")
+)
+
+// groupPage is the number of partitions that one statement reads.
+const groupPage = 5000
 
 // Groups reads consumer groups. It is safe for concurrent use.
 type Groups struct{ pool *postgres.Pool }
@@ -25,16 +30,16 @@ func NewGroups(pool *postgres.Pool) *Groups { return &Groups{pool: pool} }
 // Group is a consumer group of one queue.
 type Group struct {
 	Name, Queue string
-	// Mode and StartAt are its stored subscription, CreatedAt is when it was
-	// stored; with SubscribeAll nothing is, and StartAt is zero.
+	// Mode, StartAt and CreatedAt are the stored subscription. A group with SubscribeAll
+	// stores none, and its StartAt is zero.
 	Mode               queue.SubscriptionMode
 	StartAt, CreatedAt time.Time
-	// Partitions is how many it has a cursor in, Lagging in how many of them
-	// something is left, and Lag how many messages that is.
+	// Partitions counts the partitions in which the group has a cursor. Lagging counts
+	// the partitions among them with messages left, and Lag counts these messages.
 	Partitions, Lagging, Lag int64
-	// Oldest is the largest time lag of its partitions.
+	// Oldest is the largest time lag of a partition.
 	Oldest time.Duration
-	// ConsumedAt is when it last consumed something; zero: never.
+	// ConsumedAt is the last time the group consumed a message; zero: never.
 	ConsumedAt time.Time
 
 	key, queueKey int64
@@ -44,37 +49,30 @@ type Group struct {
 // List returns every consumer group, by name and queue. Errors: CodeUnavailable.
 func (g *Groups) List(ctx context.Context) ([]Group, error) {
 	groups, err := g.named(ctx, nil)
-	if err != nil {
+	if err != nil || len(groups) == 0 {
 		return nil, err
 	}
-	at := make(map[int64]*Group, len(groups))
+	byKey := make(map[int64]*Group, len(groups))
 	for i := range groups {
-		at[groups[i].key] = &groups[i]
+		byKey[groups[i].key] = &groups[i]
 	}
-	if len(groups) > 0 {
-		err = g.pages(ctx, "stats/group_lag", func(row pgx.Rows) (upto int64, err error) {
-			var key pgtype.Int8
-			var part Group
-			var age float64
-			var consumedAt pgtype.Timestamptz
-			err = row.Scan(&upto, &key, &part.Partitions, &part.Lagging, &part.Lag, &age, &consumedAt)
-			if one := at[key.Int64]; one != nil && err == nil {
-				one.Partitions += part.Partitions
-				one.Lagging += part.Lagging
-				one.Lag += part.Lag
-				one.Oldest = max(one.Oldest, inSeconds(age))
-				if consumedAt.Time.After(one.ConsumedAt) {
-					one.ConsumedAt = consumedAt.Time
-				}
-			}
-			return upto, err
-		})
-	}
+	err = g.pages(ctx, sqlGroupLag, func(row pgx.Rows) (lastID int64, err error) {
+		var key pgtype.Int8
+		var page Group
+		var age float64
+		var consumedAt pgtype.Timestamptz
+		err = row.Scan(&lastID, &key, &page.Partitions, &page.Lagging, &page.Lag, &age, &consumedAt)
+		if one := byKey[key.Int64]; one != nil && err == nil {
+			page.Oldest, page.ConsumedAt = inSeconds(age), consumedAt.Time
+			one.add(&page)
+		}
+		return lastID, err
+	})
 	if err != nil {
-		return nil, err
+		return nil, failed("reading the lag of consumer groups", err)
 	}
-	// One without a place anywhere that did not ask for all partitions is only
-	// the subscription that a deleted group left.
+	// A row without cursors and without whole_queue is the kept subscription of a deleted
+	// group.
 	kept := groups[:0]
 	for _, one := range groups {
 		if one.whole || one.Partitions > 0 {
@@ -84,59 +82,65 @@ func (g *Groups) List(ctx context.Context) ([]Group, error) {
 	return kept, nil
 }
 
-// named returns the groups of a name, or all, without their figures.
-func (g *Groups) named(ctx context.Context, name *string) ([]Group, error) {
-	ctx, cancel := g.pool.Bounded(ctx)
-	defer cancel()
-	rows, err := g.pool.Query(ctx, sql.Query("stats/groups"), name)
-	if err != nil {
-		return nil, failed("listing consumer groups", err)
+// add adds the figures of a page of partitions.
+func (g *Group) add(page *Group) {
+	g.Partitions += page.Partitions
+	g.Lagging += page.Lagging
+	g.Lag += page.Lag
+	g.Oldest = max(g.Oldest, page.Oldest)
+	if page.ConsumedAt.After(g.ConsumedAt) {
+		g.ConsumedAt = page.ConsumedAt
 	}
-	groups, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (one Group, err error) {
+}
+
+// named returns the groups with a name, without their figures. A nil name means every
+// group.
+func (g *Groups) named(ctx context.Context, name *string) ([]Group, error) {
+	groups, err := collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (one Group, err error) {
 		var mode string
 		var start pgtype.Timestamptz
 		err = row.Scan(&one.key, &one.Name, &one.Queue, &one.queueKey, &mode, &start, &one.CreatedAt, &one.whole)
 		one.Mode, one.StartAt = queue.SubscriptionMode(mode), start.Time
 		return one, err
-	})
+	}, name)
 	if err != nil {
 		return nil, failed("listing consumer groups", err)
 	}
 	return groups, nil
 }
 
-// pages runs a statement over all partitions, page by page, until it returns no
-// row. Its first two parameters are the partition to look above and the size of
-// a page; read reads a row and returns the last partition of its page.
-func (g *Groups) pages(ctx context.Context, query string, read func(row pgx.Rows) (upto int64, err error), args ...any) error {
-	for above := int64(0); ; {
-		upto, err := g.onePage(ctx, query, read, append([]any{above, int64(page)}, args...))
+// pages runs a statement over all partitions, page by page, until it returns no row. The
+// first two parameters of the statement are the partition id to start after and the size
+// of a page. read reads a row and returns the id of the last partition of the page.
+func (g *Groups) pages(ctx context.Context, statement string, read func(row pgx.Rows) (lastID int64, err error), args ...any) error {
+	for after := int64(0); ; {
+		lastID, err := g.page(ctx, statement, read, append([]any{after, int64(groupPage)}, args...))
 		switch {
 		case err != nil:
-			return failed("running "+query, err)
-		case upto == 0:
+			return err
+		case lastID == 0:
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		above = upto
+		after = lastID
 	}
 }
 
-func (g *Groups) onePage(ctx context.Context, query string, read func(row pgx.Rows) (int64, error), args []any) (upto int64, err error) {
+func (g *Groups) page(ctx context.Context, statement string, read func(row pgx.Rows) (int64, error), args []any) (lastID int64, err error) {
 	ctx, cancel := g.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := g.pool.Query(ctx, sql.Query(query), args...)
+	rows, err := g.pool.Query(ctx, statement, args...)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if upto, err = read(rows); err != nil {
+		if lastID, err = read(rows); err != nil {
 			return 0, err
 		}
 	}
-	return upto, rows.Err()
+	return lastID, rows.Err()
 }
 
 func failed(doing string, err error) error { return postgres.Wrap(fmt.Errorf("%s: %w", doing, err)) }

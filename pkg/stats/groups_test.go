@@ -14,14 +14,14 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// desk is a Groups on a database of its own, and a connection to fill it.
-type desk struct {
+// groupsFixture is a Groups on its own database, with a connection that fills the tables.
+type groupsFixture struct {
 	*stats.Groups
 	t    *testing.T
 	conn *pgx.Conn
 }
 
-func newDesk(t *testing.T) *desk {
+func newGroupsFixture(t *testing.T) *groupsFixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute
@@ -31,18 +31,18 @@ func newDesk(t *testing.T) *desk {
 	conn, err := pgx.Connect(t.Context(), cfg.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &desk{Groups: stats.NewGroups(pool), t: t, conn: conn}
+	return &groupsFixture{Groups: stats.NewGroups(pool), t: t, conn: conn}
 }
 
-func (d *desk) exec(statement string, args ...any) {
+func (d *groupsFixture) exec(statement string, args ...any) {
 	d.t.Helper()
 	_, err := d.conn.Exec(d.t.Context(), statement, args...)
 	require.NoError(d.t, err)
 }
 
-// fill makes a queue with partitions p1, p2, ... of messages that are an hour
-// apart, the last one just stored, and groups that have consumed nothing.
-func (d *desk) fill(name string, partitions, messages int, groups ...string) {
+// fill creates a queue with partitions p1, p2, ... and groups that have consumed nothing.
+// The messages of a partition are an hour apart, and the last one is new.
+func (d *groupsFixture) fill(name string, partitions, messages int, groups ...string) {
 	d.t.Helper()
 	d.exec(`INSERT INTO belfry.queue (name) VALUES ($1)`, name)
 	d.exec(`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)
@@ -58,15 +58,15 @@ func (d *desk) fill(name string, partitions, messages int, groups ...string) {
 }
 
 // set changes cursors.
-func (d *desk) set(group, partition, columns string) {
+func (d *groupsFixture) set(group, partition, columns string) {
 	d.t.Helper()
 	d.exec(`UPDATE belfry.cursor c SET `+columns+` FROM belfry.consumer_group g, belfry.partition p
 		WHERE g.id = c.group_id AND p.id = c.partition_id AND g.name = $1 AND p.name = $2`, group, partition)
 }
 
-func TestListAddsUpWhatIsLeft(t *testing.T) {
+func TestListSumsTheLagOfEachGroup(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newGroupsFixture(t)
 	none, err := d.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, none)
@@ -82,9 +82,9 @@ func TestListAddsUpWhatIsLeft(t *testing.T) {
 	d.set("h", "p2", "committed = 5")
 	d.exec("DELETE FROM belfry.message m USING belfry.partition p WHERE p.id = m.partition_id AND p.name = 'p3' AND m.seq <= 2") // trimmed
 	d.fill("a", 1, 0, "g")
-	// What is left of a deleted group counts for nobody.
+	// A cursor of a deleted group does not count.
 	d.exec("INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 999 FROM belfry.partition p")
-	// A kept subscription is no group.
+	// A kept subscription is not a group.
 	d.exec("INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, kept) SELECT q.id, 'kept', 'new', now(), true FROM belfry.queue q")
 
 	groups, err := d.List(t.Context())
@@ -108,9 +108,9 @@ func TestListAddsUpWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestGroupTellsEachPlace(t *testing.T) {
+func TestGroupReturnsTheProgressInEachPartition(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newGroupsFixture(t)
 	d.fill("b", 3, 4, "g", "h")
 	d.fill("a", 1, 0, "g")
 	d.set("g", "p2", "committed = 3, consumed = 7, consumed_at = now(), lease_id = '00000000-0000-0000-0000-00000000000a', lease_until = now() + interval '1 hour'")
@@ -119,23 +119,23 @@ func TestGroupTellsEachPlace(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, queues, 2)
 	require.Equal(t, "a", queues[0].Queue)
-	require.Equal(t, []stats.Place{{Partition: "p1"}}, queues[0].Places)
+	require.Equal(t, []stats.PartitionProgress{{Partition: "p1"}}, queues[0].Partitions)
 	require.False(t, queues[1].Truncated)
-	places := queues[1].Places
-	require.Len(t, places, 3)
-	require.Equal(t, int64(4), places[0].Lag)
-	require.InDelta(t, 3*time.Hour, places[0].Age, float64(10*time.Minute))
-	require.True(t, places[0].Lease.IsZero())
-	require.True(t, places[0].ConsumedAt.IsZero())
-	require.Equal(t, [2]int64{1, 7}, [2]int64{places[1].Lag, places[1].Consumed})
-	require.Equal(t, "00000000-0000-0000-0000-00000000000a", places[1].Lease.String())
-	require.False(t, places[1].ConsumedAt.IsZero())
-	require.Equal(t, stats.Place{Partition: "p3"}, places[2], "a lease that has expired is none")
+	partitions := queues[1].Partitions
+	require.Len(t, partitions, 3)
+	require.Equal(t, int64(4), partitions[0].Lag)
+	require.InDelta(t, 3*time.Hour, partitions[0].Age, float64(10*time.Minute))
+	require.True(t, partitions[0].Lease.IsZero())
+	require.True(t, partitions[0].ConsumedAt.IsZero())
+	require.Equal(t, [2]int64{1, 7}, [2]int64{partitions[1].Lag, partitions[1].Consumed})
+	require.Equal(t, "00000000-0000-0000-0000-00000000000a", partitions[1].Lease.String())
+	require.False(t, partitions[1].ConsumedAt.IsZero())
+	require.Equal(t, stats.PartitionProgress{Partition: "p3"}, partitions[2], "an expired lease is not returned")
 
 	for limit, want := range map[int][2]int{1: {1, 0}, 2: {1, 1}, 4: {1, 3}} {
 		queues, err = d.Group(t.Context(), "g", limit)
 		require.NoError(t, err)
-		require.Equal(t, want, [2]int{len(queues[0].Places), len(queues[1].Places)})
+		require.Equal(t, want, [2]int{len(queues[0].Partitions), len(queues[1].Partitions)})
 		require.Equal(t, limit < 4, queues[1].Truncated)
 	}
 	queues, err = d.Group(t.Context(), "unknown", 100)
@@ -143,9 +143,9 @@ func TestGroupTellsEachPlace(t *testing.T) {
 	require.Empty(t, queues)
 }
 
-func TestLaggingPlacesLargestFirst(t *testing.T) {
+func TestLaggingPartitionsLargestLagFirst(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newGroupsFixture(t)
 	d.fill("a", 3, 5, "g", "h")
 	d.fill("gone", 1, 9, "g")
 	d.exec("UPDATE belfry.queue SET deleted_at = now() WHERE name = 'gone'")
@@ -155,15 +155,15 @@ func TestLaggingPlacesLargestFirst(t *testing.T) {
 	d.set("h", "p1", "committed = 3")
 	d.set("h", "p3", "committed = 2")
 	names := func(over time.Duration, limit int) (out []string) {
-		places, err := d.Lagging(t.Context(), over, limit)
+		partitions, err := d.Lagging(t.Context(), over, limit)
 		require.NoError(t, err)
-		for i, p := range places {
+		for i, p := range partitions {
 			out = append(out, p.Group+" "+p.Partition)
 			require.Equal(t, "a", p.Queue)
 			require.False(t, p.PartitionID.IsZero())
 			require.Greater(t, p.Age, over)
 			require.InDelta(t, p.Age, time.Since(p.Oldest), float64(10*time.Minute))
-			require.True(t, i == 0 || places[i-1].Age >= p.Age)
+			require.True(t, i == 0 || partitions[i-1].Age >= p.Age)
 		}
 		return out
 	}
@@ -177,18 +177,18 @@ func TestLaggingPlacesLargestFirst(t *testing.T) {
 	require.Empty(t, names(5*time.Hour, 100))
 }
 
-// More partitions than a statement looks at, and places in every page.
-func TestFiguresOfEveryPage(t *testing.T) {
+// There are more partitions than one statement reads, and cursors in every page.
+func TestGroupsReadEveryPage(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newGroupsFixture(t)
 	d.fill("a", 12_000, 2, "g")
 	groups, err := d.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, [3]int64{12_000, 12_000, 24_000}, [3]int64{groups[0].Partitions, groups[0].Lagging, groups[0].Lag})
 	queues, err := d.Group(t.Context(), "g", 11_000)
 	require.NoError(t, err)
-	require.Len(t, queues[0].Places, 11_000)
-	require.Equal(t, "p11000", queues[0].Places[10_999].Partition)
+	require.Len(t, queues[0].Partitions, 11_000)
+	require.Equal(t, "p11000", queues[0].Partitions[10_999].Partition)
 	lagging, err := d.Lagging(t.Context(), time.Minute, 100_000)
 	require.NoError(t, err)
 	require.Len(t, lagging, 12_000)

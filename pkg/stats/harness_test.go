@@ -22,12 +22,12 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
-const patience = time.Minute
+// testTimeout bounds each wait of a test.
+const testTimeout = time.Minute
 
-// room is a reader on a database of its own, with the verbs that fill it and a
-// connection for what no verb does.
-type room struct {
+// fixture is a Reader on its own database, with the verbs that fill it and a connection
+// for direct SQL.
+type fixture struct {
 	*stats.Reader
 	t       *testing.T
 	pool    *postgres.Pool
@@ -36,10 +36,10 @@ type room struct {
 	conn    *pgx.Conn
 }
 
-func newRoom(t *testing.T) *room {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), patience
+	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -49,17 +49,17 @@ func newRoom(t *testing.T) *room {
 	conn, err := pgx.Connect(t.Context(), cfg.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &room{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, &events.Bus{}, zap.NewNop()), conn: conn}
+	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, &events.Bus{}, zap.NewNop()), conn: conn}
 }
 
-func (r *room) exec(statement string, args ...any) {
+func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
 	_, err := r.conn.Exec(r.t.Context(), statement, args...)
 	require.NoError(r.t, err)
 }
 
 // configure configures a queue with the default options, changed.
-func (r *room) configure(name string, edit ...func(*catalog.Settings)) {
+func (r *fixture) configure(name string, edit ...func(*catalog.Settings)) {
 	r.t.Helper()
 	set := catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()}
 	for _, e := range edit {
@@ -70,7 +70,7 @@ func (r *room) configure(name string, edit ...func(*catalog.Settings)) {
 }
 
 // push stores messages with the given transaction ids.
-func (r *room) push(queueName, partition string, ids ...string) {
+func (r *fixture) push(queueName, partition string, ids ...string) {
 	r.t.Helper()
 	items := make([]queue.PushItem, len(ids))
 	for i, id := range ids {
@@ -81,7 +81,7 @@ func (r *room) push(queueName, partition string, ids ...string) {
 }
 
 // pop leases up to n messages of a partition to a group.
-func (r *room) pop(queueName, partition, group string, n int) queue.Delivery {
+func (r *fixture) pop(queueName, partition, group string, n int) queue.Delivery {
 	r.t.Helper()
 	d, err := r.store.Pop(r.t.Context(), &queue.PopRequest{
 		Queue: queueName, Partition: &partition, Group: group, Batch: n, Partitions: 1,
@@ -90,18 +90,18 @@ func (r *room) pop(queueName, partition, group string, n int) queue.Delivery {
 	return d
 }
 
-// ack acknowledges the messages of a delivery at the given places; without
-// places, all.
-func (r *room) ack(d queue.Delivery, status queue.AckStatus, places ...int) {
+// ack acknowledges the messages of a delivery at the given indexes; without indexes, all
+// messages.
+func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, indexes ...int) {
 	r.t.Helper()
-	if len(places) == 0 {
+	if len(indexes) == 0 {
 		for i := range d.Messages {
-			places = append(places, i)
+			indexes = append(indexes, i)
 		}
 	}
-	items := make([]queue.AckItem, len(places))
-	for i, place := range places {
-		m := d.Messages[place]
+	items := make([]queue.AckItem, len(indexes))
+	for i, index := range indexes {
+		m := d.Messages[index]
 		items[i] = queue.AckItem{
 			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, LeaseID: d.LeaseID.String(), Status: status,
 		}
@@ -114,7 +114,7 @@ func (r *room) ack(d queue.Delivery, status queue.AckStatus, places ...int) {
 }
 
 // only returns the one queue there is.
-func (r *room) only() stats.Queue {
+func (r *fixture) only() stats.Queue {
 	r.t.Helper()
 	queues, err := r.Queues(r.t.Context(), stats.QueueFilter{})
 	require.NoError(r.t, err)
@@ -123,7 +123,7 @@ func (r *room) only() stats.Queue {
 }
 
 // list returns the transaction ids of a list of messages.
-func (r *room) list(filter stats.MessageFilter) []string {
+func (r *fixture) list(filter stats.MessageFilter) []string {
 	r.t.Helper()
 	if filter.Limit == 0 {
 		filter.Limit = 100

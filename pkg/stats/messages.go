@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 )
 
-// Status is the state of a message; the package says what each means.
+var sqlModes = sql.Query("stats/modes")
+
+// Status is the state of a message. The package doc defines the values.
 type Status string
 
 // The statuses.
@@ -28,14 +33,13 @@ type MessageFilter struct {
 	Namespace, Task string
 	// Status matches exactly; empty matches any.
 	Status Status
-	// From and To bound when a message was stored, both included; the zero time
-	// bounds nothing.
+	// From and To bound the instant at which a message was stored, both included. The
+	// zero time bounds nothing.
 	From, To time.Time
-	// Limit bounds the messages and is at least 1; Offset passes over the newest
-	// ones.
+	// Limit bounds the messages and is at least 1. Offset skips the newest messages.
 	Limit, Offset int
-	// After goes on behind a place; nil begins with the newest message.
-	After *Mark
+	// After is the position after which the list starts; nil: the newest message.
+	After *Position
 }
 
 // Message is one stored message, without its payload.
@@ -52,27 +56,27 @@ type Message struct {
 	PartitionID   queue.ID
 	Partition     string
 	Status        Status
-	// QueueStatus is what it is for the reader without a group, if there is one.
+	// QueueStatus is the status for the reader without a group.
 	QueueStatus Status
-	// Groups is how many named groups read its partition and DoneBy how many of
-	// them are done with it.
+	// Groups counts the named groups that read the partition. DoneBy counts the groups
+	// among them that are done with the message.
 	Groups, DoneBy int64
-	// LeasedUntil: the reader without a group has it under lease; else zero.
+	// LeasedUntil is the end of the lease of the reader without a group; zero: no lease.
 	LeasedUntil time.Time
 
-	place    Mark
+	position Position
 	queueKey int64
 }
 
-// Mode says who reads the queues of a list.
+// Mode describes the readers of the queues of a list.
 type Mode struct {
-	// QueueMode: somebody reads without a group.
+	// QueueMode: there is a reader without a group.
 	QueueMode bool
-	// Groups is how many named groups there are.
+	// Groups counts the named groups.
 	Groups int64
 }
 
-// Type names the mode as the wire contract does.
+// Type returns the name of the mode in the HTTP API.
 func (m Mode) Type() string {
 	switch {
 	case m.QueueMode && m.Groups > 0:
@@ -90,14 +94,13 @@ func (m Mode) Type() string {
 type MessageList struct {
 	Messages []Message
 	Mode     Mode
-	// Next goes on behind the last message; nil when there are no more.
-	Next *Mark
+	// Next is the position of the last message; nil: there are no more messages.
+	Next *Position
 }
 
-// Messages lists messages, newest first: by the instant they were stored; those
-// of one instant by partition, and in a partition by their order. A queue that
-// does not exist has none. The package says what it costs. Errors: CodeInvalid,
-// CodeUnavailable.
+// Messages lists messages, newest first. Messages of one instant are ordered by
+// partition, then by their order in the partition. The list of a queue that does not
+// exist is empty. The package doc gives the cost. Errors: CodeInvalid, CodeUnavailable.
 func (r *Reader) Messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
 	list, err := r.messages(ctx, filter)
 	if err != nil {
@@ -118,7 +121,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 		byKey[keys[i]] = &queues[i]
 	}
 	var list MessageList
-	modes, err := collect(ctx, r, "stats/modes", scanMode, keys)
+	modes, err := collect(ctx, r.pool, sqlModes, pgx.RowToStructByPos[Mode], keys)
 	if err != nil {
 		return list, err
 	}
@@ -128,7 +131,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 		return list, err
 	}
 	if more {
-		list.Next = &found[len(found)-1].place
+		list.Next = &found[len(found)-1].position
 	}
 	list.Messages = found[min(filter.Offset, len(found)):]
 	for i := range list.Messages {
@@ -139,7 +142,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 	return list, nil
 }
 
-// matching returns the queues of a filter.
+// matching returns the queues that match a filter.
 func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, error) {
 	if filter.Queue == nil {
 		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task})
@@ -157,16 +160,16 @@ func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, e
 	return []Queue{q}, nil
 }
 
-// standing is what the status of a message follows from.
-type standing struct {
+// messageState holds the facts that decide the status of a message.
+type messageState struct {
 	dead, queueMode, queueDone bool
 	leased                     bool
 	groups, doneBy             int64
 }
 
-// status applies the rules of the package: of the message, and of the reader
-// without a group.
-func (s standing) status() (status, queueStatus Status) {
+// status returns the status of the message and the status for the reader without a
+// group. The package doc has the rules.
+func (s messageState) status() (status, queueStatus Status) {
 	queueStatus = StatusPending
 	switch {
 	case s.queueMode && s.queueDone:

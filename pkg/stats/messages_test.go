@@ -16,7 +16,7 @@ import (
 
 func TestMessagesAreFiltered(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("orders.new", "eu", "1", "2")
 	r.push("orders.new", "50% ☂", "3")
 	r.push("orders.paid", "eu", "4")
@@ -55,63 +55,68 @@ func TestMessagesAreFiltered(t *testing.T) {
 	require.NotNil(t, list.Next)
 }
 
-// Statuses of one partition for every mix of readers.
+// requireStatuses compares the transaction ids of a queue by status: pending|processing|
+// completed|dead_letter.
+func (r *fixture) requireStatuses(queueName, want string) {
+	r.t.Helper()
+	all := []stats.Status{stats.StatusPending, stats.StatusProcessing, stats.StatusCompleted, stats.StatusDeadLetter}
+	list, err := r.Messages(r.t.Context(), stats.MessageFilter{Queue: &queueName, Limit: 100})
+	require.NoError(r.t, err)
+	got := map[stats.Status][]string{}
+	for _, m := range list.Messages {
+		got[m.Status] = append(got[m.Status], m.TransactionID)
+		require.Equal(r.t, m.QueueStatus == stats.StatusProcessing, !m.LeasedUntil.IsZero())
+	}
+	var words []string
+	for _, status := range all {
+		require.Equal(r.t, append([]string{}, got[status]...),
+			r.list(stats.MessageFilter{Queue: &queueName, Status: status}), "the filter %s", status)
+		slices.Reverse(got[status])
+		words = append(words, strings.Join(got[status], ""))
+	}
+	require.Equal(r.t, want, strings.Join(words, "|"))
+}
+
+func (r *fixture) mode(queueName string) string {
+	r.t.Helper()
+	list, err := r.Messages(r.t.Context(), stats.MessageFilter{Queue: &queueName, Limit: 1})
+	require.NoError(r.t, err)
+	return fmt.Sprintf("%s %t %d", list.Mode.Type(), list.Mode.QueueMode, list.Mode.Groups)
+}
+
+// The statuses of one partition for every mix of readers.
 func TestStatusesFollowTheReaders(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	all := []stats.Status{stats.StatusPending, stats.StatusProcessing, stats.StatusCompleted, stats.StatusDeadLetter}
-	requireStatuses := func(queueName, want string) {
-		t.Helper()
-		list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &queueName, Limit: 100})
-		require.NoError(t, err)
-		got := map[stats.Status][]string{}
-		for _, m := range list.Messages {
-			got[m.Status] = append(got[m.Status], m.TransactionID)
-			require.Equal(t, m.QueueStatus == stats.StatusProcessing, !m.LeasedUntil.IsZero())
-		}
-		var words []string
-		for _, status := range all {
-			require.Equal(t, append([]string{}, got[status]...),
-				r.list(stats.MessageFilter{Queue: &queueName, Status: status}), "the filter %s", status)
-			slices.Reverse(got[status])
-			words = append(words, strings.Join(got[status], ""))
-		}
-		require.Equal(t, want, strings.Join(words, "|"))
-	}
-	mode := func(queueName string) string {
-		list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &queueName, Limit: 1})
-		require.NoError(t, err)
-		return fmt.Sprintf("%s %t %d", list.Mode.Type(), list.Mode.QueueMode, list.Mode.Groups)
-	}
+	r := newFixture(t)
 	for _, queueName := range []string{"queue", "bus", "hybrid"} {
 		r.push(queueName, "p", "1", "2", "3", "4", "5")
-		require.Equal(t, "none false 0", mode(queueName))
+		require.Equal(t, "none false 0", r.mode(queueName))
 	}
-	requireStatuses("queue", "12345|||")
+	r.requireStatuses("queue", "12345|||")
 	d := r.pop("queue", "p", queue.NoGroup, 4)
-	requireStatuses("queue", "5|1234||")
+	r.requireStatuses("queue", "5|1234||")
 	r.ack(d, queue.AckCompleted, 0)
 	r.ack(d, queue.AckDead, 2)
-	requireStatuses("queue", "5|24|1|3")
-	require.Equal(t, "queue true 0", mode("queue"))
+	r.requireStatuses("queue", "5|24|1|3")
+	require.Equal(t, "queue true 0", r.mode("queue"))
 
 	a := r.pop("bus", "p", "a", 4)
-	requireStatuses("bus", "12345|||")
+	r.requireStatuses("bus", "12345|||")
 	r.ack(a, queue.AckCompleted, 0, 1)
-	requireStatuses("bus", "345||12|")
+	r.requireStatuses("bus", "345||12|")
 	b := r.pop("bus", "p", "b", 3)
-	requireStatuses("bus", "12345|||")
+	r.requireStatuses("bus", "12345|||")
 	r.ack(b, queue.AckCompleted, 0)
 	r.ack(b, queue.AckDead, 1)
-	requireStatuses("bus", "345||1|2")
-	require.Equal(t, "bus false 2", mode("bus"))
+	r.requireStatuses("bus", "345||1|2")
+	require.Equal(t, "bus false 2", r.mode("bus"))
 
 	r.ack(r.pop("hybrid", "p", "a", 4), queue.AckCompleted)
 	d = r.pop("hybrid", "p", queue.NoGroup, 2)
-	requireStatuses("hybrid", "345|12||")
+	r.requireStatuses("hybrid", "345|12||")
 	r.ack(d, queue.AckCompleted)
-	requireStatuses("hybrid", "345||12|")
-	require.Equal(t, "hybrid true 1", mode("hybrid"))
+	r.requireStatuses("hybrid", "345||12|")
+	require.Equal(t, "hybrid true 1", r.mode("hybrid"))
 	hybrid := "hybrid"
 	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &hybrid, Limit: 2})
 	require.NoError(t, err)
@@ -119,12 +124,12 @@ func TestStatusesFollowTheReaders(t *testing.T) {
 	require.EqualValues(t, 1, list.Messages[0].Groups)
 
 	r.exec(`UPDATE belfry.cursor SET lease_until = clock_timestamp() - interval '1 s'`)
-	requireStatuses("queue", "245||1|3")
+	r.requireStatuses("queue", "245||1|3")
 }
 
 func TestDeletedMessagesAreNotListed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.configure("q", func(s *catalog.Settings) { s.Options.DelayedProcessing = 60 })
 	r.push("q", "p", "1", "2", "3", "4", "5")
 	r.exec(`DELETE FROM belfry.message WHERE seq IN (1, 4, 5)`)

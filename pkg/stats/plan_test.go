@@ -33,22 +33,22 @@ func (p *plan) walk(visit func(*plan)) {
 	}
 }
 
-// leading is the first column of each index of a table that grows.
-var leading = map[string]string{
+// firstColumn is the first column of each index on a table that grows.
+var firstColumn = map[string]string{
 	"partition_id": "id", "partition_queue_id_name_key": "queue_id", "message_pkey": "partition_id",
 	"message_partition_id_transaction_id_key": "partition_id", "cursor_place": "partition_id", "cursor_ready": "group_id",
 	"dead_letter_pkey": "id", "dead_letter_partition_id_group_id_seq_key": "partition_id",
 	"consumer_group_pkey": "id", "consumer_group_queue_id_name_key": "queue_id",
 }
 
-// requirePlans checks that each statement reaches every table that grows by the
-// first column of an index, whatever the planner believes of its size.
-func (r *room) requirePlans(state string) {
+// requirePlans checks that each statement reads every growing table by the first column
+// of an index, for any table statistics.
+func (r *fixture) requirePlans(state string) {
 	r.t.Helper()
 	conn, err := r.pool.Acquire(r.t.Context())
 	require.NoError(r.t, err)
 	defer conn.Release()
-	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_lanes", "stats/message_block"} {
+	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_partitions", "stats/message_block"} {
 		prepared, err := conn.Conn().Prepare(r.t.Context(), name+state, sql.Query(name))
 		require.NoError(r.t, err)
 		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")
@@ -62,16 +62,16 @@ func (r *room) requirePlans(state string) {
 		out[0].Plan.walk(func(p *plan) {
 			require.NotEqual(r.t, "Seq Scan", p.Type, "%s, %s: %s", name, state, p.Relation)
 			require.NotEqual(r.t, "partition_counts", p.Relation, "%s, %s: the function is not inlined", name, state)
-			if column, grows := leading[p.Index]; grows {
+			if column, grows := firstColumn[p.Index]; grows {
 				require.Contains(r.t, p.Cond, column+" ", "%s, %s: %s walks all of %s", name, state, p.Type, p.Index)
 			}
 		})
 	}
 }
 
-// crowd makes a queue of n partitions with a message each, every second of which
-// a group is done with.
-func (r *room) crowd(n int) {
+// manyPartitions creates a queue of n partitions with one message each. A group is done
+// with every second one.
+func (r *fixture) manyPartitions(n int) {
 	r.t.Helper()
 	r.configure("crowd")
 	r.exec(`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)
@@ -85,17 +85,17 @@ func (r *room) crowd(n int) {
 
 func TestStatementsHaveOnePlan(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.requirePlans("on an empty schema")
-	r.crowd(2000)
+	r.manyPartitions(2000)
 	r.requirePlans("after growth without ANALYZE")
 	r.exec(`ANALYZE`)
 	r.requirePlans("analyzed")
 }
 
-// reads runs a statement under EXPLAIN and returns the buffers it touched: what it
-// costs, on a busy machine too.
-func (r *room) reads(query string, args ...any) int {
+// reads runs a statement under EXPLAIN and returns the number of buffers it touched: a
+// cost that does not depend on the load of the machine.
+func (r *fixture) reads(query string, args ...any) int {
 	r.t.Helper()
 	var raw []byte
 	require.NoError(r.t, r.pool.QueryRow(r.t.Context(),
@@ -107,20 +107,20 @@ func (r *room) reads(query string, args ...any) int {
 	return out[0].Plan.Hit + out[0].Plan.Read
 }
 
-// What 100,000 partitions cost: a sum over them a few index probes each, and a
-// page of messages their rows and some probes a message of the page.
-func TestManyPartitions(t *testing.T) {
+// The cost with 100,000 partitions. A sum takes a few index probes for each partition. A
+// page of messages takes the rows of the partitions and some probes for each message.
+func TestTheCostOfManyPartitions(t *testing.T) {
 	t.Parallel()
 	const partitions = 100_000
 	const probes = 12 // three levels each: dead letters, cursor, head; and the row
-	r := newRoom(t)
-	r.crowd(partitions)
+	r := newFixture(t)
+	r.manyPartitions(partitions)
 	queues := []int64{1}
 	require.Less(t, r.reads("stats/counts", queues, []*string{nil}, int64(1000), true), 1000*probes)
 	last := "p99"
 	require.Less(t, r.reads("stats/counts", queues, []*string{&last}, int64(1000), true), 1000*probes, "the last page")
-	require.Less(t, r.reads("stats/message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
-	require.Less(t, r.reads("stats/message_lanes", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
+	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
+	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
 
 	began := time.Now()
 	o, err := r.Overview(t.Context())
@@ -128,7 +128,7 @@ func TestManyPartitions(t *testing.T) {
 	t.Logf("an overview of %d partitions: %s", partitions, time.Since(began))
 	require.EqualValues(t, partitions+1, o.Partitions)
 	require.Equal(t, stats.Counts{Total: partitions, Pending: partitions / 2, Completed: partitions / 2}, o.Counts)
-	require.Equal(t, stats.Spread{Avg: 1, Median: 1, Min: 1, Max: 1}, o.OffsetLag)
+	require.Equal(t, stats.Distribution{Avg: 1, Median: 1, Min: 1, Max: 1}, o.OffsetLag)
 	began = time.Now()
 	page, err := r.Messages(t.Context(), stats.MessageFilter{Limit: 200})
 	require.NoError(t, err)
@@ -139,8 +139,7 @@ func TestManyPartitions(t *testing.T) {
 	require.Equal(t, []string{"p201", "p400"}, []string{next.Messages[0].TransactionID, next.Messages[199].TransactionID})
 	require.Empty(t, r.list(stats.MessageFilter{Status: stats.StatusDeadLetter}))
 
-	// A list that would have to search every partition is refused, and says how to
-	// narrow it.
+	// A list that would search every partition is refused. The error says how to narrow it.
 	past := stats.MessageFilter{Limit: 200, To: time.Now().Add(-90 * time.Minute)}
 	_, err = r.Messages(t.Context(), past)
 	require.Equal(t, queue.CodeInvalid, queue.CodeOf(err))

@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
-// What was redriven and is not settled is left to do, wherever one asks: it counts
-// as pending, in the lag of its group, and with its age.
-func TestWhatIsRedrivenIsLeftToDo(t *testing.T) {
+// A redriven message that is not settled counts as pending, in the lag of its group, and
+// in the time lag.
+func TestRedrivenMessagesCountAsLag(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	groups := stats.NewGroups(r.pool)
-	// require compares what all of them say. age is that of the oldest in hours.
+	// requireLag checks every figure. age is the age of the oldest message in hours.
 	requireLag := func(counts stats.Counts, lag int64, age float64, why string) {
 		t.Helper()
 		require.Equal(t, counts, r.only().Counts, why)
@@ -27,8 +27,8 @@ func TestWhatIsRedrivenIsLeftToDo(t *testing.T) {
 		near(list[0].Oldest)
 		detail, err := groups.Group(t.Context(), "g", 10)
 		require.NoError(t, err)
-		require.Equal(t, lag, detail[0].Places[0].Lag, why)
-		near(detail[0].Places[0].Age)
+		require.Equal(t, lag, detail[0].Partitions[0].Lag, why)
+		near(detail[0].Partitions[0].Age)
 		late, err := groups.Lagging(t.Context(), 30*time.Minute, 10)
 		require.NoError(t, err)
 		o, err := r.Overview(t.Context())
@@ -49,27 +49,26 @@ func TestWhatIsRedrivenIsLeftToDo(t *testing.T) {
 	r.ack(d, queue.AckDead, 0, 2)
 	r.ack(d, queue.AckCompleted, 1, 3)
 	r.exec(`UPDATE belfry.message SET created_at = created_at - (5 - seq) * interval '1 hour'`)
-	requireLag(stats.Counts{Total: 4, Completed: 2, DeadLetter: 2}, 0, 0, "nothing is left")
-	r.exec(`SELECT belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
-	requireLag(stats.Counts{Total: 4, Pending: 2, Completed: 2}, 2, 4, "two were put back")
+	requireLag(stats.Counts{Total: 4, Completed: 2, DeadLetter: 2}, 0, 0, "no message is left")
+	r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
+	requireLag(stats.Counts{Total: 4, Pending: 2, Completed: 2}, 2, 4, "two messages were redriven")
 	r.push("q", "p", "5")
-	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "and there is a new one")
+	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "and one message is new")
 	d = r.pop("q", "p", "g", 4)
 	require.Len(t, d.Messages, 2)
-	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "in delivery they are not done")
+	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "a message in delivery is not done")
 	r.ack(d, queue.AckCompleted, 0)
 	requireLag(stats.Counts{Total: 5, Pending: 2, Completed: 3}, 2, 2, "the first is settled")
 	r.ack(d, queue.AckCompleted, 1)
-	requireLag(stats.Counts{Total: 5, Pending: 1, Completed: 4}, 1, 0, "the other one, too")
+	requireLag(stats.Counts{Total: 5, Pending: 1, Completed: 4}, 1, 0, "the second is settled")
 }
 
-// A redriven message has the status it has for its group: first pending, in
-// delivery processing, then completed. Status asks the reader without a group, and
-// knows no processing of others.
-func TestTheStatusOfWhatIsRedriven(t *testing.T) {
+// A redriven message of the reader without a group is first pending, then processing (in
+// delivery), then completed. For a named group, it is pending until it is completed.
+func TestTheStatusOfRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	for group, redelivered := range map[string]stats.Status{queue.NoGroup: stats.StatusProcessing, "g": stats.StatusPending} {
-		r := newRoom(t)
+		r := newFixture(t)
 		r.push("q", "p", "1", "2", "3", "4")
 		d := r.pop("q", "p", group, 4)
 		r.ack(d, queue.AckDead, 0, 2)
@@ -81,7 +80,7 @@ func TestTheStatusOfWhatIsRedriven(t *testing.T) {
 			}
 		}
 		requireStatus(map[stats.Status][]string{stats.StatusDeadLetter: {"1", "3"}, stats.StatusCompleted: {"2", "4"}})
-		r.exec(`SELECT belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
+		r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
 		requireStatus(map[stats.Status][]string{stats.StatusPending: {"1", "3"}, stats.StatusCompleted: {"2", "4"}})
 		d = r.pop("q", "p", group, 1)
 		want := map[stats.Status][]string{stats.StatusCompleted: {"2", "4"}, stats.StatusPending: {"3"}}
@@ -90,12 +89,12 @@ func TestTheStatusOfWhatIsRedriven(t *testing.T) {
 		r.ack(d, queue.AckCompleted)
 		requireStatus(map[stats.Status][]string{stats.StatusPending: {"3"}, stats.StatusCompleted: {"1", "2", "4"}})
 
-		// While a lease of the log is live, one that was put back is not part of it.
+		// A message redriven during a live lease is not part of that lease.
 		r.ack(r.pop("q", "p", group, 1), queue.AckCompleted)
 		r.push("q", "p", "5", "6")
 		d = r.pop("q", "p", group, 2)
 		r.ack(d, queue.AckDead, 1)
-		r.exec(`SELECT belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
+		r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
 		want = map[stats.Status][]string{stats.StatusCompleted: {"1", "2", "3", "4"}, stats.StatusPending: {"6"}}
 		want[redelivered] = append(want[redelivered], "5")
 		requireStatus(want)

@@ -11,16 +11,21 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlQueues = sql.Query("stats/queues")
+	sqlCounts = sql.Query("stats/counts")
 )
 
 const (
-	// partitionPage is how many partitions of a queue one statement counts, and
-	// queuePage how many queues.
+	// One statement counts at most partitionPage partitions of each of queuePage queues.
 	partitionPage = 1000
 	queuePage     = 100
 )
 
-// Counts are messages by state; the package says what each means.
+// Counts counts messages by state. The package doc defines the states.
 type Counts struct{ Total, Pending, Processing, Completed, DeadLetter int64 }
 
 func (c *Counts) add(o Counts) {
@@ -31,7 +36,7 @@ func (c *Counts) add(o Counts) {
 	c.DeadLetter += o.DeadLetter
 }
 
-// Queue is a queue with what it holds.
+// Queue is a queue with the counts of its messages.
 type Queue struct {
 	key        int64
 	ID         queue.ID
@@ -48,11 +53,11 @@ type Queue struct {
 type QueueFilter struct {
 	// Namespace and Task match exactly; empty matches any.
 	Namespace, Task string
-	// Limit bounds the queues, 0 does not; Offset passes over the newest ones.
+	// Limit bounds the queues; 0: no bound. Offset skips the newest queues.
 	Limit, Offset int64
 }
 
-// Queues lists queues with their counts, newest first. It costs O(partitions of
+// Queues lists queues with their counts, newest first. The cost is O(partitions of
 // these queues). Errors: CodeUnavailable.
 func (r *Reader) Queues(ctx context.Context, filter QueueFilter) ([]Queue, error) {
 	queues, err := r.queues(ctx, filter)
@@ -71,7 +76,7 @@ func (r *Reader) queues(ctx context.Context, filter QueueFilter) ([]Queue, error
 	if limit == 0 {
 		limit = 1<<63 - 1
 	}
-	return collect(ctx, r, "stats/queues", scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
+	return collect(ctx, r.pool, sqlQueues, scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
 }
 
 func scanQueue(row pgx.CollectableRow) (Queue, error) {
@@ -82,69 +87,87 @@ func scanQueue(row pgx.CollectableRow) (Queue, error) {
 	return q, err
 }
 
-// lags are those of the partitions that some group is not done with: how many
-// messages it has before it, and the age of the oldest in seconds.
+// lags holds one entry for each partition that some group is not done with: the number
+// of messages left and the age of the oldest one in seconds.
 type lags struct {
 	offsets []int64
 	ages    []float64
 }
 
-// countPage is one row of stats_counts.
+// countPage is one row of stats/counts: the counts of a page of partitions of one queue.
 type countPage struct {
-	place      int64
+	// number is the number of the queue among those asked for, from 1.
+	number     int64
 	partitions int64
-	last       *string
-	counts     Counts
-	lags       lags
+	// last is the name of the last partition of the page.
+	last   *string
+	counts Counts
+	lags   lags
 }
 
-// count fills in Partitions and Counts, and lags unless it is nil.
+// count fills in Partitions and Counts of each queue. It also fills in found, unless
+// found is nil.
 func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
-	for some := range slices.Chunk(queues, queuePage) {
-		keys, after := make([]int64, len(some)), make([]*string, len(some))
-		places := make([]*Queue, len(some))
-		for i := range some {
-			keys[i], places[i] = some[i].key, &some[i]
+	for chunk := range slices.Chunk(queues, queuePage) {
+		open := make([]uncounted, len(chunk))
+		for i := range chunk {
+			open[i] = uncounted{queue: &chunk[i]}
 		}
-		for len(keys) > 0 {
+		for len(open) > 0 {
 			if err := ctx.Err(); err != nil {
-				return err // whoever asked has left
+				return err // the caller has left
 			}
-			pages, err := collect(ctx, r, "stats/counts", scanCounts, keys, after, int64(partitionPage), found != nil)
-			if err != nil {
+			var err error
+			if open, err = r.countPages(ctx, open, found); err != nil {
 				return err
 			}
-			// Those with a full page may have more partitions.
-			var nextKeys []int64
-			var nextAfter []*string
-			var nextPlaces []*Queue
-			for _, page := range pages {
-				q := places[page.place-1]
-				q.Partitions += page.partitions
-				q.Counts.add(page.counts)
-				if found != nil {
-					found.offsets = append(found.offsets, page.lags.offsets...)
-					found.ages = append(found.ages, page.lags.ages...)
-				}
-				if page.partitions == partitionPage {
-					nextKeys, nextAfter, nextPlaces = append(nextKeys, q.key), append(nextAfter, page.last), append(nextPlaces, q)
-				}
-			}
-			keys, after, places = nextKeys, nextAfter, nextPlaces
 		}
 	}
 	return nil
 }
 
+// uncounted is a queue with partitions that are not counted yet: those after a name.
+type uncounted struct {
+	queue *Queue
+	after *string
+}
+
+// countPages counts the next page of each queue and returns the queues that may have
+// more partitions.
+func (r *Reader) countPages(ctx context.Context, open []uncounted, found *lags) ([]uncounted, error) {
+	keys, after := make([]int64, len(open)), make([]*string, len(open))
+	for i, o := range open {
+		keys[i], after[i] = o.queue.key, o.after
+	}
+	pages, err := collect(ctx, r.pool, sqlCounts, scanCounts, keys, after, int64(partitionPage), found != nil)
+	if err != nil {
+		return nil, err
+	}
+	var more []uncounted
+	for _, page := range pages {
+		q := open[page.number-1].queue
+		q.Partitions += page.partitions
+		q.Counts.add(page.counts)
+		if found != nil {
+			found.offsets = append(found.offsets, page.lags.offsets...)
+			found.ages = append(found.ages, page.lags.ages...)
+		}
+		if page.partitions == partitionPage {
+			more = append(more, uncounted{queue: q, after: page.last})
+		}
+	}
+	return more, nil
+}
+
 func scanCounts(row pgx.CollectableRow) (countPage, error) {
 	var p countPage
 	c := &p.counts
-	err := row.Scan(&p.place, &p.partitions, &p.last, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
+	err := row.Scan(&p.number, &p.partitions, &p.last, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
 		&p.lags.offsets, &p.lags.ages)
 	return p, err
 }
 
-// Tag is a namespace or a task, with the queues that carry it.
+// Tag is a namespace or a task, with the sums over its queues.
 type Tag struct {
 	Name       string
 	Queues     int64
@@ -152,13 +175,13 @@ type Tag struct {
 	Counts     Counts
 }
 
-// Namespaces lists the namespaces of all queues by name; a queue without one is
-// in none. It costs O(partitions). Errors: CodeUnavailable.
+// Namespaces lists the namespaces of all queues by name. The cost is O(partitions).
+// Errors: CodeUnavailable.
 func (r *Reader) Namespaces(ctx context.Context) ([]Tag, error) {
 	return r.tags(ctx, func(q *Queue) string { return q.Namespace })
 }
 
-// Tasks is Namespaces for tasks.
+// Tasks does for tasks what Namespaces does for namespaces.
 func (r *Reader) Tasks(ctx context.Context) ([]Tag, error) {
 	return r.tags(ctx, func(q *Queue) string { return q.Task })
 }
@@ -179,13 +202,13 @@ func sumTags(queues []Queue, of func(*Queue) string) []Tag {
 		if name == "" {
 			continue
 		}
-		place, known := byName[name]
+		index, known := byName[name]
 		if !known {
-			place = len(tags)
-			byName[name] = place
+			index = len(tags)
+			byName[name] = index
 			tags = append(tags, Tag{Name: name})
 		}
-		tag := &tags[place]
+		tag := &tags[index]
 		tag.Queues++
 		tag.Partitions += queues[i].Partitions
 		tag.Counts.add(queues[i].Counts)

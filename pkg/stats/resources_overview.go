@@ -9,19 +9,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// Overview is everything at a glance.
+// Overview holds sums over all queues.
 type Overview struct {
 	Queues, Partitions, Namespaces, Tasks int64
 	Counts                                Counts
-	// TimeLag in whole seconds and OffsetLag in messages, over the partitions that
-	// some group is not done with; zero when there is none.
-	TimeLag, OffsetLag Spread
+	// TimeLag (in seconds) and OffsetLag (in messages) describe the partitions that some
+	// group is not done with. Both are zero when no partition lags.
+	TimeLag, OffsetLag Distribution
 }
 
-// Spread describes values; all are rounded to whole numbers.
-type Spread struct{ Avg, Median, Min, Max int64 }
+// Distribution describes a set of values, each figure rounded to a whole number.
+type Distribution struct{ Avg, Median, Min, Max int64 }
 
-// Overview sums up all queues. It costs O(partitions). Errors: CodeUnavailable.
+// Overview returns sums over all queues. The cost is O(partitions). Errors: CodeUnavailable.
 func (r *Reader) Overview(ctx context.Context) (Overview, error) {
 	queues, err := r.queues(ctx, QueueFilter{})
 	found := &lags{}
@@ -35,8 +35,8 @@ func (r *Reader) Overview(ctx context.Context) (Overview, error) {
 		Queues:     int64(len(queues)),
 		Namespaces: int64(len(sumTags(queues, func(q *Queue) string { return q.Namespace }))),
 		Tasks:      int64(len(sumTags(queues, func(q *Queue) string { return q.Task }))),
-		TimeLag:    spread(found.ages),
-		OffsetLag:  spread(found.offsets),
+		TimeLag:    distribution(found.ages),
+		OffsetLag:  distribution(found.offsets),
 	}
 	for i := range queues {
 		o.Partitions += queues[i].Partitions
@@ -45,11 +45,11 @@ func (r *Reader) Overview(ctx context.Context) (Overview, error) {
 	return o, nil
 }
 
-// spread sorts values. The median of an even number of them is the mean of the
+// distribution sorts values. The median of an even number of values is the mean of the
 // two in the middle.
-func spread[N int64 | float64](values []N) Spread {
+func distribution[N int64 | float64](values []N) Distribution {
 	if len(values) == 0 {
-		return Spread{}
+		return Distribution{}
 	}
 	slices.Sort(values)
 	number := func(i int) float64 { return float64(values[i]) }
@@ -59,7 +59,7 @@ func spread[N int64 | float64](values []N) Spread {
 	}
 	last := len(values) - 1
 	round := func(x float64) int64 { return int64(math.Round(x)) }
-	return Spread{
+	return Distribution{
 		Avg: round(sum / float64(len(values))), Median: round((number(last/2) + number((last+1)/2)) / 2),
 		Min: round(number(0)), Max: round(number(last)),
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
-// madeCursor is a group's place in a made-up partition.
+// madeCursor is a cursor of a generated partition.
 type madeCursor struct {
 	committed int64
 	leaseEnd  int64 // 0: no lease
@@ -19,7 +19,7 @@ type madeCursor struct {
 	skip      []int64
 }
 
-// madePartition is a partition whose every message is known.
+// madePartition is a generated partition.
 type madePartition struct {
 	last, trimmed int64
 	holes         []int64
@@ -27,8 +27,8 @@ type madePartition struct {
 	dead          [][2]int64 // group, seq
 }
 
-// randomPartition obeys what the verbs keep: whoever reads knows the holes above
-// its place, and the dead letters of its own.
+// randomPartition keeps the invariants of the verbs: a cursor's skip list has the holes
+// after the cursor and the dead letters of its group.
 func randomPartition(rng *rand.Rand) madePartition {
 	p := madePartition{last: rng.Int64N(12)}
 	if p.last > 0 {
@@ -60,7 +60,7 @@ func randomPartition(rng *rand.Rand) madePartition {
 	return p
 }
 
-// counts looks at every message.
+// counts computes the counts from every message.
 func (p madePartition) counts() (n stats.Counts) {
 	for seq := p.trimmed + 1; seq <= p.last; seq++ {
 		if slices.Contains(p.holes, seq) {
@@ -91,11 +91,11 @@ func (p madePartition) counts() (n stats.Counts) {
 	return n
 }
 
-// The sums from cursors are those that looking at every message gives.
-func TestCountsAreThoseOfCounting(t *testing.T) {
+// The counts computed from cursors equal the counts computed from every message.
+func TestCountsEqualThoseOfEveryMessage(t *testing.T) {
 	t.Parallel()
 	const partitions = 1500 // more than a page
-	r := newRoom(t)
+	r := newFixture(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	r.configure("q")
 	r.exec(`DELETE FROM belfry.partition`)

@@ -10,40 +10,45 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 )
 
-// Partition is a partition with what it holds. An instant that there is none of
-// is nil.
+var (
+	sqlQueue      = sql.Query("stats/queue")
+	sqlPartitions = sql.Query("stats/partitions")
+)
+
+// Partition is a partition with the counts of its messages.
 type Partition struct {
 	ID        queue.ID
 	Name      string
 	CreatedAt time.Time
 	Counts    Counts
-	// Oldest and Newest are when the first and the last stored message came; zero:
-	// none is stored.
+	// Oldest and Newest are the instants at which the first and the last stored message
+	// were pushed; zero: no message is stored.
 	Oldest, Newest time.Time
-	// Consumed counts what all groups together have done.
+	// Consumed counts the messages that all groups together have consumed.
 	Consumed int64
-	// ActiveAt is the last push or consumption; zero: there was none.
+	// ActiveAt is the last push or consumption; zero: never.
 	ActiveAt time.Time
 	// Expired counts, once for each group, the messages that a pop found expired and
-	// passed over.
+	// skipped.
 	Expired int64
 }
 
-// QueueDetail is a queue and a page of its partitions by name. The counts of the
-// queue are those of all its partitions.
+// QueueDetail is a queue and a page of its partitions by name. The counts of the queue
+// cover all its partitions.
 type QueueDetail struct {
 	Queue
 	Page []Partition
-	// More: partitions follow the page.
+	// More: there are partitions after the page.
 	More bool
-	// Swept is what sweeps did to the queue.
-	Swept Swept
+	// Swept counts the messages that sweeps handled.
+	Swept SweepTotals
 }
 
-// Queue looks one queue up by name, with limit partitions after the one named
-// after (nil: from the first one). It costs O(partitions). Errors: CodeNotFound,
+// Queue returns a queue by name with limit partitions after the partition named after
+// (nil: from the first one). The cost is O(partitions). Errors: CodeNotFound,
 // CodeUnavailable.
 func (r *Reader) Queue(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
 	detail, err := r.queueDetail(ctx, name, after, limit)
@@ -68,7 +73,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 			return detail, err
 		}
 		want := min(limit-len(detail.Page), partitionPage)
-		page, err := collect(ctx, r, "stats/partitions", scanPartition, q.key, after, int64(want))
+		page, err := collect(ctx, r.pool, sqlPartitions, scanPartition, q.key, after, int64(want))
 		if err != nil {
 			return detail, err
 		}
@@ -79,7 +84,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 		after = &page[len(page)-1].Name
 	}
 	if whole && !detail.More {
-		// The sums are those of what is listed, of the same instant.
+		// Sums of the listed partitions belong to the same instant as the list.
 		for i := range detail.Page {
 			detail.Partitions++
 			detail.Counts.add(detail.Page[i].Counts)
@@ -92,7 +97,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 	return detail, err
 }
 
-// Exists says nil when there is a queue of that name. Errors: CodeNotFound,
+// Exists returns nil when there is a queue of that name. Errors: CodeNotFound,
 // CodeUnavailable.
 func (r *Reader) Exists(ctx context.Context, name string) error {
 	if _, err := r.queue(ctx, name); err != nil {
@@ -101,9 +106,9 @@ func (r *Reader) Exists(ctx context.Context, name string) error {
 	return nil
 }
 
-// queue finds a queue, without its counts.
+// queue returns a queue without its counts.
 func (r *Reader) queue(ctx context.Context, name string) (Queue, error) {
-	found, err := collect(ctx, r, "stats/queue", scanQueue, name)
+	found, err := collect(ctx, r.pool, sqlQueue, scanQueue, name)
 	if err != nil {
 		return Queue{}, err
 	}

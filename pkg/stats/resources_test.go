@@ -12,7 +12,7 @@ import (
 
 func TestAnEmptyServerHasNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	queues, err := r.Queues(t.Context(), stats.QueueFilter{})
 	require.NoError(t, err)
 	require.Empty(t, queues)
@@ -28,46 +28,46 @@ func TestAnEmptyServerHasNothing(t *testing.T) {
 	require.Empty(t, r.list(stats.MessageFilter{}))
 }
 
-// One message goes through all states; each step is one row.
+// Messages pass through every state, one step after the other.
 func TestCountsFollowTheCursors(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	requireCounts := func(want stats.Counts, why string) {
 		t.Helper()
 		require.Equal(t, want, r.only().Counts, why)
 		require.Equal(t, want.Total, want.Pending+want.Processing+want.Completed+want.DeadLetter)
 	}
 	r.push("q", "p", "1", "2", "3", "4", "5", "6")
-	requireCounts(stats.Counts{Total: 6, Pending: 6}, "nobody reads")
+	requireCounts(stats.Counts{Total: 6, Pending: 6}, "there is no reader")
 	d := r.pop("q", "p", queue.NoGroup, 4)
-	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 4}, "four are leased")
+	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 4}, "four messages are leased")
 	r.ack(d, queue.AckCompleted, 0)
-	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 3, Completed: 1}, "one is done")
+	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 3, Completed: 1}, "one message is done")
 	r.ack(d, queue.AckDead, 2)
-	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 2, Completed: 1, DeadLetter: 1}, "one is dead-lettered out of turn")
+	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 2, Completed: 1, DeadLetter: 1}, "one message is dead-lettered before an earlier one is done")
 	r.exec(`UPDATE belfry.cursor SET lease_until = clock_timestamp() - interval '1 s'`)
 	requireCounts(stats.Counts{Total: 6, Pending: 4, Completed: 1, DeadLetter: 1}, "the lease has expired")
 
 	r.pop("q", "p", "g", 6)
-	requireCounts(stats.Counts{Total: 6, Pending: 4, Processing: 1, DeadLetter: 1}, "a group has all under lease, the other reader waits")
+	requireCounts(stats.Counts{Total: 6, Pending: 4, Processing: 1, DeadLetter: 1}, "a group leases all messages, the other reader waits")
 	r.exec(`UPDATE belfry.cursor SET committed = 6, skip = NULL, lease_until = NULL, lease_end = NULL
 		WHERE group_id = (SELECT id FROM belfry.consumer_group WHERE name <> 'g')`)
-	requireCounts(stats.Counts{Total: 6, Processing: 5, DeadLetter: 1}, "all that is not dead-lettered is under the group's lease")
+	requireCounts(stats.Counts{Total: 6, Processing: 5, DeadLetter: 1}, "the group leases every message that is not dead-lettered")
 	r.exec(`UPDATE belfry.cursor SET committed = 6`)
-	requireCounts(stats.Counts{Total: 6, Completed: 5, DeadLetter: 1}, "everybody is done")
+	requireCounts(stats.Counts{Total: 6, Completed: 5, DeadLetter: 1}, "every reader is done")
 
 	r.exec(`DELETE FROM belfry.message WHERE seq IN (1, 2, 5)`)
 	r.exec(`UPDATE belfry.partition SET trimmed = 2, holes = 1 WHERE name = 'p'`)
-	requireCounts(stats.Counts{Total: 3, Completed: 2, DeadLetter: 1}, "two were trimmed and one was deleted")
+	requireCounts(stats.Counts{Total: 3, Completed: 2, DeadLetter: 1}, "two messages were trimmed and one was deleted")
 	r.exec(`UPDATE belfry.cursor SET committed = 0, skip = '{5}'`)
-	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor at the beginning knows of the hole")
+	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor at the beginning has the hole in its skip list")
 	r.exec(`UPDATE belfry.cursor SET skip = NULL`)
-	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "one that joined later does not, and the sum still holds")
+	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor without the hole in its skip list: the sum still holds")
 }
 
 func TestDelayedMessagesArePending(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.configure("q", func(s *catalog.Settings) { s.Options.DelayedProcessing = 3600 })
 	r.push("q", "p", "1", "2")
 	require.Empty(t, r.pop("q", "p", "g", 9).Messages)
@@ -77,7 +77,7 @@ func TestDelayedMessagesArePending(t *testing.T) {
 
 func TestQueuesAreListedNewestFirst(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	names := []string{"orders.new", "orders.paid", "mails", "50% off ☂/ü", "gone"}
 	for _, name := range names {
 		r.push(name, "p", "1", "2")
@@ -112,12 +112,12 @@ func TestQueuesAreListedNewestFirst(t *testing.T) {
 	require.Equal(t, []stats.Tag{
 		{Name: "new", Queues: 2, Partitions: 2, Counts: two},
 		{Name: "paid", Queues: 1, Partitions: 1, Counts: two},
-	}, tasks, "a queue without a task is in none")
+	}, tasks, "a queue without a task is not listed")
 }
 
 func TestQueueDetailPagesItsPartitions(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	for _, partition := range []string{"c", "a", "b ☂", "%"} {
 		r.push("q", partition, "1", "2")
 	}
@@ -135,7 +135,7 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 	for range 2 {
 		page, err := r.Queue(t.Context(), "q", after, 2)
 		require.NoError(t, err)
-		require.Equal(t, whole.Counts, page.Counts, "the sums are those of all partitions")
+		require.Equal(t, whole.Counts, page.Counts, "the sums cover all partitions")
 		require.Equal(t, whole.Partitions, page.Partitions)
 		require.Len(t, page.Page, 2)
 		for i := range page.Page {
@@ -147,7 +147,7 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 	require.ElementsMatch(t, []string{"c", "a", "b ☂", "%"}, names)
 	for _, p := range whole.Page {
 		require.NotZero(t, p.Oldest)
-		require.Equal(t, p.Oldest, p.Newest, "one push is of one instant")
+		require.Equal(t, p.Oldest, p.Newest, "one push has one instant")
 		if p.Name == "a" {
 			require.EqualValues(t, 1, p.Consumed)
 			require.True(t, p.ActiveAt.After(p.Newest), "the ack came later")
@@ -167,7 +167,7 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 
 func TestOverviewSumsUp(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("a.x", "1", "1", "2", "3")
 	r.push("a.y", "1", "1")
 	r.push("a.y", "2", "1", "2")
@@ -176,13 +176,13 @@ func TestOverviewSumsUp(t *testing.T) {
 	r.exec(`UPDATE belfry.message SET created_at = statement_timestamp() - CASE WHEN seq = 1 THEN interval '1 h' ELSE interval '100 s' END`)
 	o, err := r.Overview(t.Context())
 	require.NoError(t, err)
-	require.InDelta(t, 100, o.TimeLag.Min, patience.Seconds())
-	require.InDelta(t, 3600, o.TimeLag.Max, patience.Seconds())
-	require.InDelta(t, 1850, o.TimeLag.Median, patience.Seconds())
-	require.InDelta(t, 1850, o.TimeLag.Avg, patience.Seconds())
-	o.TimeLag = stats.Spread{}
+	require.InDelta(t, 100, o.TimeLag.Min, testTimeout.Seconds())
+	require.InDelta(t, 3600, o.TimeLag.Max, testTimeout.Seconds())
+	require.InDelta(t, 1850, o.TimeLag.Median, testTimeout.Seconds())
+	require.InDelta(t, 1850, o.TimeLag.Avg, testTimeout.Seconds())
+	o.TimeLag = stats.Distribution{}
 	require.Equal(t, stats.Overview{
 		Queues: 2, Partitions: 3, Namespaces: 1, Tasks: 2, Counts: stats.Counts{Total: 6, Pending: 4, Completed: 2},
-		OffsetLag: stats.Spread{Avg: 2, Median: 2, Min: 2, Max: 2},
+		OffsetLag: stats.Distribution{Avg: 2, Median: 2, Min: 2, Max: 2},
 	}, o)
 }

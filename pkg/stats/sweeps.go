@@ -8,49 +8,50 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
 )
 
-// Swept is what sweeps did to a queue since it was made.
-type Swept struct {
-	// Retention, Completed and Evicted are messages deleted, by rule.
+var (
+	sqlSwept  = sql.Query("stats/swept")
+	sqlSweeps = sql.Query("stats/sweeps")
+)
+
+// SweepTotals counts the messages of a queue that sweeps handled since its creation.
+type SweepTotals struct {
+	// Retention, Completed and Evicted count deleted messages, by rule.
 	Retention, Completed, Evicted int64
-	// Unread are those of them that some group had not consumed, or that no group read.
+	// Unread counts the deleted messages that some group had not consumed, or that no
+	// group read.
 	Unread int64
-	// Expired counts, once for each group, messages that a sweep found expired. What
-	// a pop found first is in Partition.Expired.
+	// Expired counts, once for each group, messages that a sweep found expired.
+	// Partition.Expired counts the messages that a pop found expired.
 	Expired int64
-	// Skipped counts, once for each group, messages that stayed for a lease or a dead
-	// letter of another group, and that a sweep moved a group past unread.
+	// Skipped counts, once for each group, messages that a sweep skipped for the group
+	// unread and kept for a lease or a dead letter of another group.
 	Skipped int64
 }
 
-// swept reads what sweeps did to a queue: nothing at first.
-func (r *Reader) swept(ctx context.Context, key int64) (Swept, error) {
-	found, err := collect(ctx, r, "stats/swept", func(row pgx.CollectableRow) (s Swept, err error) {
-		err = row.Scan(&s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired, &s.Skipped)
-		return s, err
-	}, key)
+// swept returns the totals of a queue; zero when no sweep has changed it.
+func (r *Reader) swept(ctx context.Context, key int64) (SweepTotals, error) {
+	found, err := collect(ctx, r.pool, sqlSwept, pgx.RowToStructByPos[SweepTotals], key)
 	if err != nil || len(found) == 0 {
-		return Swept{}, err
+		return SweepTotals{}, err
 	}
 	return found[0], nil
 }
 
-// Sweep is one kind of sweep, over all instances.
+// Sweep is the state of one kind of sweep, over all instances.
 type Sweep struct {
 	Job string
-	// Running: an instance is at it.
+	// Running: an instance runs the sweep now.
 	Running bool
-	// NextAt is when the next run is due.
+	// NextAt is the instant at which the next run is due.
 	NextAt time.Time
 }
 
 // Sweeps returns the sweeps that have run, by job. Errors: CodeUnavailable.
 func (r *Reader) Sweeps(ctx context.Context) ([]Sweep, error) {
-	found, err := collect(ctx, r, "stats/sweeps", func(row pgx.CollectableRow) (s Sweep, err error) {
-		err = row.Scan(&s.Job, &s.Running, &s.NextAt)
-		return s, err
-	})
+	found, err := collect(ctx, r.pool, sqlSweeps, pgx.RowToStructByPos[Sweep])
 	if err != nil {
 		return nil, postgres.Wrap(fmt.Errorf("reading the state of the sweeps: %w", err))
 	}

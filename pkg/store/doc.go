@@ -91,7 +91,7 @@
 // it leaves ready_at of the cursor NULL (an ack or an autoAck pop that saw
 // nothing left, a settle, a new cursor, a seek, a rearm, the deletion of a message); or, for
 // all that follows the same, at the end of a rest of redriven messages with nothing
-// left in the log, which belfry.owes_wake tells by the row. A sweep
+// left in the log, which belfry.needs_wake tells by the row. A sweep
 // is none: it holds the partition, so no push commits beside it. Every push and every sleeper is
 // followed, after its commit, by a wake of the partition. Suppose that all have
 // finished and the cursor is stranded: ready_at is NULL and committed is below
@@ -198,7 +198,7 @@
 // an id may come to stand for something else: where a standby without the last commits
 // takes over, where files or tables are put back, or made anew, under servers that run
 // on, it is given away a second time. So what is remembered counts for one life of the
-// database (belfry.life: when Postgres was started, and which file the table of
+// database (belfry.epoch: when Postgres was started, and which file the table of
 // partitions is). A push, a claim and a preflight say which life their ids are of, and in
 // another one all of them are gone; then names are looked up again, everything of the
 // life before is forgotten, and all who wait look, also at other instances (reborn). An
@@ -266,7 +266,7 @@
 //
 // A lease that is committed long after it was taken, or is over by then, is one that
 // nobody has looked for: others know no instant before it (floors.go). So pop and
-// extend, too, are told of at the commit, with the instant (belfry.tell_ready).
+// extend, too, are told of at the commit, with the instant (belfry.announce_ready).
 //
 // While somebody holds a snapshot a look without a floor walks all that was ever due
 // (floors.go). Nobody tells a session what others make ready, so belfry.pop keeps a

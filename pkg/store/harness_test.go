@@ -133,7 +133,7 @@ func (b *bench) scan(query string, args []any, into ...any) {
 // life is that of the database.
 func (b *bench) life() (life int64) {
 	b.t.Helper()
-	b.scan(`SELECT belfry.life()`, nil, &life)
+	b.scan(`SELECT belfry.epoch()`, nil, &life)
 	return life
 }
 

@@ -32,7 +32,7 @@ func (s *Store) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 //
 // A row that is refused because its queue is full stays in the inbox. After an error all rows stay.
 // Errors are those of Push, and the SQLSTATE postgres.InboxTaken: a row does not exist any more.
-func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.Sequenced, error) {
+func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error) {
 	return s.pushes.Sequence(ctx, conn, push.Inbox{IDs: ids, Items: items})
 }
 

@@ -30,7 +30,7 @@ func (b *bench) bury(ids ...string) {
 // redrive puts every dead letter back, and wakes nobody.
 func (b *bench) redrive() (n int) {
 	b.t.Helper()
-	b.scan(`SELECT coalesce(sum(r.redriven), 0) FROM belfry.redrive_letters(ARRAY (SELECT id FROM belfry.dead_letter)) r`, nil, &n)
+	b.scan(`SELECT coalesce(sum(r.redriven), 0) FROM belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter)) r`, nil, &n)
 	return n
 }
 

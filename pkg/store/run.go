@@ -48,13 +48,13 @@ func (s *Store) Run(ctx context.Context) error {
 			s.log.Info("Woke partitions that a crash had left asleep.", zap.Int("partitions", healed))
 		}
 		s.claims.ReleaseOrphans(ctx)
-		if s.pool.Broke() {
+		if s.pool.TakeBroken() {
 			s.waker.Resync("the last commits may not have been announced")
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.pool.Lost():
+		case <-s.pool.Losses():
 			next.Reset(healInterval)
 		}
 	}

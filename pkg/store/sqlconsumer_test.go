@@ -265,7 +265,7 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 	require.NoError(t, err)
 	const told = `SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@' || `
 	b.push("p", "1")
-	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.tell_ready(c.group_id, c.partition_id)`
+	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.announce_ready(c.group_id, c.partition_id)`
 	const leased = `(SELECT lease_id FROM belfry.cursor OFFSET 0) AS c, `
 	for _, verb := range []string{
 		`belfry.pop('q', 'g')`, leased + `belfry.extend(c.lease_id, 60)`, leased + `belfry.ack(c.lease_id)`, soon,

@@ -84,7 +84,7 @@ func TestSQLDoesNotWalkAHeldSnapshot(t *testing.T) {
 	require.Less(t, b.buffers(tx, `SELECT belfry.ack($1)`, popped[0].Lease), walked, "an ack")
 	var partition, group int64
 	b.scan(`SELECT max(partition_id), max(group_id) FROM belfry.cursor`, nil, &partition, &group)
-	require.Less(t, b.buffers(tx, `SELECT belfry.settle_told($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_told")
+	require.Less(t, b.buffers(tx, `SELECT belfry.settle_drained($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_told")
 }
 
 // Where the newest version of a cursor is held by somebody, or is not due, the older ones
@@ -209,14 +209,14 @@ func TestAFloorInSQLIsKeptForLooksThatAreDear(t *testing.T) {
 		kept time.Duration
 	}{{"2 ms", 0}, {"10 ms", 200 * time.Millisecond}, {"1 min", 10 * time.Second}} {
 		setting := fmt.Sprint("belfry.floor_", i)
-		_, err := conn.Exec(t.Context(), `SELECT belfry.keep_floor($1, $2, $2, $3::interval)`, setting, now, c.took)
+		_, err := conn.Exec(t.Context(), `SELECT belfry.save_scan_floor($1, $2, $2, $3::interval)`, setting, now, c.took)
 		require.NoError(t, err)
 		for at, within := range map[time.Time]bool{
 			now.Add(c.kept - time.Millisecond): c.kept > 0,
 			now.Add(c.kept + time.Millisecond): false,
 		} {
 			var used bool
-			require.NoError(t, conn.QueryRow(t.Context(), `SELECT belfry.session_floor($1, $2) > '-infinity'`, setting, at).Scan(&used))
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT belfry.load_scan_floor($1, $2) > '-infinity'`, setting, at).Scan(&used))
 			require.Equal(t, within, used, "%s, after %s", c.took, at.Sub(now))
 		}
 	}

@@ -19,7 +19,7 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 	const cursors = 200
 	b := newBench(t)
 	b.exec(`CREATE TABLE public.settled (cursors bigint)`)
-	b.exec(`CREATE OR REPLACE FUNCTION belfry.settle_told(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE sql AS $$
+	b.exec(`CREATE OR REPLACE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE sql AS $$
 		INSERT INTO public.settled VALUES (cardinality(p_partitions)); SELECT 0::bigint $$`)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -51,7 +51,7 @@ func TestWhatIsFilledIsNotHeldToBeSettled(t *testing.T) {
 	settling := b.begin(b.connect())
 	var settled int64
 	require.NoError(t, settling.QueryRow(t.Context(),
-		`SELECT belfry.settle_told(array_agg(partition_id), array_agg(group_id)) FROM belfry.cursor`).Scan(&settled))
+		`SELECT belfry.settle_drained(array_agg(partition_id), array_agg(group_id)) FROM belfry.cursor`).Scan(&settled))
 	require.Zero(t, settled)
 	require.Len(t, b.sqlPop(b.connect(), "g", 1, 1), 1)
 }

@@ -34,6 +34,6 @@
 // # Locks
 //
 // The queue (shared), then one partition, then its cursors in order: never a
-// partition while holding a cursor. See the functions belfry.trim and
-// belfry.remove_idle in migration 000009.
+// partition while holding a cursor. See the functions belfry.sweep_partition and
+// belfry.remove_idle_partition in migration 000009.
 package sweep

@@ -84,11 +84,11 @@ func TestVerbsForMessagesRaceWithEverything(t *testing.T) {
 		})
 	}
 	const some = `ARRAY (SELECT d.id FROM belfry.dead_letter d ORDER BY random() LIMIT 20)`
-	always(func(int) error { return run(`SELECT belfry.redrive_letters(` + some + `)`) })
+	always(func(int) error { return run(`SELECT belfry.redrive_dead_letters(` + some + `)`) })
 	always(func(int) error {
 		var ids []int64
 		var life int64
-		if err := r.pool.QueryRow(t.Context(), `SELECT belfry.life(), `+some).Scan(&life, &ids); err != nil {
+		if err := r.pool.QueryRow(t.Context(), `SELECT belfry.epoch(), `+some).Scan(&life, &ids); err != nil {
 			return err
 		}
 		_, err := r.pool.Exec(t.Context(), sql.Query("deadletter/delete"), ids, life)

@@ -124,14 +124,14 @@ func (s *Sweeper) trimAll(ctx context.Context, j job, h *hold, todo []step) erro
 		began := time.Now()
 		now := todo[:min(n, len(todo))]
 		again, err := s.trim(ctx, j, now)
-		if err != nil && postgres.Lost(err) {
+		if err != nil && postgres.ConnectionLost(err) {
 			return err
 		}
 		if err != nil {
 			again = nil
 			for i := range now {
 				more, err := s.trim(ctx, j, now[i:i+1])
-				if err != nil && postgres.Lost(err) {
+				if err != nil && postgres.ConnectionLost(err) {
 					return err
 				}
 				if err != nil {

@@ -1,11 +1,11 @@
-// Package trace keeps what consumers note about a message while they handle it:
-// an event with data, under any number of names, so that a flow through several
-// queues can be read in order.
+// Package trace stores events that consumers record about a message while they handle
+// it. An event has data and any number of names. The traces with one name show a flow
+// through several queues in order.
 //
-// A trace belongs to its message and goes with it: when the message is deleted,
-// and, in pages, when its queue is. It takes no lock but a share of the message's
-// row and wakes nobody. Lists are paged by place, so none of them costs more for
-// what lies before it.
+// A trace belongs to its message and is deleted with it. Deleting a queue deletes its
+// traces page by page. Storing a trace takes a share lock on the row of the message and
+// wakes no consumer. Lists continue after a position, so the cost of a page does not
+// depend on the number of traces before it.
 //
 // Importable from floor 3 upwards.
 package trace

@@ -15,6 +15,14 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
+var (
+	sqlInsert      = sql.Query("trace/insert")
+	sqlOfMessage   = sql.Query("trace/of_message")
+	sqlByName      = sql.Query("trace/by_name")
+	sqlByNameCount = sql.Query("trace/by_name_count")
+	sqlNames       = sql.Query("trace/names")
+)
+
 // Traces stores and lists traces. It is safe for concurrent use.
 type Traces struct {
 	pool   *postgres.Pool
@@ -22,13 +30,14 @@ type Traces struct {
 	worker string
 }
 
-// New returns Traces on pool. sealer opens the payloads of queues with
-// encryptionEnabled; it may be nil. worker names this instance in what it stores.
+// New returns Traces on pool. sealer decrypts the payloads of queues with
+// encryptionEnabled; it may be nil. worker is the name of this instance, stored with
+// each trace.
 func New(pool *postgres.Pool, sealer *seal.Sealer, worker string) *Traces {
 	return &Traces{pool: pool, sealer: sealer, worker: worker}
 }
 
-// Event is what a consumer notes about a message.
+// Event is what a consumer records about a message.
 type Event struct {
 	PartitionID   queue.ID
 	TransactionID string
@@ -43,39 +52,38 @@ type Event struct {
 type Trace struct {
 	ID        queue.ID
 	CreatedAt time.Time
-	// Worker is the instance that stored it.
+	// Worker is the name of the instance that stored the trace.
 	Worker      string
 	Group, Type string
 	Names       []string
 	Data        json.RawMessage
 }
 
-// Named is a trace with the message it belongs to.
-type Named struct {
+// NamedTrace is a trace with its message.
+type NamedTrace struct {
 	Trace
 	TransactionID    string
 	PartitionID      queue.ID
 	Queue, Partition string
-	// Payload is opened; nil when it cannot be.
+	// Payload is decrypted; nil when that failed.
 	Payload []byte
 }
 
-// Name is one name and how much bears it.
-type Name struct {
+// NameCount is one name with the number of its traces and messages.
+type NameCount struct {
 	Name             string
 	Traces, Messages int64
 	LastSeen         time.Time
 }
 
-// Place is where a list of traces goes on: after this one. The zero Place is the
-// beginning.
-type Place struct {
+// Position is the trace after which a list continues. The zero Position is the beginning.
+type Position struct {
 	CreatedAt time.Time
 	ID        queue.ID
 }
 
-// Add stores a trace and returns its id. Errors: CodeNotFound when there is no
-// such message, CodeUnavailable.
+// Add stores a trace and returns its id. Errors: CodeNotFound when the message does not
+// exist, CodeUnavailable.
 func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
@@ -85,7 +93,7 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 		names = []string{}
 	}
 	var n int64
-	err := t.pool.QueryRow(ctx, sql.Query("trace/insert"), [16]byte(id), [16]byte(e.PartitionID), e.TransactionID,
+	err := t.pool.QueryRow(ctx, sqlInsert, [16]byte(id), [16]byte(e.PartitionID), e.TransactionID,
 		e.Group, e.Type, t.worker, names, string(e.Data)).Scan(&n)
 	if err != nil {
 		return id, postgres.Wrap(fmt.Errorf("storing a trace of message %q: %w", e.TransactionID, err))
@@ -96,12 +104,12 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	return id, nil
 }
 
-// OfMessage returns the first limit traces of a message, oldest first; none for a
-// message that does not exist. Errors: CodeUnavailable.
+// OfMessage returns the first limit traces of a message, oldest first. A message that
+// does not exist has none. Errors: CodeUnavailable.
 func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]Trace, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := t.pool.Query(ctx, sql.Query("trace/of_message"), [16]byte(partition), transactionID, limit)
+	rows, err := t.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, limit)
 	var found []Trace
 	if err == nil {
 		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Trace, error) {
@@ -120,17 +128,17 @@ func (t *Trace) columns() []any {
 	return []any{(*[16]byte)(&t.ID), &t.CreatedAt, &t.Group, &t.Type, &t.Worker, &t.Names, (*[]byte)(&t.Data)}
 }
 
-// ByName returns up to limit traces with a name, oldest first, those after the
-// first offset behind a place, and how many there are in all. Errors:
+// ByName returns up to limit traces with a name, oldest first, after a position and
+// without the first offset of them. total counts all traces with the name. Errors:
 // CodeUnavailable.
-func (t *Traces) ByName(ctx context.Context, name string, after Place, limit, offset int64) (found []Named, total int64, err error) {
+func (t *Traces) ByName(ctx context.Context, name string, after Position, limit, offset int64) (found []NamedTrace, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	place := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
-	err = t.pool.QueryRow(ctx, sql.Query("trace/by_name_count"), name).Scan(&total)
+	since := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
+	err = t.pool.QueryRow(ctx, sqlByNameCount, name).Scan(&total)
 	var rows pgx.Rows
 	if err == nil {
-		rows, err = t.pool.Query(ctx, sql.Query("trace/by_name"), name, place, [16]byte(after.ID), limit, offset)
+		rows, err = t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), limit, offset)
 	}
 	if err == nil {
 		found, err = pgx.CollectRows(rows, t.readNamed)
@@ -141,8 +149,8 @@ func (t *Traces) ByName(ctx context.Context, name string, after Place, limit, of
 	return found, total, nil
 }
 
-func (t *Traces) readNamed(row pgx.CollectableRow) (Named, error) {
-	var one Named
+func (t *Traces) readNamed(row pgx.CollectableRow) (NamedTrace, error) {
+	var one NamedTrace
 	var transaction pgtype.Text
 	var encrypted bool
 	err := row.Scan(append(one.columns(), &transaction, &one.Payload, &encrypted, (*[16]byte)(&one.PartitionID),
@@ -151,24 +159,24 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (Named, error) {
 	if err == nil && encrypted {
 		opened, failed := t.sealer.Open(one.Payload)
 		if failed != nil {
-			opened = nil // the trace is worth showing all the same
+			opened = nil // list the trace without its payload
 		}
 		one.Payload = opened
 	}
 	return one, err
 }
 
-// Names returns up to limit names after the first offset, the latest seen first,
-// and how many there are in all. It costs O(names), and counts for those it
-// returns. Errors: CodeUnavailable.
-func (t *Traces) Names(ctx context.Context, limit, offset int64) (names []Name, total int64, err error) {
+// Names returns up to limit names after the first offset, the most recently used first.
+// total counts all names. The cost is O(names) plus counting the traces of the returned
+// names. Errors: CodeUnavailable.
+func (t *Traces) Names(ctx context.Context, limit, offset int64) (names []NameCount, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := t.pool.Query(ctx, sql.Query("trace/names"), limit, offset)
+	rows, err := t.pool.Query(ctx, sqlNames, limit, offset)
 	if err == nil {
 		var name pgtype.Text
 		var seen pgtype.Timestamptz
-		var one Name
+		var one NameCount
 		_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &one.Traces, &one.Messages}, func() error {
 			if name.Valid {
 				one.Name, one.LastSeen = name.String, seen.Time

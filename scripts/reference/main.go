@@ -1,7 +1,7 @@
-// Command reference makes what is derived from the parts of the OpenAPI
-// document in pkg/httpapi/openapi: openapi.json, which the server sends, and
-// REFERENCE.md, the page for people. Run it with go generate ./pkg/httpapi/openapi
-// after a change of a part; its test fails when a file is out of date.
+// Command reference generates two files from the parts of the OpenAPI document in
+// pkg/httpapi/openapi: openapi.json, which the server sends, and the HTTP reference in
+// Markdown. Run it with go generate ./pkg/httpapi/openapi after a change of a part. Its test
+// fails when a file is out of date.
 package main
 
 import (

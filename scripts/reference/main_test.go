@@ -22,7 +22,7 @@ func TestDerivedFilesAreUpToDate(t *testing.T) {
 	}
 }
 
-// The page has a place for everything that a reader looks for.
+// The page has every part of a document.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	page, err := reference([]byte(sample))
@@ -51,8 +51,8 @@ func TestReference(t *testing.T) {
 	require.NotContains(t, text, "Unused")
 }
 
-// Every link of the page leads to a heading.
-func TestLinksLeadSomewhere(t *testing.T) {
+// Every link of the page has a heading.
+func TestEveryLinkHasAHeading(t *testing.T) {
 	t.Parallel()
 	files, err := derived()
 	require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node is a value of the document. Reading JSON as YAML keeps the order in which
-// its members are written. A node that is not there is empty.
+// node is a value of the document. The YAML parser keeps the order of the members. The node
+// of a missing value is empty.
 type node struct{ *yaml.Node }
 
 // member is one member of an object.
@@ -20,7 +20,7 @@ type member struct {
 
 func (n node) is() bool { return n.Node != nil }
 
-// get walks down objects.
+// get returns the member at a path of keys.
 func (n node) get(keys ...string) node {
 	for _, key := range keys {
 		var next *yaml.Node
@@ -64,7 +64,7 @@ func (n node) text() string {
 	return n.Value
 }
 
-// isTrue says whether the node is the value true.
+// isTrue reports whether the node is the value true.
 func (n node) isTrue() bool { return n.text() == "true" && n.ShortTag() == "!!bool" }
 
 // json returns the value as JSON on one line.
@@ -102,7 +102,7 @@ func (n node) write(b *bytes.Buffer) {
 	}
 }
 
-// pretty returns the value as JSON, broken into lines where one would be long.
+// pretty returns the value as JSON and breaks long lines.
 func (n node) pretty(indent string) string {
 	const width = 110
 	line := n.json()

@@ -9,12 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// page is the reference while it is being written.
+// page is the reference under construction.
 type page struct {
 	strings.Builder
 	root node
-	// told is where an answer's body is described, by its schema.
-	told map[string]string
+	// describedIn maps the schema of a response body to the endpoint that describes it.
+	describedIn map[string]string
 }
 
 // endpoint is one operation of the document.
@@ -23,7 +23,7 @@ type endpoint struct {
 	node node
 }
 
-// methods are the members of a path that are operations.
+// methods lists the members of a path that are operations.
 var methods = []string{"get", "put", "post", "delete", "head", "options", "patch"}
 
 // reference returns the page for a document.
@@ -32,7 +32,7 @@ func reference(document []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(document, &parsed); err != nil {
 		return nil, err
 	}
-	p := &page{root: node{parsed.Content[0]}, told: map[string]string{}}
+	p := &page{root: node{parsed.Content[0]}, describedIn: map[string]string{}}
 	p.line("<!-- Made by go generate ./pkg/httpapi/openapi from the parts there: change those. -->\n")
 	p.line("# HTTP reference\n")
 	p.line("%s\n", p.root.get("info", "description").text())
@@ -50,7 +50,7 @@ func reference(document []byte) ([]byte, error) {
 }
 
 func (p *page) line(format string, args ...any) {
-	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder takes everything
+	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder returns no error
 }
 
 // endpoints returns the operations with a tag.
@@ -77,7 +77,7 @@ func (p *page) contents() {
 	p.line("")
 }
 
-// anchor is what GitHub makes of a heading.
+// anchor returns the anchor of a heading on GitHub.
 func anchor(heading string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
@@ -91,7 +91,7 @@ func anchor(heading string) string {
 	return strings.ToLower(kept)
 }
 
-// failures tells once what many endpoints may answer.
+// failures describes the error responses that many endpoints share.
 func (p *page) failures() {
 	p.line("## Errors\n")
 	p.line("Endpoints list the statuses of these that they send.\n")
@@ -158,7 +158,7 @@ func (p *page) parameters(parameters node) {
 	p.line("")
 }
 
-// tablesOf describes a body member by member.
+// tablesOf writes the tables of the members of a body.
 func (p *page) tablesOf(schema node, request bool) {
 	for _, t := range p.tables(schema) {
 		if t.title != "" {
@@ -214,19 +214,19 @@ func (p *page) responses(e endpoint) {
 	}
 }
 
-// answer describes a body once: whoever sends the same refers to it.
+// answer describes a response body. Later endpoints with the same body link to the first.
 func (p *page) answer(e endpoint, media node) {
 	if !media.is() {
 		return
 	}
 	schema := media.get("schema")
 	if key := schema.json(); strings.Contains(key, "$ref") && path.Base(schema.get("$ref").text()) != "Error" {
-		if other := p.told[key]; other != "" && other != e.name {
+		if other := p.describedIn[key]; other != "" && other != e.name {
 			p.line("The body is that of [`%s`](#%s).\n", other, anchor(other))
 			return
 		}
-		if p.told[key] == "" {
-			p.told[key] = e.name
+		if p.describedIn[key] == "" {
+			p.describedIn[key] = e.name
 			p.tablesOf(schema, false)
 		}
 	} else if !strings.Contains(key, "$ref") {

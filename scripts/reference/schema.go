@@ -9,14 +9,14 @@ import (
 // row is one member of a body, or one parameter.
 type row struct{ name, kind, required, meaning string }
 
-// table is the members of one kind of object; title names it when a value may
-// be of several kinds.
+// table holds the members of one kind of object. title is its name if a value can have
+// several kinds.
 type table struct {
 	title string
 	rows  []row
 }
 
-// resolve follows a reference. What stands beside it goes before what it names.
+// resolve follows a reference. A description beside the reference wins.
 func (p *page) resolve(n node) (resolved node, description string) {
 	description = n.get("description").text()
 	for n.get("$ref").is() {
@@ -30,7 +30,7 @@ func (p *page) resolve(n node) (resolved node, description string) {
 
 func unescape(pointer string) string { return strings.ReplaceAll(pointer, "~0", "~") }
 
-// kind says in a few words what values a schema allows.
+// kind describes the values that a schema allows in a few words.
 func (p *page) kind(schema node) string {
 	resolved, _ := p.resolve(schema)
 	if one := resolved.get("const"); one.is() {
@@ -87,7 +87,7 @@ func span(low, high string) string {
 	}
 }
 
-// meaning is the description, with the default where there is one.
+// meaning returns the description, with the default if there is one.
 func (p *page) meaning(schema node, description string) string {
 	resolved, other := p.resolve(schema)
 	if description == "" {
@@ -103,8 +103,7 @@ func (p *page) meaning(schema node, description string) string {
 	return strings.ReplaceAll(description, "\n", " ")
 }
 
-// tables returns the members of every object that a schema allows, those inside
-// it included.
+// tables returns the members of every object that a schema allows, including nested ones.
 func (p *page) tables(schema node) []table {
 	resolved, _ := p.resolve(schema)
 	prefix := ""

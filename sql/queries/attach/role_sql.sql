@@ -1,2 +1,2 @@
--- The statements that make the roles of migration 000016 and give them rights.
+-- Returns the statements that create the roles of Belfry with their rights.
 SELECT r.statement FROM belfry.role_sql() AS r(statement)

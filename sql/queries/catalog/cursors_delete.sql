@@ -1,4 +1,4 @@
--- Deletes the cursors of partitions $1, locking them in the order of everybody.
+-- Deletes the cursors of partitions $1. Locks them in (partition, group) order.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c

@@ -1,5 +1,5 @@
--- Deletes up to $3 redrives of group $2 in partitions $1. Its cursors there are
--- gone: nobody changes them any more, so the place of a row names it.
+-- Deletes up to $3 redrives of group $2 in partitions $1. The cursors of the group are deleted
+-- there, so no session changes these rows, and their ctid is stable.
 DELETE FROM belfry.redrive r
  WHERE r.ctid = ANY (ARRAY (
         SELECT d.ctid

@@ -1,5 +1,5 @@
--- Moves the stored subscriptions of group $1, in all queues, to the instant $2.
--- Groups that started at the first message have none stored.
+-- Moves the stored subscriptions of group $1 to the instant $2, in all queues. A group that started
+-- at the first message has none.
 WITH held AS MATERIALIZED (
     SELECT g.id
       FROM belfry.consumer_group g

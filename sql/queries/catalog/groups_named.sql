@@ -1,6 +1,6 @@
--- Where a group named $1 is known: queue and group, in which life of the database. $2: in
--- this queue only; NULL: in all.
-SELECT g.queue_id, g.id AS group_id, belfry.life() AS life
+-- Lists the queues that have a group named $1, with the id of the group and the epoch in which the
+-- ids are valid. $2: only in this queue. NULL: in all.
+SELECT g.queue_id, g.id AS group_id, belfry.epoch() AS epoch
   FROM belfry.consumer_group g
  CROSS JOIN LATERAL (
         SELECT q.name FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q

@@ -1,7 +1,6 @@
--- How late the ready messages are: the age in seconds of the oldest one (0:
--- none), and how many groups have one older than their queue's
--- maxWaitTimeSeconds. It looks at each group's longest due partition, so it costs
--- O(groups).
+-- Reads how late ready messages are: the age in seconds of the oldest one (0: none), and the number
+-- of groups with one older than the maxWaitTimeSeconds of the queue. It examines the longest due
+-- partition of each group, so the cost grows with the groups.
 SELECT coalesce(max(m.age), 0) AS oldest,
        count(*) FILTER (WHERE m.target > 0 AND m.age > m.target) AS late
   FROM (SELECT extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,

@@ -1,6 +1,5 @@
--- Deletes up to $2 messages of the closed partitions $1, if they are closed: a deletion
--- may be undone by a backup that is put back while this runs. Messages never change, so
--- the place of a row names it.
+-- Deletes up to $2 messages of the partitions $1, if these are closed. A restored backup may undo a
+-- deletion while this runs. Messages never change, so their ctid is stable.
 DELETE FROM belfry.message m
  WHERE m.ctid = ANY (ARRAY (
         SELECT d.ctid

@@ -1,8 +1,7 @@
--- Closes up to $2 open partitions of queue $1, by name from $3 on, if its deletion has
--- begun, and was not undone since somebody saw that: after this commit nothing can be
--- pushed to them. Going by name, a page costs the same however many were closed before
--- it; they are locked in the order of everybody. Returns their ids, and in each row
--- where to go on.
+-- Closes up to $2 open partitions of queue $1, by name from $3 on, if the deletion of the queue has
+-- begun. After this commit no push can reach them. Returns their ids, and in each row the name to
+-- continue from. The order by name makes a page cost the same, however many partitions are closed
+-- already. The locks are taken in id order.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.name
       FROM belfry.partition p

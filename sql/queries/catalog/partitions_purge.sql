@@ -1,3 +1,3 @@
--- Deletes the closed partitions $1, which are empty by now.
+-- Deletes the closed partitions $1, which are empty.
 DELETE FROM belfry.partition p
  WHERE p.id = ANY ($1::bigint[]) AND p.closed

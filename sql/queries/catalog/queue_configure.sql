@@ -1,6 +1,6 @@
--- Replaces the tags and all options of a live queue ($1). $2 namespace, $3 task,
--- $4 to $18 the options in the order of the table, $19 to $22 the others. Says whether the tags
--- changed, and whether what decides ready_at did.
+-- Replaces the tags and all options of the live queue $1. $2 namespace, $3 task, $4 to $18 the
+-- options in the order of the table, $19 to $22 the other ones. Returns whether the tags changed
+-- (retagged), and whether ready_at must be computed again (rearm).
 WITH old AS MATERIALIZED (
     SELECT q.id, q.namespace, q.task, q.delayed_processing, q.window_buffer, q.retry_backoff_ms
       FROM belfry.queue q

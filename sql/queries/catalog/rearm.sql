@@ -1,9 +1,10 @@
--- Computes ready_at anew for the cursors at partitions $1 and groups $2 (pairs) that
--- are not leased, after an option it depends on changed. They were locked in a
--- statement before, so this one sees all that their holders committed. A wake
--- must follow; those that wait for their group's start are left to it. A delay
--- after a failure holds on, unless its queue has none any more; one of a redriven
--- message beside a live lease is left alone, as the cursor is.
+-- Computes ready_at again for the cursors at partitions $1 and groups $2 (pairs) without a live
+-- lease, after an option changed. rearm_lock.sql locked them before, so this snapshot has every
+-- commit of their holders. A wake must follow. It handles cursors that wait for the start of their
+-- group.
+--
+-- A retry delay stays, unless its queue has none any more. The retry delay of a redriven message
+-- stays if the cursor has a live lease.
 WITH held AS MATERIALIZED (
     SELECT k.ctid, d.partition_id, d.group_id
       FROM unnest($1::bigint[], $2::bigint[]) AS d(partition_id, group_id)

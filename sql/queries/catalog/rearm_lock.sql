@@ -1,6 +1,6 @@
--- Locks the cursors of partitions $1 that nobody holds, before rearm.sql; it never
--- waits. Also those that are leased: who ends a lease may have computed ready_at
--- before an option changed. Returns all there are, and those it locked once more.
+-- Locks the free cursors of partitions $1 for rearm.sql, and never waits. Leased cursors are
+-- included, because the end of a lease may have computed ready_at before the option changed.
+-- Returns all cursors, and the locked ones a second time.
 WITH free AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c

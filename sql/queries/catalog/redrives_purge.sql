@@ -1,5 +1,5 @@
--- Deletes up to $2 redrives of the closed partitions $1, whose cursors are gone:
--- nobody changes them any more, so the place of a row names it.
+-- Deletes up to $2 redrives of the closed partitions $1. Their cursors are deleted, so no session
+-- changes these rows, and their ctid is stable.
 DELETE FROM belfry.redrive r
  WHERE r.ctid = ANY (ARRAY (
         SELECT d.ctid

@@ -1,7 +1,7 @@
--- What a seek names. $1 queue, $2 group, $3 partition or NULL. One row when the
--- queue exists; group_id and partition_id are NULL for what does not. life is that of
--- the database in which they are so.
-SELECT q.id AS queue_id, g.id AS group_id, p.id AS partition_id, belfry.life() AS life
+-- Looks up the target of a seek. $1 queue, $2 group, $3 partition or NULL. Returns one row if the
+-- queue exists. group_id and partition_id are NULL if they do not exist. epoch: the ids are valid
+-- in this epoch.
+SELECT q.id AS queue_id, g.id AS group_id, p.id AS partition_id, belfry.epoch() AS epoch
   FROM belfry.queue q
   LEFT JOIN LATERAL (
         SELECT g.id FROM belfry.consumer_group g

@@ -1,6 +1,5 @@
--- Counts dead letters and reads the clock. Filter: $1 queue,
--- $2 group, $3 partition, $4 and $5 the first and last instant of failure, $6
--- transaction id; each may be NULL.
+-- Counts dead letters and reads the clock. Filter, each may be NULL: $1 queue, $2 group, $3
+-- partition, $4 and $5 first and last instant of failure, $6 transaction id.
 SELECT coalesce(sum(d.n), 0)::bigint AS n, statement_timestamp() AS counted_at
   FROM belfry.queue q
  CROSS JOIN LATERAL (

@@ -1,8 +1,7 @@
--- Lists dead letters, the newest failure first. Filter: $1 queue,
--- $2 group, $3 partition, $4 and $5 the first and last instant of failure, $6
--- transaction id; each may be NULL. $7 and $8: only those
--- after this place (failed_at and id) in the list, or NULL; $9 how many, $10 how
--- many to pass over. The message's columns are NULL when it is gone.
+-- Lists dead letters, the newest failure first. Filter, each may be NULL: $1 queue, $2 group, $3
+-- partition, $4 and $5 first and last instant of failure, $6 transaction id. $7 and $8: only those
+-- after this failed_at and id, or NULL. $9: how many. $10: how many to skip. The columns of a
+-- deleted message are NULL.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_name, l.group_name, p.name AS partition_name,
        p.uid AS partition_uid, m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted,
        m.producer_sub, m.created_at

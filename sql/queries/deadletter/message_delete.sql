@@ -1,7 +1,6 @@
--- Deletes the message with transaction id $2 from the partition with wire id $1, as migration
--- 000008 tells. It holds the partition while it waits for its cursors, so it gives up
--- after $3 milliseconds: a consumer in SQL holds one for as long as its transaction
--- lasts.
+-- Deletes the message with transaction id $2 from the partition with uid $1; see
+-- belfry.delete_message. It holds the partition while it waits for the cursors, and a SQL consumer
+-- may hold a cursor for long. So it gives up after $3 milliseconds.
 SELECT d.group_id, d.lease_id, d.ready_in
   FROM (SELECT set_config('lock_timeout', $3::bigint::text, true) AS patience) AS l
  CROSS JOIN LATERAL belfry.delete_message(

@@ -1,6 +1,5 @@
--- Where the groups stand that read partition $1, as seen from the message at seq
--- $2: done, held by a live lease (until when), dead-lettered (how often it failed,
--- and why), in name order.
+-- Reads the state of the message at seq $2 for each group that reads partition $1: consumed, leased
+-- until, or dead-lettered with attempts and error. In the order of the names.
 SELECT g.name,
        r.seq IS NULL AND (c.committed >= $2::bigint OR coalesce($2::bigint = ANY (c.skip), false)) AS consumed,
        CASE WHEN c.lease_until > statement_timestamp()

@@ -1,6 +1,6 @@
--- The dead letters of the message with transaction id $2 in the partition with wire id $1, of
--- group $3 or (NULL) of all groups, and in which life of the database they have their ids.
-SELECT d.id, belfry.life() AS life
+-- Finds the dead letters of the message with transaction id $2 in the partition with uid $1, of
+-- group $3 (NULL: all groups). epoch: the ids are valid in this epoch.
+SELECT d.id, belfry.epoch() AS epoch
   FROM belfry.partition p
   JOIN belfry.message m ON m.partition_id = p.id AND m.transaction_id = $2::text
   JOIN belfry.consumer_group g ON g.queue_id = p.queue_id AND ($3::text IS NULL OR g.name = $3::text)

@@ -1,9 +1,8 @@
--- A page of dead letters to work through, the oldest failure first. Filter: $1 queue,
--- $2 group, $3 partition, $4 and $5 the first and last instant of failure, $6
--- transaction id; each may be NULL. $7 and
--- $8: only those after this place (failed_at and id), or NULL; $9 how many.
--- life: in which life of the database they have their ids.
-SELECT d.id, d.failed_at, belfry.life() AS life
+-- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL:
+-- $1 queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id.
+-- $7 and $8: only those after this failed_at and id, or NULL. $9: how many. epoch: the ids are
+-- valid in this epoch.
+SELECT d.id, d.failed_at, belfry.epoch() AS epoch
   FROM belfry.queue q
  CROSS JOIN LATERAL (
         SELECT g.id, g.name FROM belfry.consumer_group g

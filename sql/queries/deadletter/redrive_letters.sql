@@ -1,6 +1,6 @@
--- Puts the dead letters with the ids $1 back, as migration 000008 tells, if this is life $2
--- of the database, in which they have them. The table is named here, so it is locked before
--- its life is looked at.
+-- Puts the dead letters with the ids $1 back; see belfry.redrive_dead_letters. $2: the epoch in
+-- which the ids are valid. If the epoch differs, nothing happens. The subselect locks the table
+-- before the epoch is read.
 SELECT r.group_id, r.partition_id, r.redriven, r.ready_in
-  FROM belfry.redrive_letters(
-       CASE WHEN (SELECT p.id FROM belfry.partition p LIMIT 0) IS NULL AND belfry.life() = $2::bigint THEN $1::bigint[] ELSE '{}' END) AS r
+  FROM belfry.redrive_dead_letters(
+       CASE WHEN (SELECT p.id FROM belfry.partition p LIMIT 0) IS NULL AND belfry.epoch() = $2::bigint THEN $1::bigint[] ELSE '{}' END) AS r

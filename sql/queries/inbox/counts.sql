@@ -1,5 +1,5 @@
--- What lies in the inbox and among the rejected rows, counted up to $1 each, and the
--- age in seconds of the oldest row that waits (0: none).
+-- Counts the waiting and the rejected rows of the inbox, up to $1 each. Also returns the age in
+-- seconds of the oldest waiting row (0: none).
 SELECT (SELECT count(*) FROM (SELECT 1 FROM belfry.inbox i LIMIT $1::bigint) AS w) AS waiting,
        (SELECT count(*) FROM (SELECT 1 FROM belfry.inbox_rejected r LIMIT $1::bigint) AS w) AS rejected,
        coalesce((SELECT extract(epoch FROM clock_timestamp() - i.inserted_at)

@@ -1,7 +1,6 @@
--- Ends the session with lock ($1, $2) if it is frozen, as inbox_watch tells with $3
--- seconds: whatever its transaction did is undone before anybody
--- else can have the lock. The session that has or wants lock ($1, $4) for itself is of
--- the same process. Returns how many sessions were told to end.
+-- Ends the session that holds lock ($1, $2) if it is frozen for $3 seconds; see watch.sql. Postgres
+-- undoes its transaction before another session can get the lock. A session of the same process
+-- holds or wants lock ($1, $4). It is ended too. Returns the number of ended sessions.
 WITH here AS (
     SELECT l.pid, l.objid::bigint AS id, l.mode
       FROM pg_locks l

@@ -1,6 +1,5 @@
--- Reads the first $2 rows of the inbox, of all that are there: inbox_look for the
--- snapshot that held none ($1), with the same parameters and columns. However many rows
--- wait, it reads no more than these.
+-- Reads the first $2 rows of the inbox, among all rows: look.sql for the empty snapshot $1, with
+-- the same parameters and columns. It reads no more than these rows, however many wait.
 WITH ordered AS MATERIALIZED (
     SELECT i.id, row_number() OVER (ORDER BY i.id) AS nth
       FROM belfry.inbox i WHERE $1::text IS NOT NULL ORDER BY i.id LIMIT $2::bigint

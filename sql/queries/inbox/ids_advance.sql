@@ -1,2 +1,2 @@
--- The tables whose ids were about to be given away again: see belfry.advance_ids.
+-- Returns the tables whose next ids were already in use; see belfry.advance_ids.
 SELECT belfry.advance_ids()

@@ -1,8 +1,7 @@
--- Reads the first $2 rows of the inbox that snapshot $1 (as text) did not hold, in
--- the order they were inserted. It goes by the transactions that had not ended
--- then, so what was deleted since costs nothing. A payload of more than $3 bytes is
--- NULL. There is always a first row: it brings the snapshot of this look, and an
--- id unless there is nothing.
+-- Reads the first $2 rows of the inbox that snapshot $1 (as text) did not contain, in the order of
+-- the inserts. It searches by the transactions that were open in that snapshot, so deleted rows
+-- cost nothing. A payload of more than $3 bytes is NULL. The first row always exists, and has the
+-- snapshot of this statement. Its id is NULL if no row was found.
 WITH fresh AS MATERIALIZED (
     SELECT i.id FROM belfry.inbox i WHERE i.xid >= pg_snapshot_xmax($1::text::pg_snapshot)
     UNION ALL

@@ -1,6 +1,6 @@
--- Says of $2 rows of the inbox, those behind the one with id $1, whether they can be handed out:
--- whether they can be read as UTF-8. A payload of more than $3 bytes is not handed out anyway.
-SELECT f.id, belfry.readable(i.queue) AND belfry.readable(i.partition) AND belfry.readable(i.transaction_id) AND belfry.readable(i.payload) AS readable
+-- Reports for $2 rows of the inbox after id $1 whether each can be converted to UTF-8. A payload of
+-- more than $3 bytes is not checked, because it is not read either.
+SELECT f.id, belfry.is_utf8(i.queue) AND belfry.is_utf8(i.partition) AND belfry.is_utf8(i.transaction_id) AND belfry.is_utf8(i.payload) AS readable
   FROM (SELECT i.id FROM belfry.inbox i WHERE i.id > $1::bigint ORDER BY i.id LIMIT $2::bigint) AS f
  CROSS JOIN LATERAL (
        SELECT i.queue, i.partition, i.transaction_id,

@@ -1,2 +1,2 @@
--- Stops being the sequencer and tells the other instances, one of which becomes it.
+-- Stops being the sequencer, and notifies the other instances. One of them takes over.
 SELECT pg_advisory_unlock_all(), belfry.wake()

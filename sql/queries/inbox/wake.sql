@@ -1,2 +1,2 @@
--- Asks the sequencer for rows that nobody announced.
+-- Asks the sequencer to read rows that were inserted without a notification.
 SELECT belfry.wake()

@@ -1,8 +1,7 @@
--- What an instance that is not the sequencer sees: the first row that waits (0: none),
--- and whether the session with lock ($1, $2) has been waiting for its client for
--- longer than $3 seconds, as that of a frozen process does; while inbox_look is at
--- work for it, it waits with good reason. marked: somebody has lock ($1, $4), so rows
--- may come that nobody announces.
+-- Reads what an instance that is not the sequencer needs. head: the first waiting row (0: none).
+-- frozen: the session with lock ($1, $2) has waited for its client for more than $3 seconds, as the
+-- session of a frozen process does. It is not frozen while look.sql runs for it. marked: a session
+-- holds lock ($1, $4), so rows may come without a notification.
 SELECT coalesce((SELECT min(i.id) FROM belfry.inbox i), 0) AS head,
        EXISTS (
        SELECT 1

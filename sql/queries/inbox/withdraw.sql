@@ -1,2 +1,2 @@
--- Ends what session $1 waits for.
+-- Cancels the running statement of session $1.
 SELECT pg_cancel_backend($1::integer)

@@ -1,9 +1,8 @@
--- Counts the messages of queues by state, a page of partitions of each. By array:
--- $1 queue ids, $2 the partition name to go on after (NULL: from the first one).
--- $3: how many partitions of each queue at most. $4: also return, of each
--- partition that some group is not done with, how many messages that group has
--- before it (lags) and the age of the oldest in seconds (ages). One row a queue,
--- by its place from 1.
+-- Counts the messages of queues by state, a page of partitions for each queue. By array: $1 queue
+-- ids, $2 the partition name after which to continue (NULL: from the first one). $3: partitions of
+-- each queue at most. $4: also return lags and ages. These have an element for each partition with
+-- unfinished messages: their number, and the age of the oldest one in seconds. One row for each
+-- queue, by its position from 1.
 SELECT k.ord, n.partitions, n.last_name, n.total, n.pending, n.processing, n.completed, n.dead, n.lags, n.ages
   FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS k(queue_id, after, ord)
  CROSS JOIN LATERAL (

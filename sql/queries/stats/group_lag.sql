@@ -1,8 +1,7 @@
--- What the cursors of a page of partitions have left to do, by group: $1 look
--- above this partition id, $2 how many partitions. upto is where to go on; a
--- row without a group stands for partitions without cursors; no row at the end.
--- What was redriven and is not settled is left to do as well. Of each lagging cursor
--- it reads the first message that is not consumed, and the first redriven one.
+-- Counts the unfinished messages of the cursors in a page of partitions, by group. Redriven
+-- messages that are not settled count. $1: partitions above this id. $2: how many partitions. upto
+-- is the id to continue from. A row without a group stands for partitions without cursors. No row:
+-- the end. It reads the first unconsumed message and the first redriven one of each lagging cursor.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.last_seq
       FROM belfry.partition p

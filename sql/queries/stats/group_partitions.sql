@@ -1,7 +1,6 @@
--- The cursors of group $1 in partitions of queue $2 above id $3, $4 at most, in
--- id order. What was redriven and is not settled is left to do as well. Of each
--- lagging one it reads the first message that is not consumed, and the first
--- redriven one.
+-- Lists the cursors of group $1 in partitions of queue $2 above id $3, at most $4, in id order.
+-- Redriven messages that are not settled count as lag. It reads the first unconsumed message and
+-- the first redriven one of each lagging cursor.
 SELECT p.id, p.name, c.consumed, c.consumed_at, CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_id END AS lease_id,
        coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
        + coalesce(c.redrives, 0) AS lag,

@@ -1,5 +1,5 @@
--- The consumer groups that pop from something, with their subscriptions. $1:
--- only those of this name; NULL: all.
+-- Lists the consumer groups with their queues and subscriptions. $1: only groups of this name.
+-- NULL: all.
 SELECT g.id, g.name, q.name AS queue_name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue
   FROM belfry.queue q
  CROSS JOIN LATERAL (

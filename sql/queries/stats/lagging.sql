@@ -1,7 +1,7 @@
--- The cursors in a page of partitions whose first message that is not consumed, or
--- was redriven and is not settled, is older than $3 seconds, oldest first, $4 at most. $1: look above this
--- partition id, $2: how many partitions. upto is where to go on; a row without a
--- queue stands for none; no row at the end.
+-- Lists the cursors in a page of partitions whose first unfinished message is older than $3
+-- seconds, the oldest first, at most $4. A redriven message that is not settled is unfinished. $1:
+-- partitions above this id. $2: how many partitions. upto is the id to continue from. A row without
+-- a queue: no such cursor. No row: the end.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.queue_id, p.name, p.uid, p.last_seq
       FROM belfry.partition p

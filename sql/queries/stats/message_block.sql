@@ -1,13 +1,13 @@
--- The newest messages of partitions below a place, without payloads. By array: $1
--- partition ids, $2 the highest seq (NULL: unknown), $3 the instant up to which
--- (used without $2). $4: how many of each partition. $5: a status; the rows are
--- narrowed to where such messages can be and may hold others too (empty: any).
+-- Lists the newest messages of partitions below a seq or an instant, without payloads. By array: $1
+-- partition ids, $2 the highest seq (NULL: unknown), $3 the latest instant, used without $2. $4:
+-- how many of each partition. $5: a status (empty: any). It only narrows the search, so the rows
+-- may have other statuses too.
 --
--- A row is a message with what its status follows from: is it dead-lettered; has
--- the partition a reader without a group, is the message done for it, until when
--- is it leased to it; how many named groups there are and for how many it is
--- done. What was redriven is not done until it is settled. Per message O(groups);
--- newest first in each partition.
+-- A row has what its status follows from. Is the message dead-lettered? Does the partition have a
+-- reader without a group, has that reader finished the message, and until when does a lease hold
+-- it? How many named groups are there, and how many have finished the message? A redriven message
+-- is unfinished until it is settled. The cost of a message grows with the groups. The newest
+-- message of each partition comes first.
 SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.producer_sub, p.uid AS partition_uid,
        p.name AS partition_name, p.queue_id,
        coalesce((SELECT true
@@ -29,7 +29,7 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
           FROM belfry.partition p
          WHERE p.id = k.partition_id OFFSET 0) AS p
  CROSS JOIN LATERAL (
-        -- What decides the status: the reader without a group, else the slowest.
+        -- The reader without a group decides the status, otherwise the slowest group.
         SELECT coalesce(min(c.done) FILTER (WHERE c.group_id = p.queue_group), min(c.done), 0) AS done,
                max(c.lease_end) FILTER (WHERE c.group_id = p.queue_group AND c.lease_until > statement_timestamp()) AS leased,
                coalesce(bool_or(c.skip IS NOT NULL), false) AS skips,

@@ -1,5 +1,5 @@
--- Who reads the queues $1: does anyone without a group, and by how many named
--- groups are they read.
+-- Reads who consumes the queues $1: whether a reader without a group exists, and the number of
+-- named groups.
 SELECT coalesce(bool_or(g.name = '__QUEUE_MODE__'), false) AS queue_mode,
        count(DISTINCT g.name) FILTER (WHERE g.name <> '__QUEUE_MODE__') AS groups
   FROM unnest($1::bigint[]) AS k(queue_id)

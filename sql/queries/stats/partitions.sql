@@ -1,7 +1,6 @@
--- Lists partitions of queue $1 by name, after the name $2 (NULL: from the first
--- one), $3 at most: their messages by state, when the oldest and the newest one
--- was stored, what all groups together have consumed, the last push or consumption,
--- and what expired before they came to it.
+-- Lists partitions of queue $1 by name, after the name $2 (NULL: from the first one), at most $3.
+-- The columns: their messages by state, the instants of the oldest and the newest message, the
+-- consumption of all groups together, the last push or consumption, and the expired messages.
 SELECT p.uid, p.name, p.created_at, s.total, s.pending, s.processing, s.completed, s.dead, oldest.created_at AS oldest_at,
        newest.created_at AS newest_at, c.consumed, greatest(p.last_push_at, c.consumed_at) AS active_at,
        c.expired

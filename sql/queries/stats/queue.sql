@@ -1,5 +1,4 @@
--- Finds a queue by its name $1. Columns as in stats_queues.sql; no row when there
--- is none.
+-- Finds a queue by its name $1, with the columns of stats/queues.sql. No row: it does not exist.
 SELECT q.id, q.uid, q.name, q.namespace, q.task, q.created_at, q.priority, q.lease_time, q.retry_limit, q.retry_delay,
        q.ttl, q.max_size, q.dead_letter_queue
   FROM belfry.queue q

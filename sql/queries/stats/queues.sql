@@ -1,6 +1,5 @@
--- Lists queues, newest first. $1 namespace and $2 task (empty: any), $3 how many
--- at most, $4 how many to pass over. Columns: what GET /api/v1/resources/queues
--- and /api/v1/status/queues tell of a queue.
+-- Lists queues, the newest first. $1 namespace and $2 task (empty: any), $3 how many, $4 how many
+-- to skip. The columns serve GET /api/v1/resources/queues and /api/v1/status/queues.
 SELECT q.id, q.uid, q.name, q.namespace, q.task, q.created_at, q.priority, q.lease_time, q.retry_limit, q.retry_delay,
        q.ttl, q.max_size, q.dead_letter_queue
   FROM belfry.queue q

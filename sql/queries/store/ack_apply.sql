@@ -1,11 +1,12 @@
--- Writes what the rules of an ack decided, one row a cursor; they are locked, so
--- their places hold. By array: $1
--- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts,
--- $6 release the lease, $7 messages done; $8 the skip lists as text ('{3,5}'),
--- since an array of arrays must be rectangular; $9 seconds until what failed may
--- be delivered again (0: at once). Where the group has not started yet (start_at),
--- nothing of the log is ready. Returns when those whose lease ended are ready (NULL:
--- not), and which are left asleep: they need a wake after the commit.
+-- Writes the decisions of an ack, one row for each cursor. The cursors are locked. By array: $1
+-- partition ids, $2 group ids, $3 new committed, $4 new failures, $5 attempts, $6 release the
+-- lease, $7 number of finished messages, $8 skip lists, $9 seconds until failed messages may be
+-- delivered again (0: at once). $8 has texts such as '{3,5}', because an array of arrays must be
+-- rectangular.
+--
+-- Before the start of a group (start_at), nothing of the log is ready. Returns the seconds until
+-- each released cursor is ready (NULL: it is not). asleep: the cursor has no ready_at, and needs a
+-- wake after the commit.
 UPDATE belfry.cursor c
    SET committed = greatest(c.committed, d.committed),
        failures = d.failures,

@@ -1,8 +1,7 @@
--- Locks the cursors of an ack in (partition, group) order and reads what the
--- ack's rules need, and how far the partition's messages go; rows are reached by
--- their newest version (migration 000011).
--- $1 partition ids, $2 group names (distinct pairs). partition_uid says which partition it is:
--- an id may stand for another one than it did (pkg/store/doc.go).
+-- Locks the cursors of an ack in (partition, group) order, and reads what the ack rules need. $1
+-- partition ids, $2 group names (distinct pairs). Rows are reached by their newest version; see
+-- sql/schema/partition.sql. last_seq is the newest message of the partition. partition_uid
+-- identifies the partition: after a restore, an id may stand for another one.
 SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') AS skip, c.failures, c.attempts,
        c.lease_id, c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp() AS lease_live,
        coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven, k.last_seq, k.uid AS partition_uid

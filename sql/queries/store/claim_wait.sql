@@ -1,11 +1,11 @@
--- Waits until the rival that holds a due cursor of group $1 (of partition $2
--- when given) has finished: losing a race is not emptiness (I8). The cursor is
--- chosen first and locked by its key, so that this locks one row and no other:
--- LockRows keeps the lock of a row that changed and is passed over, and who
--- holds one while waiting for the next is in a deadlock sooner or later. The
--- lock is all it wants, so its commit does not wait for the disk. $3: nothing is due
--- before. It waits for $4 milliseconds at most: a consumer in SQL holds the cursor
--- for as long as its transaction lasts.
+-- Waits until another session releases a due cursor of group $1 (in partition $2 if given). A lost
+-- race does not mean that nothing is due. $3: no cursor is due before this instant. Waits at most
+-- $4 milliseconds, because a SQL consumer holds the cursor until its transaction ends.
+--
+-- The cursor is selected first and then locked by its key, so the statement locks one row and no
+-- other. A scan with a lock would keep the lock of a row that changed and no longer matches.
+-- Holding one lock while waiting for the next would deadlock. The commit does not wait for the
+-- disk, because the lock is all it needs.
 WITH any_due AS MATERIALIZED (
     SELECT c.partition_id
       FROM belfry.cursor c

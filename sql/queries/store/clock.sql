@@ -1,2 +1,2 @@
--- The database's clock, which decides when a delay ends.
+-- Reads the clock of the database. It decides when a delay ends.
 SELECT clock_timestamp() AS now

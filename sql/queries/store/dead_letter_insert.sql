@@ -1,6 +1,5 @@
--- Parks messages. By array: $1 partition ids, $2 seqs, $3 group ids,
--- $4 attempts, $5 error texts. One that is parked already stays as it is, and
--- one that was deleted is not parked.
+-- Parks messages. By array: $1 partition ids, $2 seqs, $3 group ids, $4 attempts, $5 error texts. A
+-- message that is parked already stays as it is. A deleted message is not parked.
 INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
 SELECT d.partition_id, d.seq, d.group_id, d.attempts, d.error
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::text[])

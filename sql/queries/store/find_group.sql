@@ -1,12 +1,11 @@
--- Looks a consumer group up by name. $1 queue, $2 group, $3 partition or NULL.
--- One row when the queue exists; group_id is NULL when the group must be
--- joined first, partition_id when there is no such partition. life is that of the
--- database, in which the ids are what they are.
+-- Looks up a consumer group by name. $1 queue, $2 group, $3 partition or NULL. Returns one row if
+-- the queue exists. group_id is NULL if the group must be joined first. partition_id is NULL if the
+-- partition does not exist. epoch: the ids are valid in this epoch.
 SELECT q.id AS queue_id, p.id AS partition_id,
        CASE WHEN g.whole_queue OR (
                 SELECT true FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = g.id)
             THEN g.id END AS group_id,
-       belfry.life() AS life
+       belfry.epoch() AS epoch
   FROM belfry.queue q
   LEFT JOIN LATERAL (
         SELECT g.id, g.whole_queue FROM belfry.consumer_group g

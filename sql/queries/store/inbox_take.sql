@@ -1,3 +1,3 @@
--- Removes the rows $1 of the inbox, all of them or BF002. Runs in the transaction
--- that appends their messages.
-SELECT belfry.inbox_take($1::bigint[])
+-- Deletes the inbox rows $1 in the transaction that appends their messages. Raises BF002 if a row
+-- is missing.
+SELECT belfry.inbox_delete($1::bigint[])

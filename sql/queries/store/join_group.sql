@@ -1,8 +1,9 @@
--- Registers a consumer group: see the function. $1 queue, $2 group, $3 partition
--- or NULL for the whole queue, $4 mode, $5 start of mode timestamp, $6 how many
--- seconds ago the pop came: what was stored since is new; $7 how many seconds ago its
--- group turned out to be deleted, else as $6: what was stored before that is not,
--- unless the queue was made since the pop came.
+-- Registers a consumer group; see belfry.join_group. $1 queue, $2 group, $3 partition (NULL: the
+-- whole queue), $4 mode, $5 start for mode timestamp.
+--
+-- For mode new: $6 is the age of the pop in seconds, and messages stored since then are new. $7 is
+-- the number of seconds since the pop found its group deleted, otherwise equal to $6. Messages
+-- stored before $7 are not new, unless the queue was created after the pop came.
 SELECT j.queue_id, j.group_id, j.cursors_made
   FROM belfry.join_group($1::text, $2::text, $3::text, $4::text,
                          CASE WHEN $4::text = 'new' THEN clock_timestamp() - make_interval(secs => CASE

@@ -1,2 +1,2 @@
--- Which life the database is in: see belfry.life.
-SELECT belfry.life() AS life
+-- Reads the epoch of the database; see belfry.epoch.
+SELECT belfry.epoch() AS epoch

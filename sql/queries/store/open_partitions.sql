@@ -1,11 +1,10 @@
--- Finds or creates queues and partitions by name: see the function. $1 queue
--- names, $2 partition names (pairs), $3 lease time and $4 retry limit of a
--- queue born here. What this statement's snapshot does not hold was created
--- since it began: born and queue_born. life is that of the database, in which the
--- ids are what they are.
+-- Finds or creates queues and partitions by name; see belfry.open_partitions. $1 queue names, $2
+-- partition names (pairs), $3 lease time and $4 retry limit of a new queue. born and queue_born:
+-- the row is not in the snapshot of this statement, so another session created it. epoch: the ids
+-- are valid in this epoch.
 SELECT o.queue_name, o.partition_name, o.queue_id, o.partition_id, o.partition_uid, o.sealed,
        coalesce((SELECT q.max_size > 0 FROM belfry.queue q WHERE q.id = o.queue_id), false) AS bounded,
        (SELECT p.id FROM belfry.partition p WHERE p.id = o.partition_id) IS NULL AS born,
        (SELECT q.id FROM belfry.queue q WHERE q.id = o.queue_id) IS NULL AS queue_born,
-       belfry.life() AS life
+       belfry.epoch() AS epoch
   FROM belfry.open_partitions($1::text[], $2::text[], $3::bigint, $4::bigint) AS o

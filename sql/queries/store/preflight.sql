@@ -1,13 +1,14 @@
--- The one read-only look for many waiting pops. By array: $1 group ids, $2
--- partition ids (0: any), $3 how many due partitions at most. For each place
--- (from 1): the longest due partitions, and the one that is due next; a place
--- without any has one row of NULLs. A group without a cursor in the partition
--- asked for does not exist there. By array too: $4 nothing of the group is due
--- before, $5 nothing between now and then. lease_seconds is how long a lease of the
--- queue lasts. $6, by array: the life of the database in which the group is what it is
--- remembered as; in another one it does not exist any more. O(places), not O(partitions).
+-- Reads the state of many waiting pops in one read-only statement. By array: $1 group ids, $2
+-- partition ids (0: any), $3 number of due partitions at most, $4 floor, $5 next floor, $6 epoch in
+-- which the group id is valid.
+--
+-- For each position (from 1), returns the partitions that have been due the longest, and the
+-- partition that is due next. A position without any has one row of NULLs. In another epoch the
+-- group does not exist. A group without a cursor in the requested partition does not exist either.
+-- lease_seconds is the lease time of the queue. The cost grows with the positions, not with the
+-- partitions.
 SELECT k.ord,
-       home.id IS NOT NULL AND k.life = belfry.life() AND (k.partition_id = 0 OR (
+       home.id IS NOT NULL AND k.epoch = belfry.epoch() AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h
              WHERE h.partition_id = k.partition_id AND h.group_id >= k.group_id AND h.group_id <= k.group_id
              ORDER BY h.group_id DESC
@@ -20,7 +21,7 @@ SELECT k.ord,
        coalesce(home.paused OR g.paused, false) AS paused, home.lease_seconds, statement_timestamp() AS database_now
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::timestamptz[],
               $6::bigint[])
-       WITH ORDINALITY AS k(group_id, partition_id, want, floor, next_floor, life, ord)
+       WITH ORDINALITY AS k(group_id, partition_id, want, floor, next_floor, epoch, ord)
   LEFT JOIN LATERAL (
         SELECT g.queue_id, g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g ON true
   LEFT JOIN LATERAL (

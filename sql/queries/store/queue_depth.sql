@@ -1,7 +1,7 @@
--- How full queue $1 is: its maxSize, and how many messages wait in it, those
--- that some group with a cursor there has not passed; all that are stored where no
--- group has one. O(partitions): what was deleted from the low end of a log does not
--- count, what was deleted in its midst does. No row: the queue is gone.
+-- Reads how full queue $1 is: its maxSize, and the number of waiting messages. A message waits if a
+-- group with a cursor there has not passed it. Without such a group, every stored message waits.
+-- Single deleted messages count, and deletions from the low end do not. The cost grows with the
+-- partitions. No row: the queue is deleted.
 SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth
   FROM belfry.queue q
  CROSS JOIN LATERAL (

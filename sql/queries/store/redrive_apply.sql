@@ -1,7 +1,7 @@
--- Writes to the locked cursors what an ack of redriven messages comes to, after
--- ack_apply.sql. By cursor: $1 partition ids, $2 group ids, $3 how many messages
--- are settled, $4 how many of them the lease held, $5 release the lease. Returns
--- when those whose lease ended are ready (NULL: not).
+-- Writes the result of an ack of redriven messages to the locked cursors, after ack_apply.sql. By
+-- cursor: $1 partition ids, $2 group ids, $3 number of settled messages, $4 number of them that the
+-- lease held, $5 release the lease. Returns the seconds until each released cursor is ready (NULL:
+-- it is not).
 UPDATE belfry.cursor c
    SET redrives = nullif(c.redrives - d.settled, 0),
        consumed_at = CASE WHEN d.settled > 0 THEN statement_timestamp() ELSE c.consumed_at END,

@@ -1,6 +1,5 @@
--- Reads the redrives among the messages of an ack, whose cursors are locked. By
--- message: $1 partition ids, $2 group ids, $3 seqs. leased: it belongs to the
--- cursor's lease.
+-- Reads the redrives among the messages of an ack. Their cursors are locked. By message: $1
+-- partition ids, $2 group ids, $3 seqs. leased: the redrive belongs to the lease of the cursor.
 SELECT r.partition_id, r.group_id, r.seq, r.failures, coalesce(r.lease_id = c.lease_id, false) AS leased
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS i(partition_id, group_id, seq)
  CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
--- Takes back a redelivery that autoAck settled but that could not be delivered.
--- $1 group id; by cursor: $2 partition ids, $3 what was settled, as redeliver told
--- it. A cursor that is gone gets nothing, and one that is leased by now waits for
--- that. Returns when those that are not leased are ready.
+-- Undoes a redelivery that autoAck settled and that could not be delivered. $1 group id. By cursor:
+-- $2 partition ids, $3 the settled redrives as redeliver returned them. A deleted cursor gets
+-- nothing. A cursor that is leased by now is ready after that lease. Returns the seconds until each
+-- other cursor is ready.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id
       FROM belfry.cursor c

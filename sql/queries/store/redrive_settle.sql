@@ -1,6 +1,5 @@
--- Writes what an ack says of redriven messages. By message: $1 partition ids,
--- $2 group ids, $3 seqs, $4 failures, or -1 for one that is settled; $5 seconds for
--- which what failed rests (0: not).
+-- Writes the decisions of an ack about redriven messages. By message: $1 partition ids, $2 group
+-- ids, $3 seqs, $4 failures (-1: settled), $5 retry delay in seconds (0: none).
 WITH said AS MATERIALIZED (
     SELECT s.partition_id, s.group_id, s.seq, s.failures, s.wait
       FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::integer[], $5::float8[])

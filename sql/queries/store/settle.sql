@@ -1,7 +1,6 @@
--- With the cursor locked by settle_lock.sql and a newer snapshot: when nothing
--- but holes and dead letters is left in the log, the cursor moves to its end. A wake
--- follows, which finds the end of a rest of redriven messages. $1: partition id,
--- $2: group id.
+-- Moves a cursor to the end of its log if only deleted and dead-lettered messages are left.
+-- settle_lock.sql has locked the cursor, and this snapshot is newer. A wake follows, which finds
+-- the retry delay of redriven messages. $1 partition id, $2 group id.
 UPDATE belfry.cursor c
    SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
        lease_id = NULL, lease_until = NULL, lease_end = NULL

@@ -1,3 +1,3 @@
--- Puts cursors to sleep that a consumer in SQL left due with nothing behind them,
--- as migration 000015 tells. $1 partition ids, $2 group ids.
-SELECT belfry.settle_told($1::bigint[], $2::bigint[]) AS settled
+-- Clears ready_at of cursors that a SQL consumer drained; see belfry.settle_drained. $1 partition
+-- ids, $2 group ids.
+SELECT belfry.settle_drained($1::bigint[], $2::bigint[]) AS settled

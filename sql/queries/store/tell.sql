@@ -1,4 +1,4 @@
--- Notifies a session that asked for it with belfry.await (migration 000030). A
--- notifying commit holds a lock of the whole cluster, so it waits for no disk; it has
--- nothing to lose there. $1: the channel.
+-- Notifies a session that waits in belfry.await. $1: the channel. A commit that notifies holds a
+-- lock of the whole cluster, so it does not wait for the disk. It writes nothing that a crash could
+-- lose.
 SELECT pg_notify($1, '') FROM set_config('synchronous_commit', 'off', true)

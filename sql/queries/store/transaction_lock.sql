@@ -1,8 +1,7 @@
--- Locks the cursors of a transaction in (partition, group) order: those that its
--- acks name, as ack_lock does, and those under the leases that it requires, unless
--- the queue is deleted. $1
--- partition ids, $2 group names (distinct pairs), $3 lease ids. Returns the
--- columns of ack_lock; last_seq is not looked at.
+-- Locks the cursors of a transaction in (partition, group) order: the cursors of its acks, as
+-- ack_lock.sql does, and the cursors under its required leases, unless the queue is deleted. $1
+-- partition ids, $2 group names (distinct pairs), $3 lease ids. Returns the columns of
+-- ack_lock.sql. last_seq is not read.
 SELECT c.partition_id, c.group_id, k.name, c.committed, coalesce(c.skip, '{}') AS skip, c.failures, c.attempts,
        c.lease_id, c.lease_id IS NOT NULL AND c.lease_until > clock_timestamp() AS lease_live,
        coalesce(c.lease_end, 0) AS lease_end, k.retry_limit, k.retry_backoff_ms, c.redrives > 0 AS redriven,

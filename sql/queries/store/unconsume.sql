@@ -1,8 +1,7 @@
--- Takes back what an autoAck pop of group $1 consumed but could not deliver. By
--- array: $2 partition ids, $3 the first and $4 the last seq consumed, $5 how
--- many, $6 the failures and deliveries of the first before, as claim told them (''
--- for none). A cursor that has moved on since stays where it is. What was
--- dead-lettered among them is skipped again. Returns when the cursors are ready: at once.
+-- Undoes what an autoAck pop of group $1 consumed and could not deliver. By array: $2 partition
+-- ids, $3 first and $4 last consumed seq, $5 number of messages, $6 failures and attempts of the
+-- first message before, as claim returned them ('' for none). A cursor that has moved since stays.
+-- Dead-lettered messages in the range are skipped again. The cursors are ready at once.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, k.first_seq, k.n, nullif(k.head, '')::json AS head
       FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])

@@ -1,8 +1,7 @@
--- Finds the partitions of queue $1 that a sweep has work in, among $3 from the
--- name $2 on (included). $4: for eviction, else for retention. It looks at the
--- first message in question of each, never at a log. Returns how many it looked
--- at, the last name, those with work, and those where something was kept for a
--- dead letter; no row for an unknown queue.
+-- Finds the partitions of queue $1 in which a sweep has work, among $3 partitions from the name $2
+-- on. $4: for eviction, otherwise for retention. It reads one message of each partition. Returns
+-- the number of examined partitions, the last name, the partitions with work, and the partitions
+-- with messages kept for a dead letter. No row: the queue does not exist.
 SELECT count(*) AS looked, coalesce(max(s.name), '') AS last_name,
        coalesce(array_agg(s.id) FILTER (WHERE s.work), '{}') AS partition_ids,
        coalesce(array_agg(s.id) FILTER (WHERE s.kept), '{}') AS kept_ids

@@ -1,6 +1,5 @@
--- Finds partitions that hold no message and into which nothing was pushed for $3
--- days, among $2 above id $1. Returns the last id looked at and the ids; no row
--- at the end.
+-- Finds partitions without messages and without a push for $3 days, among $2 partitions above id
+-- $1. Returns the last examined id, and the ids found. No row: the end.
 SELECT max(s.id) AS upto, coalesce(array_agg(s.id) FILTER (WHERE s.idle), '{}') AS partition_ids
   FROM (SELECT p.id,
                NOT p.closed AND p.last_seq - p.trimmed - p.holes <= 0

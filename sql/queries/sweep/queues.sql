@@ -1,5 +1,5 @@
--- The live queues whose options want something gone. $1: those that evict or
--- expire (maxWaitTimeSeconds, expireAfterSeconds), else those with retention.
+-- Lists the live queues with sweep options. $1: queues that evict or expire (maxWaitTimeSeconds,
+-- expireAfterSeconds), otherwise queues with retention.
 SELECT q.id
   FROM belfry.queue q
  WHERE q.deleted_at IS NULL AND (q.retention_enabled OR q.max_wait_time_seconds > 0 OR q.expire_after_seconds > 0)

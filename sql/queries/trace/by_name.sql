@@ -1,6 +1,5 @@
--- The traces named $1, oldest first. $2 and $3: only those after this place
--- (created_at and id), or NULL; $4 how many, $5 how many to pass over. The
--- message's columns are NULL when it is gone.
+-- Lists the traces named $1, the oldest first. $2 and $3: only traces after this created_at and id,
+-- or NULL. $4: how many. $5: how many to skip. The columns of a deleted message are NULL.
 SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data,
        m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted, p.uid AS partition_uid,
        p.name AS partition_name, q.name AS queue_name

@@ -1,7 +1,7 @@
--- The names of traces, the latest seen first, with how many traces and messages
--- bear them. $1 how many, $2 how many to pass over. It walks the names, not the
--- traces, and counts for those it returns. The first column is the number of
--- names; without any to return, one row has only that.
+-- Lists the names of traces, the latest seen first, with their numbers of traces and messages. $1:
+-- how many. $2: how many to skip. It walks the names and not the traces, and counts only for the
+-- names it returns. The first column is the number of all names. Without a name to return, one row
+-- has only that number.
 WITH RECURSIVE walk AS (
     (SELECT n.name FROM belfry.trace_name n ORDER BY n.name LIMIT 1)
     UNION ALL

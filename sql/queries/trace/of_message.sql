@@ -1,5 +1,5 @@
--- The traces of a message, oldest first, $3 at most. $1 wire id of the partition,
--- $2 transaction id.
+-- Lists the traces of a message, the oldest first, at most $3. $1 uid of the partition, $2
+-- transaction id.
 SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data
   FROM belfry.partition p
   JOIN belfry.message m ON m.partition_id = p.id AND m.transaction_id = $2::text

@@ -96,7 +96,7 @@ BEGIN
     INSERT INTO chaos.deletion (queue_id, partition_id, queue, partition, seq, id, transaction_id, how, age, unread, held)
     SELECT q.id, p.id, q.name, p.name, OLD.seq, OLD.id, OLD.transaction_id,
            CASE WHEN current_query() LIKE '%belfry.delete_message(%' THEN 'asked'
-                WHEN current_query() LIKE '%belfry.trim(%' THEN 'swept' ELSE 'purged' END,
+                WHEN current_query() LIKE '%belfry.sweep_partition(%' THEN 'swept' ELSE 'purged' END,
            clock_timestamp() - OLD.created_at,
            OLD.seq > coalesce((SELECT min(c.committed) FROM belfry.cursor c WHERE c.partition_id = p.id), 0),
            EXISTS (SELECT 1 FROM belfry.cursor c
@@ -145,7 +145,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER note_removal AFTER DELETE ON belfry.partition FOR EACH ROW
-    WHEN (current_query() LIKE '%belfry.remove_idle(%') EXECUTE FUNCTION chaos.note_removal();
+    WHEN (current_query() LIKE '%belfry.remove_idle_partition(%') EXECUTE FUNCTION chaos.note_removal();
 
 CREATE TABLE chaos.removed_cursor (
     partition_id bigint NOT NULL,
@@ -160,7 +160,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER note_removed_cursor AFTER DELETE ON belfry.cursor FOR EACH ROW
-    WHEN (current_query() LIKE '%belfry.remove_idle(%') EXECUTE FUNCTION chaos.note_removed_cursor();`
+    WHEN (current_query() LIKE '%belfry.remove_idle_partition(%') EXECUTE FUNCTION chaos.note_removed_cursor();`
 
 // Watch makes the database write down every change of a lease, every cursor that is
 // made or moved back, what is delivered because it was put back, every message that is

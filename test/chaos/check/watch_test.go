@@ -68,7 +68,7 @@ func TestWatchSeesWhatMovesCursorsAndWhoDeletes(t *testing.T) {
 		`SELECT belfry.delete_message(p.id, 't1')` + place,
 		`UPDATE belfry.queue SET retention_enabled = true, retention_seconds = 60, completed_retention_seconds = 30`,
 		`DELETE FROM belfry.dead_letter`,
-		`SELECT belfry.trim(q.id, p.id, false, 10, NULL)` + place,
+		`SELECT belfry.sweep_partition(q.id, p.id, false, 10, NULL)` + place,
 		`UPDATE belfry.queue SET deleted_at = now() WHERE name = 'other'`,
 	} {
 		_, err := pool.Exec(t.Context(), statement)
@@ -120,7 +120,7 @@ func TestWatchSeesWhatIsPutBackAndWhatIsRemoved(t *testing.T) {
 		`UPDATE belfry.redrive SET lease_id = '` + lease + `' WHERE seq < 3`,
 		`UPDATE belfry.redrive SET attempts = 1`,
 		`UPDATE belfry.partition SET created_at = created_at - interval '3 days'`,
-		`SELECT belfry.remove_idle(p.id, interval '1 day')` + place,
+		`SELECT belfry.remove_idle_partition(p.id, interval '1 day')` + place,
 		`DELETE FROM belfry.partition WHERE name = 'p3'`,
 	} {
 		_, err := pool.Exec(t.Context(), statement)

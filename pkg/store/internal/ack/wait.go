@@ -58,10 +58,10 @@ func (c *contendedCall) stripes() []batch.LockStripe {
 // at most. Further calls wait in line; a call whose patience ends there is answered gaveUp. They are
 // not refused at once because most cursors are free again soon.
 func (a *Acker) newWaiting(cfg batch.Config, observer batch.Observer) *batch.Manager[*contendedCall] {
-	cfg.MaxWait, cfg.BesideSize = 0, 1
+	cfg.MaxWait, cfg.ConcurrentSize = 0, 1
 	cfg.MaxFlushes = max(1, min(maxWaitingFlushes, int(a.Pool.Config().MaxConns)/waitingShare))
 	m := batch.New(cfg, a.flushWaiting, groupcommit.Judge, observer)
-	m.Alike()
+	m.SameStripesOnly()
 	return m
 }
 
@@ -102,7 +102,7 @@ func (a *Acker) wait(ctx context.Context, c *contendedCall, contended *Contended
 		}
 		c.cursor = contended.Cursor
 		err := a.waiting.Do(ctx, c, c.stripes(), size)
-		if errors.Is(err, batch.ErrWaiting) {
+		if errors.Is(err, batch.ErrWithdrawn) {
 			return gaveUp(contended)
 		}
 		still := ContendedIn(err)

@@ -146,11 +146,11 @@ func (o *orphanedLeases) take() []queue.ID {
 // orphan notes the leases of calls that ended with err. taken says that the leases were taken for
 // certain; otherwise they were taken perhaps, and only if the connection was lost.
 func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
-	if taken || postgres.Lost(err) {
+	if taken || postgres.ConnectionLost(err) {
 		c.orphans.add(calls)
 	}
 	if taken {
-		c.Pool.ReportLost() // makes Run release them although perhaps no connection broke
+		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 		empty.Watched = append(empty.Watched, m.Group)
 		if !m.HasNext || m.NextIn > 0 {
 			if m.HasNext {
-				empty.DueIn(m.NextIn)
+				empty.NoteDueIn(m.NextIn)
 			}
 			continue
 		}
@@ -81,7 +81,7 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 			return delivery, nil
 		}
 		if delivery.HasNext {
-			empty.DueIn(delivery.NextIn)
+			empty.NoteDueIn(delivery.NextIn)
 		}
 	}
 	return empty, sealed
@@ -127,7 +127,7 @@ func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 		case one.wasDue:
 			if contended {
 				empty.Target = target
-				empty.DueIn(contendedRetry)
+				empty.NoteDueIn(contendedRetry)
 				return empty, nil
 			}
 			if contended, err = c.waitForRival(ctx, target); err != nil {

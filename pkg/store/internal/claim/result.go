@@ -103,7 +103,7 @@ func (c *Claimer) read(rows pgx.Rows, one *call) error {
 // due notes when something of the group is due.
 func (one *call) due(at pgtype.Timestamptz) {
 	if at.Valid {
-		one.delivery.DueIn(at.Time.Sub(one.delivery.DatabaseNow))
+		one.delivery.NoteDueIn(at.Time.Sub(one.delivery.DatabaseNow))
 	}
 }
 

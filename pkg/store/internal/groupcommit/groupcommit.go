@@ -38,8 +38,8 @@ func Judge(err error) batch.Verdict {
 	switch {
 	case errors.As(err, &unknown), errors.Is(err, context.DeadlineExceeded):
 		return batch.Fail
-	case postgres.Passing(err):
-		return batch.Again
+	case postgres.Retryable(err):
+		return batch.Retry
 	case postgres.SQLState(err) == postgres.PartitionGone:
 		return batch.Split // only for the calls that push to it
 	case errors.As(postgres.Wrap(err), &coded) && coded.Code == queue.CodeUnavailable:
@@ -58,7 +58,7 @@ func Wrap(err error) error {
 			Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter, Err: err,
 			Message: "the server is stopping; send the request again, to another instance",
 		}
-	case errors.Is(err, batch.ErrWaiting):
+	case errors.Is(err, batch.ErrWithdrawn):
 		return &queue.Error{
 			Code: queue.CodeOverloaded, RetryAfter: postgres.RetryAfter, Err: err,
 			Message: "the database does not keep up with what is waiting (batch.queue_size); nothing was done: send the request again",

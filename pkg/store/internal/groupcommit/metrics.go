@@ -48,7 +48,7 @@ func (m *Metrics) Observer(op string) batch.Observer {
 	return &observer{
 		calls: m.calls.WithLabelValues(op), size: m.size.WithLabelValues(op), seconds: m.seconds.WithLabelValues(op),
 		failed: map[batch.Verdict]prometheus.Counter{
-			batch.Split: m.splits.WithLabelValues(op), batch.Again: m.retries.WithLabelValues(op),
+			batch.Split: m.splits.WithLabelValues(op), batch.Retry: m.retries.WithLabelValues(op),
 			batch.Fail: m.failures.WithLabelValues(op),
 		},
 	}

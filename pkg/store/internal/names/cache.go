@@ -11,7 +11,7 @@
 //
 // An id may come to stand for another partition or group: a standby without the last commits takes
 // over, or files or tables are restored or recreated while the servers run. So an id is valid only in
-// the epoch of the database in which it was looked up (sql/functions/ids). Each statement that uses
+// the epoch of the database in which it was looked up (belfry.epoch). Each statement that uses
 // an id names the epoch. In another epoch all ids count as missing: the names are looked up again,
 // everything from the previous epoch is forgotten, and every waiter on every instance looks. An ack
 // needs no epoch: it names its partition by UUID, and a cursor whose partition has another UUID is

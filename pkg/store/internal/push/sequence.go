@@ -19,7 +19,7 @@ type Inbox struct {
 }
 
 // Sequence moves rows of the inbox; see Store.Sequence.
-func (p *Pusher) Sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) ([]queue.Sequenced, error) {
+func (p *Pusher) Sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) ([]queue.SequenceResult, error) {
 	ctx, cancel := p.Pool.Bounded(ctx)
 	defer cancel()
 	for attempt := 0; ; attempt++ {
@@ -32,17 +32,17 @@ func (p *Pusher) Sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) (
 			p.Names.Forget(call.Opened)
 			continue
 		}
-		if postgres.Lost(err) {
+		if postgres.ConnectionLost(err) {
 			// The commit may have succeeded without its wake, or without the announcement of it.
-			p.Pool.ReportBroken()
+			p.Pool.ReportBrokenConnection()
 		}
 		return nil, postgres.Wrap(fmt.Errorf("sequencing %d rows: %w", len(rows.IDs), err))
 	}
 }
 
 // sequence is one attempt. It returns the call that it tried to store.
-func (p *Pusher) sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) ([]queue.Sequenced, *Call, error) {
-	results, call := make([]queue.Sequenced, len(rows.Items)), NewCall(rows.Items)
+func (p *Pusher) sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) ([]queue.SequenceResult, *Call, error) {
+	results, call := make([]queue.SequenceResult, len(rows.Items)), NewCall(rows.Items)
 	if _, err := p.Open(ctx, call); err != nil {
 		return nil, call, err
 	}
@@ -88,7 +88,7 @@ func (rows Inbox) only(kept []int) Inbox {
 }
 
 // refuse refuses the items that were not admitted: the last ones of each full queue.
-func (call *Call) refuse(admission quota.Admission, results []queue.Sequenced) {
+func (call *Call) refuse(admission quota.Admission, results []queue.SequenceResult) {
 	left := admission.Granted()
 	for i := range call.Items {
 		partition := call.Opened[call.partitionOf[i]]

@@ -52,7 +52,7 @@ type Runner struct {
 // rolled back. The manager only orders them: transactions that share a partition do not hold
 // connections while they wait for each other.
 func New(deps Deps, cfg batch.Config, observer batch.Observer) *Runner {
-	cfg.MaxSize, cfg.MaxWait, cfg.BesideSize = 1, 0, 1
+	cfg.MaxSize, cfg.MaxWait, cfg.ConcurrentSize = 1, 0, 1
 	r := &Runner{Deps: deps}
 	r.flushes = batch.New(cfg, r.flush, groupcommit.Judge, observer)
 	return r

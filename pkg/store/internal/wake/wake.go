@@ -83,7 +83,7 @@ func (w *Waker) Read(results pgx.BatchResults, partitions int) []queue.Ready {
 
 func (w *Waker) failed(partitions int, err error) {
 	w.log.Warn("A wake failed and will be healed.", zap.Int("partitions", partitions), zap.Error(err))
-	w.pool.ReportLost()
+	w.pool.SignalLoss()
 }
 
 // ReadReady reads rows of (group, partition, seconds until ready or NULL, instant). notReady are the

@@ -1,0 +1,98 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// sendTimeout bounds one statement. After it the connection counts as broken, and the
+// flush is sent again over another one.
+const sendTimeout = 3 * time.Second
+
+var sqlNotify = sql.Query("listen/notify")
+
+var errReadOnly = errors.New("the database is read only: check whether another one is the primary now")
+
+// flush sends the pending entries. After an error all of them are pending again.
+func (s *Sender) flush(ctx context.Context) error {
+	s.mu.Lock()
+	batch := s.pending
+	s.pending = pendingNotifications{}
+	s.mu.Unlock()
+	if batch.empty() {
+		return nil
+	}
+	payloads, entries := batch.payloads(s.instance)
+	if err := s.notify(ctx, payloads); err != nil {
+		s.failures.Add(1)
+		s.updatePending(func(n *pendingNotifications) {
+			batch.merge(n)
+			*n = batch
+		})
+		return fmt.Errorf("sending %d notifications: %w", len(payloads), err)
+	}
+	s.flushes.Add(1)
+	s.entriesOut.Add(entries)
+	if batch.canary > 0 {
+		s.announced = true
+		select {
+		case <-s.sentCanaries: // an older number that the listener has not taken
+		default:
+		}
+		s.sentCanaries <- batch.canary // only Run sends on it, so it does not block
+	}
+	return nil
+}
+
+// flushLast sends the pending entries and a goodbye. It tries until it succeeds or work
+// ends.
+func (s *Sender) flushLast(work context.Context) {
+	if s.announced {
+		s.updatePending(func(n *pendingNotifications) { n.goodbye = true })
+	}
+	for failed := 1; ; failed++ {
+		err := s.flush(work)
+		if err == nil {
+			return
+		}
+		if backoff.Sleep(work, s.retry.Delay(failed, rand.Float64())) != nil {
+			s.log.Warn("the last notifications were not sent; other instances will notice the silence", zap.Error(err))
+			return
+		}
+	}
+}
+
+// exec sends payloads over the sender's own connection. If that fails, it drops the
+// connection.
+func (s *Sender) exec(ctx context.Context, payloads []string) (err error) {
+	if s.conn == nil {
+		if s.conn, err = openConn(ctx, s.config); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	var readOnly bool
+	rows, err := s.conn.Query(ctx, sqlNotify, Channel, payloads)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly}, func() error { return nil })
+	}
+	if err == nil && readOnly {
+		s.readOnly()
+		err = errReadOnly
+	}
+	if err != nil {
+		s.conn.drop(ctx)
+		s.conn = nil
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package listen
+
+import (
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// maxPending is the most ready entries that wait to be sent. More entries become one
+	// resync: it loses nothing, and the other instances look at everything.
+	maxPending = 100_000
+	// maxPayloads is the most payloads of one statement. A larger set becomes one
+	// resync.
+	maxPayloads = 64
+)
+
+// groupPartition is the subject of a ready entry.
+type groupPartition struct{ group, partition int64 }
+
+// pendingNotifications is the set of entries to send. The zero value is empty. It is not
+// safe for concurrent use.
+type pendingNotifications struct {
+	ready           map[groupPartition]time.Time // the earliest instant; zero is now
+	created, resync bool
+	canary          uint64 // the latest
+	goodbye         bool
+}
+
+func (n *pendingNotifications) empty() bool {
+	return len(n.ready) == 0 && !n.created && !n.resync && n.canary == 0 && !n.goodbye
+}
+
+// add adds an entry. An entry that cannot be encoded becomes a resync, so that the hint
+// is not lost.
+func (n *pendingNotifications) add(e Entry) {
+	switch {
+	case n.resync:
+	case e.Kind == KindResync || !e.encodable():
+		n.resyncOnly()
+	case e.Kind == KindCreated:
+		n.created = true
+	default:
+		n.addReady(groupPartition{e.Group, e.Partition}, e.At)
+	}
+}
+
+func (n *pendingNotifications) addReady(p groupPartition, at time.Time) {
+	if n.ready == nil {
+		n.ready = make(map[groupPartition]time.Time)
+	}
+	// The zero time means now and is before every other time.
+	if known, ok := n.ready[p]; ok && !at.Before(known) {
+		return
+	}
+	n.ready[p] = at
+	if len(n.ready) > maxPending {
+		n.resyncOnly()
+	}
+}
+
+// resyncOnly replaces all entries by one resync.
+func (n *pendingNotifications) resyncOnly() { n.resync, n.created, n.ready = true, false, nil }
+
+// merge adds the contents of another set.
+func (n *pendingNotifications) merge(other *pendingNotifications) {
+	n.canary = max(n.canary, other.canary)
+	n.goodbye = n.goodbye || other.goodbye
+	switch {
+	case n.resync:
+	case other.resync:
+		n.resyncOnly()
+	default:
+		n.created = n.created || other.created
+		for p, at := range other.ready {
+			if n.resync {
+				return
+			}
+			n.addReady(p, at)
+		}
+	}
+}
+
+// payloads returns the payloads of one statement that sends the set, and the number of
+// their entries.
+func (n *pendingNotifications) payloads(instance queue.ID) (payloads []string, entries int64) {
+	message := Message{Instance: instance, Canary: n.canary, Goodbye: n.goodbye}
+	if n.created {
+		message.Entries = append(message.Entries, Created())
+	}
+	if n.resync {
+		message.Entries = append(message.Entries, Resync())
+	}
+	for p, at := range n.ready {
+		message.Entries = append(message.Entries, Ready(p.group, p.partition, at))
+	}
+	if payloads = Encode(message); len(payloads) > maxPayloads {
+		message.Entries = []Entry{Resync()}
+		payloads = Encode(message)
+	}
+	return payloads, int64(len(message.Entries))
+}

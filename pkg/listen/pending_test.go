@@ -1,0 +1,128 @@
+package listen
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func TestAddKeepsTheEarliestInstant(t *testing.T) {
+	t.Parallel()
+	soon, later := time.Now(), time.Now().Add(time.Hour)
+	var m pendingNotifications
+	m.add(Ready(1, 2, later))
+	m.add(Ready(1, 2, soon))
+	m.add(Ready(1, 2, later))
+	require.Equal(t, map[groupPartition]time.Time{{1, 2}: soon}, m.ready)
+	m.add(Ready(1, 2, time.Time{}))
+	m.add(Ready(1, 2, soon))
+	require.Equal(t, map[groupPartition]time.Time{{1, 2}: {}}, m.ready, "now is before every instant")
+}
+
+func TestResyncReplacesTheOtherEntries(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]Entry{
+		"all": Resync(), "no group": Ready(0, 1, time.Time{}), "negative partition": Ready(1, -1, time.Time{}), "unknown": {Kind: "odd"},
+	} {
+		var m pendingNotifications
+		m.add(Ready(1, 2, time.Time{}))
+		m.add(Created())
+		m.add(e)
+		m.add(Ready(1, 3, time.Time{}))
+		require.Equal(t, pendingNotifications{resync: true}, m, name)
+	}
+}
+
+func TestPendingEntriesAreBounded(t *testing.T) {
+	t.Parallel()
+	var m, half pendingNotifications
+	for i := range int64(maxPending) {
+		m.add(Ready(1, i, time.Time{}))
+		if i%2 == 0 {
+			half.add(Ready(2, i, time.Time{}))
+		}
+	}
+	require.False(t, m.resync)
+	m.merge(&half)
+	require.Equal(t, pendingNotifications{resync: true}, m, "a failed flush is merged with newer entries")
+	for i := range int64(maxPending + 1) {
+		half.add(Ready(2, i, time.Time{}))
+	}
+	require.Equal(t, pendingNotifications{resync: true}, half)
+}
+
+func TestPayloadsOfAStatementAreBounded(t *testing.T) {
+	t.Parallel()
+	var m pendingNotifications
+	m.canary, m.goodbye = 5, true
+	const long = 1 << 60
+	for i := range int64(30_000) {
+		m.add(Ready(long, long+i, time.Time{}))
+	}
+	payloads, entries := m.payloads(queue.ID{})
+	require.Equal(t, []string{"1;i=00000000-0000-0000-0000-000000000000;c=5;bye;all"}, payloads)
+	require.EqualValues(t, 1, entries)
+	for p := range m.ready {
+		if p.partition >= long+5_000 {
+			delete(m.ready, p)
+		}
+	}
+	payloads, entries = m.payloads(queue.ID{})
+	require.Greater(t, len(payloads), 10)
+	require.EqualValues(t, 5_000, entries)
+}
+
+// Merging two sets in any order equals adding their entries one after the other.
+func TestMergeEqualsAdd(t *testing.T) {
+	t.Parallel()
+	entry := rapid.Custom(func(t *rapid.T) Entry {
+		switch rapid.IntRange(0, 20).Draw(t, "kind") {
+		case 0:
+			return Created()
+		case 1:
+			return Resync()
+		}
+		var at time.Time
+		if seconds := rapid.Int64Range(0, 3).Draw(t, "at"); seconds > 0 {
+			at = time.Unix(seconds, 0)
+		}
+		return Ready(rapid.Int64Range(1, 3).Draw(t, "group"), rapid.Int64Range(0, 3).Draw(t, "partition"), at)
+	})
+	fill := func(m *pendingNotifications, entries []Entry) {
+		for _, e := range entries {
+			m.add(e)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		first, second := rapid.SliceOf(entry).Draw(t, "first"), rapid.SliceOf(entry).Draw(t, "second")
+		var one, a, b, c, d pendingNotifications
+		fill(&one, first)
+		fill(&one, second)
+		one.canary, one.goodbye = 9, true
+		fill(&a, first)
+		fill(&b, second)
+		a.canary, b.canary, b.goodbye = 4, 9, true
+		fill(&c, first)
+		fill(&d, second)
+		c.canary, d.canary, c.goodbye = 9, 4, true
+		a.merge(&b)
+		d.merge(&c)
+		for _, merged := range []pendingNotifications{a, d} {
+			if !maps.Equal(one.ready, merged.ready) {
+				t.Fatalf("want %v, got %v", one.ready, merged.ready)
+			}
+			one, merged := one, merged
+			one.ready, merged.ready = nil, nil
+			require.Equal(t, one, merged)
+		}
+		if one.empty() {
+			t.Fatal("a set with a canary is not empty")
+		}
+	})
+	require.True(t, new(pendingNotifications).empty())
+}

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlApplySettings     = sql.Query("postgres/apply_settings")
+	sqlDifferingSettings = sql.Query("postgres/differing_settings")
+)
+
+// sessionSettings override the settings of the database, the role or the server
+// (ALTER DATABASE ... SET) under which a statement of Belfry would fail or mean
+// something else:
+//
+//   - an isolation level that does not see what a lock waited for
+//   - other text forms of values
+//   - schemas before pg_catalog
+//   - limits for interactive sessions
+//   - commits that a crash loses
+//
+// They are set after connecting and not as startup parameters, because poolers refuse
+// unknown startup parameters.
+var sessionSettings = []struct {
+	name, value string
+	// perClient: poolers in transaction mode keep the setting for each client.
+	perClient bool
+	// unchecked: another value is accepted where sessions are shared. That is a limit
+	// of sessions, or a search path, which nobody sets with pg_catalog at its end.
+	unchecked bool
+	// insteadOf: only this value is replaced. Empty: every other value is.
+	insteadOf string
+}{
+	{name: "default_transaction_isolation", value: "read committed"},
+	{name: "quote_all_identifiers", value: "off"},
+	{name: "search_path", value: "pg_catalog, pg_temp", unchecked: true},
+	{name: "client_encoding", value: "UTF8", perClient: true},
+	{name: "standard_conforming_strings", value: "on", perClient: true},
+	{name: "transform_null_equals", value: "off"},
+	{name: "array_nulls", value: "on"},
+	{name: "timezone", value: "UTC", perClient: true},
+	{name: "datestyle", value: "ISO, MDY", perClient: true},
+	{name: "intervalstyle", value: "postgres"},
+	{name: "bytea_output", value: "hex"},
+	{name: "extra_float_digits", value: "1"},
+	{name: "lock_timeout", value: "0"},
+	{name: "synchronous_commit", value: "on", insteadOf: "off"},
+	{name: "idle_session_timeout", value: "0", unchecked: true},
+	{name: "transaction_timeout", value: "0", unchecked: true}, // since Postgres 17
+}
+
+// planSettings pin the plans of the hot statements. Each of them has one sensible
+// plan: nested loops over index scans. On a fresh database without statistics the
+// planner chooses other plans, caches them, and keeps them while the tables grow.
+const planSettings = `
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_bitmapscan = off;
+SET enable_nestloop = on;
+SET enable_indexscan = on;
+SET enable_indexonlyscan = on;
+SET jit = off`
+
+// settingColumns returns sessionSettings as the columns of a query, with or without
+// the unchecked ones.
+func settingColumns(unchecked bool) (names, values, insteadOf []string) {
+	for _, s := range sessionSettings {
+		if unchecked || !s.unchecked {
+			names, values, insteadOf = append(names, s.name), append(values, s.value), append(insteadOf, s.insteadOf)
+		}
+	}
+	return names, values, insteadOf
+}
+
+// applySettings makes sessionSettings in the session of conn.
+func applySettings(ctx context.Context, conn *pgx.Conn) error {
+	names, values, insteadOf := settingColumns(true)
+	// Not prepared: a session needs the statement once.
+	_, err := conn.Exec(ctx, sqlApplySettings, pgx.QueryExecModeExec, names, values, insteadOf)
+	return err
+}
+
+// ConfigureSession makes the session of conn independent of the settings of the
+// database, the role and the server. It returns ErrTransactionPooled if a pooler in
+// transaction mode makes that impossible.
+func ConfigureSession(ctx context.Context, conn *pgx.Conn) error {
+	pooled, err := TransactionPooled(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("looking for a pooler: %w", err)
+	}
+	if pooled {
+		return ErrTransactionPooled
+	}
+	return applySettings(ctx, conn)
+}
+
+// checkSettings returns a settingsError if a setting of conn differs from
+// sessionSettings. It serves connections whose session is shared.
+func checkSettings(ctx context.Context, conn *pgx.Conn) error {
+	names, values, insteadOf := settingColumns(false)
+	rows, err := conn.Query(ctx, sqlDifferingSettings, names, values, insteadOf)
+	if err != nil {
+		return err
+	}
+	var found, remedy []string
+	var name, current, value, role, database string
+	if _, err := pgx.ForEachRow(rows, []any{&name, &current, &value, &role, &database}, func() error {
+		found = append(found, fmt.Sprintf("%s is '%s'", name, current))
+		remedy = append(remedy, fmt.Sprintf("ALTER ROLE %s IN DATABASE %s SET %s = '%s';", role, database, name, value))
+		return nil
+	}); err != nil || found == nil {
+		return err
+	}
+	return &settingsError{found: found, remedy: remedy}
+}
+
+// settingsError: the sessions of a pooler have settings that do not suit.
+type settingsError struct{ found, remedy []string }
+
+func (e *settingsError) Error() string {
+	return fmt.Sprintf("database.url goes through a pooler in transaction mode, where Belfry cannot set what its statements need, and %s. "+
+		"Use a pool in session mode, leave the pooler out, or give Belfry a role of its own with %s and make the pooler connect again (RECONNECT)",
+		strings.Join(e.found, ", "), strings.Join(e.remedy, " "))
+}

@@ -1,0 +1,87 @@
+package queue
+
+import "time"
+
+// Epoch identifies one state of the database from which ids remain valid. A new
+// epoch begins when Postgres restarts, when a standby is promoted, when files are
+// restored, and when the tables are created again, restored or truncated. A cached
+// id is valid only within its epoch.
+type Epoch int64
+
+// Partition is the cached description of a partition. Only Sealed and Bounded can
+// change. A push notices the change.
+type Partition struct {
+	// Key is the id of the row in the database. It is valid within Epoch.
+	Key   int64
+	Epoch Epoch
+	// ID is the id on the wire.
+	ID       ID
+	Name     string
+	QueueKey int64
+	Queue    string
+	// Sealed: the queue encrypts payloads at rest.
+	Sealed bool
+	// Bounded: the queue has a maxSize.
+	Bounded bool
+}
+
+// Target is what a pop claims from, by ids of the database that are valid within
+// Epoch. Partition 0 means any partition of the group's queue.
+type Target struct {
+	Group, Partition int64
+	Epoch            Epoch
+}
+
+// Assignment is a claim to make for a waiting pop.
+type Assignment struct {
+	Request *PopRequest
+	// Target is what to claim. Without a partition, up to Request.Partitions
+	// partitions are claimed.
+	Target Target
+}
+
+// Handoff is a claim that a push makes for a waiting request, right after the
+// commit of the push and in the same round trip.
+type Handoff struct {
+	Assignment
+	// Take is called exactly once, with the delivery, which may have no messages.
+	// It does not block. It returns false if the request no longer waits: then the
+	// caller must release the delivery.
+	Take func(d Delivery) (taken bool)
+}
+
+// Ready says that a partition is poppable for a group, now or later. Partition 0
+// means any partition.
+type Ready struct {
+	Group, Partition int64
+	// In is how long until it is poppable. 0 or less: now.
+	In time.Duration
+	// At is the same instant by the clock of the database. Zero: unknown.
+	At time.Time
+}
+
+// Probe asks a preflight for the candidates of a target.
+type Probe struct {
+	Target Target
+	// Want is the most candidates.
+	Want int
+}
+
+// Candidate is a partition in which a preflight found messages.
+type Candidate struct {
+	Partition int64
+	// In is how long until the partition is poppable. 0 or less: now.
+	In    time.Duration
+	Depth int64
+	// If In is positive, these say why the partition is not poppable yet.
+	Leased, WindowOpen, Paused bool
+}
+
+// ProbeResult answers a Probe.
+type ProbeResult struct {
+	// Gone: the group no longer exists.
+	Gone bool
+	// Candidates are the partitions that have been due the longest, at most Want,
+	// and the partition that is due next.
+	Candidates []Candidate
+}

@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// PopRequest is one pop request.
+type PopRequest struct {
+	// Queue is empty if Tags is set.
+	Queue string
+	// Partition restricts the pop to one partition. Nil means any partition.
+	Partition *string
+	// Tags, if not nil, pops from the matching queue that is due first.
+	Tags *Tags
+	// Group is the consumer group. It is NoGroup if the request named none.
+	Group string
+	// Batch is the most messages, Partitions the most partitions. Both are at
+	// least 1.
+	Batch, Partitions int
+	// AutoAck consumes the messages on delivery: without a lease, at most once.
+	AutoAck bool
+	// Subscription says where the group starts if the pop registers it.
+	Subscription Subscription
+	// Wait is how long to wait for a message. 0: look once.
+	Wait time.Duration
+	// WaitingSince is when the request began to wait. For a group that is
+	// registered later, each message stored after that instant is new. Zero: the
+	// request has just arrived.
+	WaitingSince time.Time
+	// RefreshSince is when the server noticed that the group was deleted. If the
+	// group is registered again, messages stored before that instant are not new
+	// to it, unless the queue is new as well. Zero: the group was not deleted.
+	RefreshSince time.Time
+}
+
+// Tags match queues. An empty field matches every queue.
+type Tags struct{ Namespace, Task string }
+
+// SubscriptionMode says where a new consumer group starts.
+type SubscriptionMode string
+
+// The subscription modes.
+const (
+	// SubscribeAll starts at the first message.
+	SubscribeAll SubscriptionMode = "all"
+	// SubscribeNew starts after the last message that was stored when the pop
+	// that registers the group arrived.
+	SubscribeNew SubscriptionMode = "new"
+	// SubscribeFrom starts after the last message stored at or before From. From
+	// may be in the future.
+	SubscribeFrom SubscriptionMode = "timestamp"
+)
+
+// Subscription says where a consumer group starts.
+type Subscription struct {
+	Mode SubscriptionMode
+	// From is set with SubscribeFrom.
+	From time.Time
+}
+
+// Message is one delivered message.
+type Message struct {
+	Partition     *Partition
+	Seq           int64
+	ID            ID
+	TransactionID string
+	TraceID       ID
+	Payload       json.RawMessage
+	ProducerSub   string
+	CreatedAt     time.Time
+	// Attempt counts the deliveries of the first message of the partition,
+	// including this one. It is 0 with AutoAck.
+	Attempt int
+}
+
+// Delivery is the answer to a pop. It has no messages if nothing was poppable.
+type Delivery struct {
+	Queue string
+	Group string
+	// LeaseID is the lease of every partition of the delivery. It is zero with
+	// AutoAck.
+	LeaseID  ID
+	Messages []Message
+	// Partitions is how many partitions were claimed.
+	Partitions int
+
+	// NextIn is how long until the next partition that the claim saw is due: a
+	// leased one, one with messages left, or, if nothing was claimed, the next one
+	// of the queue. HasNext is false if the claim saw none.
+	NextIn  time.Duration
+	HasNext bool
+	// Contested: a partition was due, but a rival holds it or it turned out not to
+	// be poppable. If there are no messages, other messages may still exist.
+	Contested bool
+	// Gone: the consumer group was deleted after the pop resolved it.
+	Gone bool
+	// Target is what a pop by name looked at. It is zero if the target does not
+	// exist, and also if the target was deleted after the pop resolved it.
+	Target Target
+	// Watched are the groups that a pop by tags looked at.
+	Watched []int64
+	// DatabaseNow is the clock of the database at the claim. ReceivedAt is the
+	// local clock when the rows arrived. Each latency is measured by one clock.
+	DatabaseNow time.Time
+	ReceivedAt  time.Time
+}
+
+// NoteDueIn records that a partition is due after in. The delivery keeps the
+// earliest.
+func (d *Delivery) NoteDueIn(in time.Duration) {
+	if !d.HasNext || in < d.NextIn {
+		d.HasNext, d.NextIn = true, in
+	}
+}

@@ -1,0 +1,49 @@
+package queue
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// MaxPushDelay is how far in the future a pushed message may become visible.
+const MaxPushDelay = 365 * 24 * time.Hour
+
+// PushItem is one message to store.
+type PushItem struct {
+	Queue     string
+	Partition string
+	// TransactionID deduplicates within the partition. If it is empty, the store
+	// makes one.
+	TransactionID string
+	// TraceID is zero if the message has no trace.
+	TraceID ID
+	// Payload is a JSON value. It is stored byte for byte.
+	Payload json.RawMessage
+	// ProducerSub names the authenticated producer. Empty: none.
+	ProducerSub string
+	// VisibleAt delays the message until that instant, and with it the later
+	// messages of the partition. Zero: no delay.
+	VisibleAt time.Time
+	// Delay delays the message by this duration from the push on, by the clock of
+	// the database. At most one of VisibleAt and Delay is set.
+	Delay time.Duration
+}
+
+// PushResult is the result of one PushItem.
+type PushResult struct {
+	// Duplicate: the partition already had a message with the transaction id.
+	// MessageID is the id of that message.
+	Duplicate     bool
+	MessageID     ID
+	PartitionID   ID
+	TransactionID string
+}
+
+// SequenceResult is the result of one row of the inbox.
+type SequenceResult struct {
+	// Duplicate: the message of the row was stored before.
+	Duplicate bool
+	// Refused is not nil if the queue is full. The row was not stored and stays in
+	// the inbox. The error is for the operator.
+	Refused *Error
+}

@@ -1,0 +1,135 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlGroupPartitions = sql.Query("stats/group_partitions")
+	sqlLagging         = sql.Query("stats/lagging")
+)
+
+// PartitionProgress is the progress of a consumer group in a partition.
+type PartitionProgress struct {
+	Partition string
+	// Lease is the id of the live lease; zero: no live lease.
+	Lease queue.ID
+	// Lag counts the messages that are left. Age is the age of the oldest one.
+	Lag int64
+	Age time.Duration
+	// Consumed counts consumed messages. ConsumedAt is the last time; zero: never.
+	Consumed   int64
+	ConsumedAt time.Time
+	// Expired counts the messages that a pop found expired and skipped.
+	Expired int64
+}
+
+// QueueProgress is the progress of a consumer group in the partitions of a queue.
+type QueueProgress struct {
+	Queue      string
+	Partitions []PartitionProgress
+	// Truncated: the group has cursors in more partitions of this queue.
+	Truncated bool
+}
+
+// Group returns the progress of a group, queue by queue. The partitions are in the order
+// in which they were created, limit at most. An unknown group has none.
+// Errors: CodeUnavailable.
+func (g *Groups) Group(ctx context.Context, name string, limit int) ([]QueueProgress, error) {
+	groups, err := g.named(ctx, &name)
+	if err != nil {
+		return nil, err
+	}
+	var out []QueueProgress
+	for i := range groups {
+		in, err := g.inQueue(ctx, &groups[i], limit)
+		if err != nil {
+			return nil, failed("reading the progress of a consumer group", err)
+		}
+		limit -= len(in.Partitions)
+		if groups[i].whole || len(in.Partitions) > 0 || in.Truncated {
+			out = append(out, in)
+		}
+	}
+	return out, nil
+}
+
+// inQueue reads the progress of a group in its queue, limit partitions at most.
+func (g *Groups) inQueue(ctx context.Context, of *Group, limit int) (QueueProgress, error) {
+	in := QueueProgress{Queue: of.Queue}
+	for after := int64(0); !in.Truncated; {
+		room := limit - len(in.Partitions)
+		want := min(room, groupPage) + 1 // the extra row shows whether there are more
+		found, err := collect(ctx, g.pool, sqlGroupPartitions, func(row pgx.CollectableRow) (p PartitionProgress, err error) {
+			var lease pgtype.UUID
+			var consumedAt pgtype.Timestamptz
+			var age float64
+			err = row.Scan(&after, &p.Partition, &p.Consumed, &consumedAt, &lease, &p.Lag, &age, &p.Expired)
+			p.Lease, p.ConsumedAt, p.Age = lease.Bytes, consumedAt.Time, inSeconds(age)
+			return p, err
+		}, of.key, of.queueKey, after, int64(want))
+		if err != nil {
+			return in, err
+		}
+		in.Truncated = len(found) > room
+		in.Partitions = append(in.Partitions, found[:min(room, len(found))]...)
+		if len(found) < want {
+			break
+		}
+	}
+	return in, nil
+}
+
+// LaggingPartition is the progress of a group whose first unconsumed message is old.
+type LaggingPartition struct {
+	PartitionProgress
+	Group, Queue string
+	PartitionID  queue.ID
+	// Oldest is the instant at which that message was stored.
+	Oldest time.Time
+}
+
+// Lagging returns the partitions and groups with a time lag above over, the largest
+// first, limit at most. Errors: CodeUnavailable.
+func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int) ([]LaggingPartition, error) {
+	var found []LaggingPartition
+	err := g.pages(ctx, sqlLagging, func(row pgx.Rows) (lastID int64, err error) {
+		var p LaggingPartition
+		var queueName, group, partition pgtype.Text
+		var id, lease pgtype.UUID
+		var lag pgtype.Int8
+		var age pgtype.Float8
+		var oldest, consumedAt pgtype.Timestamptz
+		err = row.Scan(&lastID, &queueName, &group, &partition, &id, &lease, &lag, &age, &oldest, &consumedAt)
+		if err != nil || !queueName.Valid {
+			return lastID, err
+		}
+		p.Queue, p.Group, p.Partition, p.PartitionID = queueName.String, group.String, partition.String, id.Bytes
+		p.Lease, p.Lag, p.Age = lease.Bytes, lag.Int64, inSeconds(age.Float64)
+		p.Oldest, p.ConsumedAt = oldest.Time, consumedAt.Time
+		found = append(found, p)
+		if len(found) >= 2*limit {
+			found = largestLag(found, limit)
+		}
+		return lastID, nil
+	}, over.Seconds(), int64(limit))
+	if err != nil {
+		return nil, failed("listing lagging partitions", err)
+	}
+	return largestLag(found, limit), nil
+}
+
+// largestLag keeps the limit entries with the largest time lag, largest first.
+func largestLag(found []LaggingPartition, limit int) []LaggingPartition {
+	slices.SortStableFunc(found, func(a, b LaggingPartition) int { return cmp.Compare(b.Age, a.Age) })
+	return found[:min(limit, len(found))]
+}

@@ -1,0 +1,133 @@
+-- Returns the statements that attach a table; belfry.attach runs them. It checks everything that
+-- can be checked before, and changes nothing. It has the parameters of belfry.attach.
+CREATE FUNCTION belfry.attach_sql(
+    target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
+    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
+) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
+DECLARE
+    v_events text[];
+    v_schema name;
+    v_owner name;
+    v_base text;
+    v_function text;
+    v_event text;
+    v_sql text := '';
+    v_gone regprocedure[];
+    old record;
+    v_plan refcursor;
+    v_place text;
+    v_partition regclass;
+    v_rows boolean;
+BEGIN
+    PERFORM belfry.check_attachable(target);
+    key := coalesce(key, '{}');
+    IF queue IS NULL OR queue = '' OR octet_length(queue) > 255 THEN
+        RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
+    -- In a fixed order, so equal arguments give equal text.
+    SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
+      FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
+     WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
+    IF v_events IS NULL OR EXISTS (SELECT 1 FROM unnest(events) AS x WHERE lower(x COLLATE "C") IS NULL OR lower(x COLLATE "C") <> ALL (v_events)) THEN
+        RAISE EXCEPTION 'the events % are not known', events USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Name some of insert, update and delete. TRUNCATE has no rows to tell of.';
+    END IF;
+    IF payload IS NULL OR payload NOT IN ('row', 'changes') THEN
+        RAISE EXCEPTION 'the payload % is not known', quote_nullable(payload) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''row'' or ''changes''; columns => says which columns it holds.';
+    END IF;
+    IF cardinality(columns) = 0 THEN
+        columns := NULL;
+    END IF;
+    FOR v_event IN
+        SELECT w.name FROM unnest(key || columns) AS w(name)
+         WHERE NOT EXISTS (
+                SELECT 1 FROM pg_attribute a
+                 WHERE a.attrelid = target AND a.attname = w.name AND a.attnum > 0 AND NOT a.attisdropped)
+    LOOP
+        RAISE EXCEPTION '% has no column %', target, quote_nullable(v_event) USING ERRCODE = 'undefined_column',
+            HINT = 'Its columns are ' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+                WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped) || '. Write a name as it is, without quotes.';
+    END LOOP;
+    SELECT n.nspname, pg_get_userbyid(c.relowner) INTO v_schema, v_owner
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = target;
+    IF condition IS NOT NULL THEN
+        BEGIN
+            PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
+            -- The condition must be valid in both places. Text that closes one place and goes on
+            -- with another statement is not valid in the other place. A cursor refuses several
+            -- statements. EXPLAIN is opened and never fetched, because planning would run the
+            -- immutable functions of the condition with the caller's rights.
+            FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
+                OPEN v_plan FOR EXECUTE format(
+                    'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
+                CLOSE v_plan;
+            END LOOP;
+            PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
+        EXCEPTION WHEN OTHERS THEN
+            RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
+                HINT = 'It is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
+                    'In an insert all of old is NULL, in a delete all of new. Functions outside of the table''s schema need theirs.';
+        END;
+    END IF;
+
+    v_base := 'belfry_' || left(md5(queue), 12) || '_';
+    v_rows := v_events <> '{delete}' AND EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = target AND c.relkind = 'p');
+    FOR old IN SELECT t.trigger_name, t.function_oid FROM belfry.attachment_triggers(target, queue) AS t LOOP
+        v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target);
+        v_gone := array_append(v_gone, old.function_oid);
+    END LOOP;
+    -- Other roles may have created triggers with the function for rows. Then it stays.
+    FOR old IN
+        SELECT DISTINCT f.id FROM unnest(v_gone) AS f(id)
+         WHERE f.id IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM pg_trigger t WHERE t.tgfoid = f.id AND t.tgparentid = 0 AND t.tgrelid <> target)
+    LOOP
+        v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
+    END LOOP;
+    -- The trigger for rows has a function that every role may execute. The creator of a partition
+    -- creates its trigger too, and may be another role than the owner at the time of attach.
+    FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
+        -- The name depends on the owner, so functions of an earlier owner have other names.
+        v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
+        IF to_regprocedure(v_function || '()') IS NOT NULL
+            AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL AND v_event <> 'rows'
+        THEN
+            -- The table came back to this owner, or another role created a function of this name.
+            v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
+        END IF;
+        IF v_event = 'rows' THEN
+            -- attachment_triggers reads the queue from the text after RETURN.
+            v_sql := v_sql || format(E'CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L;\n'
+                    'GRANT EXECUTE ON FUNCTION %1$s() TO PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %3$I;\n', v_function,
+                    format(E'\nBEGIN\n    RETURN NEW;\n    INSERT INTO belfry.inbox (queue, partition, payload)\n    SELECT %L, NULL, NULL;\nEND ', queue),
+                    v_owner);
+            CONTINUE;
+        END IF;
+        v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict) || E';\n'
+            || format(E'REVOKE ALL ON FUNCTION %s() FROM PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %I;\n', v_function, v_owner)
+            || format(E'CREATE TRIGGER %I AFTER %s ON %s\n    REFERENCING%s FOR EACH STATEMENT EXECUTE FUNCTION %s();\n',
+                v_base || v_event, upper(v_event COLLATE "C"), target,
+                CASE v_event WHEN 'insert' THEN ' NEW TABLE AS belfry_new' WHEN 'delete' THEN ' OLD TABLE AS belfry_old'
+                             ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
+    END LOOP;
+    IF v_rows THEN
+        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
+        -- stored. Without it, generated columns are NULL if a partition has another column order.
+        -- And MERGE reports the row it inserted last as the rows that it updates.
+        SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
+        IF v_partition IS NOT NULL THEN
+            RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
+                USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT TRIGGER ON %s TO %I;', v_partition, current_user);
+        END IF;
+        v_sql := v_sql || format(E'CREATE TRIGGER %I BEFORE INSERT ON %s\n    FOR EACH ROW WHEN (false) EXECUTE FUNCTION %s();\n',
+            v_base || 'rows_' || target::oid, target, v_function);
+    END IF;
+    RETURN v_sql
+        || format(E'DELETE FROM belfry.attachment WHERE target = %L::regclass AND queue = %L;\n', target, queue)
+        || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict)\n'
+                  'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict);
+END $$;

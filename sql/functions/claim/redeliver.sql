@@ -1,0 +1,128 @@
+-- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
+-- calls it with the cursor locked.
+--
+-- Returns a row of kind 'redelivered' for the partition, and then a 'message' row for each message,
+-- each with its own attempts. With p_lease NULL the messages are settled on delivery (autoAck), and
+-- the first row has as payload what redrive_restore needs to undo that. seq of the first row is the
+-- number of messages given up. The kind of the first row is 'moved' if no message is left to
+-- deliver. Without any row, the first redriven message still waits for its retry delay.
+--
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
+-- A message with one delivery left is delivered alone, so that only a fatal message uses up its
+-- deliveries.
+CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
+RETURNS TABLE (
+    kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
+    trace_id uuid, payload json, created_at timestamptz, producer_sub text, encrypted boolean
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := p_now;
+    v_max_deliveries bigint;
+    v_last bigint;
+    v_seqs bigint[];
+    v_attempts integer[];
+    v_given_up bigint[];
+    v_settled bigint;
+    v_left integer;
+    v_waiting_seq bigint;
+    one record;
+BEGIN
+    SELECT nullif(q.max_deliveries, 0) INTO v_max_deliveries
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = p_partition;
+    FOR one IN
+        SELECT d.seq, d.attempts, d.deliveries, d.retry_at
+          FROM belfry.redrive d
+         WHERE d.partition_id = p_partition AND d.group_id = p_group
+           AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq)
+         ORDER BY d.seq
+         LIMIT p_batch
+    LOOP
+        IF one.retry_at > p_now THEN
+            v_waiting_seq := one.seq;
+            EXIT;
+        ELSIF one.deliveries >= v_max_deliveries THEN
+            v_given_up := array_append(v_given_up, one.seq);
+        ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+            EXIT; -- the last delivery of this message is a delivery of its own
+        ELSE
+            v_seqs := array_append(v_seqs, one.seq);
+            v_attempts := array_append(v_attempts, one.attempts + 1);
+        END IF;
+        v_last := one.seq;
+        EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;
+    END LOOP;
+    -- Redrives without a message can never be delivered.
+    DELETE FROM belfry.redrive d
+     WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_waiting_seq), true)
+       AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;
+    GET DIAGNOSTICS v_settled = ROW_COUNT;
+    IF v_last IS NULL AND v_waiting_seq IS NOT NULL THEN
+        IF v_settled > 0 THEN
+            UPDATE belfry.cursor c SET redrives = c.redrives - v_settled WHERE c.partition_id = p_partition AND c.group_id = p_group;
+        END IF;
+        RETURN;
+    END IF;
+    IF v_given_up IS NOT NULL THEN
+        WITH gone AS (
+            DELETE FROM belfry.redrive d
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_given_up)
+            RETURNING d.seq, d.attempts, d.deliveries
+        )
+        INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+        SELECT p_partition, g.seq, p_group, g.attempts,
+               'delivered ' || g.deliveries || ' times since it was redriven, without success (maxDeliveries)'
+          FROM gone g
+         ORDER BY g.seq
+        ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+        v_settled := v_settled + cardinality(v_given_up);
+        seq := cardinality(v_given_up);
+    END IF;
+    kind := 'redelivered';
+    partition_id := p_partition;
+    IF v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+        UPDATE belfry.redrive r
+           SET lease_id = p_lease, attempts = r.attempts + 1, deliveries = r.deliveries + 1
+         WHERE r.partition_id = p_partition AND r.group_id = p_group AND r.seq = ANY (v_seqs);
+        UPDATE belfry.cursor c
+           SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
+               ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
+         WHERE c.partition_id = p_partition AND c.group_id = p_group
+        RETURNING c.ready_at INTO ready_at;
+    ELSE
+        IF v_seqs IS NULL THEN
+            kind := 'moved';
+        END IF;
+        WITH settled AS (
+            DELETE FROM belfry.redrive d
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs)
+            RETURNING d.seq, d.failures, d.attempts, d.deliveries, d.redriven_at
+        )
+        SELECT json_agg(s) INTO payload FROM settled s;
+        SELECT CASE WHEN v_last IS NOT NULL THEN nullif(c.redrives - v_settled - coalesce(cardinality(v_seqs), 0), 0) END INTO v_left
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition AND c.group_id = p_group;
+        UPDATE belfry.cursor c
+           SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
+               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE v_now END, redrives = v_left,
+               ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
+                                          c.retry_at, v_left, p_group)
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+         WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
+        RETURNING c.ready_at INTO ready_at;
+    END IF;
+    RETURN NEXT;
+    RETURN QUERY
+    SELECT 'message', p_partition, NULL::timestamptz, CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END, m.seq, m.id,
+           m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+      FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
+     CROSS JOIN LATERAL (
+            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+              FROM belfry.message m
+             WHERE m.partition_id = p_partition AND m.seq = d.seq OFFSET 0) AS m
+     ORDER BY d.seq;
+END $$;

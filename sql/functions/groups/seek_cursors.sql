@@ -1,0 +1,44 @@
+-- Moves the cursors of group p_group in p_partitions (ascending) behind the last message stored at
+-- or before p_instant. 'infinity' is behind the newest message, '-infinity' before the first one.
+-- Leases end, and attempts and failures start at 0. After a move backwards or to the same place,
+-- the group receives its dead letters again. After a move forward, dead letters ahead are still
+-- skipped. Returns the new positions. A wake must follow the commit.
+--
+-- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
+-- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
+-- square of the page.
+CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
+RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint;
+    v_to bigint;
+    k record;
+    f record;
+BEGIN
+    FOREACH v_id IN ARRAY p_partitions LOOP
+        SELECT c.committed, c.skip, c.redrives INTO k
+          FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        -- This snapshot is newer than the lock, so last_seq is not behind committed.
+        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+               q.paused OR g.paused AS paused INTO f
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+          JOIN belfry.consumer_group g ON g.id = p_group
+         WHERE p.id = v_id;
+        CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        v_to := CASE WHEN p_instant = '-infinity' THEN f.trimmed
+                     WHEN p_instant = 'infinity' OR f.last_push_at <= p_instant THEN f.last_seq
+                     ELSE belfry.seq_at(v_id, p_instant) END;
+        UPDATE belfry.cursor c
+           SET committed = v_to,
+               skip = CASE WHEN v_to > k.committed THEN (
+                    SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(k.skip) AS s(seq) WHERE s.seq > v_to) END,
+               attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
+               lease_id = NULL, lease_until = NULL, lease_end = NULL,
+               ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
+                                          f.delayed_processing, f.window_buffer, f.paused, NULL, k.redrives, p_group)
+         WHERE c.partition_id = v_id AND c.group_id = p_group;
+        RETURN NEXT v_to;
+    END LOOP;
+END $$;

@@ -1,0 +1,53 @@
+-- Pushes one message when the calling transaction commits. Returns the transaction id: the given
+-- one, or a new one. A second message with a transaction id that its partition has already is not
+-- stored.
+CREATE FUNCTION belfry.push(
+    queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    v_at timestamptz := belfry.check_push(queue, delay, visible_at);
+    v_id text := coalesce(nullif(transaction_id, ''), belfry.uuid_v7()::text);
+BEGIN
+    IF payload IS NULL THEN
+        RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
+    ELSIF octet_length(partition) > 255 THEN
+        RAISE EXCEPTION 'belfry.push: the name of the partition is % bytes long', octet_length(partition)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 bytes are allowed.';
+    ELSIF char_length(v_id) > 255 THEN
+        RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
+    END IF;
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
+    RETURN v_id;
+END $$;
+
+-- The same for a jsonb payload.
+CREATE FUNCTION belfry.push(
+    queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE sql AS $$
+    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
+$$;
+
+-- The same for JSON as text. A quoted payload without a type is text.
+CREATE FUNCTION belfry.push(
+    queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    v_payload json;
+BEGIN
+    BEGIN
+        v_payload := payload::json;
+    EXCEPTION WHEN invalid_text_representation THEN
+        RAISE EXCEPTION 'belfry.push: the payload is no JSON: %', left(payload, 80)
+            USING ERRCODE = 'invalid_text_representation',
+                  HINT = 'Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).';
+    END;
+    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
+END $$;

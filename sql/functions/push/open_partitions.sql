@@ -1,0 +1,59 @@
+-- Finds or creates queues and partitions by name, and returns one row for each pair. A name of a
+-- queue that is being deleted right now has no row, and the caller asks again.
+--
+-- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
+-- NO KEY UPDATE. So if a partition and a group are created at the same time, the cursor between
+-- them exists. A new cursor of a group that starts in the future gets its start_at.
+CREATE FUNCTION belfry.open_partitions(
+    p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
+) RETURNS TABLE (
+    queue_name text, partition_name text, queue_id bigint, partition_id bigint, partition_uid uuid, sealed boolean
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit)
+    SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit
+      FROM unnest(p_queues) AS w(name)
+     WHERE (SELECT q.id FROM belfry.queue q WHERE q.name = w.name AND q.deleted_at IS NULL) IS NULL
+     ORDER BY 1
+    ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING;
+
+    IF EXISTS (
+        SELECT 1 FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+         WHERE (SELECT p.id FROM belfry.partition p
+                 WHERE p.queue_id = (SELECT q.id FROM belfry.queue q WHERE q.name = w.queue AND q.deleted_at IS NULL)
+                   AND p.name = w.partition) IS NULL
+    ) THEN
+        PERFORM q.id FROM belfry.queue q
+          WHERE q.name = ANY (p_queues) AND q.deleted_at IS NULL
+          ORDER BY q.id FOR SHARE;
+
+        WITH created AS (
+            INSERT INTO belfry.partition (queue_id, name)
+            SELECT DISTINCT q.id, w.partition
+              FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+             CROSS JOIN LATERAL (
+                    SELECT q.id FROM belfry.queue q WHERE q.name = w.queue AND q.deleted_at IS NULL OFFSET 0) AS q
+             WHERE (SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = w.partition) IS NULL
+             ORDER BY 1, 2
+            ON CONFLICT (queue_id, name) DO NOTHING
+            RETURNING id, queue_id
+        )
+        INSERT INTO belfry.cursor (partition_id, group_id, start_at)
+        SELECT created.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
+          FROM created
+         CROSS JOIN LATERAL (
+                SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = created.queue_id AND g.whole_queue OFFSET 0) AS g;
+    END IF;
+
+    RETURN QUERY
+    SELECT q.name, p.name, q.id, p.id, p.uid, q.encryption_enabled
+      FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+     CROSS JOIN LATERAL (
+            SELECT q.id, q.name, q.encryption_enabled FROM belfry.queue q
+             WHERE q.name = w.queue AND q.deleted_at IS NULL OFFSET 0) AS q
+     CROSS JOIN LATERAL (
+            SELECT p.id, p.uid, p.name FROM belfry.partition p
+             WHERE p.queue_id = q.id AND p.name = w.partition OFFSET 0) AS p;
+END $$;

@@ -1,0 +1,26 @@
+-- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
+-- 'admin'. The role may also be one that logs in.
+CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    IF kind IS NULL OR kind NOT IN ('producer', 'consumer', 'admin') THEN
+        RAISE EXCEPTION 'the kind % is not known', quote_nullable(kind) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''producer'', ''consumer'' or ''admin''.';
+    END IF;
+    RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
+        ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'),
+        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox TO %I'),
+        ('producer admin', 'GRANT SELECT, INSERT, DELETE ON belfry.attachment, belfry.attachment_failure TO %I'),
+        ('producer admin', 'GRANT SELECT ON belfry.attachments TO %I'),
+        ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
+            'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
+        ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
+        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids() TO %I'),
+        ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
+        ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
+    ) AS s(kinds, text)
+     WHERE o.oid = 'belfry.queue'::regclass AND kind = ANY (string_to_array(s.kinds, ' '))
+       -- Another migration tool keeps its record elsewhere.
+       AND (s.text NOT LIKE '%schema_migrations%' OR to_regclass('belfry.schema_migrations') IS NOT NULL);
+END $$;

@@ -1,0 +1,35 @@
+-- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
+-- cursors go too. Returns whether it did.
+--
+-- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
+-- push that waits for the partition finds it deleted, looks up the name again, and creates a new
+-- one. A claim or an ack finds no cursor.
+CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT q.id INTO v_queue
+      FROM belfry.queue q
+     WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition) AND q.deleted_at IS NULL
+       FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM p.id FROM belfry.partition p
+      WHERE p.id = p_partition AND NOT p.closed AND coalesce(p.last_push_at, p.created_at) <= clock_timestamp() - p_idle
+        FOR UPDATE;
+    IF NOT FOUND
+       OR EXISTS (SELECT 1 FROM belfry.message m WHERE m.partition_id = p_partition)
+       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition) THEN
+        RETURN false;
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR UPDATE;
+    DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
+    DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
+    DELETE FROM belfry.partition p WHERE p.id = p_partition;
+    RETURN true;
+END $$;

@@ -1,0 +1,28 @@
+-- Lets a SQL session wait for messages without polling. The session LISTENs on a channel for this
+-- queue, group and partition, and asks the servers for a notification there. Both take effect at
+-- the commit, in this order. Returns the name of the channel.
+--
+-- A request is answered once, so a session repeats the call after each pop that found nothing. A
+-- server that has just connected notifies belfry_again, because it may have missed requests; then
+-- every session calls again. The channel name is a hash of the request. So a session can wait for a
+-- queue that does not exist yet, and nothing is written.
+--
+-- It runs with the caller's rights: LISTEN and NOTIFY need none.
+CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_request text;
+    v_channel text;
+BEGIN
+    PERFORM belfry.check_names(await.queue, await.consumer_group);
+    IF octet_length(await.partition) > 255 THEN
+        RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
+    END IF;
+    v_request := json_build_array(await.queue, await.consumer_group, await.partition)::text;
+    v_channel := 'belfry_' || left(encode(sha256(convert_to(v_request, 'UTF8')), 'hex'), 32);
+    EXECUTE format('LISTEN %I', v_channel);
+    LISTEN belfry_again;
+    PERFORM pg_notify('belfry_await', v_request);
+    RETURN v_channel;
+END $$;

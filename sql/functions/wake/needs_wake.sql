@@ -1,0 +1,7 @@
+-- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
+-- NULL, or it waits only for the retry delay of redriven messages.
+CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0
+                ELSE coalesce($4, 0) > 0 AND $2 < $3 AND $1 > statement_timestamp() AND $5 IS NULL END
+$$;

@@ -1,0 +1,3525 @@
+-- Generated from sql/schema and sql/functions by go run ./scripts/baseline.
+
+CREATE SCHEMA IF NOT EXISTS belfry;
+
+-- From sql/schema/queue.sql.
+
+-- A queue and its options. pkg/queue/options.go says what each option does. Times are in
+-- seconds, except retry_backoff_ms. 0 switches an optional limit off.
+CREATE TABLE belfry.queue (
+    id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
+    name                        text NOT NULL CHECK (octet_length(name) <= 255),
+    -- Tags that a pop can filter by: configured, or the first two parts of a dotted name.
+    namespace                   text NOT NULL DEFAULT '',
+    task                        text NOT NULL DEFAULT '',
+    lease_time                  bigint NOT NULL DEFAULT 300,
+    retry_limit                 bigint NOT NULL DEFAULT 3,
+    delayed_processing          bigint NOT NULL DEFAULT 0,
+    window_buffer               bigint NOT NULL DEFAULT 0,
+    encryption_enabled          boolean NOT NULL DEFAULT false,
+    retention_enabled           boolean NOT NULL DEFAULT false,
+    retention_seconds           bigint NOT NULL DEFAULT 0,
+    completed_retention_seconds bigint NOT NULL DEFAULT 0,
+    max_wait_time_seconds       bigint NOT NULL DEFAULT 0,
+    -- The greatest number of stored messages.
+    max_size                    bigint NOT NULL DEFAULT 0,
+    priority                    bigint NOT NULL DEFAULT 0,
+    -- The option retryDelay as the client wrote it. The engine reads retry_backoff_ms.
+    retry_delay                 bigint NOT NULL DEFAULT 1000,
+    ttl                         bigint NOT NULL DEFAULT 3600,
+    dead_letter_queue           boolean NOT NULL DEFAULT false,
+    dlq_after_max_retries       boolean NOT NULL DEFAULT false,
+    -- The effective retry delay: 0 until a client configures retryDelay.
+    retry_backoff_ms            bigint NOT NULL DEFAULT 0,
+    expire_after_seconds        bigint NOT NULL DEFAULT 0,
+    dead_letter_expired         boolean NOT NULL DEFAULT false,
+    max_deliveries              bigint NOT NULL DEFAULT 0,
+    paused                      boolean NOT NULL DEFAULT false,
+    created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Set when the deletion of the queue begins. The name is free again at once. The rows
+    -- that belong to the queue are deleted later, in small transactions.
+    deleted_at                  timestamptz
+);
+CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
+CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
+-- The queues that a sweep examines.
+CREATE INDEX queue_swept ON belfry.queue (id)
+ WHERE deleted_at IS NULL AND (retention_enabled OR max_wait_time_seconds > 0 OR expire_after_seconds > 0);
+
+-- From sql/schema/partition.sql.
+
+-- A partition: an ordered lane of a queue, and the unit of claiming. A push locks this row.
+-- No column that a push writes is indexed, so a push is a HOT update while its page has room.
+--
+-- The table has no primary key. A unique index examines every version of its key, and a held
+-- snapshot keeps old versions. So only the name is unique. The id comes from the sequence of
+-- the table, and the uid is random.
+--
+-- How a statement reaches the newest version of a row: in an index, versions of one key are
+-- ordered by their place in the table, and a new version has the higher place. The clause
+-- "id >= x AND id <= x ORDER BY id DESC LIMIT 1" walks from the high end, and stops at the
+-- first visible version. With "id = x" the planner drops the order. The statement writes the
+-- locked row by its place (ctid).
+--
+-- A row that does not fit into its page gets new entries in every index. The low fillfactor
+-- makes that rare. vacuum_truncate is off because truncation locks out every session.
+CREATE TABLE belfry.partition (
+    id            bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    queue_id      bigint NOT NULL REFERENCES belfry.queue (id),
+    -- The seq of the newest message; 0 if nothing was pushed yet.
+    last_seq      bigint NOT NULL DEFAULT 0,
+    last_push_at  timestamptz,
+    -- The latest visible_at of all messages. After that instant no message is delayed.
+    visible_until timestamptz,
+    -- Every message up to this seq is deleted.
+    trimmed       bigint NOT NULL DEFAULT 0,
+    -- The number of deleted messages above trimmed. The partition always stores
+    -- last_seq - trimmed - holes messages.
+    holes         bigint NOT NULL DEFAULT 0,
+    -- Every message up to this seq is deleted, or is kept for a dead letter.
+    swept         bigint NOT NULL DEFAULT 0,
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    uid           uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- The queue is being deleted, and nobody may push any more.
+    closed        boolean NOT NULL DEFAULT false,
+    name          text NOT NULL CHECK (octet_length(name) <= 255),
+    UNIQUE (queue_id, name)
+) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        vacuum_truncate = false, toast.vacuum_truncate = false);
+-- Without deduplication, because entries that share one posting list are walked from the
+-- lowest place up. Equal keys are rare here, so the index stays small.
+CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
+CREATE INDEX partition_uid ON belfry.partition (uid);
+-- A publication FOR ALL TABLES needs a replica identity for updates.
+ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_name_key;
+
+-- From sql/schema/message.sql.
+
+-- The log of messages. It has no foreign keys: each would cost a probe and a share lock for
+-- every row, and the lock on the partition's row already gives the same guarantee.
+CREATE TABLE belfry.message (
+    partition_id   bigint NOT NULL,
+    -- The position in the partition, from 1. Deleted messages leave gaps.
+    seq            bigint NOT NULL,
+    -- It never decreases within a partition.
+    created_at     timestamptz NOT NULL,
+    -- Nobody may receive the message before this instant; NULL: no delay.
+    visible_at     timestamptz,
+    id             uuid NOT NULL,
+    trace_id       uuid,
+    -- The payload is sealed with the key of the server.
+    encrypted      boolean NOT NULL DEFAULT false,
+    -- The client's key against duplicates, unique within a partition.
+    transaction_id text COLLATE "C" NOT NULL,
+    -- The subject of the producer's token.
+    producer_sub   text,
+    payload        json NOT NULL,
+    PRIMARY KEY (partition_id, seq),
+    UNIQUE (partition_id, transaction_id)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+
+-- From sql/schema/consumer_group.sql.
+
+-- A consumer group of one queue.
+CREATE TABLE belfry.consumer_group (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id    bigint NOT NULL REFERENCES belfry.queue (id),
+    name        text NOT NULL CHECK (octet_length(name) <= 255),
+    -- Where the group starts: at the first message, after the newest message, or at start_at.
+    mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
+    start_at    timestamptz,
+    -- The group has a cursor in every partition. If false, the group has cursors only in
+    -- partitions from which it popped by name.
+    whole_queue boolean NOT NULL DEFAULT false,
+    paused      boolean NOT NULL DEFAULT false,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The row was kept when the group was deleted. Its mode and start_at decide where a new
+    -- group of that name starts, whatever the first pop asks for.
+    kept        boolean NOT NULL DEFAULT false,
+    UNIQUE (queue_id, name)
+);
+CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
+
+-- From sql/schema/group_deleted.sql.
+
+-- A group whose deletion has begun. The row in consumer_group is already deleted, so every pop, ack
+-- and extend fails. The cursors and dead letters of the group are deleted in small transactions.
+CREATE TABLE belfry.group_deleted (
+    group_id bigint PRIMARY KEY,
+    queue_id bigint NOT NULL
+);
+
+-- From sql/schema/cursor.sql.
+
+-- The position of a consumer group in a partition, and the lease of the partition.
+--
+-- The table has no unique index: an update would examine every version of its key. There is
+-- one cursor for each pair all the same. open_partitions makes cursors together with a new
+-- partition, under a share lock on the queue. join_group makes missing cursors, under an
+-- update lock on the queue.
+CREATE TABLE belfry.cursor (
+    partition_id bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    -- The group has finished every message up to this seq.
+    committed    bigint NOT NULL DEFAULT 0,
+    -- The earliest instant at which a pop could return a message. NULL: nothing to return.
+    ready_at     timestamptz,
+    lease_until  timestamptz,
+    -- The last seq that the lease covers. A negative value marks the lease of a redelivery,
+    -- and its absolute value is the number of messages that are not settled yet.
+    lease_end    bigint,
+    lease_id     uuid,
+    -- Deliveries and failed acks of the first message after committed.
+    attempts     integer NOT NULL DEFAULT 0,
+    failures     integer NOT NULL DEFAULT 0,
+    -- Messages that the group has consumed, and the instant of the last one.
+    consumed     bigint NOT NULL DEFAULT 0,
+    consumed_at  timestamptz,
+    -- No pop returns the first message after committed before this instant. A failed ack sets
+    -- it. The value has no meaning once it has passed or the cursor has moved.
+    retry_at     timestamptz,
+    -- Up to this seq, messages are delivered one at a time (maxDeliveries).
+    alone_until  bigint,
+    -- Messages that the cursor passed because they had expired.
+    expired      bigint NOT NULL DEFAULT 0,
+    -- Set while the subscription of the group starts in the future. Messages stored before
+    -- that instant are not for the group. ready_at is NULL until then. A wake moves the
+    -- cursor, and clears start_at when it finds the first message that is for the group.
+    start_at     timestamptz,
+    -- The number of rows in belfry.redrive for this cursor; NULL: none.
+    redrives     integer,
+    -- Dead-lettered seqs above committed; NULL: none.
+    skip         bigint[]
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+        autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
+CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
+-- A publication FOR ALL TABLES needs a replica identity for updates.
+ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
+
+-- From sql/schema/dead_letter.sql.
+
+-- A message that is parked for one group. The message row stays in the log.
+CREATE TABLE belfry.dead_letter (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    partition_id bigint NOT NULL,
+    seq          bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    attempts     integer NOT NULL,
+    failed_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    error        text,
+    UNIQUE (partition_id, group_id, seq)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);
+-- A sweep asks whether a message is dead-lettered for any group.
+CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);
+
+-- From sql/schema/redrive.sql.
+
+-- A dead letter that was put back for its group, and is not settled yet. The message stays at
+-- its position in the log. The cursor of the group is past that position or skips it, so claim
+-- delivers the message from this table. Only the holder of the cursor's row lock writes a row.
+CREATE TABLE belfry.redrive (
+    partition_id bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    seq          bigint NOT NULL,
+    -- Failed acks and deliveries. The counts of the dead letter continue.
+    failures     integer NOT NULL,
+    attempts     integer NOT NULL,
+    -- The lease of the newest delivery, live or expired.
+    lease_id     uuid,
+    redriven_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Deliveries since the message was put back.
+    deliveries   integer NOT NULL DEFAULT 0,
+    -- No delivery before this instant; a failed ack sets it. Redriven messages keep their
+    -- order, so later redriven messages wait as well. Messages of the log do not wait.
+    retry_at     timestamptz,
+    PRIMARY KEY (partition_id, group_id, seq)
+) WITH (vacuum_truncate = false);
+
+-- From sql/schema/trace.sql.
+
+-- A note of a consumer about a message.
+CREATE TABLE belfry.trace (
+    id           uuid PRIMARY KEY,
+    partition_id bigint NOT NULL,
+    seq          bigint NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    group_name   text NOT NULL,
+    event_type   text NOT NULL,
+    worker       text NOT NULL,
+    names        text[] NOT NULL,
+    data         json NOT NULL
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX trace_message ON belfry.trace (partition_id, seq, created_at, id);
+
+-- From sql/schema/trace_name.sql.
+
+-- The names of a trace, one row each, for the list of traces by name.
+CREATE TABLE belfry.trace_name (
+    name       text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
+    trace_id   uuid NOT NULL REFERENCES belfry.trace (id) ON DELETE CASCADE,
+    PRIMARY KEY (name, created_at, trace_id)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX trace_name_trace ON belfry.trace_name (trace_id);
+
+-- From sql/schema/sweep.sql.
+
+-- Which instance runs a sweep job, and when the next run is due. An instance holds the row
+-- until held_until, and extends that during the run. A frozen or dead instance loses the row.
+CREATE TABLE belfry.sweep (
+    job        text PRIMARY KEY,
+    holder     uuid NOT NULL,
+    held_until timestamptz,
+    next_at    timestamptz NOT NULL
+);
+
+-- From sql/schema/queue_sweep.sql.
+
+-- What sweeps have done to a queue since its creation. Only sweeps write it.
+CREATE TABLE belfry.queue_sweep (
+    queue_id  bigint PRIMARY KEY REFERENCES belfry.queue (id) ON DELETE CASCADE,
+    -- Deleted messages, by the rule that deleted them.
+    retention bigint NOT NULL DEFAULT 0,
+    completed bigint NOT NULL DEFAULT 0,
+    evicted   bigint NOT NULL DEFAULT 0,
+    -- Deleted messages that a group had not consumed, or that had no group.
+    unread    bigint NOT NULL DEFAULT 0,
+    -- Messages that expired unread, counted once for each group.
+    expired   bigint NOT NULL DEFAULT 0,
+    -- Messages that stayed because of a lease or a dead letter of another group, and that a
+    -- sweep moved a group past unread. Counted once for each group.
+    skipped   bigint NOT NULL DEFAULT 0
+);
+
+-- From sql/functions/inbox/inbox_notify.sql.
+
+-- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
+-- equal notifications of a transaction into one.
+--
+-- Commits that notify run one after another in the whole cluster. So a producer leaves the
+-- notification out while the sequencer is awake, because an awake sequencer reads the inbox anyway.
+--
+-- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
+-- 2. A producer that leaves out the notification holds lock 8 (shared) until its transaction ends.
+-- 3. The sequencer takes lock 8 exclusively before it sleeps. So it sleeps only after such
+--    producers have ended. pkg/inbox proves that no row is lost.
+--
+-- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
+-- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
+-- setting. The setting is read in the function and not in a WHEN clause: a WHEN clause is planned
+-- in every statement. 1111837766 is "BELF".
+CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    v_awake boolean := false;
+BEGIN
+    -- Before the locks: a session with belfry.notify = off takes none.
+    IF pg_catalog.lower(pg_catalog.current_setting('belfry.notify', true)) OPERATOR(pg_catalog.=) ANY ('{off,false,no,0}') THEN
+        RETURN NULL;
+    END IF;
+    IF pg_catalog.pg_try_advisory_xact_lock_shared(1111837766, 8) THEN
+        -- Lock 8 before lock 10. The same expression releases lock 10, so a cancelled statement
+        -- cannot keep it.
+        v_awake := CASE WHEN pg_catalog.pg_try_advisory_lock_shared(1111837766, 10)
+                        THEN NOT pg_catalog.pg_advisory_unlock_shared(1111837766, 10) ELSE true END;
+    END IF;
+    IF v_awake THEN
+        RETURN NULL;
+    END IF;
+    -- A full notification queue would fail the transaction.
+    IF pg_catalog.pg_notification_queue_usage() OPERATOR(pg_catalog.<) 0.97 THEN
+        PERFORM pg_catalog.pg_notify('belfry_inbox', '');
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- From sql/schema/inbox.sql.
+
+-- Messages of producers that speak only SQL. Who commits a row here has pushed a message. The
+-- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
+-- producer's transaction may stay open for long, and locks nothing that other sessions need.
+CREATE TABLE belfry.inbox (
+    -- In the order of the inserts.
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue          text NOT NULL,
+    partition      text NOT NULL DEFAULT 'Default',
+    payload        json NOT NULL,
+    transaction_id text,
+    trace_id       uuid,
+    visible_at     timestamptz,
+    -- The id of the producer's top-level transaction.
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_threshold = -1,
+        -- The table is mostly empty and grows all the time. Truncation would take a lock that
+        -- producers wait for.
+        vacuum_truncate = false, toast.vacuum_truncate = false);
+-- Finds rows that were committed after a snapshot, without passing rows that were deleted
+-- before it. Deleted rows can stay unvacuumed for long.
+CREATE INDEX inbox_xid ON belfry.inbox (xid);
+CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
+    FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();
+
+-- From sql/schema/inbox_rejected.sql.
+
+-- Inbox rows that the sequencer could not push. A row stays until an operator deletes it or
+-- retries it (belfry.inbox_retry).
+CREATE TABLE belfry.inbox_rejected (
+    -- The id of the row in the inbox.
+    id             bigint PRIMARY KEY,
+    queue          text NOT NULL,
+    partition      text NOT NULL,
+    payload        json NOT NULL,
+    transaction_id text,
+    trace_id       uuid,
+    visible_at     timestamptz,
+    inserted_at    timestamptz NOT NULL,
+    rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- invalid, too_large or queue_full.
+    code           text NOT NULL,
+    -- The error in words.
+    reason         text NOT NULL
+);
+
+-- From sql/functions/attach/is_utf8.sql.
+
+-- Reports whether a text can be converted to UTF-8. A database with another encoding may store
+-- texts that cannot. It costs a subtransaction.
+CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM pg_catalog.convert_to(p_text, 'UTF8');
+    RETURN true;
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+    RETURN false;
+END $$;
+
+-- From sql/functions/attach/owns_table.sql.
+
+-- Reports whether a role may see the attachment of a table: the owner of the table, a member of the
+-- owner, or an admin. An admin is a role that may update belfry.attachment. Only an admin sees the
+-- rows of a dropped table.
+CREATE FUNCTION belfry.owns_table(p_target oid, p_role name) RETURNS boolean LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+    SELECT pg_catalog.has_table_privilege(p_role, 'belfry.attachment', 'UPDATE')
+        OR EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = p_target AND pg_catalog.pg_has_role(p_role, c.relowner, 'USAGE'))
+$$;
+
+-- From sql/functions/attach/forget_dropped_tables.sql.
+
+-- The trigger on belfry.attachment: deletes the rows of dropped tables at each attach and detach.
+-- It runs with the rights of the schema's owner, because nobody owns those rows.
+CREATE FUNCTION belfry.forget_dropped_tables() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM belfry.attachment_failure f
+     WHERE f.id IN (
+            SELECT g.id FROM belfry.attachment_failure g
+             WHERE NOT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = g.target)
+               FOR UPDATE SKIP LOCKED);
+    DELETE FROM belfry.attachment a
+     WHERE a.id IN (
+            SELECT g.id FROM belfry.attachment g
+             WHERE NOT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = g.target)
+               FOR UPDATE SKIP LOCKED);
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION belfry.forget_dropped_tables() FROM PUBLIC;
+
+-- From sql/functions/attach/trim_attachment_failures.sql.
+
+-- The trigger on belfry.attachment_failure: keeps the newest 100 failures of each attachment, and
+-- shortens long texts. It waits for nobody: rows that another transaction has locked are left to
+-- the next failure.
+CREATE FUNCTION belfry.trim_attachment_failures() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    FOR n IN REVERSE 2000 .. 1997 LOOP -- with encoding SQL_ASCII the cut may be inside a character
+        NEW.message := left(NEW.message, n);
+        EXIT WHEN belfry.is_utf8(NEW.message);
+    END LOOP;
+    DELETE FROM belfry.attachment_failure f
+     WHERE f.id IN (
+            SELECT h.id FROM belfry.attachment_failure h
+             WHERE h.id IN (
+                    SELECT o.id FROM belfry.attachment_failure o
+                     WHERE o.target = NEW.target AND o.queue = NEW.queue
+                     ORDER BY o.failed_at DESC, o.id DESC
+                    OFFSET 99)
+               FOR UPDATE SKIP LOCKED);
+    RETURN NEW;
+EXCEPTION WHEN serialization_failure THEN -- another transaction deleted the row after the snapshot
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION belfry.trim_attachment_failures() FROM PUBLIC;
+
+-- From sql/schema/attachment.sql.
+
+-- Tables whose changes become messages of a queue. The triggers on the tables decide what
+-- happens. This row holds the arguments of belfry.attach that made them.
+CREATE TABLE belfry.attachment (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    target      regclass NOT NULL,
+    queue       text NOT NULL,
+    events      text[] NOT NULL,
+    -- The columns whose values form the partition name; empty: one partition for all rows.
+    key         text[] NOT NULL,
+    condition   text,
+    -- row or changes.
+    payload     text NOT NULL,
+    -- The columns in the payload; NULL: all.
+    columns     text[],
+    -- A failure to write messages fails the statement.
+    strict      boolean NOT NULL,
+    attached_by name NOT NULL DEFAULT current_user,
+    attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (target, queue)
+);
+ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
+CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
+CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
+    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();
+
+-- From sql/schema/attachment_failure.sql.
+
+-- Statements on attached tables that went on although their messages could not be written.
+CREATE TABLE belfry.attachment_failure (
+    id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    target    regclass NOT NULL,
+    queue     text NOT NULL,
+    event     text NOT NULL,
+    code      text NOT NULL,
+    message   text NOT NULL,
+    failed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX attachment_failure_latest ON belfry.attachment_failure (target, queue, failed_at);
+ALTER TABLE belfry.attachment_failure ENABLE ROW LEVEL SECURITY;
+CREATE POLICY attachment_failure_owner ON belfry.attachment_failure USING (belfry.owns_table(target, current_user));
+CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failure
+    FOR EACH ROW EXECUTE FUNCTION belfry.trim_attachment_failures();
+
+-- From sql/schema/attachments.sql.
+
+-- The attached tables as an operator sees them. A role sees the tables that it owns.
+--
+-- triggers counts the enabled triggers; a complete attachment has one for each event. A
+-- partitioned table counts one less if its trigger for rows is missing. It also counts one less
+-- if the owner of the table, or of a partitioned table below it, may not execute the function of
+-- that trigger, and so cannot make partitions. A name that is not valid UTF-8 is shown by its oid.
+CREATE VIEW belfry.attachments WITH (security_barrier) AS
+SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
+            WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
+       a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by, a.attached_at,
+       (SELECT greatest(count(*) FILTER (WHERE t.tgtype & 1 = 0) - CASE WHEN r.relkind = 'p' AND a.events <> '{delete}'
+                     AND (count(*) FILTER (WHERE t.tgtype & 1 = 1) = 0 OR EXISTS (
+                            SELECT 1 FROM pg_catalog.pg_partition_tree(a.target) AS m
+                              JOIN pg_catalog.pg_class k ON k.oid = m.relid AND k.relkind = 'p'
+                              JOIN pg_catalog.pg_trigger w ON w.tgrelid = k.oid AND w.tgtype & 1 = 1
+                               AND w.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_rows\_%'
+                             WHERE NOT has_function_privilege(k.relowner, w.tgfoid, 'EXECUTE'))) THEN 1 ELSE 0 END, 0)
+          FROM pg_catalog.pg_trigger t
+         WHERE t.tgrelid = a.target AND t.tgenabled <> 'D' AND t.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_%') AS triggers,
+       (SELECT count(*) FROM belfry.attachment_failure f WHERE f.target = a.target AND f.queue = a.queue) AS failures,
+       l.failed_at AS last_failed_at, l.message AS last_failure
+  FROM belfry.attachment a
+  LEFT JOIN pg_catalog.pg_class r ON r.oid = a.target
+  LEFT JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
+  LEFT JOIN LATERAL (
+        SELECT f.failed_at, f.message FROM belfry.attachment_failure f
+         WHERE f.target = a.target AND f.queue = a.queue
+         ORDER BY f.failed_at DESC
+         LIMIT 1) AS l ON true
+ WHERE belfry.owns_table(a.target, current_user);
+
+-- From sql/functions/claim/due_at.sql.
+
+-- Returns the instant at which the first message after committed becomes visible, and not before
+-- now. ready_at calls it for queues with a delay or a window, and for partitions with delayed
+-- messages.
+CREATE FUNCTION belfry.due_at(
+    partition_id bigint, committed bigint, last_push_at timestamptz, delay_seconds bigint, window_seconds bigint
+) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT greatest(
+        statement_timestamp(),
+        CASE WHEN window_seconds > 0 THEN last_push_at + make_interval(secs => window_seconds) END,
+        (SELECT greatest(m.visible_at,
+                         CASE WHEN delay_seconds > 0 THEN m.created_at + make_interval(secs => delay_seconds) END)
+           FROM belfry.message m
+          WHERE m.partition_id = due_at.partition_id AND m.seq > due_at.committed
+          ORDER BY m.seq
+          LIMIT 1))
+$$;
+
+-- From sql/functions/claim/redrives_ready_at.sql.
+
+-- Returns the instant at which the redriven messages of a cursor are ready, and not before now. The
+-- first one in the order of the log decides.
+CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT greatest(statement_timestamp(), (
+        SELECT r.retry_at FROM belfry.redrive r
+         WHERE r.partition_id = p_partition AND r.group_id = p_group
+         ORDER BY r.seq
+         LIMIT 1))
+$$;
+
+-- From sql/functions/claim/ready_at.sql.
+
+-- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
+-- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
+-- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
+-- rule. The body is one expression, so the planner inlines it.
+--
+-- This form does not read belfry.redrive. It serves callers that know of no redrives, or that let
+-- any redrive be ready now.
+CREATE FUNCTION belfry.ready_at(
+    partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
+    delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
+) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT CASE
+        WHEN $8 THEN NULL
+        WHEN $10 > 0 THEN statement_timestamp()
+        WHEN $3 <= $2 THEN NULL
+        WHEN $6 = 0 AND $7 = 0 AND ($5 IS NULL OR $5 <= statement_timestamp()) THEN greatest(statement_timestamp(), $9)
+        ELSE greatest(belfry.due_at($1, $2, $4, $6, $7), $9)
+    END
+$$;
+
+-- The same rule with the retry delays of redriven messages: the earlier one of their instant and
+-- the instant of the log. It reads belfry.redrive, so a statement that changes redrives must come
+-- before.
+CREATE FUNCTION belfry.ready_at(
+    partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
+    delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
+) RETURNS timestamptz LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN NOT $8 THEN least(
+        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
+        belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
+$$;
+
+-- From sql/functions/attach/attach.sql.
+
+-- Turns every change of a table into a message of a queue. An earlier attachment of the table to
+-- that queue is replaced. The caller must own the table, or be a member of the owner. The owner
+-- must have the rights of a producer.
+CREATE FUNCTION belfry.attach(
+    target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
+    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
+) RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE belfry.attach_sql(target, queue, events, key, condition, payload, columns, strict);
+END $$;
+
+-- From sql/functions/attach/attach_sql.sql.
+
+-- Returns the statements that attach a table; belfry.attach runs them. It checks everything that
+-- can be checked before, and changes nothing. It has the parameters of belfry.attach.
+CREATE FUNCTION belfry.attach_sql(
+    target regclass, queue text, events text[] DEFAULT '{insert,update,delete}', key text[] DEFAULT '{}', condition text DEFAULT NULL,
+    payload text DEFAULT 'row', columns text[] DEFAULT NULL, strict boolean DEFAULT false
+) RETURNS text LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
+DECLARE
+    v_events text[];
+    v_schema name;
+    v_owner name;
+    v_base text;
+    v_function text;
+    v_event text;
+    v_sql text := '';
+    v_gone regprocedure[];
+    old record;
+    v_plan refcursor;
+    v_place text;
+    v_partition regclass;
+    v_rows boolean;
+BEGIN
+    PERFORM belfry.check_attachable(target);
+    key := coalesce(key, '{}');
+    IF queue IS NULL OR queue = '' OR octet_length(queue) > 255 THEN
+        RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
+    -- In a fixed order, so equal arguments give equal text.
+    SELECT array_agg(e.name ORDER BY e.ord) INTO v_events
+      FROM unnest(ARRAY['insert', 'update', 'delete']) WITH ORDINALITY AS e(name, ord)
+     WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
+    IF v_events IS NULL OR EXISTS (SELECT 1 FROM unnest(events) AS x WHERE lower(x COLLATE "C") IS NULL OR lower(x COLLATE "C") <> ALL (v_events)) THEN
+        RAISE EXCEPTION 'the events % are not known', events USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Name some of insert, update and delete. TRUNCATE has no rows to tell of.';
+    END IF;
+    IF payload IS NULL OR payload NOT IN ('row', 'changes') THEN
+        RAISE EXCEPTION 'the payload % is not known', quote_nullable(payload) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''row'' or ''changes''; columns => says which columns it holds.';
+    END IF;
+    IF cardinality(columns) = 0 THEN
+        columns := NULL;
+    END IF;
+    FOR v_event IN
+        SELECT w.name FROM unnest(key || columns) AS w(name)
+         WHERE NOT EXISTS (
+                SELECT 1 FROM pg_attribute a
+                 WHERE a.attrelid = target AND a.attname = w.name AND a.attnum > 0 AND NOT a.attisdropped)
+    LOOP
+        RAISE EXCEPTION '% has no column %', target, quote_nullable(v_event) USING ERRCODE = 'undefined_column',
+            HINT = 'Its columns are ' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute a
+                WHERE a.attrelid = target AND a.attnum > 0 AND NOT a.attisdropped) || '. Write a name as it is, without quotes.';
+    END LOOP;
+    SELECT n.nspname, pg_get_userbyid(c.relowner) INTO v_schema, v_owner
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = target;
+    IF condition IS NOT NULL THEN
+        BEGIN
+            PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
+            -- The condition must be valid in both places. Text that closes one place and goes on
+            -- with another statement is not valid in the other place. A cursor refuses several
+            -- statements. EXPLAIN is opened and never fetched, because planning would run the
+            -- immutable functions of the condition with the caller's rights.
+            FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
+                OPEN v_plan FOR EXECUTE format(
+                    'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
+                CLOSE v_plan;
+            END LOOP;
+            PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
+        EXCEPTION WHEN OTHERS THEN
+            RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
+                HINT = 'It is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
+                    'In an insert all of old is NULL, in a delete all of new. Functions outside of the table''s schema need theirs.';
+        END;
+    END IF;
+
+    v_base := 'belfry_' || left(md5(queue), 12) || '_';
+    v_rows := v_events <> '{delete}' AND EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = target AND c.relkind = 'p');
+    FOR old IN SELECT t.trigger_name, t.function_oid FROM belfry.attachment_triggers(target, queue) AS t LOOP
+        v_sql := v_sql || format(E'DROP TRIGGER %I ON %s;\n', old.trigger_name, target);
+        v_gone := array_append(v_gone, old.function_oid);
+    END LOOP;
+    -- Other roles may have created triggers with the function for rows. Then it stays.
+    FOR old IN
+        SELECT DISTINCT f.id FROM unnest(v_gone) AS f(id)
+         WHERE f.id IS NOT NULL AND NOT EXISTS (
+                SELECT 1 FROM pg_trigger t WHERE t.tgfoid = f.id AND t.tgparentid = 0 AND t.tgrelid <> target)
+    LOOP
+        v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
+    END LOOP;
+    -- The trigger for rows has a function that every role may execute. The creator of a partition
+    -- creates its trigger too, and may be another role than the owner at the time of attach.
+    FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
+        -- The name depends on the owner, so functions of an earlier owner have other names.
+        v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
+        IF to_regprocedure(v_function || '()') IS NOT NULL
+            AND array_position(v_gone, to_regprocedure(v_function || '()')) IS NULL AND v_event <> 'rows'
+        THEN
+            -- The table came back to this owner, or another role created a function of this name.
+            v_sql := v_sql || format(E'DROP FUNCTION %s();\n', v_function);
+        END IF;
+        IF v_event = 'rows' THEN
+            -- attachment_triggers reads the queue from the text after RETURN.
+            v_sql := v_sql || format(E'CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L;\n'
+                    'GRANT EXECUTE ON FUNCTION %1$s() TO PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %3$I;\n', v_function,
+                    format(E'\nBEGIN\n    RETURN NEW;\n    INSERT INTO belfry.inbox (queue, partition, payload)\n    SELECT %L, NULL, NULL;\nEND ', queue),
+                    v_owner);
+            CONTINUE;
+        END IF;
+        v_sql := v_sql || belfry.attachment_function(target, v_function, v_event, queue, key, condition, payload, columns, strict) || E';\n'
+            || format(E'REVOKE ALL ON FUNCTION %s() FROM PUBLIC;\nALTER FUNCTION %1$s() OWNER TO %I;\n', v_function, v_owner)
+            || format(E'CREATE TRIGGER %I AFTER %s ON %s\n    REFERENCING%s FOR EACH STATEMENT EXECUTE FUNCTION %s();\n',
+                v_base || v_event, upper(v_event COLLATE "C"), target,
+                CASE v_event WHEN 'insert' THEN ' NEW TABLE AS belfry_new' WHEN 'delete' THEN ' OLD TABLE AS belfry_old'
+                             ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
+    END LOOP;
+    IF v_rows THEN
+        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
+        -- stored. Without it, generated columns are NULL if a partition has another column order.
+        -- And MERGE reports the row it inserted last as the rows that it updates.
+        SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
+        IF v_partition IS NOT NULL THEN
+            RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
+                USING ERRCODE = 'insufficient_privilege', HINT = format('GRANT TRIGGER ON %s TO %I;', v_partition, current_user);
+        END IF;
+        v_sql := v_sql || format(E'CREATE TRIGGER %I BEFORE INSERT ON %s\n    FOR EACH ROW WHEN (false) EXECUTE FUNCTION %s();\n',
+            v_base || 'rows_' || target::oid, target, v_function);
+    END IF;
+    RETURN v_sql
+        || format(E'DELETE FROM belfry.attachment WHERE target = %L::regclass AND queue = %L;\n', target, queue)
+        || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict)\n'
+                  'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict);
+END $$;
+
+-- From sql/functions/attach/attachment_failed.sql.
+
+-- Called by the function of a trigger if the messages of a statement could not be written. Raises a
+-- warning, and stores a row for the operator, at most one a second for each attachment. It never
+-- raises an error.
+CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT belfry.is_utf8(p_message) THEN
+        p_message := 'an error that cannot be read as UTF-8';
+    END IF;
+    RAISE WARNING 'the messages of an % of % for queue "%" were not written: %', p_event,
+        CASE WHEN belfry.is_utf8(p_target::text) THEN p_target::text ELSE p_target::oid::text END, p_queue, p_message
+        USING HINT = 'The statement itself was not disturbed. See belfry.attachments.';
+    INSERT INTO belfry.attachment_failure (target, queue, event, code, message)
+    SELECT p_target, p_queue, p_event, p_code, p_message
+     WHERE NOT EXISTS (
+            SELECT 1 FROM belfry.attachment_failure f
+             WHERE f.target = p_target AND f.queue = p_queue AND f.failed_at > clock_timestamp() - interval '1 second');
+EXCEPTION WHEN OTHERS THEN
+    RAISE WARNING 'and that could not be noted: %', SQLERRM;
+END $$;
+
+-- From sql/functions/attach/attachment_function.sql.
+
+-- Returns the text of the function that runs after each statement with p_event. That function runs
+-- with the rights of the table's owner, and other roles may create functions in the table's schema.
+-- So every name in the text has its schema. Only a condition is read with the table's schema in the
+-- search path.
+CREATE FUNCTION belfry.attachment_function(
+    p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
+    p_strict boolean
+) RETURNS text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_side text := CASE WHEN p_event = 'delete' THEN 'old' ELSE 'new' END;
+    v_columns text;
+    -- A name that no column of the table has.
+    v_one text := 'belfry_row';
+    -- A format of the side, and json or jsonb. new.* is the row even if a column is called new.
+    v_row text := 'pg_catalog.to_%2$s(%1$s.*)';
+    v_lane text := quote_literal('Default');
+    v_from text;
+    v_payload text;
+    v_where text[];
+    v_pairs boolean;
+    v_insert text;
+    v_body text;
+    v_tag text := 'belfry';
+    -- With virtual columns, the function builds its statement at run time from the text between
+    -- these quotes. The text cannot contain the quotes.
+    v_computed boolean := EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = p_target AND a.attgenerated = 'v');
+    v_quote text := 'belfry_text';
+    v_old text := 'belfry_old';
+    v_new text := 'belfry_new';
+    v_source text := 'belfry_attachment.source';
+    v_paired text := 'belfry_attachment.paired';
+BEGIN
+    IF v_computed THEN
+        WHILE position(v_quote IN (SELECT concat_ws(' ', p_queue, p_condition, string_agg(a.attname, ' ')) FROM pg_attribute a WHERE a.attrelid = p_target)) > 0 LOOP
+            v_quote := v_quote || '_';
+        END LOOP;
+        v_quote := '$' || v_quote || '$';
+        v_old := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_old'') || ' || v_quote;
+        v_new := v_quote || ' || belfry.transition_rows(TG_RELID, ''belfry_new'') || ' || v_quote;
+        v_source := '$1';
+        v_paired := '$2';
+    END IF;
+    WHILE EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = p_target AND a.attname = v_one) LOOP
+        v_one := v_one || '_';
+    END LOOP;
+    IF p_columns IS NOT NULL THEN
+        SELECT string_agg(format('%%1$s.%s', replace(quote_ident(c), '%', '%%')), ', ' ORDER BY ord)
+          INTO v_columns FROM unnest(p_columns) WITH ORDINALITY AS k(c, ord);
+        v_row := '(SELECT pg_catalog.to_%2$s(k.*) FROM (SELECT ' || v_columns || ') AS k)';
+    END IF;
+    IF cardinality(p_key) > 0 THEN
+        SELECT 'belfry.partition_of(' || string_agg(
+                   format(CASE WHEN y.typtype = 'e' OR y.oid = ANY ('{int2,int4,int8,numeric,text,varchar,bpchar,name,uuid,bool}'::regtype[])
+                               THEN '%s.%I::text' ELSE 'belfry.key_text(%s.%I)' END, v_side, c), ', ' ORDER BY ord) || ')'
+          INTO v_lane
+          FROM unnest(p_key) WITH ORDINALITY AS k(c, ord)
+          JOIN pg_attribute a ON a.attrelid = p_target AND a.attname = k.c
+          JOIN pg_type y ON y.oid = a.atttypid;
+    END IF;
+    v_payload := format('''op'', %L, ''table'', %s, ''row'', %s', p_event, v_source, format(v_row, v_side, 'json'));
+    v_pairs := p_event = 'update' AND (p_payload = 'changes' OR p_condition IS NOT NULL);
+    v_from := CASE
+        -- Pairs old and new rows by their position, because both tables have the order of the
+        -- update. A row that a trigger drops on its way to another partition is only among the
+        -- old rows. Then positions do not match, the counts differ, and nothing is paired.
+        --
+        -- The plan is kept from a first statement that may have few rows. A FULL JOIN cannot
+        -- become a nested loop of n * n steps, and OFFSET 0 keeps it a FULL JOIN.
+        --
+        -- A row of a transition table has entries for dropped columns, and (new_one).* would
+        -- shift by them. The inner SELECT * removes those entries.
+        WHEN v_pairs THEN format($t$
+      FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
+              FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
+              FULL JOIN (SELECT CASE WHEN %4$s THEN pg_catalog.row_number() OVER () END AS nth, %1$s AS one
+                           FROM (SELECT * FROM %3$s AS r) AS %1$s) AS o ON o.nth = n.nth
+            OFFSET 0) AS pair
+     CROSS JOIN LATERAL (SELECT (pair.new_one).*) AS new
+     CROSS JOIN LATERAL (SELECT (pair.old_one).*) AS old$t$, v_one, v_new, v_old, v_paired)
+        -- Without the name of the table, because it may change.
+        WHEN p_event = 'delete' THEN format(E'\n      FROM %1$s AS old\n      LEFT JOIN %1$s AS new ON false', v_old)
+        ELSE format(E'\n      FROM %1$s AS new\n      LEFT JOIN %1$s AS old ON false', v_new) END;
+    IF v_pairs THEN
+        v_where := v_where || 'pair.nth IS NOT NULL'::text;
+    END IF;
+    IF p_payload = 'changes' AND p_event = 'update' THEN
+        v_from := v_from || format($t$
+     CROSS JOIN LATERAL (
+            SELECT pg_catalog.json_object_agg(b.key, b.value) AS before
+              FROM pg_catalog.jsonb_each(%s) AS b
+              JOIN pg_catalog.jsonb_each(%s) AS a ON a.key = b.key
+             WHERE a.value IS DISTINCT FROM b.value) AS changed$t$,
+            format(v_row, 'old', 'jsonb'), format(v_row, 'new', 'jsonb'));
+        v_payload := v_payload || format(', ''old'', CASE WHEN %s THEN changed.before END', v_paired);
+        v_where := v_where || format('(changed.before IS NOT NULL OR NOT %s)', v_paired);
+    END IF;
+    IF p_condition IS NOT NULL THEN
+        -- If the old row is unknown, the condition cannot exclude the new row.
+        v_where := v_where || format(CASE WHEN v_pairs
+            THEN E'COALESCE((%s\n           ), NOT %s)' ELSE E'(%s\n           )' END, p_condition, v_paired);
+    END IF;
+    v_insert := format($t$INSERT INTO belfry.inbox (queue, partition, payload)
+    SELECT %L, %s, pg_catalog.json_build_object(%s)%s%s%s$t$, p_queue, v_lane, v_payload, v_from,
+        CASE WHEN v_where IS NULL THEN '' ELSE E'\n     WHERE ' || array_to_string(v_where, E'\n       AND ') END,
+        CASE WHEN v_pairs THEN E'\n     ORDER BY pair.nth' ELSE '' END);
+    IF v_computed THEN
+        v_insert := 'EXECUTE ' || v_quote || v_insert || v_quote || ' USING belfry_attachment.source'
+            || CASE WHEN v_pairs THEN ', belfry_attachment.paired' ELSE '' END;
+    END IF;
+    v_body := format($t$
+#variable_conflict use_column
+<<belfry_attachment>>
+DECLARE
+    source text := pg_catalog.quote_ident(TG_TABLE_SCHEMA::text) || '.' || pg_catalog.quote_ident(TG_TABLE_NAME::text);
+%sBEGIN
+%s    %s;
+    RETURN NULL;
+%sEND $t$,
+        CASE WHEN v_pairs THEN E'    paired boolean;\n' ELSE '' END,
+        CASE WHEN v_pairs THEN
+            E'    paired := (SELECT pg_catalog.count(*) FROM belfry_old) = (SELECT pg_catalog.count(*) FROM belfry_new);\n' ELSE '' END,
+        v_insert,
+        CASE WHEN p_strict THEN '' ELSE format($t$EXCEPTION WHEN OTHERS OR assert_failure THEN
+    BEGIN
+        PERFORM belfry.attachment_failed(TG_RELID::regclass, %L, %L, SQLSTATE, SQLERRM);
+    EXCEPTION WHEN OTHERS THEN
+        RAISE WARNING 'the messages of a table for queue "%%" were not written: %%', %1$L, SQLERRM;
+    END;
+    RETURN NULL;
+$t$, p_queue, p_event) END);
+    WHILE position('$' || v_tag || '$' IN v_body) > 0 LOOP
+        v_tag := v_tag || '_';
+    END LOOP;
+    RETURN format(E'CREATE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER\n'
+                  'SET search_path = pg_catalog, %spg_temp%s AS $%s$%s$%4$s$',
+        p_name,
+        CASE WHEN p_condition IS NULL THEN '' ELSE
+            (SELECT format('%I, ', n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = p_target) END,
+        CASE WHEN p_condition IS NULL THEN '' ELSE ' SET standard_conforming_strings = on' END,
+        v_tag, v_body);
+END $$;
+
+-- From sql/functions/attach/attachment_triggers.sql.
+
+-- Returns the triggers of an attachment, and their functions. For a partitioned table that includes
+-- the trigger for each row.
+--
+-- The name of a trigger proves nothing, because the owner of a table chooses names, and the caller
+-- of detach may have more rights. So function_oid is NULL for a function of another owner. The
+-- functions of an earlier owner of the table are left to that owner.
+CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text DEFAULT NULL)
+RETURNS TABLE (trigger_name name, function_oid regprocedure, queue text) LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
+    SELECT t.tgname, CASE WHEN w.ours THEN f.oid::regprocedure END, coalesce(w.queue, p_queue, t.tgname::text)
+      FROM pg_trigger t
+      JOIN pg_class c ON c.oid = t.tgrelid
+      JOIN pg_proc f ON f.oid = t.tgfoid
+     -- The queue as attachment_function writes it: quotes are doubled, and backslashes too after E.
+     CROSS JOIN LATERAL (
+            SELECT substring(f.prosrc FROM 'INSERT INTO belfry\.inbox \(queue, partition, payload\)\s+SELECT\s+(E?''(?:[^'']|'''')*''), ') AS literal
+     ) AS l
+     CROSS JOIN LATERAL (
+            SELECT f.proowner = c.relowner AND (f.prosecdef OR f.proname LIKE '%\_rows') AND f.proname LIKE 'belfry\_%' AS ours,
+                   CASE WHEN l.literal LIKE 'E%' THEN replace(replace(substr(l.literal, 3, length(l.literal) - 3), '''''', ''''), '\\', '\')
+                        ELSE replace(substr(l.literal, 2, length(l.literal) - 2), '''''', '''') END AS queue
+     ) AS w
+     WHERE t.tgrelid = p_target AND NOT t.tgisinternal AND t.tgparentid = 0
+       AND (CASE WHEN p_queue IS NULL THEN t.tgname ~ '^belfry_[0-9a-f]{12}_(insert|update|delete|rows_[0-9]+)$'
+                 ELSE t.tgname LIKE 'belfry\_' || left(md5(p_queue), 12) || '\_%' END
+            OR w.ours AND w.queue = coalesce(p_queue, w.queue))
+     ORDER BY t.tgname
+$$;
+
+-- From sql/functions/attach/check_attachable.sql.
+
+-- Raises an error if the caller may not attach the table, and says what is missing.
+CREATE FUNCTION belfry.check_attachable(p_target regclass) RETURNS void LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    r record;
+BEGIN
+    SELECT c.relkind, c.relowner, c.relpersistence, n.oid AS schema_id, n.nspname, pg_get_userbyid(c.relowner) AS owner INTO r
+      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = p_target;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'there is no table to attach' USING ERRCODE = 'undefined_table',
+            HINT = 'Write the table as ''schema.table'', with double quotes inside around names that need them.';
+    ELSIF r.relkind NOT IN ('r', 'p') THEN
+        RAISE EXCEPTION '% is not a table, so its changes cannot be seen', p_target USING ERRCODE = 'wrong_object_type',
+            HINT = 'Attach the tables that a view or a foreign table stands for.';
+    ELSIF r.nspname IN ('belfry', 'pg_catalog', 'information_schema') OR r.relpersistence = 't' THEN
+        RAISE EXCEPTION '% cannot be attached', p_target USING ERRCODE = 'wrong_object_type',
+            HINT = 'Tables of Belfry itself, of the system and temporary ones are left alone.';
+    ELSIF EXISTS (
+        WITH RECURSIVE k(id) AS (
+            SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = p_target
+            UNION
+            SELECT i.inhrelid FROM pg_inherits i JOIN k ON k.id = i.inhparent
+        )
+        SELECT 1 FROM k JOIN pg_class c ON c.oid = k.id WHERE c.relkind = 'f')
+    THEN
+        RAISE EXCEPTION '% has foreign tables below it, and then Postgres refuses statements that reach them', p_target
+            USING ERRCODE = 'wrong_object_type', HINT = 'Attach those below it that are tables, and name them in the statements that change them.';
+    ELSIF NOT pg_has_role(current_user, r.relowner, 'USAGE')
+        OR NOT pg_has_role(current_user, r.relowner, CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'USAGE' END)
+    THEN
+        RAISE EXCEPTION '% may not attach %: it belongs to %', current_user, p_target, r.owner USING ERRCODE = 'insufficient_privilege',
+            HINT = format('Run this as %1$I, or GRANT %1$I TO %2$I.', r.owner, current_user);
+    ELSIF NOT has_schema_privilege(r.relowner, 'belfry', 'USAGE') OR NOT has_any_column_privilege(r.relowner, 'belfry.inbox', 'INSERT') THEN
+        RAISE EXCEPTION '%, who owns %, may not write to belfry.inbox', r.owner, p_target USING ERRCODE = 'insufficient_privilege',
+            DETAIL = 'The triggers work with the rights of the table''s owner, whoever changes the table.',
+            HINT = format('GRANT belfry_producer TO %I;', r.owner);
+    ELSIF NOT has_schema_privilege(current_user, r.schema_id, 'CREATE') OR NOT has_schema_privilege(r.relowner, r.schema_id, 'CREATE') THEN
+        RAISE EXCEPTION 'the functions of the triggers cannot be made in schema %', r.nspname USING ERRCODE = 'insufficient_privilege',
+            HINT = format('GRANT CREATE ON SCHEMA %I TO %I;', r.nspname,
+                CASE WHEN has_schema_privilege(current_user, r.schema_id, 'CREATE') THEN r.owner ELSE current_user END);
+    END IF;
+END $$;
+
+-- From sql/functions/attach/detach.sql.
+
+-- Drops the triggers of a table, for one queue or for all. That includes triggers without a row in
+-- belfry.attachment. Returns the queues that the table fed.
+CREATE FUNCTION belfry.detach(target regclass, queue text DEFAULT NULL) RETURNS SETOF text LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    v_owner name;
+    v_queues text[] := '{}';
+    v_functions regprocedure[];
+    t record;
+BEGIN
+    SELECT pg_get_userbyid(c.relowner) INTO v_owner FROM pg_class c WHERE c.oid = target;
+    IF v_owner IS NOT NULL AND NOT pg_has_role(current_user, v_owner, 'USAGE') THEN
+        RAISE EXCEPTION '% may not detach %: it belongs to %', current_user, target, v_owner USING ERRCODE = 'insufficient_privilege',
+            HINT = format('Run this as %1$I, or GRANT %1$I TO %2$I.', v_owner, current_user);
+    END IF;
+    FOR t IN SELECT s.trigger_name, s.function_oid, s.queue FROM belfry.attachment_triggers(target, queue) AS s LOOP
+        EXECUTE format('DROP TRIGGER %I ON %s', t.trigger_name, target);
+        v_functions := v_functions || t.function_oid;
+        v_queues := v_queues || t.queue;
+    END LOOP;
+    FOR t IN
+        SELECT DISTINCT f.id FROM unnest(v_functions) AS f(id)
+         WHERE f.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_trigger g WHERE g.tgfoid = f.id) -- another role has a trigger with it
+    LOOP
+        EXECUTE format('DROP FUNCTION %s', t.id);
+    END LOOP;
+    RETURN QUERY
+        SELECT k.queue FROM belfry.attachment k WHERE k.target = target AND k.queue = coalesce(queue, k.queue)
+        UNION
+        SELECT s.queue FROM unnest(v_queues) AS s(queue)
+        ORDER BY 1;
+    DELETE FROM belfry.attachment_failure f WHERE f.target = target AND f.queue = coalesce(queue, f.queue);
+    DELETE FROM belfry.attachment k WHERE k.target = target AND k.queue = coalesce(queue, k.queue);
+END $$;
+
+-- From sql/functions/attach/key_text.sql.
+
+-- Returns a value as text, independent of the settings of the session.
+CREATE FUNCTION belfry.key_text(p_value anyelement) RETURNS text LANGUAGE plpgsql STABLE
+SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1
+SET lc_monetary = 'C' AS $$
+BEGIN
+    RETURN p_value::text;
+END $$;
+
+-- From sql/functions/attach/partition_of.sql.
+
+-- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A name
+-- above 255 bytes is replaced by its hash.
+CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN k.name IS NULL OR k.name = '' THEN 'Default'
+                WHEN pg_catalog.octet_length(k.name) > 255 THEN 'md5:' || pg_catalog.md5(k.name)
+                ELSE k.name END
+      FROM (SELECT pg_catalog.array_to_string(p_key, '/') AS name) AS k
+$$;
+
+-- From sql/functions/attach/transition_rows.sql.
+
+-- Returns a SELECT in parentheses with the rows of a transition table of p_table. Virtual columns
+-- are NULL in a transition table, so the SELECT computes them. A row may come from a table below
+-- p_table. Then its table is not known, and tableoid is NULL.
+--
+-- The SET clauses make the text of a constant independent of the session. COLLATE needs a right in
+-- the schema of the collation, so it is written only for a collation that differs from the type's.
+CREATE FUNCTION belfry.transition_rows(p_table oid, p_transition name) RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
+    SELECT format('(SELECT %s FROM (SELECT *, %L::oid AS tableoid FROM %I) AS r)', string_agg(
+               CASE WHEN a.attgenerated = 'v' THEN format('(%s)::%s%s AS %I', pg_get_expr(d.adbin, d.adrelid), format_type(a.atttypid, a.atttypmod),
+                        (SELECT format(' COLLATE %I.%I', n.nspname, o.collname) FROM pg_collation o JOIN pg_namespace n ON n.oid = o.collnamespace
+                           JOIN pg_type y ON y.oid = a.atttypid AND y.typcollation <> o.oid WHERE o.oid = a.attcollation), a.attname)
+                    ELSE format('r.%I', a.attname) END, ', ' ORDER BY a.attnum),
+               CASE WHEN NOT EXISTS (SELECT 1 FROM pg_inherits i WHERE i.inhparent = p_table) THEN p_table END, p_transition)
+      FROM pg_attribute a
+      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+     WHERE a.attrelid = p_table AND a.attnum > 0 AND NOT a.attisdropped
+$$;
+
+-- From sql/functions/claim/claim.sql.
+
+-- One pop of a group. Takes the leases of up to p_partitions due partitions and returns up to
+-- p_batch messages. The partition that has been due the longest comes first. The query store/claim
+-- is the only caller besides belfry.pop.
+--
+--   p_partition   Claim from this partition alone. NULL: from any partition.
+--   p_lease       The id of the leases. NULL: consume the messages on delivery (autoAck).
+--   p_floor       The caller knows that no cursor is due before this instant. NULL: unknown.
+--   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
+--   p_look        Verify p_floor, and return a 'floor' row.
+--
+-- The kinds of result rows; 'group' comes first:
+--
+--   'group'        Always one row. group_exists: The group and its queue exist. was_due: A
+--                  cursor was due. ready_at: The next instant at which a cursor is due, if the
+--                  call locked none. created_at: The clock of the database.
+--   'leased'       A partition whose messages are delivered. The 'message' rows follow it. Its
+--                  payload is what an undo of an autoAck delivery needs.
+--   'redelivered'  The same for redriven messages. See redeliver.
+--   'aside'        Comes before the other rows of a partition that skipped messages. seq is the
+--                  number of expired messages. attempts is the number of messages given up.
+--   'message'      A delivered message.
+--   'tried'        A partition that was due although no message is visible. The caller settles
+--                  the cursor with store/settle.
+--   'moved'        A partition that is not due any more. Its ready_at was corrected.
+--   'floor'        Comes last without p_partition, if p_look is set or nothing was locked. No
+--                  cursor is due before ready_at. No cursor becomes ready between now and
+--                  created_at. NULL: unknown.
+--
+-- Locks: the cursor row of each partition it delivers from. It skips locked cursors, and so waits
+-- for nobody. A commit with a lease does not wait for the disk: a lease that a crash loses only
+-- makes the messages due earlier.
+--
+-- It is a function because starting a plan of this size costs more than the claim of one message.
+-- Each statement has a new snapshot. So a statement after the lock of a cursor sees the newest
+-- version of the partition.
+CREATE FUNCTION belfry.claim(
+    p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
+    p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
+) RETURNS TABLE (
+    kind text, partition_id bigint, group_exists boolean, was_due boolean, ready_at timestamptz, attempts integer,
+    seq bigint, id uuid, transaction_id text, trace_id uuid, payload json, created_at timestamptz, producer_sub text,
+    encrypted boolean
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := clock_timestamp();
+    v_floor timestamptz := coalesce(p_floor, '-infinity');
+    v_due timestamptz;
+    v_lease timestamptz;
+    v_room bigint := p_batch;
+    v_taken bigint;
+    v_upto bigint;
+    v_limit bigint;
+    v_more boolean;
+    v_moved boolean; -- a statement wrote the cursor after its lock
+    v_hidden_from bigint;
+    v_redrives_ready timestamptz;
+    v_any_locked boolean := false;
+    due CURSOR FOR
+        SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+                  FROM belfry.cursor c
+                 WHERE p_partition IS NULL AND c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
+                 ORDER BY c.ready_at
+                 LIMIT p_partitions
+                   FOR NO KEY UPDATE SKIP LOCKED) AS a
+        UNION ALL
+        SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at
+          FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
+                  FROM (SELECT n.ctid AS at, n.ready_at
+                          FROM belfry.cursor n
+                         WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
+                         ORDER BY n.group_id DESC
+                         LIMIT 1) AS newest
+                  JOIN belfry.cursor c ON c.ctid = newest.at
+                 WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
+                   FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
+    k record;
+    f record;
+    aside record;
+BEGIN
+    IF p_lease IS NOT NULL THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    -- One FETCH for each cursor, so the call locks no more cursors than it needs.
+    OPEN due;
+    LOOP
+        EXIT WHEN v_room = 0; -- the other partitions are left to other pops
+        FETCH due INTO k;
+        EXIT WHEN NOT FOUND;
+        SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+               q.paused OR g.paused AS paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
+               q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
+               belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
+                               q.delayed_processing, q.window_buffer, q.paused OR g.paused, k.retry_at, NULL) AS ready_at
+          INTO f
+          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+                  FROM belfry.partition p
+                 WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
+          JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
+          JOIN belfry.consumer_group g ON g.id = p_group;
+        CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        IF NOT v_any_locked THEN
+            v_any_locked := true;
+            kind := 'group';
+            group_exists := true;
+            was_due := true;
+            created_at := v_now;
+            RETURN NEXT;
+        END IF;
+        v_moved := false;
+        v_redrives_ready := NULL;
+        IF k.redrives > 0 AND NOT f.paused THEN
+            -- Redriven messages come first, in a delivery of their own.
+            RETURN QUERY
+            SELECT r.kind, r.partition_id, NULL::boolean, r.ready_at > v_now, r.ready_at, r.attempts, r.seq, r.id, r.transaction_id,
+                   r.trace_id, r.payload, r.created_at, r.producer_sub, r.encrypted
+              FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now) AS r;
+            GET DIAGNOSTICS v_taken = ROW_COUNT;
+            IF v_taken > 0 THEN
+                v_room := v_room - (v_taken - 1); -- the first row stands for the partition
+                CONTINUE;
+            END IF;
+            v_moved := true;
+            SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_redrives_ready
+              FROM belfry.cursor c
+             WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
+        END IF;
+        IF k.start_at IS NOT NULL THEN
+            f.ready_at := NULL;
+        END IF;
+        partition_id := k.partition_id;
+        was_due := v_redrives_ready IS NOT NULL;
+        v_limit := v_room;
+        v_more := false;
+        IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
+            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO aside
+              FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
+                                    f.max_deliveries) AS s;
+            v_moved := true;
+            IF aside.moved THEN
+                kind := 'aside';
+                ready_at := NULL;
+                seq := aside.expired;
+                attempts := aside.given_up;
+                RETURN NEXT;
+                seq := NULL;
+                attempts := NULL;
+                k.committed := aside.committed;
+                k.skip := aside.skip;
+                k.failures := 0;
+                k.attempts := 0;
+                f.ready_at := belfry.ready_at(k.partition_id, aside.committed, f.last_seq, f.last_push_at, f.visible_until,
+                                              f.delayed_processing, f.window_buffer, f.paused, NULL, NULL);
+                v_more := aside.more;
+            END IF;
+            IF aside.alone AND p_lease IS NOT NULL THEN
+                v_limit := 1;
+            END IF;
+        END IF;
+        IF v_moved THEN
+            SELECT c.ctid INTO k.ctid
+              FROM belfry.cursor c
+             WHERE c.partition_id = k.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
+             ORDER BY c.group_id DESC
+             LIMIT 1;
+        END IF;
+        ready_at := least(f.ready_at, v_redrives_ready);
+        IF f.ready_at IS NULL OR f.ready_at > v_now OR v_more THEN
+            UPDATE belfry.cursor c
+               SET ready_at = least(f.ready_at, v_redrives_ready), lease_id = NULL, lease_until = NULL, lease_end = NULL
+             WHERE c.ctid = k.ctid;
+            kind := 'moved';
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+
+        v_hidden_from := 9223372036854775807;
+        IF NOT f.all_visible THEN
+            SELECT coalesce(min(v.seq), v_hidden_from) INTO v_hidden_from
+              FROM (SELECT m.seq, m.created_at, m.visible_at
+                      FROM belfry.message m
+                     WHERE m.partition_id = k.partition_id AND m.seq > k.committed
+                     ORDER BY m.seq
+                     LIMIT v_limit) AS v
+             WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
+        END IF;
+        SELECT count(*), max(s.seq) INTO v_taken, v_upto
+          FROM (SELECT m.seq
+                  FROM belfry.message m
+                 WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq < v_hidden_from
+                   AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+                 ORDER BY m.seq
+                 LIMIT least(f.last_seq - k.committed, v_limit)) AS s;
+        IF v_taken = 0 THEN
+            kind := 'tried';
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        v_room := v_room - v_taken;
+
+        IF p_lease IS NOT NULL THEN
+            UPDATE belfry.cursor c
+               SET lease_id = p_lease, lease_until = v_now + f.lease_time, lease_end = v_upto,
+                   ready_at = v_now + f.lease_time, attempts = c.attempts + 1
+             WHERE c.ctid = k.ctid
+            RETURNING c.ready_at, c.attempts INTO ready_at, attempts;
+        ELSE
+            UPDATE belfry.cursor c
+               SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = 0, failures = 0,
+                   committed = v_upto,
+                   ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
+                                                            f.delayed_processing, f.window_buffer, f.paused, NULL, NULL)),
+                   skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
+                   consumed = c.consumed + v_taken, consumed_at = v_now
+             WHERE c.ctid = k.ctid
+            RETURNING c.ready_at, c.attempts INTO ready_at, attempts;
+        END IF;
+        IF NOT FOUND THEN -- the messages would be delivered without a lease
+            RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
+        END IF;
+        kind := 'leased';
+        payload := CASE WHEN p_lease IS NULL AND (k.failures > 0 OR k.attempts > 0)
+            THEN json_build_object('failures', k.failures, 'attempts', k.attempts) END;
+        RETURN NEXT;
+        RETURN QUERY
+        SELECT 'message', k.partition_id, NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::integer, m.seq, m.id,
+               m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+          FROM belfry.message m
+         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= v_upto
+           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         ORDER BY m.seq;
+    END LOOP;
+    CLOSE due;
+    IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
+        SELECT c.ready_at INTO v_due
+          FROM belfry.cursor c
+         WHERE c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
+         ORDER BY c.ready_at
+         LIMIT 1;
+    END IF;
+    IF NOT v_any_locked THEN
+        kind := 'group';
+        created_at := v_now;
+        SELECT q.deleted_at IS NULL, v_now + make_interval(secs => coalesce(nullif(q.lease_time, 0), 60))
+          INTO group_exists, v_lease
+          FROM belfry.queue q
+         WHERE q.id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = p_group);
+        group_exists := coalesce(group_exists, false);
+        IF p_partition IS NOT NULL THEN
+            SELECT c.ready_at <= v_now, c.ready_at INTO was_due, ready_at
+              FROM belfry.cursor c
+             WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
+             ORDER BY c.group_id DESC
+             LIMIT 1;
+        ELSIF v_due IS NOT NULL THEN
+            was_due := true;
+        ELSE
+            SELECT c.ready_at INTO ready_at
+              FROM belfry.cursor c
+             WHERE c.group_id = p_group AND c.ready_at > v_now AND c.ready_at >= coalesce(p_next_floor, '-infinity')
+             ORDER BY c.ready_at
+             LIMIT 1;
+        END IF;
+        IF was_due THEN
+            ready_at := NULL;
+        END IF;
+        RETURN NEXT;
+    END IF;
+    IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
+        kind := 'floor';
+        -- Not after the end of a lease that starts now: other servers do not announce leases.
+        created_at := CASE WHEN NOT v_any_locked AND v_due IS NULL THEN least(ready_at, v_lease) END;
+        ready_at := coalesce(v_due, v_now);
+        RETURN NEXT;
+    END IF;
+END $$;
+
+-- From sql/functions/claim/redeliver.sql.
+
+-- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
+-- calls it with the cursor locked.
+--
+-- Returns a row of kind 'redelivered' for the partition, and then a 'message' row for each message,
+-- each with its own attempts. With p_lease NULL the messages are settled on delivery (autoAck), and
+-- the first row has as payload what redrive_restore needs to undo that. seq of the first row is the
+-- number of messages given up. The kind of the first row is 'moved' if no message is left to
+-- deliver. Without any row, the first redriven message still waits for its retry delay.
+--
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
+-- A message with one delivery left is delivered alone, so that only a fatal message uses up its
+-- deliveries.
+CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
+RETURNS TABLE (
+    kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
+    trace_id uuid, payload json, created_at timestamptz, producer_sub text, encrypted boolean
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := p_now;
+    v_max_deliveries bigint;
+    v_last bigint;
+    v_seqs bigint[];
+    v_attempts integer[];
+    v_given_up bigint[];
+    v_settled bigint;
+    v_left integer;
+    v_waiting_seq bigint;
+    one record;
+BEGIN
+    SELECT nullif(q.max_deliveries, 0) INTO v_max_deliveries
+      FROM belfry.partition p
+      JOIN belfry.queue q ON q.id = p.queue_id
+     WHERE p.id = p_partition;
+    FOR one IN
+        SELECT d.seq, d.attempts, d.deliveries, d.retry_at
+          FROM belfry.redrive d
+         WHERE d.partition_id = p_partition AND d.group_id = p_group
+           AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq)
+         ORDER BY d.seq
+         LIMIT p_batch
+    LOOP
+        IF one.retry_at > p_now THEN
+            v_waiting_seq := one.seq;
+            EXIT;
+        ELSIF one.deliveries >= v_max_deliveries THEN
+            v_given_up := array_append(v_given_up, one.seq);
+        ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+            EXIT; -- the last delivery of this message is a delivery of its own
+        ELSE
+            v_seqs := array_append(v_seqs, one.seq);
+            v_attempts := array_append(v_attempts, one.attempts + 1);
+        END IF;
+        v_last := one.seq;
+        EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;
+    END LOOP;
+    -- Redrives without a message can never be delivered.
+    DELETE FROM belfry.redrive d
+     WHERE d.partition_id = p_partition AND d.group_id = p_group AND coalesce(d.seq < coalesce(v_last, v_waiting_seq), true)
+       AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) IS NULL;
+    GET DIAGNOSTICS v_settled = ROW_COUNT;
+    IF v_last IS NULL AND v_waiting_seq IS NOT NULL THEN
+        IF v_settled > 0 THEN
+            UPDATE belfry.cursor c SET redrives = c.redrives - v_settled WHERE c.partition_id = p_partition AND c.group_id = p_group;
+        END IF;
+        RETURN;
+    END IF;
+    IF v_given_up IS NOT NULL THEN
+        WITH gone AS (
+            DELETE FROM belfry.redrive d
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_given_up)
+            RETURNING d.seq, d.attempts, d.deliveries
+        )
+        INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+        SELECT p_partition, g.seq, p_group, g.attempts,
+               'delivered ' || g.deliveries || ' times since it was redriven, without success (maxDeliveries)'
+          FROM gone g
+         ORDER BY g.seq
+        ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+        v_settled := v_settled + cardinality(v_given_up);
+        seq := cardinality(v_given_up);
+    END IF;
+    kind := 'redelivered';
+    partition_id := p_partition;
+    IF v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
+        UPDATE belfry.redrive r
+           SET lease_id = p_lease, attempts = r.attempts + 1, deliveries = r.deliveries + 1
+         WHERE r.partition_id = p_partition AND r.group_id = p_group AND r.seq = ANY (v_seqs);
+        UPDATE belfry.cursor c
+           SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
+               ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
+         WHERE c.partition_id = p_partition AND c.group_id = p_group
+        RETURNING c.ready_at INTO ready_at;
+    ELSE
+        IF v_seqs IS NULL THEN
+            kind := 'moved';
+        END IF;
+        WITH settled AS (
+            DELETE FROM belfry.redrive d
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs)
+            RETURNING d.seq, d.failures, d.attempts, d.deliveries, d.redriven_at
+        )
+        SELECT json_agg(s) INTO payload FROM settled s;
+        SELECT CASE WHEN v_last IS NOT NULL THEN nullif(c.redrives - v_settled - coalesce(cardinality(v_seqs), 0), 0) END INTO v_left
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition AND c.group_id = p_group;
+        UPDATE belfry.cursor c
+           SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
+               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE v_now END, redrives = v_left,
+               ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
+                                          c.retry_at, v_left, p_group)
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+         WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
+        RETURNING c.ready_at INTO ready_at;
+    END IF;
+    RETURN NEXT;
+    RETURN QUERY
+    SELECT 'message', p_partition, NULL::timestamptz, CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END, m.seq, m.id,
+           m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+      FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
+     CROSS JOIN LATERAL (
+            SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+              FROM belfry.message m
+             WHERE m.partition_id = p_partition AND m.seq = d.seq OFFSET 0) AS m
+     ORDER BY d.seq;
+END $$;
+
+-- From sql/functions/claim/retry_delay.sql.
+
+-- Returns the delay before a message that failed p_failures times is delivered again. The delay
+-- doubles with each failure, up to an hour, and varies by 20 % at random. pkg/store computes the
+-- same delay.
+CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
+    SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
+           * (0.8 + 0.4 * random()) * interval '1 millisecond'
+$$;
+
+-- From sql/functions/claim/seq_at.sql.
+
+-- Returns the last seq of a partition that was stored at or before p_instant. If all stored
+-- messages are newer, it returns the seq before the first one. A group starts there, or seeks
+-- there. created_at never decreases within a partition, so this is a binary search. Deleted
+-- messages do not disturb it.
+CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    lo bigint;
+    hi bigint;
+    mid bigint;
+    found_seq bigint;
+    found_at timestamptz;
+BEGIN
+    SELECT trimmed, last_seq INTO lo, hi FROM belfry.partition WHERE id = p_partition;
+    WHILE lo < hi LOOP
+        mid := (lo + hi + 1) / 2;
+        SELECT m.seq, m.created_at INTO found_seq, found_at
+          FROM belfry.message m
+         WHERE m.partition_id = p_partition AND m.seq > lo AND m.seq <= mid
+         ORDER BY m.seq DESC
+         LIMIT 1;
+        IF found_seq IS NULL OR found_at <= p_instant THEN
+            lo := mid;
+        ELSE
+            hi := found_seq - 1;
+        END IF;
+    END LOOP;
+    RETURN lo;
+END $$;
+
+-- From sql/functions/claim/skip_undeliverable.sql.
+
+-- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
+-- with expireAfterSeconds or maxDeliveries.
+--
+-- 1. Expired messages are older than p_expire_after seconds (0: no limit). created_at never
+--    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
+--    letters, at most 1000 in one call. more says that others are left.
+-- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
+--    given_up counts it.
+--
+-- alone: deliver the first message by itself. A lease that expires says that one of its messages
+-- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
+-- its end each message is delivered alone, and only the fatal one uses up its attempts.
+--
+-- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
+-- excludes dead letters.
+CREATE FUNCTION belfry.skip_undeliverable(
+    p_partition bigint, p_group bigint, p_now timestamptz,
+    p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
+) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_upto bigint;
+    v_head bigint;
+    c record;
+BEGIN
+    SELECT k.committed, coalesce(k.skip, '{}') AS skip, k.attempts, k.lease_end, coalesce(k.alone_until, 0) AS alone_until INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = p_partition AND k.group_id = p_group;
+    committed := c.committed;
+    expired := 0;
+    given_up := 0;
+    more := false;
+
+    IF p_expire_after > 0 AND (
+        SELECT m.created_at FROM belfry.message m
+         WHERE m.partition_id = p_partition AND m.seq > c.committed
+         ORDER BY m.seq
+         LIMIT 1) <= p_now - make_interval(secs => p_expire_after)
+    THEN
+        v_upto := belfry.seq_at(p_partition, p_now - make_interval(secs => p_expire_after));
+        IF p_dead_letter_expired THEN
+            more := v_upto > c.committed + 1000;
+            v_upto := least(v_upto, c.committed + 1000);
+            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+            SELECT p_partition, m.seq, p_group, CASE WHEN m.seq = c.committed + 1 THEN c.attempts ELSE 0 END,
+                   'expired after ' || p_expire_after || ' s'
+              FROM belfry.message m
+             WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto AND m.seq <> ALL (c.skip)
+             ORDER BY m.seq
+            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            GET DIAGNOSTICS expired = ROW_COUNT;
+        ELSE
+            expired := v_upto - c.committed - (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE s.seq <= v_upto);
+        END IF;
+        committed := v_upto;
+    ELSIF p_max_deliveries > 0 AND c.attempts >= p_max_deliveries THEN
+        SELECT m.seq INTO v_head
+          FROM belfry.message m
+         WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <> ALL (c.skip)
+         ORDER BY m.seq
+         LIMIT 1;
+        IF v_head IS NOT NULL THEN
+            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+            VALUES (p_partition, v_head, p_group, c.attempts, 'delivered ' || c.attempts || ' times without success (maxDeliveries)')
+            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            given_up := 1;
+            committed := v_head;
+        END IF;
+    END IF;
+
+    moved := committed > c.committed;
+    IF moved THEN
+        c.attempts := 0;
+        c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
+        UPDATE belfry.cursor k
+           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+               expired = k.expired + skip_undeliverable.expired
+         WHERE k.partition_id = p_partition AND k.group_id = p_group;
+    ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
+        c.alone_until := c.lease_end;
+        UPDATE belfry.cursor k
+           SET alone_until = c.lease_end
+         WHERE k.partition_id = p_partition AND k.group_id = p_group;
+    END IF;
+    skip := nullif(c.skip, '{}');
+    alone := p_max_deliveries > 0 AND (c.attempts >= p_max_deliveries - 1 OR c.alone_until > committed);
+    RETURN NEXT;
+END $$;
+
+-- From sql/functions/consume/ack.sql.
+
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
+-- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
+-- commit beside those of another consumer. status is one of these:
+--
+--   completed  The messages, and all before them in the partition, are finished.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
+--              letter if no retry is left.
+--   retry      Delivered again, without counting a failure.
+--   dlq        A dead letter now.
+--
+-- decideAck in pkg/store has the same rules for a call with one status. Returns the number of
+-- messages that the call changed; 0: the lease holds none of them any more. Locks the cursor.
+CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    k record;
+BEGIN
+    IF lease IS NULL THEN
+        RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
+    ELSIF status IS NULL OR status NOT IN ('completed', 'success', 'failed', 'retry', 'dlq') THEN
+        RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+    END IF;
+    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
+    IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
+        RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The HTTP API gave it out; acknowledge it there.';
+    END IF;
+    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end INTO k
+      FROM belfry.cursor c
+     WHERE c.lease_id = ack.lease
+     LIMIT 1
+       FOR NO KEY UPDATE;
+    IF k.live IS NOT TRUE THEN
+        PERFORM belfry.raise_lease_lost(lease);
+    ELSIF k.lease_end < 0 THEN
+        RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
+    END IF;
+    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
+END $$;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
+
+-- From sql/functions/consume/ack_delivery.sql.
+
+-- belfry.ack for a lease of messages from the log. The caller has locked the cursor.
+--
+-- ready_at is never set to NULL. A push that commits before this transaction would not see the
+-- cursor without ready_at, and no wake can follow this commit. So a drained cursor stays marked
+-- ready. The server that gets the announcement, or the next pop, settles it and runs a wake
+-- afterwards.
+CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_seqs bigint[];
+    v_committed bigint;
+    v_skip bigint[];
+    v_dead boolean;
+    v_failures integer;
+    v_attempts integer;
+    v_release boolean := false;
+    v_retry_at timestamptz;
+    c record;
+    f record;
+BEGIN
+    SELECT k.ctid, k.committed, coalesce(k.skip, '{}') AS skip, k.lease_id, k.lease_end, k.failures, k.attempts, k.retry_at, k.redrives INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = p_partition AND k.group_id >= p_group AND k.group_id <= p_group
+     ORDER BY k.group_id DESC
+     LIMIT 1;
+    SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.retry_limit, q.retry_backoff_ms,
+           q.paused OR g.paused AS paused INTO f
+      FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+              FROM belfry.partition p
+             WHERE p.id >= p_partition AND p.id <= p_partition
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+      JOIN belfry.queue q ON q.id = p.queue_id
+      JOIN belfry.consumer_group g ON g.id = p_group;
+    IF NOT FOUND THEN -- the partition or the group is being deleted
+        PERFORM belfry.raise_lease_lost(c.lease_id);
+    END IF;
+    SELECT coalesce(array_agg(m.seq ORDER BY m.seq), '{}') INTO v_seqs
+      FROM belfry.message m
+     WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= c.lease_end AND m.seq <> ALL (c.skip)
+       AND (p_ids IS NULL OR m.id = ANY (p_ids));
+    v_committed := c.committed;
+    v_skip := c.skip;
+    v_failures := c.failures;
+    v_attempts := c.attempts;
+    v_dead := p_status = 'dlq' OR p_status = 'failed' AND c.failures >= f.retry_limit;
+    IF p_status IN ('completed', 'success') AND p_ids IS NULL THEN
+        v_committed := c.lease_end;
+    ELSIF v_seqs = '{}' THEN
+        RETURN 0;
+    ELSIF p_status IN ('completed', 'success') THEN
+        v_committed := v_seqs[cardinality(v_seqs)];
+    ELSIF v_dead THEN
+        v_skip := v_skip || v_seqs;
+        INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+        SELECT p_partition, s.seq, p_group, c.failures, coalesce(nullif(p_error, ''), 'Retries exhausted')
+          FROM unnest(v_seqs) AS s(seq)
+         ORDER BY s.seq
+        ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+    ELSE
+        v_release := true;
+    END IF;
+    WHILE v_committed + 1 = ANY (v_skip) LOOP
+        v_committed := v_committed + 1;
+    END LOOP;
+    IF v_committed > c.committed THEN
+        v_failures := 0;
+        v_attempts := CASE WHEN v_committed >= c.lease_end THEN 0 ELSE least(c.attempts, 1) END;
+    ELSE
+        v_retry_at := c.retry_at;
+    END IF;
+    IF p_status = 'failed' AND v_release THEN
+        v_failures := v_failures + 1;
+        IF f.retry_backoff_ms > 0 THEN
+            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
+        END IF;
+    END IF;
+    v_release := v_release OR v_committed >= c.lease_end;
+    UPDATE belfry.cursor k
+       SET committed = v_committed, failures = v_failures, attempts = v_attempts, retry_at = v_retry_at,
+           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed),
+           consumed = k.consumed + v_committed - c.committed,
+           consumed_at = CASE WHEN v_committed > c.committed THEN clock_timestamp() ELSE k.consumed_at END,
+           lease_id = CASE WHEN v_release THEN NULL ELSE k.lease_id END,
+           lease_until = CASE WHEN v_release THEN NULL ELSE k.lease_until END,
+           lease_end = CASE WHEN v_release THEN NULL ELSE k.lease_end END,
+           ready_at = CASE WHEN v_release
+               THEN coalesce(CASE WHEN v_committed < f.last_seq THEN belfry.ready_at(p_partition, v_committed, f.last_seq, f.last_push_at, f.visible_until, f.delayed_processing,
+                                             f.window_buffer, f.paused, v_retry_at, c.redrives, p_group) END, clock_timestamp())
+               ELSE k.ready_at END
+     WHERE k.ctid = c.ctid;
+    IF NOT FOUND THEN -- the messages would not be acknowledged
+        RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
+    END IF;
+    IF v_release THEN
+        PERFORM belfry.announce_ready(p_group, p_partition);
+    END IF;
+    RETURN cardinality(v_seqs);
+END $$;
+
+-- From sql/functions/consume/ack_redelivery.sql.
+
+-- belfry.ack for a lease of redriven messages. The caller has locked the cursor. Each message is
+-- settled by itself, and no other message with it.
+CREATE FUNCTION belfry.ack_redelivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_acked bigint := 0;
+    v_settled integer := 0;
+    v_release boolean := false;
+    c record;
+    f record;
+    r record;
+BEGIN
+    SELECT k.ctid, k.committed, k.lease_id, k.lease_end, k.retry_at, k.redrives INTO c
+      FROM belfry.cursor k
+     WHERE k.partition_id = p_partition AND k.group_id >= p_group AND k.group_id <= p_group
+     ORDER BY k.group_id DESC
+     LIMIT 1;
+    SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.retry_limit,
+           q.retry_backoff_ms, q.paused OR g.paused AS paused INTO f
+      FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+              FROM belfry.partition p
+             WHERE p.id >= p_partition AND p.id <= p_partition
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+      JOIN belfry.queue q ON q.id = p.queue_id
+      JOIN belfry.consumer_group g ON g.id = p_group;
+    IF NOT FOUND THEN
+        PERFORM belfry.raise_lease_lost(c.lease_id);
+    END IF;
+    FOR r IN
+        SELECT d.seq, d.failures
+          FROM belfry.redrive d
+         WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.lease_id = c.lease_id
+           AND (p_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = d.seq) = ANY (p_ids))
+         ORDER BY d.seq
+    LOOP
+        v_acked := v_acked + 1;
+        IF p_status = 'dlq' OR p_status = 'failed' AND r.failures >= f.retry_limit THEN
+            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+            VALUES (p_partition, r.seq, p_group, r.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
+                    coalesce(nullif(p_error, ''), 'Retries exhausted'))
+            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+        ELSIF p_status IN ('failed', 'retry') THEN
+            v_release := true;
+            UPDATE belfry.redrive d
+               SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
+                   retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
+                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
+             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
+            CONTINUE;
+        END IF;
+        DELETE FROM belfry.redrive d WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
+        v_settled := v_settled + 1;
+    END LOOP;
+    IF v_acked = 0 THEN
+        RETURN 0;
+    END IF;
+    v_release := v_release OR -c.lease_end - v_settled <= 0;
+    UPDATE belfry.cursor k
+       SET redrives = nullif(k.redrives - v_settled, 0),
+           consumed_at = CASE WHEN v_settled > 0 THEN clock_timestamp() ELSE k.consumed_at END,
+           lease_id = CASE WHEN v_release THEN NULL ELSE k.lease_id END,
+           lease_until = CASE WHEN v_release THEN NULL ELSE k.lease_until END,
+           lease_end = CASE WHEN v_release THEN NULL ELSE k.lease_end + v_settled END,
+           ready_at = CASE WHEN v_release
+               THEN coalesce(CASE WHEN c.committed < f.last_seq THEN belfry.ready_at(p_partition, c.committed, f.last_seq, f.last_push_at, f.visible_until, f.delayed_processing,
+                                             f.window_buffer, f.paused, c.retry_at, (c.redrives - v_settled)::integer, p_group) END, clock_timestamp())
+               ELSE k.ready_at END
+     WHERE k.ctid = c.ctid;
+    IF NOT FOUND THEN -- the messages would not be acknowledged
+        RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
+    END IF;
+    IF v_release THEN
+        PERFORM belfry.announce_ready(p_group, p_partition);
+    END IF;
+    RETURN v_acked;
+END $$;
+
+-- From sql/functions/consume/check_names.sql.
+
+-- Raises an error if a queue name or a group name is NULL, empty, longer than 255 bytes or not
+-- valid UTF-8.
+CREATE FUNCTION belfry.check_names(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    PERFORM pg_catalog.convert_to(p_queue, 'UTF8'), pg_catalog.convert_to(p_group, 'UTF8');
+    IF coalesce(octet_length(p_queue) NOT BETWEEN 1 AND 255, true) THEN
+        RAISE EXCEPTION 'the name of the queue is %', coalesce(octet_length(p_queue) || ' bytes long', 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    ELSIF coalesce(octet_length(p_group) NOT BETWEEN 1 AND 255, true) THEN
+        RAISE EXCEPTION 'the name of the consumer group is %', coalesce(octet_length(p_group) || ' bytes long', 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    END IF;
+END $$;
+
+-- From sql/functions/consume/extend.sql.
+
+-- Extends a lease to now + seconds, and never shortens it. Returns the instant at which the lease
+-- ends. Raises BF010 if the lease is over, as belfry.ack does.
+CREATE FUNCTION belfry.extend(lease uuid, seconds bigint) RETURNS timestamptz LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+DECLARE
+    v_until timestamptz;
+    v_group bigint;
+    v_partition bigint;
+BEGIN
+    IF lease IS NULL THEN
+        RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to prolong.';
+    ELSIF seconds IS NULL OR seconds NOT BETWEEN 1 AND 31536000 THEN
+        RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value',
+            DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
+    END IF;
+    UPDATE belfry.cursor c
+       SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
+           ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
+     WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp()
+       AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id)
+    RETURNING c.lease_until, c.group_id, c.partition_id INTO v_until, v_group, v_partition;
+    IF v_until IS NULL THEN
+        PERFORM belfry.raise_lease_lost(lease);
+    END IF;
+    PERFORM belfry.announce_ready(v_group, v_partition);
+    RETURN v_until;
+END $$;
+REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
+
+-- From sql/functions/consume/load_scan_floor.sql.
+
+-- Returns the instant from which a pop of this session scans cursors, or -infinity. save_scan_floor
+-- stored it in the setting p_setting. Any session can write the setting, so the pattern accepts
+-- only digits, and a floor counts for at most ten seconds.
+--
+-- A held snapshot keeps old index entries, and a scan walks all of them. Nobody tells a SQL session
+-- about cursors that become ready below its floor. So a floor is kept only where scans are slow,
+-- and not for long:
+--
+-- 1. After a scan of more than 2 ms, the next scans start at the floor for twenty times the
+--    duration of that scan, and at most ten seconds.
+-- 2. The floor is the lowest ready_at that the scan saw. Cursors that other sessions hold and
+--    drained cursors count too.
+-- 3. The floor is at least half a second before the statement. If a transaction took longer than
+--    that to make a cursor due, a pop may find the cursor only when the floor expires.
+-- 4. A REPEATABLE READ snapshot may be older than its statement, so it stores no floor.
+--
+-- The setting rolls back with the transaction. A pool may pass it to another client: the setting is
+-- per group.
+CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    -- The floor, and the instant at which it expires, in microseconds. Any session can write any
+    -- value.
+    v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
+BEGIN
+    IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
+        RETURN to_timestamp(v_kept[1]::bigint / 1e6);
+    END IF;
+    RETURN '-infinity';
+END $$;
+
+-- From sql/functions/consume/pop.sql.
+
+-- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
+-- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
+-- or if other sessions hold everything that is due.
+--
+-- Each partition has its own lease, which its rows share. If one transaction pops and acknowledges,
+-- the row lock protects the messages: after a rollback or a lost connection they are due at once,
+-- and the delivery does not count. After a commit the lease protects them for the queue's
+-- leaseTime. Later, belfry.ack fails.
+--
+-- attempt counts the committed deliveries of the first message, including this one.
+--
+-- Locks: one cursor for each partition it takes messages from. The candidates are selected without
+-- locks. Each is locked in a subtransaction, which is rolled back if the claim returns nothing,
+-- because this transaction may last long. The scan starts at the floor of the session; see
+-- load_scan_floor.
+CREATE FUNCTION belfry.pop(
+    queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
+    partitions integer DEFAULT 1
+) RETURNS TABLE (
+    lease uuid, partition_name text, seq bigint, message_id uuid, transaction_id text, trace_id uuid, payload json,
+    created_at timestamptz, attempt integer
+) LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET synchronous_commit = on SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    v_queue record;
+    v_group bigint;
+    v_partition bigint;
+    v_lease uuid;
+    v_room bigint := pop.batch;
+    v_partitions_left integer := pop.partitions;
+    v_received bigint;
+    v_skipped boolean;
+    v_now timestamptz := clock_timestamp();
+    k record;
+    r record;
+    v_floor_setting text; -- the name of the setting with the floor of this session
+    v_floor timestamptz := '-infinity';
+    v_lowest timestamptz;
+    v_took interval;
+BEGIN
+    PERFORM belfry.check_names(pop.queue, pop.consumer_group);
+    IF coalesce(pop.batch, 0) NOT BETWEEN 1 AND 10000 OR coalesce(pop.partitions, 0) NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'a pop takes 1 to 10000 messages from 1 to 1000 partitions' USING ERRCODE = 'invalid_parameter_value',
+            DETAIL = format('batch is %s, partitions is %s.', coalesce(pop.batch::text, 'NULL'), coalesce(pop.partitions::text, 'NULL'));
+    END IF;
+    SELECT q.id, q.encryption_enabled INTO v_queue FROM belfry.queue q WHERE q.name = pop.queue AND coalesce(q.deleted_at, 'infinity') = 'infinity';
+    IF NOT FOUND THEN
+        RETURN;
+    ELSIF v_queue.encryption_enabled THEN
+        PERFORM belfry.raise_sealed(pop.queue);
+    END IF;
+    IF pop.partition IS NOT NULL THEN
+        SELECT p.id INTO v_partition FROM belfry.partition p WHERE p.queue_id = v_queue.id AND p.name = pop.partition;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    SELECT g.id INTO v_group
+      FROM belfry.consumer_group g
+     WHERE g.queue_id = v_queue.id AND g.name = pop.consumer_group
+       AND (g.whole_queue OR EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = v_partition AND c.group_id = g.id));
+    IF NOT FOUND THEN
+        v_group := belfry.join_in_transaction(pop.queue, pop.consumer_group, pop.partition, 'all', NULL);
+    END IF;
+
+    IF v_partition IS NULL THEN
+        v_floor_setting := 'belfry.floor_' || v_group;
+        v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
+    END IF;
+    -- The loop selects cursors without a lock, and locks them one by one. If a cursor gives no
+    -- message, the subtransaction releases its lock. This transaction may last long, and other
+    -- sessions could not use the locked partitions.
+    FOR k IN
+        SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
+          FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
+                  FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
+                          FROM belfry.cursor c
+                         WHERE v_partition IS NULL AND c.group_id = v_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
+                         ORDER BY c.ready_at) AS a
+                UNION ALL
+                -- coalesce: not by the index cursor_ready.
+                SELECT o.at, o.partition_id, o.committed, o.redrives, o.ready_at
+                  FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
+                          FROM belfry.cursor c
+                         WHERE c.partition_id = v_partition AND c.group_id >= v_group AND c.group_id <= v_group
+                           AND coalesce(c.ready_at <= v_now, false)
+                         ORDER BY c.group_id DESC
+                         LIMIT 1) AS o) AS d
+         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p
+                              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
+                              ORDER BY p.id DESC
+                              LIMIT 1) AS p
+    LOOP
+        IF v_took IS NULL THEN
+            v_took := clock_timestamp() - v_now;
+            v_lowest := k.ready_at;
+        END IF;
+        EXIT WHEN v_room <= 0 OR v_partitions_left <= 0;
+        CONTINUE WHEN k.filled IS NOT TRUE;
+        v_received := 0;
+        v_skipped := false;
+        v_lease := gen_random_uuid();
+        BEGIN
+            -- Skips a cursor that another session holds. belfry.claim would search all
+            -- versions of the row. A cursor that changed since the selection is not skipped.
+            PERFORM FROM belfry.cursor c WHERE c.ctid = k.at FOR NO KEY UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                PERFORM FROM belfry.cursor c WHERE c.ctid = k.at;
+                CONTINUE WHEN FOUND;
+            END IF;
+            FOR r IN
+                SELECT c.kind, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted
+                  FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
+            LOOP
+                CASE r.kind
+                WHEN 'leased', 'redelivered' THEN
+                    attempt := r.attempts;
+                WHEN 'aside' THEN
+                    v_skipped := true;
+                WHEN 'moved' THEN
+                    v_skipped := v_skipped OR r.seq IS NOT NULL;
+                WHEN 'message' THEN
+                    IF r.encrypted THEN
+                        PERFORM belfry.raise_sealed(pop.queue);
+                    END IF;
+                    v_received := v_received + 1;
+                    lease := v_lease;
+                    partition_name := k.name;
+                    seq := r.seq;
+                    message_id := r.id;
+                    transaction_id := r.transaction_id;
+                    trace_id := r.trace_id;
+                    payload := r.payload;
+                    created_at := r.created_at;
+                    attempt := coalesce(r.attempts, attempt);
+                    RETURN NEXT;
+                ELSE -- 'group' and 'tried' rows need no action
+                END CASE;
+            END LOOP;
+            IF v_received = 0 AND v_skipped THEN
+                -- Messages were skipped (expired, or delivered too often). The subtransaction is
+                -- kept.
+                UPDATE belfry.cursor c
+                   SET ready_at = clock_timestamp()
+                 WHERE c.partition_id = k.partition_id AND c.group_id = v_group
+                   AND (c.ready_at IS NULL OR c.redrives > 0 AND c.lease_id IS NULL);
+                PERFORM belfry.announce_ready(v_group, k.partition_id);
+            ELSIF v_received = 0 THEN
+                RAISE EXCEPTION 'nothing was taken' USING ERRCODE = 'BF012';
+            END IF;
+        EXCEPTION WHEN SQLSTATE 'BF012' THEN
+            NULL; -- the rollback has released the lock
+        END;
+        v_room := v_room - v_received;
+        IF v_received > 0 THEN
+            v_partitions_left := v_partitions_left - 1;
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
+        END IF;
+    END LOOP;
+    IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
+        PERFORM belfry.save_scan_floor(v_floor_setting, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION belfry.pop(text, text, integer, text, integer) FROM PUBLIC;
+
+-- From sql/functions/consume/raise_lease_lost.sql.
+
+-- Raises BF010: the lease is over, or never existed. Both reasons for a lease that is over are in
+-- the text, because the database does not remember which one applies.
+CREATE FUNCTION belfry.raise_lease_lost(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'lease % is over, or was never given', p_lease USING ERRCODE = 'BF010',
+        DETAIL = 'Either all its messages were acknowledged, or they are due again and may have been delivered to somebody else.',
+        HINT = 'Roll back and pop again, unless they were acknowledged. '
+            'Work that takes longer than the queue''s leaseTime calls belfry.extend(lease, seconds) in time.';
+END $$;
+
+-- From sql/functions/consume/raise_sealed.sql.
+
+-- Raises BF011: the queue seals its payloads, and the database has no key.
+CREATE FUNCTION belfry.raise_sealed(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'queue % seals its payloads, and the database has no key', quote_literal(p_queue) USING ERRCODE = 'BF011',
+        HINT = 'Consume it through the HTTP API.';
+END $$;
+
+-- From sql/functions/consume/save_scan_floor.sql.
+
+-- Stores the floor of the next scans in a setting of the session; see load_scan_floor. p_lowest:
+-- the lowest ready_at that the scan saw. p_now: the start of the scan. p_took: its duration.
+CREATE FUNCTION belfry.save_scan_floor(p_setting text, p_lowest timestamptz, p_now timestamptz, p_took interval) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_setting IS NOT NULL AND p_took > interval '2 milliseconds' THEN
+        PERFORM set_config(p_setting, format('%s/%s',
+            floor(extract(epoch FROM least(p_lowest, statement_timestamp() - interval '500 milliseconds')) * 1000000)::bigint,
+            floor(extract(epoch FROM p_now + least(20 * p_took, interval '10 seconds')) * 1000000)::bigint), false);
+    END IF;
+END $$;
+
+-- From sql/functions/consume/subscribe.sql.
+
+-- Registers a consumer group on a queue. The first pop of the group would do the same. mode 'all'
+-- starts at the first message, 'new' behind the newest message, 'timestamp' behind the last message
+-- stored at or before start_at. An existing group keeps its subscription.
+--
+-- Locks the queue until the end of the transaction: no session can create a partition of it
+-- meanwhile. So the call belongs in a transaction of its own.
+CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM belfry.check_names(queue, consumer_group);
+    IF mode IS NULL OR mode NOT IN ('all', 'new', 'timestamp') THEN
+        RAISE EXCEPTION 'the subscription % is not known', quote_nullable(mode) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''all'', ''new'' or ''timestamp''.';
+    ELSIF mode = 'timestamp' AND start_at IS NULL THEN
+        RAISE EXCEPTION 'the subscription ''timestamp'' has no start_at' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give the instant behind which it starts: belfry.subscribe(queue, consumer_group, ''timestamp'', now() - interval ''1 hour'').';
+    ELSIF mode <> 'timestamp' AND start_at IS NOT NULL THEN
+        RAISE EXCEPTION 'the subscription % has a start_at', quote_literal(mode) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'start_at goes with ''timestamp'' alone.';
+    ELSIF start_at > clock_timestamp() THEN
+        RAISE EXCEPTION 'start_at lies in the future' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Register the group through the HTTP API, or use mode ''new''.';
+    ELSIF belfry.join_in_transaction(queue, consumer_group, NULL, mode, start_at) IS NULL THEN
+        RAISE EXCEPTION 'there is no queue %', quote_literal(queue) USING ERRCODE = 'undefined_object',
+            HINT = 'A queue is made by the first message pushed to it, or by configuring it through the HTTP API.';
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBLIC;
+
+-- From sql/functions/database/advance_ids.sql.
+
+-- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
+-- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
+-- be assigned twice.
+--
+-- A sequence that is not behind costs one index probe, and is not changed. The sequence is read
+-- again after a higher id was found, because that row may be new. Other sessions may draw ids
+-- meanwhile. So the sequence jumps a million ids ahead, and never goes back.
+CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    c_left_out CONSTANT bigint := 1000000;
+    v_ids record;
+    v_next bigint;
+    v_highest bigint;
+    v_advanced text[] := '{}';
+BEGIN
+    FOR v_ids IN
+        SELECT s.oid::regclass AS sequence, a.attrelid::regclass AS "table", a.attname AS "column"
+          FROM pg_class s
+          JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
+          JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+         WHERE s.relkind = 'S' AND s.relnamespace = 'belfry'::regnamespace
+         ORDER BY a.attrelid
+    LOOP
+        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
+        EXECUTE format('SELECT max(%I) FROM %s WHERE %1$I >= $1', v_ids."column", v_ids."table") INTO v_highest USING v_next;
+        CONTINUE WHEN v_highest IS NULL;
+        EXECUTE format('SELECT last_value + is_called::int FROM %s', v_ids.sequence) INTO v_next;
+        CONTINUE WHEN v_highest < v_next;
+        PERFORM setval(v_ids.sequence, v_highest + c_left_out);
+        v_advanced := v_advanced || v_ids."table"::text;
+    END LOOP;
+    RETURN v_advanced;
+END $$;
+REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
+
+-- From sql/functions/database/baseline.sql.
+
+-- The marker of the baseline migration. pkg/migrate refuses a database that has a schema version
+-- and lacks this function: an unreleased version of Belfry made that database.
+CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
+    SELECT 1
+$$;
+
+-- From sql/functions/database/epoch.sql.
+
+-- Returns the epoch of the data. The epoch changes when Postgres starts again, for example on a
+-- standby or on restored files. It also changes when the table partition is rewritten, restored or
+-- truncated. In a new epoch an id may stand for something else. So a server keeps what it knows by
+-- id for one epoch only.
+CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
+           # pg_relation_filenode('belfry.partition'::regclass)::bigint
+$$;
+
+-- From sql/functions/groups/join_group.sql.
+
+-- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
+-- partition, or only in p_partition. What is stored already wins over p_mode and p_start. That
+-- includes the subscription kept from a deleted group. Mode 'new' starts at p_start if it is given,
+-- otherwise now. A start in the future is kept in the cursors.
+--
+-- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
+-- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the
+-- partitions after the commit.
+CREATE FUNCTION belfry.join_group(
+    p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
+) RETURNS TABLE (queue_id bigint, group_id bigint, cursors_made bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_queue belfry.queue;
+    v_group belfry.consumer_group;
+    v_start timestamptz := CASE p_mode WHEN 'new' THEN coalesce(p_start, clock_timestamp()) WHEN 'timestamp' THEN p_start END;
+    v_made bigint := 0;
+BEGIN
+    SELECT q.* INTO v_queue FROM belfry.queue q
+     WHERE q.name = p_queue AND q.deleted_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue)
+    VALUES (v_queue.id, p_group, p_mode, v_start, p_partition IS NULL)
+    ON CONFLICT (queue_id, name) DO NOTHING;
+    SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue.id AND g.name = p_group;
+
+    IF p_partition IS NULL AND NOT v_group.whole_queue THEN
+        UPDATE belfry.consumer_group g
+           SET whole_queue = true,
+               mode = CASE WHEN g.kept THEN g.mode ELSE p_mode END,
+               start_at = CASE WHEN g.kept THEN g.start_at ELSE v_start END
+         WHERE g.id = v_group.id
+        RETURNING g.* INTO v_group;
+    END IF;
+    IF v_group.whole_queue OR v_group.kept THEN
+        v_start := v_group.start_at;
+    END IF;
+
+    INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
+    SELECT s.id, v_group.id, s.committed, CASE WHEN v_start > clock_timestamp() THEN v_start END,
+           belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
+                           v_queue.delayed_processing, v_queue.window_buffer, v_queue.paused OR v_group.paused, NULL, NULL)
+      FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until,
+                   CASE WHEN v_start IS NULL THEN p.trimmed
+                        WHEN p.last_push_at <= v_start THEN p.last_seq
+                        ELSE belfry.seq_at(p.id, v_start)
+                   END AS committed
+              FROM belfry.partition p
+             WHERE p.queue_id = v_queue.id AND (p_partition IS NULL OR p.name = p_partition)
+               AND (SELECT c.group_id FROM belfry.cursor c
+                     WHERE c.partition_id = p.id AND c.group_id = v_group.id) IS NULL
+            OFFSET 0) s;
+    GET DIAGNOSTICS v_made = ROW_COUNT;
+    RETURN QUERY SELECT v_queue.id, v_group.id, v_made;
+END $$;
+
+-- From sql/functions/groups/join_in_transaction.sql.
+
+-- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
+-- unknown queue. belfry.pop and belfry.subscribe call it. No wake can follow the commit of a
+-- client, so each new cursor is marked ready although it may be empty. A probe finds the messages
+-- that were pushed meanwhile.
+CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_group bigint;
+    v_made bigint;
+    k record;
+BEGIN
+    SELECT j.group_id, j.cursors_made INTO v_group, v_made FROM belfry.join_group(p_queue, p_group, p_partition, p_mode, p_start) AS j;
+    IF v_made > 0 THEN
+        FOR k IN
+            UPDATE belfry.cursor c
+               SET ready_at = clock_timestamp()
+             WHERE c.group_id = v_group AND c.ready_at IS NULL AND c.start_at IS NULL
+               AND c.partition_id = ANY (ARRAY (
+                    SELECT p.id FROM belfry.partition p
+                     WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
+            RETURNING c.partition_id
+        LOOP
+            PERFORM belfry.announce_ready(v_group, k.partition_id);
+        END LOOP;
+    END IF;
+    RETURN v_group;
+END $$;
+
+-- From sql/functions/groups/move_cursors.sql.
+
+-- Moves the cursors of a partition that are before p_upto to p_upto. A cursor with a live lease at
+-- p_now stays. An expired lease ends. sweep_partition calls it and holds the locks of the partition
+-- and of all its cursors. So no push can commit meanwhile: ready_at is exact, and no wake is
+-- needed. Returns the moved groups, and the seconds until each is ready (NULL: nothing is left).
+CREATE FUNCTION belfry.move_cursors(p_partition bigint, p_upto bigint, p_now timestamptz)
+RETURNS TABLE (group_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    UPDATE belfry.cursor c
+       SET committed = p_upto, attempts = 0, failures = 0,
+           lease_id = NULL, lease_until = NULL, lease_end = NULL,
+           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > p_upto),
+           retry_at = NULL,
+           ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
+               THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,
+                                    q.delayed_processing, q.window_buffer, q.paused OR h.paused, NULL, c.redrives, c.group_id) END
+      FROM (SELECT k.group_id, g.paused
+              FROM belfry.cursor k
+             CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
+             WHERE k.partition_id = p_partition AND k.committed < p_upto AND coalesce(k.lease_until <= p_now, true)
+            OFFSET 0) AS h
+     CROSS JOIN LATERAL (
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+              FROM belfry.partition p WHERE p.id = p_partition OFFSET 0) AS p
+     CROSS JOIN LATERAL (
+            SELECT q.delayed_processing, q.window_buffer, q.paused
+              FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+     WHERE c.partition_id = p_partition AND c.group_id = h.group_id
+    RETURNING c.group_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
+END $$;
+
+-- From sql/functions/groups/seek_cursors.sql.
+
+-- Moves the cursors of group p_group in p_partitions (ascending) behind the last message stored at
+-- or before p_instant. 'infinity' is behind the newest message, '-infinity' before the first one.
+-- Leases end, and attempts and failures start at 0. After a move backwards or to the same place,
+-- the group receives its dead letters again. After a move forward, dead letters ahead are still
+-- skipped. Returns the new positions. A wake must follow the commit.
+--
+-- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
+-- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
+-- square of the page.
+CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
+RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint;
+    v_to bigint;
+    k record;
+    f record;
+BEGIN
+    FOREACH v_id IN ARRAY p_partitions LOOP
+        SELECT c.committed, c.skip, c.redrives INTO k
+          FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
+        CONTINUE WHEN NOT FOUND;
+        -- This snapshot is newer than the lock, so last_seq is not behind committed.
+        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+               q.paused OR g.paused AS paused INTO f
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+          JOIN belfry.consumer_group g ON g.id = p_group
+         WHERE p.id = v_id;
+        CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        v_to := CASE WHEN p_instant = '-infinity' THEN f.trimmed
+                     WHEN p_instant = 'infinity' OR f.last_push_at <= p_instant THEN f.last_seq
+                     ELSE belfry.seq_at(v_id, p_instant) END;
+        UPDATE belfry.cursor c
+           SET committed = v_to,
+               skip = CASE WHEN v_to > k.committed THEN (
+                    SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(k.skip) AS s(seq) WHERE s.seq > v_to) END,
+               attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
+               lease_id = NULL, lease_until = NULL, lease_end = NULL,
+               ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
+                                          f.delayed_processing, f.window_buffer, f.paused, NULL, k.redrives, p_group)
+         WHERE c.partition_id = v_id AND c.group_id = p_group;
+        RETURN NEXT v_to;
+    END LOOP;
+END $$;
+
+-- From sql/functions/inbox/check_push.sql.
+
+-- Checks the arguments that push and push_many have for all messages. Returns the instant at which
+-- the messages become visible.
+CREATE FUNCTION belfry.check_push(p_queue text, p_delay interval, p_visible_at timestamptz)
+RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    v_at timestamptz := p_visible_at;
+BEGIN
+    IF p_queue IS NULL THEN
+        RAISE EXCEPTION 'the queue is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
+    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 THEN
+        RAISE EXCEPTION 'the name of the queue is % bytes long', octet_length(p_queue)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
+        RAISE EXCEPTION 'delay and visible_at say the same thing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
+    ELSIF p_delay < interval '0' THEN
+        RAISE EXCEPTION 'the delay % is negative', p_delay
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a message without a delay.';
+    END IF;
+    IF p_delay > interval '0' THEN
+        v_at := clock_timestamp() + p_delay;
+    END IF;
+    IF v_at > clock_timestamp() + interval '365 days' THEN
+        RAISE EXCEPTION 'the message would be visible at %, more than 365 days from now', v_at
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a delay of at most 365 days.';
+    END IF;
+    RETURN v_at;
+END $$;
+
+-- From sql/functions/inbox/inbox_delete.sql.
+
+-- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is
+-- missing: another sequencer has already stored its message.
+CREATE FUNCTION belfry.inbox_delete(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_taken bigint;
+BEGIN
+    DELETE FROM belfry.inbox i WHERE i.id = ANY (p_ids);
+    GET DIAGNOSTICS v_taken = ROW_COUNT;
+    IF v_taken <> cardinality(p_ids) THEN
+        RAISE EXCEPTION '% of % rows of the inbox were taken by somebody else', cardinality(p_ids) - v_taken, cardinality(p_ids)
+            USING ERRCODE = 'BF002';
+    END IF;
+END $$;
+
+-- From sql/functions/inbox/inbox_retry.sql.
+
+-- Puts rejected rows back at the end of the inbox: the rows with these ids, or all. Returns the
+-- number of rows.
+CREATE FUNCTION belfry.inbox_retry(ids bigint[] DEFAULT NULL) RETURNS bigint LANGUAGE sql AS $$
+    WITH gone AS (
+        DELETE FROM belfry.inbox_rejected r
+         WHERE inbox_retry.ids IS NULL OR r.id = ANY (inbox_retry.ids)
+        RETURNING r.id, r.queue, r.partition, r.payload, r.transaction_id, r.trace_id, r.visible_at
+    ), back AS (
+        INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+        SELECT g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at FROM gone g ORDER BY g.id
+        RETURNING 1
+    )
+    SELECT count(*) FROM back
+$$;
+
+-- From sql/functions/inbox/push.sql.
+
+-- Pushes one message when the calling transaction commits. Returns the transaction id: the given
+-- one, or a new one. A second message with a transaction id that its partition has already is not
+-- stored.
+CREATE FUNCTION belfry.push(
+    queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    v_at timestamptz := belfry.check_push(queue, delay, visible_at);
+    v_id text := coalesce(nullif(transaction_id, ''), belfry.uuid_v7()::text);
+BEGIN
+    IF payload IS NULL THEN
+        RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
+    ELSIF octet_length(partition) > 255 THEN
+        RAISE EXCEPTION 'belfry.push: the name of the partition is % bytes long', octet_length(partition)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 bytes are allowed.';
+    ELSIF char_length(v_id) > 255 THEN
+        RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
+    END IF;
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+    VALUES (queue, coalesce(partition, 'Default'), payload, v_id, trace_id, v_at);
+    RETURN v_id;
+END $$;
+
+-- The same for a jsonb payload.
+CREATE FUNCTION belfry.push(
+    queue text, payload jsonb, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE sql AS $$
+    SELECT belfry.push($1, $2::json, $3, $4, $5, $6, $7)
+$$;
+
+-- The same for JSON as text. A quoted payload without a type is text.
+CREATE FUNCTION belfry.push(
+    queue text, payload text, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS text LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    v_payload json;
+BEGIN
+    BEGIN
+        v_payload := payload::json;
+    EXCEPTION WHEN invalid_text_representation THEN
+        RAISE EXCEPTION 'belfry.push: the payload is no JSON: %', left(payload, 80)
+            USING ERRCODE = 'invalid_text_representation',
+                  HINT = 'Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).';
+    END;
+    RETURN belfry.push(queue, v_payload, partition, transaction_id, delay, trace_id, visible_at);
+END $$;
+
+-- From sql/functions/inbox/push_many.sql.
+
+-- Pushes many messages with one statement, in the order of the arrays. partitions and
+-- transaction_ids are as long as payloads, or NULL. Returns the positions, from 1, and the
+-- transaction ids.
+CREATE FUNCTION belfry.push_many(
+    queue text, payloads json[], partitions text[] DEFAULT NULL, transaction_ids text[] DEFAULT NULL,
+    delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
+) RETURNS TABLE (index bigint, id text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_at timestamptz := belfry.check_push(push_many.queue, push_many.delay, push_many.visible_at);
+    v_ids text[];
+    v_bad bigint;
+BEGIN
+    IF cardinality(partitions) <> cardinality(payloads) OR cardinality(transaction_ids) <> cardinality(payloads) THEN
+        RAISE EXCEPTION 'belfry.push_many: there are % payloads, % partitions and % transaction ids',
+            coalesce(cardinality(payloads), 0), coalesce(cardinality(partitions), 0), coalesce(cardinality(transaction_ids), 0)
+            USING ERRCODE = 'array_subscript_error', HINT = 'Give one for each payload, or leave the array out.';
+    END IF;
+    -- unnest pairs the arrays, whatever their bounds and dimensions are.
+    SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
+           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
+      INTO v_ids, v_bad
+      FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);
+    IF v_bad IS NOT NULL THEN
+        RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A payload must not be NULL, a partition has at most 255 bytes, a transaction id at most 255 characters.';
+    END IF;
+    INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+    SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at
+      FROM unnest(payloads, partitions, v_ids) WITH ORDINALITY AS p(payload, lane, id, nth)
+     ORDER BY p.nth;
+    RETURN QUERY SELECT i.nth, i.id FROM unnest(v_ids) WITH ORDINALITY AS i(id, nth) ORDER BY i.nth;
+END $$;
+
+-- From sql/functions/inbox/uuid_v7.sql.
+
+-- Returns a UUID of version 7: the first 48 bits are the time in milliseconds. UUIDs that are
+-- created one after another are neighbours in an index.
+CREATE FUNCTION belfry.uuid_v7() RETURNS uuid LANGUAGE sql VOLATILE AS $$
+    SELECT encode(set_bit(set_bit(
+               overlay(uuid_send(gen_random_uuid())
+                       PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6),
+               52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- From sql/functions/inbox/wake.sql.
+
+-- Notifies the sequencer that rows wait in the inbox. A session with belfry.notify = off calls it
+-- after its last commit, or from time to time.
+CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
+    SELECT pg_catalog.pg_notify('belfry_inbox', '')
+$$;
+
+-- From sql/functions/push/append.sql.
+
+-- Appends messages to partitions. The query store/append is the only caller.
+--
+-- Arrays with one element per partition, distinct and ascending:
+--   p_partitions     ids.
+--   p_counts         numbers of messages.
+--   p_visible_until  the latest p_visible_at, or an empty array.
+-- p_sealed lists the partitions whose payloads are sealed. p_bounded lists the partitions whose
+-- queue has a maxSize; NULL: do not check that.
+--
+-- Arrays with one element per message:
+--   p_lanes          the index in p_partitions.
+--   p_nths           the position among the messages of that partition, from 1.
+--   p_ids, p_transactions, p_payloads: one value for each.
+--   p_traces, p_subs, p_visible_at, p_encrypted: may also be empty.
+-- A transaction id occurs once in a partition. p_check_duplicates says that a transaction id may be
+-- stored already.
+--
+-- Returns a row for each duplicate: its position in the message arrays, from 1, and the stored id.
+-- Raises BF001 if the caller's knowledge of a partition is out of date: the partition is deleted or
+-- closed, or its queue changed sealing or maxSize.
+--
+-- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
+-- The search for duplicates is a later statement, so its snapshot holds every stored message.
+--
+-- It is a function for two reasons. Arrays with an index do what joins did in time that grows with
+-- messages times partitions. And its plans are kept: starting a plan of this size costs more than
+-- running it.
+CREATE FUNCTION belfry.append(
+    p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
+    p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
+    p_traces uuid[], p_subs text[], p_visible_at timestamptz[], p_encrypted boolean[], p_check_duplicates boolean,
+    p_bounded bigint[] DEFAULT NULL
+) RETURNS TABLE (ord bigint, stored_id uuid) LANGUAGE plpgsql AS $$
+DECLARE
+    v_ctids tid[];
+    v_seqs bigint[];
+    v_times timestamptz[];
+    v_stored uuid[];
+    v_counts bigint[] := p_counts;
+    v_nths integer[] := p_nths;
+BEGIN
+    SELECT array_agg(held.ctid), array_agg(held.last_seq), array_agg(greatest(held.last_push_at, clock_timestamp()))
+      INTO v_ctids, v_seqs, v_times
+      FROM (SELECT k.id FROM unnest(p_partitions) AS k(id) ORDER BY k.id) AS k
+     CROSS JOIN LATERAL (
+            SELECT p.ctid, p.id, p.queue_id, p.closed, p.last_seq, p.last_push_at
+              FROM belfry.partition p
+             WHERE p.id >= k.id AND p.id <= k.id
+             ORDER BY p.id DESC
+             LIMIT 1
+               FOR NO KEY UPDATE) AS held
+     CROSS JOIN LATERAL (
+            SELECT q.encryption_enabled, q.max_size FROM belfry.queue q
+             -- coalesce: the planner must not use the partial indexes of live queues.
+             WHERE q.id = held.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' OFFSET 0) AS q
+     WHERE NOT held.closed
+       AND q.encryption_enabled = (held.id = ANY (p_sealed))
+       AND (p_bounded IS NULL OR (q.max_size > 0) = (held.id = ANY (p_bounded)));
+    IF cardinality(v_seqs) IS DISTINCT FROM cardinality(p_partitions) THEN
+        PERFORM belfry.raise_partition_gone();
+    END IF;
+
+    IF p_check_duplicates THEN
+        SELECT array_agg(m.id ORDER BY i.ord), count(m.id) > 0
+          INTO v_stored, p_check_duplicates
+          FROM unnest(p_lanes, p_transactions) WITH ORDINALITY AS i(lane, transaction_id, ord)
+          LEFT JOIN LATERAL (
+                SELECT m.id FROM belfry.message m
+                 WHERE m.partition_id = p_partitions[i.lane] AND m.transaction_id = i.transaction_id
+                 LIMIT 1) AS m ON true;
+    END IF;
+    IF p_check_duplicates THEN
+        -- Duplicates get no seq, and the other messages move up.
+        RETURN QUERY
+        SELECT s.ord, s.id FROM unnest(v_stored) WITH ORDINALITY AS s(id, ord) WHERE s.id IS NOT NULL;
+        SELECT array_agg(CASE WHEN i.id IS NULL THEN i.nth END ORDER BY i.ord)
+          INTO v_nths
+          FROM (SELECT n.id, n.ord, count(*) FILTER (WHERE n.id IS NULL) OVER (PARTITION BY n.lane ORDER BY n.ord) AS nth
+                  FROM unnest(p_lanes, v_stored) WITH ORDINALITY AS n(lane, id, ord)) AS i;
+        SELECT array_agg(coalesce(k.n, 0) ORDER BY k.lane)
+          INTO v_counts
+          FROM (SELECT n.lane, max(n.nth) AS n FROM unnest(p_lanes, v_nths) AS n(lane, nth) GROUP BY n.lane) AS k;
+    END IF;
+
+    INSERT INTO belfry.message
+           (partition_id, seq, created_at, visible_at, id, trace_id, encrypted, transaction_id, producer_sub, payload)
+    SELECT p_partitions[i.lane], v_seqs[i.lane] + i.nth, v_times[i.lane], i.visible_at, i.id, i.trace_id,
+           coalesce(i.encrypted, false), i.transaction_id, i.producer_sub, i.payload::json
+      FROM unnest(p_lanes, v_nths, p_ids, p_transactions, p_payloads, p_traces, p_subs, p_visible_at, p_encrypted)
+           AS i(lane, nth, id, transaction_id, payload, trace_id, producer_sub, visible_at, encrypted)
+     WHERE i.nth IS NOT NULL;
+
+    UPDATE belfry.partition p
+       SET last_seq = p.last_seq + k.n,
+           last_push_at = k.at,
+           visible_until = greatest(p.visible_until, k.visible_until)
+      FROM unnest(v_ctids, v_counts, v_times, p_visible_until) AS k(place, n, at, visible_until)
+     WHERE p.ctid = k.place AND k.n > 0;
+END $$;
+
+-- From sql/functions/push/open_partitions.sql.
+
+-- Finds or creates queues and partitions by name, and returns one row for each pair. A name of a
+-- queue that is being deleted right now has no row, and the caller asks again.
+--
+-- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
+-- NO KEY UPDATE. So if a partition and a group are created at the same time, the cursor between
+-- them exists. A new cursor of a group that starts in the future gets its start_at.
+CREATE FUNCTION belfry.open_partitions(
+    p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
+) RETURNS TABLE (
+    queue_name text, partition_name text, queue_id bigint, partition_id bigint, partition_uid uuid, sealed boolean
+)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit)
+    SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit
+      FROM unnest(p_queues) AS w(name)
+     WHERE (SELECT q.id FROM belfry.queue q WHERE q.name = w.name AND q.deleted_at IS NULL) IS NULL
+     ORDER BY 1
+    ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING;
+
+    IF EXISTS (
+        SELECT 1 FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+         WHERE (SELECT p.id FROM belfry.partition p
+                 WHERE p.queue_id = (SELECT q.id FROM belfry.queue q WHERE q.name = w.queue AND q.deleted_at IS NULL)
+                   AND p.name = w.partition) IS NULL
+    ) THEN
+        PERFORM q.id FROM belfry.queue q
+          WHERE q.name = ANY (p_queues) AND q.deleted_at IS NULL
+          ORDER BY q.id FOR SHARE;
+
+        WITH created AS (
+            INSERT INTO belfry.partition (queue_id, name)
+            SELECT DISTINCT q.id, w.partition
+              FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+             CROSS JOIN LATERAL (
+                    SELECT q.id FROM belfry.queue q WHERE q.name = w.queue AND q.deleted_at IS NULL OFFSET 0) AS q
+             WHERE (SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = w.partition) IS NULL
+             ORDER BY 1, 2
+            ON CONFLICT (queue_id, name) DO NOTHING
+            RETURNING id, queue_id
+        )
+        INSERT INTO belfry.cursor (partition_id, group_id, start_at)
+        SELECT created.id, g.id, CASE WHEN g.start_at > clock_timestamp() THEN g.start_at END
+          FROM created
+         CROSS JOIN LATERAL (
+                SELECT g.id, g.start_at FROM belfry.consumer_group g WHERE g.queue_id = created.queue_id AND g.whole_queue OFFSET 0) AS g;
+    END IF;
+
+    RETURN QUERY
+    SELECT q.name, p.name, q.id, p.id, p.uid, q.encryption_enabled
+      FROM unnest(p_queues, p_partitions) AS w(queue, partition)
+     CROSS JOIN LATERAL (
+            SELECT q.id, q.name, q.encryption_enabled FROM belfry.queue q
+             WHERE q.name = w.queue AND q.deleted_at IS NULL OFFSET 0) AS q
+     CROSS JOIN LATERAL (
+            SELECT p.id, p.uid, p.name FROM belfry.partition p
+             WHERE p.queue_id = q.id AND p.name = w.partition OFFSET 0) AS p;
+END $$;
+
+-- From sql/functions/push/raise_partition_gone.sql.
+
+-- Raises BF001 in a push whose caller has outdated knowledge of a partition. The caller looks the
+-- names up again and repeats the push.
+CREATE FUNCTION belfry.raise_partition_gone() RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a partition of this push is gone' USING ERRCODE = 'BF001';
+END $$;
+
+-- From sql/functions/redrive/delete_message.sql.
+
+-- Deletes a message with its dead letters, redrives and traces. A cursor before the message skips
+-- it from now on, so its depth stays exact. A lease without a message left ends.
+--
+-- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
+-- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
+-- NULLs.
+--
+-- Locks the partition, and then every cursor of it in group order. A wake of the partition must
+-- follow the commit.
+CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
+RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_seq bigint;
+    v_committed bigint;
+    v_skip bigint[];
+    v_one bigint;
+    v_redriven bigint;
+    v_ends boolean;
+    k record;
+BEGIN
+    PERFORM p.id FROM belfry.partition p WHERE p.id = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN; -- the purge of the queue deletes everything, and locks in another order
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR NO KEY UPDATE;
+    DELETE FROM belfry.message m
+     WHERE m.partition_id = p_partition AND m.transaction_id = p_transaction
+    RETURNING m.seq INTO v_seq;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE belfry.partition p SET holes = p.holes + 1 WHERE p.id = p_partition;
+    DELETE FROM belfry.trace t WHERE t.partition_id = p_partition AND t.seq = v_seq;
+    DELETE FROM belfry.dead_letter d
+     WHERE d.partition_id = p_partition AND d.seq = v_seq
+       AND d.group_id = ANY (ARRAY (
+            SELECT g.id FROM belfry.consumer_group g
+             WHERE g.queue_id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition)));
+    FOR k IN
+        SELECT c.group_id, c.committed, c.skip, c.lease_id, c.lease_end, c.redrives
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition
+         ORDER BY c.group_id
+    LOOP
+        DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition AND r.group_id = k.group_id AND r.seq = v_seq
+        RETURNING CASE WHEN r.lease_id = k.lease_id AND k.lease_end < 0 THEN 2 ELSE 1 END INTO v_redriven;
+        v_redriven := coalesce(v_redriven, 0);
+        CONTINUE WHEN v_redriven = 0 AND k.committed >= v_seq;
+        group_id := k.group_id;
+        lease_id := k.lease_id;
+        v_committed := k.committed;
+        v_skip := NULL;
+        FOR v_one IN
+            SELECT DISTINCT s.seq FROM unnest(array_append(k.skip, v_seq)) AS s(seq) WHERE s.seq > k.committed ORDER BY s.seq
+        LOOP
+            IF v_one = v_committed + 1 THEN
+                v_committed := v_one;
+            ELSE
+                v_skip := array_append(v_skip, v_one);
+            END IF;
+        END LOOP;
+        v_ends := k.lease_id IS NOT NULL
+              AND CASE WHEN k.lease_end < 0 THEN v_redriven = 2 AND k.lease_end = -1
+                       ELSE v_committed >= k.lease_end END;
+        UPDATE belfry.cursor c
+           SET committed = v_committed, skip = v_skip, redrives = nullif(c.redrives - least(v_redriven, 1), 0),
+               -- The first message after committed is another one now. It was delivered at
+               -- most once, with its batch, and did not fail.
+               attempts = CASE WHEN v_committed = k.committed THEN c.attempts
+                               WHEN v_committed >= coalesce(c.lease_end, 0) THEN 0
+                               ELSE least(c.attempts, 1) END,
+               retry_at = CASE WHEN v_committed = k.committed THEN c.retry_at END,
+               failures = CASE WHEN v_committed > k.committed THEN 0 ELSE c.failures END,
+               lease_id = CASE WHEN v_ends THEN NULL ELSE c.lease_id END,
+               lease_until = CASE WHEN v_ends THEN NULL ELSE c.lease_until END,
+               lease_end = CASE WHEN v_ends THEN NULL WHEN v_redriven = 2 THEN c.lease_end + 1 ELSE c.lease_end END,
+               ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
+                    THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
+                                         p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
+                                         q.paused OR g.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         (c.redrives - least(v_redriven, 1))::integer, k.group_id)
+                    ELSE c.ready_at END
+          FROM belfry.partition p
+          JOIN belfry.queue q ON q.id = p.queue_id
+          JOIN belfry.consumer_group g ON g.id = k.group_id
+         WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition
+        RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
+        RETURN NEXT;
+    END LOOP;
+    group_id := NULL;
+    lease_id := NULL;
+    ready_in := NULL;
+    RETURN NEXT;
+END $$;
+
+-- From sql/functions/redrive/redrive_dead_letters.sql.
+
+-- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
+-- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
+-- messages put back, and the seconds until it is ready (NULL: it is paused).
+--
+-- Locks the cursors in (partition, group) order before it reads. So each dead letter counts once,
+-- even if two calls race.
+CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
+RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_partitions bigint[];
+    v_groups bigint[];
+BEGIN
+    SELECT array_agg(k.partition_id ORDER BY k.partition_id, k.group_id), array_agg(k.group_id ORDER BY k.partition_id, k.group_id)
+      INTO v_partitions, v_groups
+      FROM (SELECT DISTINCT d.partition_id, d.group_id FROM belfry.dead_letter d WHERE d.id = ANY (p_letters)) AS k;
+    PERFORM c.partition_id
+       FROM unnest(v_partitions, v_groups) AS k(partition_id, group_id)
+       JOIN belfry.cursor c ON c.partition_id = k.partition_id AND c.group_id = k.group_id
+      WHERE c.partition_id = ANY (v_partitions)
+      ORDER BY c.partition_id, c.group_id
+        FOR NO KEY UPDATE OF c;
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM belfry.dead_letter d
+         WHERE d.id = ANY (p_letters)
+           AND (SELECT true FROM belfry.cursor c WHERE c.partition_id = d.partition_id AND c.group_id = d.group_id)
+        RETURNING d.partition_id, d.group_id, d.seq, d.attempts,
+                  (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq) AS there,
+                  -- A message may be redriven already, and dead-lettered again after a seek.
+                  (SELECT true FROM belfry.redrive r
+                    WHERE r.partition_id = d.partition_id AND r.group_id = d.group_id AND r.seq = d.seq) IS NULL AS fresh
+    ), kept AS (
+        INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts)
+        SELECT g.partition_id, g.group_id, g.seq, g.attempts, g.attempts + 1
+          FROM gone g
+         WHERE g.there AND g.fresh
+    ), counted AS (
+        SELECT g.partition_id, g.group_id, count(*) AS n, count(*) FILTER (WHERE g.fresh) AS added
+          FROM gone g
+         WHERE g.there
+         GROUP BY g.partition_id, g.group_id
+    )
+    UPDATE belfry.cursor c
+       SET redrives = coalesce(c.redrives, 0) + k.added,
+           ready_at = CASE WHEN q.paused OR g.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
+                           ELSE least(c.ready_at, statement_timestamp()) END
+      FROM counted k
+     CROSS JOIN LATERAL (SELECT p.queue_id FROM belfry.partition p WHERE p.id = k.partition_id OFFSET 0) AS p
+     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
+     CROSS JOIN LATERAL (SELECT q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+     WHERE c.partition_id = ANY (v_partitions) AND c.partition_id = k.partition_id AND c.group_id = k.group_id
+    RETURNING c.group_id, c.partition_id, k.n, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
+END $$;
+
+-- From sql/functions/roles/role_grants.sql.
+
+-- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
+-- 'admin'. The role may also be one that logs in.
+CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    IF kind IS NULL OR kind NOT IN ('producer', 'consumer', 'admin') THEN
+        RAISE EXCEPTION 'the kind % is not known', quote_nullable(kind) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''producer'', ''consumer'' or ''admin''.';
+    END IF;
+    RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
+        ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'),
+        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox TO %I'),
+        ('producer admin', 'GRANT SELECT, INSERT, DELETE ON belfry.attachment, belfry.attachment_failure TO %I'),
+        ('producer admin', 'GRANT SELECT ON belfry.attachments TO %I'),
+        ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
+            'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
+        ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
+        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids() TO %I'),
+        ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
+        ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
+    ) AS s(kinds, text)
+     WHERE o.oid = 'belfry.queue'::regclass AND kind = ANY (string_to_array(s.kinds, ' '))
+       -- Another migration tool keeps its record elsewhere.
+       AND (s.text NOT LIKE '%schema_migrations%' OR to_regclass('belfry.schema_migrations') IS NOT NULL);
+END $$;
+
+-- From sql/functions/roles/role_sql.sql.
+
+-- Returns the statements that create the three roles and their rights. A role with CREATEROLE runs
+-- them.
+CREATE FUNCTION belfry.role_sql() RETURNS SETOF text LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_kind text;
+BEGIN
+    FOREACH v_kind IN ARRAY ARRAY['producer', 'consumer', 'admin'] LOOP
+        IF to_regrole('belfry_' || v_kind) IS NULL THEN
+            RETURN NEXT format('CREATE ROLE %I NOLOGIN', 'belfry_' || v_kind);
+        END IF;
+        RETURN QUERY SELECT g.text FROM belfry.role_grants(v_kind, ('belfry_' || v_kind)::name) AS g(text);
+    END LOOP;
+END $$;
+
+-- From sql/functions/stats/partition_counts.sql.
+
+-- Counts the messages of one partition by state, in one row. done is the seq up to which every
+-- group has finished. The cost grows with groups and dead letters, not with messages. The body is
+-- one SELECT, so the planner inlines it.
+--
+-- For each cursor, remaining is the number of messages that its group must still finish. waiting is
+-- the part of remaining that no live lease of the log covers. Both include redriven messages. The
+-- group with the most work left decides the state of a message. Without a group, every message is
+-- pending. A dead-lettered message counts only as dead, whatever the other groups do with it.
+--
+-- A cursor does not know every deleted message ahead of it: single deletions before the group
+-- joined or sought back, and retention beyond a live lease. least() subtracts them from the waiting
+-- messages, and never from the leased ones. Until the cursor has passed them, completed messages
+-- may count as waiting, at most as many as were deleted.
+CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
+RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT s.total,
+           coalesce(c.waiting, s.alive),
+           coalesce(c.remaining, s.alive) - coalesce(c.waiting, s.alive),
+           s.alive - coalesce(c.remaining, s.alive),
+           s.total - s.alive,
+           coalesce(c.done, p_trimmed)
+      FROM (SELECT d.seqs, p_last_seq - p_trimmed - p_holes AS total,
+                   greatest(p_last_seq - p_trimmed - p_holes - cardinality(d.seqs), 0) AS alive
+              FROM (SELECT ARRAY (SELECT DISTINCT l.seq FROM belfry.dead_letter l
+                                   WHERE l.partition_id = p_partition AND l.seq > p_trimmed) AS seqs
+                    OFFSET 0) AS d
+            OFFSET 0) AS s
+     CROSS JOIN LATERAL (
+            SELECT max(least(u.remaining, s.alive)) AS remaining,
+                   max(greatest(least(u.waiting, s.alive - u.remaining + u.waiting), 0)) AS waiting,
+                   min(u.done) AS done
+              FROM (SELECT CASE WHEN k.redriven > 0 THEN least(k.place, (
+                                SELECT r.seq - 1 FROM belfry.redrive r
+                                 WHERE r.partition_id = p_partition AND r.group_id = k.group_id
+                                 ORDER BY r.seq
+                                 LIMIT 1)) ELSE k.place END AS done,
+                           p_last_seq - k.place + k.redriven
+                           - CASE WHEN k.nothing_gone THEN 0 ELSE
+                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END AS remaining,
+                           p_last_seq - k.leased + k.redriven
+                           - CASE WHEN k.nothing_gone THEN 0 ELSE
+                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.leased) END AS waiting
+                      FROM (SELECT c.group_id, c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs = '{}' AS nothing_gone,
+                                   greatest(c.committed, p_trimmed) AS place,
+                                   greatest(c.committed, p_trimmed,
+                                            CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_end END) AS leased
+                              FROM belfry.cursor c
+                             WHERE c.partition_id = p_partition) AS k
+                    OFFSET 0) AS u
+            OFFSET 0) AS c
+$$;
+
+-- From sql/functions/sweep/remove_idle_partition.sql.
+
+-- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
+-- cursors go too. Returns whether it did.
+--
+-- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
+-- push that waits for the partition finds it deleted, looks up the name again, and creates a new
+-- one. A claim or an ack finds no cursor.
+CREATE FUNCTION belfry.remove_idle_partition(p_partition bigint, p_idle interval) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue bigint;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT q.id INTO v_queue
+      FROM belfry.queue q
+     WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition) AND q.deleted_at IS NULL
+       FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM p.id FROM belfry.partition p
+      WHERE p.id = p_partition AND NOT p.closed AND coalesce(p.last_push_at, p.created_at) <= clock_timestamp() - p_idle
+        FOR UPDATE;
+    IF NOT FOUND
+       OR EXISTS (SELECT 1 FROM belfry.message m WHERE m.partition_id = p_partition)
+       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition) THEN
+        RETURN false;
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR UPDATE;
+    DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
+    DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
+    DELETE FROM belfry.partition p WHERE p.id = p_partition;
+    RETURN true;
+END $$;
+
+-- From sql/functions/sweep/sweep_partition.sql.
+
+-- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
+-- queue and moves cursors past them. pkg/sweep calls it until more is false.
+--
+-- p_evict selects the rules, in this order:
+--
+--   true   'expired' (expireAfterSeconds): moves cursors and deletes nothing. With
+--          deadLetterExpired the messages become dead letters, as in skip_undeliverable.
+--          'evicted' (maxWaitTimeSeconds): deletes messages that a group has not consumed, or that
+--          no group reads.
+--   false  'retention' (retentionSeconds): deletes messages, consumed or not.
+--          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
+--          Both need retentionEnabled.
+--
+-- p_above: NULL; or a seq above which the already swept part of the log is examined again, for
+-- messages that were kept before.
+--
+-- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
+-- So no claim, ack, extend or seek runs at the same time. A lease that is live once they are locked
+-- stays live until the commit: its messages are not deleted, and its cursor does not move.
+--
+-- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
+-- it together with its dead letters once all of them are old enough. A dead letter that another
+-- session has locked is kept.
+--
+-- created_at never decreases within a log, so old messages are a prefix. Reading the first p_limit
+-- messages of the range is enough. The commit does not wait for the disk: a lost step is repeated
+-- by the next sweep.
+--
+-- Returns the counts by rule. skipped and unread are described in sql/schema/queue_sweep.sql. more:
+-- another step may find work. seen: with p_above, where the next step goes on. groups and ready_in:
+-- the moved cursors, as move_cursors returns them.
+CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+RETURNS TABLE (
+    skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
+    groups bigint[], ready_in float8[]
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz;
+    v_cutoff timestamptz;
+    v_room bigint := p_limit;
+    v_low bigint;
+    v_held bigint;
+    v_free bigint;
+    v_start bigint;
+    v_bound bigint;
+    v_upto bigint;
+    v_seen bigint;
+    v_n bigint;
+    v_seqs bigint[];
+    v_kept bigint[];
+    v_deleted bigint;
+    v_unread bigint;
+    v_gone bigint := 0;
+    v_swept bigint;
+    v_trimmed bigint;
+    q record;
+    p record;
+    rule record;
+    moved record;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds,
+           k.dead_letter_expired
+      INTO q
+      FROM belfry.queue k
+     WHERE k.id = p_queue AND k.deleted_at IS NULL
+       FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    SELECT k.last_seq, k.trimmed, k.swept
+      INTO p
+      FROM belfry.partition k
+     WHERE k.id = p_partition AND k.queue_id = p_queue AND NOT k.closed
+       FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM c.group_id FROM belfry.cursor c
+      WHERE c.partition_id = p_partition
+      ORDER BY c.partition_id, c.group_id
+        FOR NO KEY UPDATE;
+    -- After the locks: a lease may end or be extended while this call waits for them.
+    v_now := clock_timestamp();
+    v_swept := greatest(p.swept, p.trimmed);
+    retention := 0; completed := 0; evicted := 0; expired := 0; unread := 0; skipped := 0;
+    more := false;
+    groups := '{}'; ready_in := '{}';
+
+    FOR rule IN
+        SELECT r.name, r.seconds
+          FROM (VALUES (1, 'expired', q.expire_after_seconds, p_evict),
+                       (2, 'evicted', q.max_wait_time_seconds, p_evict),
+                       (3, 'retention', q.retention_seconds, q.retention_enabled AND NOT p_evict),
+                       (4, 'completed', q.completed_retention_seconds, q.retention_enabled AND NOT p_evict))
+               AS r(nth, name, seconds, wanted)
+         WHERE r.wanted AND r.seconds > 0
+         ORDER BY r.nth
+    LOOP
+        SELECT min(c.committed), min(c.committed) FILTER (WHERE c.lease_until > v_now),
+               min(c.committed) FILTER (WHERE coalesce(c.lease_until <= v_now, true))
+          INTO v_low, v_held, v_free
+          FROM belfry.cursor c
+         WHERE c.partition_id = p_partition;
+        v_cutoff := v_now - make_interval(secs => least(rule.seconds, 3153600000)); -- at most 100 years
+        CONTINUE WHEN rule.name = 'expired' AND v_free IS NULL;
+        v_start := greatest(p.trimmed, CASE
+            WHEN rule.name = 'expired' THEN v_free
+            WHEN rule.name = 'evicted' THEN v_low
+            WHEN p_above IS NOT NULL THEN p_above
+            ELSE v_swept END);
+        v_bound := CASE WHEN p_above IS NULL THEN p.last_seq ELSE p.swept END;
+        IF rule.name = 'completed' THEN
+            v_bound := least(v_bound, coalesce(v_low, 0)); -- without a group, no message is completed
+        END IF;
+        IF p_above IS NOT NULL THEN
+            v_room := p_limit;
+        END IF;
+        EXIT WHEN v_room <= 0;
+
+        SELECT count(*), max(s.seq), max(s.seq) FILTER (WHERE s.created_at <= v_cutoff),
+               array_agg(s.seq ORDER BY s.seq) FILTER (WHERE s.created_at <= v_cutoff)
+          INTO v_n, v_seen, v_upto, v_seqs
+          FROM (SELECT m.seq, m.created_at
+                  FROM belfry.message m
+                 WHERE m.partition_id = p_partition AND m.seq > v_start AND m.seq <= v_bound
+                   AND (v_held IS NULL OR m.seq <= v_held OR rule.name = 'expired' OR NOT EXISTS (
+                        SELECT 1 FROM belfry.cursor c
+                         WHERE c.partition_id = p_partition AND c.lease_until > v_now
+                           AND m.seq > c.committed AND m.seq <= c.lease_end))
+                 ORDER BY m.seq
+                 LIMIT v_room) AS s;
+        IF p_above IS NOT NULL AND v_n = p_limit THEN
+            seen := least(seen, v_seen);
+        END IF;
+        CONTINUE WHEN v_upto IS NULL;
+        v_room := v_room - cardinality(v_seqs);
+
+        IF rule.name = 'expired' THEN
+            IF q.dead_letter_expired THEN
+                INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+                SELECT p_partition, m.seq, c.group_id, CASE WHEN m.seq = c.committed + 1 THEN c.attempts ELSE 0 END,
+                       'expired after ' || q.expire_after_seconds || ' s'
+                  FROM belfry.cursor c
+                  JOIN belfry.consumer_group g ON g.id = c.group_id
+                  JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
+                 WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                 ORDER BY c.group_id, m.seq
+                ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            END IF;
+            SELECT count(*) INTO v_n
+              FROM belfry.cursor c
+              JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
+             WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
+               AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+            expired := expired + v_n;
+        ELSE
+            v_kept := '{}';
+            IF rule.name = 'retention' THEN
+                SELECT coalesce(array_agg(d.seq), '{}') INTO v_kept
+                  FROM belfry.dead_letter d
+                 WHERE d.partition_id = p_partition AND d.seq > v_start AND d.seq <= v_upto AND d.failed_at > v_cutoff;
+                DELETE FROM belfry.dead_letter l
+                 WHERE l.id = ANY (ARRAY (
+                        SELECT d.id FROM belfry.dead_letter d
+                         WHERE d.partition_id = p_partition AND d.seq > v_start AND d.seq <= v_upto
+                           AND d.seq = ANY (v_seqs) AND d.seq <> ALL (v_kept)
+                           FOR UPDATE SKIP LOCKED));
+            END IF;
+            SELECT coalesce(array_agg(d.seq), '{}') INTO v_kept
+              FROM (SELECT l.seq FROM belfry.dead_letter l
+                     WHERE l.partition_id = p_partition AND l.seq > v_start AND l.seq <= v_upto
+                    UNION ALL
+                    SELECT r.seq FROM belfry.redrive r
+                     WHERE r.partition_id = p_partition AND r.seq > v_start AND r.seq <= v_upto) AS d;
+            WITH gone AS (
+                DELETE FROM belfry.message m
+                 WHERE m.partition_id = p_partition AND m.seq > v_start AND m.seq <= v_upto
+                   AND (v_held IS NULL OR m.seq = ANY (v_seqs)) AND m.seq <> ALL (v_kept)
+                RETURNING m.seq
+            )
+            SELECT count(*), count(*) FILTER (WHERE g.seq > coalesce(v_low, 0)) INTO v_deleted, v_unread FROM gone g;
+            DELETE FROM belfry.trace t
+             WHERE t.partition_id = p_partition AND t.seq > v_start AND t.seq <= v_upto
+               AND (v_held IS NULL OR t.seq = ANY (v_seqs)) AND t.seq <> ALL (v_kept);
+            v_gone := v_gone + v_deleted;
+            unread := unread + v_unread;
+            CASE rule.name
+                WHEN 'retention' THEN retention := retention + v_deleted;
+                WHEN 'completed' THEN completed := completed + v_deleted;
+                ELSE evicted := evicted + v_deleted;
+            END CASE;
+            IF rule.name <> 'evicted' THEN
+                v_swept := greatest(v_swept, least(v_upto, coalesce(v_held, v_upto)));
+            END IF;
+        END IF;
+        IF rule.name <> 'completed' THEN
+            IF rule.name <> 'expired' AND v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
+                SELECT skipped + count(*) INTO skipped
+                  FROM belfry.cursor c
+                  JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
+                 WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+            END IF;
+            FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m LOOP
+                groups := groups || moved.group_id;
+                ready_in := ready_in || moved.ready_in;
+            END LOOP;
+        END IF;
+    END LOOP;
+    v_n := cardinality(groups);
+
+    SELECT m.seq - 1 INTO v_trimmed
+      FROM belfry.message m
+     WHERE m.partition_id = p_partition AND m.seq > p.trimmed
+     ORDER BY m.seq
+     LIMIT 1;
+    v_trimmed := coalesce(v_trimmed, p.last_seq);
+    v_swept := greatest(v_swept, v_trimmed);
+    -- Without progress all that is left must stay, and another step would find nothing.
+    more := p_above IS NULL AND v_room <= 0 AND (v_gone > 0 OR v_n > 0 OR v_swept > p.swept);
+    IF v_gone > 0 OR v_trimmed > p.trimmed OR v_swept > p.swept THEN
+        UPDATE belfry.partition k
+           SET trimmed = v_trimmed, holes = k.holes + v_gone - (v_trimmed - p.trimmed), swept = v_swept
+         WHERE k.id = p_partition;
+    END IF;
+    -- A seek or a new group may have put a cursor before the first stored message.
+    FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
+        groups := groups || moved.group_id;
+        ready_in := ready_in || moved.ready_in;
+    END LOOP;
+    IF v_gone > 0 OR expired > 0 OR skipped > 0 THEN
+        INSERT INTO belfry.queue_sweep AS t (queue_id, retention, completed, evicted, unread, expired, skipped)
+        VALUES (p_queue, retention, completed, evicted, unread, expired, skipped)
+        ON CONFLICT (queue_id) DO UPDATE
+           SET retention = t.retention + excluded.retention, completed = t.completed + excluded.completed,
+               evicted = t.evicted + excluded.evicted, unread = t.unread + excluded.unread,
+               expired = t.expired + excluded.expired, skipped = t.skipped + excluded.skipped;
+    END IF;
+    RETURN NEXT;
+END $$;
+
+-- From sql/functions/wake/announce_ready.sql.
+
+-- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
+-- value calls it, also for an instant in the future. pkg/listen describes the text.
+--
+-- The text has the instant at which the cursor is ready, so a server need not scan everything that
+-- was ever due. An instant less than ten seconds ahead may pass before the commit. Then the text
+-- has 0 (unknown).
+--
+-- A session with belfry.notify = off announces nothing. Then waiting requests see the cursor at the
+-- next dispatch.fallback_interval. Nothing is announced while the notification queue of Postgres is
+-- 97 % full, because one more could fail the transaction.
+CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_at timestamptz;
+BEGIN
+    IF lower(coalesce(current_setting('belfry.notify', true), '')) IN ('off', 'false', 'no', '0')
+       OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
+        RETURN;
+    END IF;
+    SELECT c.ready_at INTO v_at
+      FROM belfry.cursor c
+     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
+     ORDER BY c.group_id DESC
+     LIMIT 1;
+    IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
+        v_at := NULL;
+    END IF;
+    PERFORM pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000000;r=%s/%s@%s', p_group, p_partition,
+                                       coalesce((extract(epoch FROM v_at) * 1000000)::bigint, 0)));
+END $$;
+
+-- From sql/functions/wake/await.sql.
+
+-- Lets a SQL session wait for messages without polling. The session LISTENs on a channel for this
+-- queue, group and partition, and asks the servers for a notification there. Both take effect at
+-- the commit, in this order. Returns the name of the channel.
+--
+-- A request is answered once, so a session repeats the call after each pop that found nothing. A
+-- server that has just connected notifies belfry_again, because it may have missed requests; then
+-- every session calls again. The channel name is a hash of the request. So a session can wait for a
+-- queue that does not exist yet, and nothing is written.
+--
+-- It runs with the caller's rights: LISTEN and NOTIFY need none.
+CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
+RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    v_request text;
+    v_channel text;
+BEGIN
+    PERFORM belfry.check_names(await.queue, await.consumer_group);
+    IF octet_length(await.partition) > 255 THEN
+        RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
+    END IF;
+    v_request := json_build_array(await.queue, await.consumer_group, await.partition)::text;
+    v_channel := 'belfry_' || left(encode(sha256(convert_to(v_request, 'UTF8')), 'hex'), 32);
+    EXECUTE format('LISTEN %I', v_channel);
+    LISTEN belfry_again;
+    PERFORM pg_notify('belfry_await', v_request);
+    RETURN v_channel;
+END $$;
+
+-- From sql/functions/wake/needs_wake.sql.
+
+-- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
+-- NULL, or it waits only for the retry delay of redriven messages.
+CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0
+                ELSE coalesce($4, 0) > 0 AND $2 < $3 AND $1 > statement_timestamp() AND $5 IS NULL END
+$$;
+
+-- From sql/functions/wake/settle_drained.sql.
+
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
+-- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- number of settled cursors. A wake of the partitions must follow the commit.
+--
+-- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
+-- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
+-- newer snapshot.
+CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_settled bigint := 0;
+    k record;
+    v_at tid;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    FOR k IN
+        SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
+    LOOP
+        PERFORM c.group_id FROM belfry.cursor c
+           JOIN (SELECT n.ctid AS at, n.ready_at
+                   FROM belfry.cursor n
+                  WHERE n.partition_id = k.partition_id AND n.group_id >= k.group_id AND n.group_id <= k.group_id
+                  ORDER BY n.group_id DESC
+                  LIMIT 1) AS newest ON newest.at = c.ctid
+          WHERE newest.ready_at <= statement_timestamp() AND coalesce(c.ready_at <= statement_timestamp(), false)
+            AND NOT EXISTS (
+                SELECT 1 FROM belfry.message m
+                 WHERE m.partition_id = k.partition_id AND m.seq > c.committed
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
+            FOR NO KEY UPDATE OF c SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        -- These statements have newer snapshots than the lock.
+        SELECT c.ctid INTO v_at
+          FROM belfry.cursor c
+         WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
+         ORDER BY c.group_id DESC
+         LIMIT 1;
+        UPDATE belfry.cursor c
+           SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
+               lease_id = NULL, lease_until = NULL, lease_end = NULL
+          FROM (SELECT p.last_seq
+                  FROM belfry.partition p
+                 WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
+         WHERE c.ctid = v_at
+           AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
+           AND NOT EXISTS (
+                SELECT 1 FROM belfry.message m
+                 WHERE m.partition_id = k.partition_id AND m.seq > c.committed
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)));
+        IF FOUND THEN
+            v_settled := v_settled + 1;
+        END IF;
+    END LOOP;
+    RETURN v_settled;
+END $$;
+
+-- From sql/functions/wake/wake_partitions.sql.
+
+-- Sets ready_at of every cursor that needs a wake in p_partitions, and returns those cursors with
+-- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
+-- messages before that instant. start_at is cleared at the first message after it.
+--
+-- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
+-- commit does not wait for the disk.
+CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
+RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    v_committed bigint;
+    h record;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    FOR h IN
+        SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id, k.group_id, k.partition_id,
+               k.last_seq, k.last_push_at, k.visible_until, k.delayed_processing, k.window_buffer
+          FROM (SELECT w.id AS partition_id, g.id AS group_id, p.last_seq, p.last_push_at, p.visible_until,
+                       q.delayed_processing, q.window_buffer
+                  FROM unnest(p_partitions) AS w(id)
+                 CROSS JOIN LATERAL (
+                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until FROM belfry.partition p
+                         WHERE p.id >= w.id AND p.id <= w.id
+                         ORDER BY p.id DESC
+                         LIMIT 1) AS p
+                 CROSS JOIN LATERAL (
+                        SELECT q.delayed_processing, q.window_buffer, q.paused
+                          FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+                 CROSS JOIN LATERAL (
+                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT g.paused OFFSET 0) AS g
+                 CROSS JOIN LATERAL (
+                        SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
+                         WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
+                         ORDER BY c.group_id DESC
+                         LIMIT 1) AS c
+                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 ORDER BY 1, 2) AS k
+         CROSS JOIN LATERAL (
+                SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
+                 WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
+                 ORDER BY c.group_id DESC
+                 LIMIT 1
+                   FOR NO KEY UPDATE) AS c
+    LOOP
+        CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
+        IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
+            CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
+                                                       h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);
+        END IF;
+        v_committed := CASE WHEN h.start_at IS NULL THEN h.committed
+                            WHEN h.last_push_at <= h.start_at THEN h.last_seq
+                            ELSE greatest(h.committed, belfry.seq_at(h.partition_id, h.start_at)) END;
+        UPDATE belfry.cursor c
+           SET ready_at = belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
+                                          h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id),
+               committed = v_committed,
+               start_at = CASE WHEN v_committed >= h.last_seq THEN h.start_at END
+         WHERE c.ctid = h.ctid
+        RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
+        group_id := h.group_id;
+        partition_id := h.partition_id;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- From sql/schema/roles.sql.
+
+-- Three roles without a login. An operator grants them to the roles that log in:
+--
+--   belfry_producer  Inserts into the inbox, and attaches its own tables.
+--   belfry_consumer  Pops and acknowledges through functions, and reads no table.
+--   belfry_admin     Has both rights, and reads and writes every table. It changes no
+--                    definition. The server needs these rights if it does not own the schema.
+--
+-- Roles belong to the whole cluster, so a down migration keeps them. If the migrating role may
+-- not create roles, the migration goes on without them, and "belfry roles" prints the statements.
+DO $$
+DECLARE
+    v_kind text;
+    v_role name;
+    v_grant text;
+BEGIN
+    FOREACH v_kind IN ARRAY ARRAY['producer', 'consumer', 'admin'] LOOP
+        v_role := 'belfry_' || v_kind;
+        BEGIN
+            IF to_regrole(quote_ident(v_role)) IS NULL THEN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
+            END IF;
+        EXCEPTION
+            WHEN duplicate_object OR unique_violation THEN
+                NULL; -- a migration of another database of the cluster has just created the role
+            WHEN insufficient_privilege THEN
+                RAISE WARNING 'the role % was not created: % may not create roles', v_role, current_user
+                    USING HINT = 'Everything else works without it. "belfry roles" prints the statements for a role with CREATEROLE.';
+                CONTINUE;
+        END;
+        FOR v_grant IN SELECT g.text FROM belfry.role_grants(v_kind, v_role) AS g(text) LOOP
+            EXECUTE v_grant;
+        END LOOP;
+    END LOOP;
+END $$;

@@ -1,1 +1,0 @@
-DROP FUNCTION belfry.claim(bigint, bigint, bigint, bigint, uuid);

@@ -1,1 +1,0 @@
-DROP FUNCTION belfry.partition_counts(bigint, bigint, bigint, bigint);

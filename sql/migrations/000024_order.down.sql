@@ -1,1 +1,0 @@
-ALTER INDEX belfry.partition_id RESET (deduplicate_items);

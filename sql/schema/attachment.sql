@@ -1,0 +1,24 @@
+-- Tables whose changes become messages of a queue. The triggers on the tables decide what
+-- happens. This row holds the arguments of belfry.attach that made them.
+CREATE TABLE belfry.attachment (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    target      regclass NOT NULL,
+    queue       text NOT NULL,
+    events      text[] NOT NULL,
+    -- The columns whose values form the partition name; empty: one partition for all rows.
+    key         text[] NOT NULL,
+    condition   text,
+    -- row or changes.
+    payload     text NOT NULL,
+    -- The columns in the payload; NULL: all.
+    columns     text[],
+    -- A failure to write messages fails the statement.
+    strict      boolean NOT NULL,
+    attached_by name NOT NULL DEFAULT current_user,
+    attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (target, queue)
+);
+ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
+CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
+CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
+    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();

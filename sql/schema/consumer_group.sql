@@ -1,0 +1,19 @@
+-- A consumer group of one queue.
+CREATE TABLE belfry.consumer_group (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue_id    bigint NOT NULL REFERENCES belfry.queue (id),
+    name        text NOT NULL CHECK (octet_length(name) <= 255),
+    -- Where the group starts: at the first message, after the newest message, or at start_at.
+    mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
+    start_at    timestamptz,
+    -- The group has a cursor in every partition. If false, the group has cursors only in
+    -- partitions from which it popped by name.
+    whole_queue boolean NOT NULL DEFAULT false,
+    paused      boolean NOT NULL DEFAULT false,
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- The row was kept when the group was deleted. Its mode and start_at decide where a new
+    -- group of that name starts, whatever the first pop asks for.
+    kept        boolean NOT NULL DEFAULT false,
+    UNIQUE (queue_id, name)
+);
+CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);

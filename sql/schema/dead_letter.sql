@@ -1,0 +1,14 @@
+-- A message that is parked for one group. The message row stays in the log.
+CREATE TABLE belfry.dead_letter (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    partition_id bigint NOT NULL,
+    seq          bigint NOT NULL,
+    group_id     bigint NOT NULL,
+    attempts     integer NOT NULL,
+    failed_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    error        text,
+    UNIQUE (partition_id, group_id, seq)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);
+CREATE INDEX dead_letter_failed ON belfry.dead_letter (group_id, failed_at);
+-- A sweep asks whether a message is dead-lettered for any group.
+CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);

@@ -1,0 +1,41 @@
+-- Drops everything that the baseline migration made, with every stored message. Two things stay:
+-- the schema itself, which holds the version record, and the three roles, which other databases
+-- of the cluster may use.
+
+-- The triggers on attached tables call functions of the schema. A trigger that stayed would
+-- warn after each statement.
+DO $$
+DECLARE
+    k record;
+BEGIN
+    FOR k IN SELECT a.target, a.queue FROM belfry.attachment a JOIN pg_catalog.pg_class c ON c.oid = a.target LOOP
+        PERFORM belfry.detach(k.target, k.queue);
+    END LOOP;
+END $$;
+
+DO $$
+DECLARE
+    v_role name;
+BEGIN
+    FOREACH v_role IN ARRAY ARRAY['belfry_producer', 'belfry_consumer', 'belfry_admin']::name[] LOOP
+        CONTINUE WHEN to_regrole(v_role::text) IS NULL;
+        EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA belfry REVOKE ALL ON TABLES FROM %I',
+            (SELECT pg_catalog.pg_get_userbyid(c.relowner) FROM pg_catalog.pg_class c WHERE c.oid = 'belfry.queue'::regclass), v_role);
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA belfry FROM %I', v_role);
+        EXECUTE format('REVOKE ALL ON SCHEMA belfry FROM %I', v_role);
+    END LOOP;
+END $$;
+
+DROP VIEW belfry.attachments;
+DROP TABLE belfry.attachment, belfry.attachment_failure, belfry.inbox, belfry.inbox_rejected, belfry.trace_name, belfry.trace,
+    belfry.queue_sweep, belfry.sweep, belfry.redrive, belfry.dead_letter, belfry.cursor, belfry.group_deleted,
+    belfry.consumer_group, belfry.message, belfry.partition, belfry.queue;
+
+DO $$
+DECLARE
+    v_function regprocedure;
+BEGIN
+    FOR v_function IN SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'belfry'::regnamespace LOOP
+        EXECUTE format('DROP FUNCTION %s', v_function);
+    END LOOP;
+END $$;

@@ -1,0 +1,25 @@
+-- Messages of producers that speak only SQL. Who commits a row here has pushed a message. The
+-- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
+-- producer's transaction may stay open for long, and locks nothing that other sessions need.
+CREATE TABLE belfry.inbox (
+    -- In the order of the inserts.
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    queue          text NOT NULL,
+    partition      text NOT NULL DEFAULT 'Default',
+    payload        json NOT NULL,
+    transaction_id text,
+    trace_id       uuid,
+    visible_at     timestamptz,
+    -- The id of the producer's top-level transaction.
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_threshold = -1,
+        -- The table is mostly empty and grows all the time. Truncation would take a lock that
+        -- producers wait for.
+        vacuum_truncate = false, toast.vacuum_truncate = false);
+-- Finds rows that were committed after a snapshot, without passing rows that were deleted
+-- before it. Deleted rows can stay unvacuumed for long.
+CREATE INDEX inbox_xid ON belfry.inbox (xid);
+CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
+    FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();

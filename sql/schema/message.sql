@@ -1,0 +1,22 @@
+-- The log of messages. It has no foreign keys: each would cost a probe and a share lock for
+-- every row, and the lock on the partition's row already gives the same guarantee.
+CREATE TABLE belfry.message (
+    partition_id   bigint NOT NULL,
+    -- The position in the partition, from 1. Deleted messages leave gaps.
+    seq            bigint NOT NULL,
+    -- It never decreases within a partition.
+    created_at     timestamptz NOT NULL,
+    -- Nobody may receive the message before this instant; NULL: no delay.
+    visible_at     timestamptz,
+    id             uuid NOT NULL,
+    trace_id       uuid,
+    -- The payload is sealed with the key of the server.
+    encrypted      boolean NOT NULL DEFAULT false,
+    -- The client's key against duplicates, unique within a partition.
+    transaction_id text COLLATE "C" NOT NULL,
+    -- The subject of the producer's token.
+    producer_sub   text,
+    payload        json NOT NULL,
+    PRIMARY KEY (partition_id, seq),
+    UNIQUE (partition_id, transaction_id)
+) WITH (vacuum_truncate = false, toast.vacuum_truncate = false);

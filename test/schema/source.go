@@ -1,0 +1,98 @@
+package schema
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// dropFile is the one file of sql/schema that makes nothing.
+const dropFile = "schema/drop.sql"
+
+// first are the files that others need when they are created: tables, what
+// tables need, and functions in SQL, whose bodies Postgres checks at once. All
+// other functions follow in the order of their paths.
+var first = []string{
+	"schema/queue.sql",
+	"schema/partition.sql",
+	"schema/message.sql",
+	"schema/consumer_group.sql",
+	"schema/group_deleted.sql",
+	"schema/cursor.sql",
+	"schema/dead_letter.sql",
+	"schema/redrive.sql",
+	"schema/trace.sql",
+	"schema/trace_name.sql",
+	"schema/sweep.sql",
+	"schema/queue_sweep.sql",
+	"functions/inbox/inbox_notify.sql",
+	"schema/inbox.sql",
+	"schema/inbox_rejected.sql",
+	"functions/attach/is_utf8.sql",
+	"functions/attach/owns_table.sql",
+	"functions/attach/forget_dropped_tables.sql",
+	"functions/attach/trim_attachment_failures.sql",
+	"schema/attachment.sql",
+	"schema/attachment_failure.sql",
+	"schema/attachments.sql",
+	"functions/claim/due_at.sql",
+	"functions/claim/redrives_ready_at.sql",
+	"functions/claim/ready_at.sql",
+}
+
+// last are the files that need all others.
+var last = []string{"schema/roles.sql"}
+
+// Create returns the statements that make the schema, from the files in sqlDir,
+// which is the folder sql. Postgres can run them in this order.
+func Create(sqlDir fs.FS) (string, error) {
+	names, err := order(sqlDir)
+	if err != nil {
+		return "", err
+	}
+	var statements strings.Builder
+	statements.WriteString("CREATE SCHEMA IF NOT EXISTS belfry;\n")
+	for _, name := range names {
+		text, err := fs.ReadFile(sqlDir, name)
+		if err != nil {
+			return "", fmt.Errorf("reading a source of the schema: %w", err)
+		}
+		fmt.Fprintf(&statements, "\n-- From sql/%s.\n\n%s", name, text)
+	}
+	return statements.String(), nil
+}
+
+// Drop returns the statements that undo Create.
+func Drop(sqlDir fs.FS) (string, error) {
+	text, err := fs.ReadFile(sqlDir, dropFile)
+	if err != nil {
+		return "", fmt.Errorf("reading a source of the schema: %w", err)
+	}
+	return string(text), nil
+}
+
+// order returns the paths of the sources in the order in which Create needs
+// them. A file of sql/schema that has no place in it is an error.
+func order(sqlDir fs.FS) ([]string, error) {
+	tables, err := fs.Glob(sqlDir, "schema/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("listing sql/schema: %w", err)
+	}
+	functions, err := fs.Glob(sqlDir, "functions/*/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("listing sql/functions: %w", err)
+	}
+	for _, name := range tables {
+		if name != dropFile && !slices.Contains(first, name) && !slices.Contains(last, name) {
+			return nil, fmt.Errorf("sql/%s has no place in the order of creation: add it to test/schema/source.go", name)
+		}
+	}
+	names := slices.Clone(first)
+	for _, name := range functions {
+		if !slices.Contains(first, name) {
+			names = append(names, name)
+		}
+	}
+	return append(names, last...), nil
+}
