@@ -18,17 +18,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// warmConnections stay open while nothing happens, so that the first request
-// after a pause does not wait for one.
+// warmConnections is how many connections stay open while idle, so that the first request after a
+// pause does not wait for one.
 const warmConnections = 2
 
-// drainTimeout bounds the last flushes of a stop; each is bounded by itself, so
-// it is only reached when the database has gone.
+// drainTimeout bounds the last flushes of a stop. Each flush has a timeout of its own, so only a
+// database that is down makes the drain take this long.
 const drainTimeout = 15 * time.Second
 
-// Run serves until ctx ends, then stops in order and returns nil. ready is
-// called once requests are answered, with the address. An error means that the
-// server could not start, or that a part of it failed; everything is released.
+// Run serves until ctx ends, then stops in order and returns nil. It calls ready with the address
+// once it answers requests. An error means that the server could not start, or that a part of it
+// failed. In every case all resources are released.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
 	defer holdHeap()()
 	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
@@ -62,19 +62,22 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	// Background work outlives ctx: it ends after the last request.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
-	// The listener and the sender outlive the work whose commits they report.
-	telling, endTelling := context.WithCancel(context.WithoutCancel(ctx))
-	defer endTelling()
+	// The listener and the sender outlive the background work whose commits they report.
+	peers, endPeers := context.WithCancel(context.WithoutCancel(ctx))
+	defer endPeers()
 	work, workFailed := errgroup.WithContext(background)
+	sqlWaiting, endSQLWaiting := context.WithCancel(workFailed)
+	defer endSQLWaiting()
 	work.Go(func() error { return p.verbs.Run(workFailed) })
 	work.Go(func() error { return p.operator.Run(workFailed) })
 	work.Go(func() error { return p.sweeper.Run(workFailed) })
 	work.Go(func() error { return p.sequencer.Run(workFailed) })
 	work.Go(func() error { return p.dispatcher.Run(workFailed) })
+	work.Go(func() error { return p.sqlWaiters.Run(sqlWaiting) })
 	work.Go(func() error { return p.server.Serve(ln) })
-	tell, tellFailed := errgroup.WithContext(telling)
-	tell.Go(func() error { return p.listener.Run(tellFailed) })
-	tell.Go(func() error { return p.sender.Run(tellFailed) })
+	peerWork, peersFailed := errgroup.WithContext(peers)
+	peerWork.Go(func() error { return p.listener.Run(peersFailed) })
+	peerWork.Go(func() error { return p.sender.Run(peersFailed) })
 	log.Info("serving", zap.String("address", ln.Addr().String()), zap.String("version", version()))
 	ready(ln.Addr())
 
@@ -83,30 +86,31 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 		log.Info("stopping", zap.Int("waiting", p.dispatcher.Waiting()))
 	case <-workFailed.Done():
 		log.Error("a part of the server failed; stopping")
-	case <-tellFailed.Done():
+	case <-peersFailed.Done():
 		log.Error("the listener or the sender failed; stopping")
 	}
 	p.server.Drain()
 	p.dispatcher.Stop()
+	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))
 	endBackground()
 	worked := work.Wait()
-	endTelling()
-	if err := errors.Join(worked, tell.Wait(), stopping); err != nil {
+	endPeers()
+	if err := errors.Join(worked, peerWork.Wait(), stopping); err != nil {
 		return err
 	}
 	log.Info("stopped")
 	return nil
 }
 
-// drain answers what group commit has accepted.
+// drain flushes and answers the calls that group commit has accepted.
 func (p *parts) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	return p.verbs.Close(ctx)
 }
 
-// prepareSchema migrates, or only checks when that was switched off.
+// prepareSchema migrates, or only checks the schema if database.migrate_on_start is off.
 func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) error {
 	m := migrate.New(migrate.Config{URL: cfg.DirectURL(), LockTimeout: cfg.MigrateLockTimeout}, log)
 	if cfg.MigrateOnStart {
@@ -118,8 +122,7 @@ func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) er
 	return nil
 }
 
-// advanceIDs sees to it that no id is given away twice. A connection may break
-// meanwhile, as anywhere else.
+// advanceIDs ensures that no id is assigned twice. It retries if a connection breaks.
 func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error {
 	for tries := 1; ; tries++ {
 		bounded, cancel := pool.Bounded(ctx)
@@ -128,11 +131,11 @@ func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error
 		if !postgres.Retryable(err) || tries == 5 || ctx.Err() != nil {
 			return err
 		}
-		log.Info("looking once more whether ids would be given away again", zap.Error(err))
+		log.Info("advancing the ids failed; it will be retried", zap.Error(err))
 	}
 }
 
-// ended turns an error caused by being asked to stop into none.
+// ended drops an error that the end of ctx caused.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -140,7 +143,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// hostname names this instance in what it stores.
+// hostname names this instance in the traces that it stores.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

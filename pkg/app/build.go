@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
@@ -17,7 +18,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/sqlwait"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/sweep"
@@ -34,108 +37,144 @@ type parts struct {
 	sweeper    *sweep.Sweeper
 	sequencer  *inbox.Sequencer
 	dispatcher *dispatch.Dispatcher
+	sqlWaiters *sqlwait.Watcher
 	listener   *listen.Listener
 	sender     *listen.Sender
 	server     *httpapi.Server
-	pools      []*postgres.Pool
+	// closers release what build opened.
+	closers []func()
 }
 
-// close closes the pools that build opened.
+// close releases what build opened.
 func (p *parts) close() {
-	for _, pool := range p.pools {
-		pool.Close()
+	for _, release := range p.closers {
+		release()
 	}
 }
 
-// open opens one more pool. A connection of it that breaks may owe a wake, so the pool reports
-// broken connections to the main one.
-func (p *parts) open(ctx context.Context, cfg postgres.Config, name string, warm int32, main *postgres.Pool) (*postgres.Pool, error) {
-	pool, err := postgres.Open(ctx, cfg, name, warm)
-	if err != nil {
-		return nil, err
-	}
-	pool.ForwardLossesTo(main)
-	p.pools = append(p.pools, pool)
-	return pool, nil
+// builder holds what most rooms need.
+type builder struct {
+	*parts
+	cfg  config.Config
+	pool *postgres.Pool
+	bus  *events.Bus
+	reg  *prometheus.Registry
+	log  *zap.Logger
 }
 
-// build constructs every room, each with what it needs. Handlers of the bus are called in the order
-// of construction: the store lowers its scan floors before the dispatcher wakes anybody, and the
-// other instances hear last.
+// build constructs every room, each with its dependencies. The bus calls its handlers in the order
+// of construction. So the store resets its scan floors before the dispatcher wakes a request, and
+// the other instances are notified last.
 func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) (*parts, error) {
-	p := &parts{}
-	if err := p.build(ctx, cfg, pool, log); err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
-}
-
-func (p *parts) build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) error {
+	b := builder{parts: &parts{}, cfg: cfg, pool: pool, bus: &events.Bus{}, reg: prometheus.NewRegistry(), log: log}
+	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sealer, err := seal.New(cfg.Encryption)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	bus := &events.Bus{}
-	dispatchMetrics := dispatch.NewMetrics(reg)
-	intents := dispatch.NewIntents(dispatchMetrics)
+	if err := b.build(ctx, sealer); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b.parts, nil
+}
 
-	storeConfig := store.Config{
-		Defaults: cfg.Defaults, Sealer: sealer, Batch: cfg.Batch, Events: bus, Handoffs: intents,
-	}
-	if cfg.Dispatch.UsePriorityDispatch {
-		urgentConfig := cfg.Database
-		urgentConfig.PoolSize = int32(min(cfg.Dispatch.PollWorkers+1, maxUrgentConnections))
-		urgent, err := p.open(ctx, urgentConfig, "belfry-dispatch", urgentConfig.PoolSize, pool)
-		if err != nil {
-			return err
-		}
-		storeConfig.Urgent = urgent.Pool
-	}
-	p.verbs = store.New(pool, storeConfig, store.NewMetrics(reg), log)
-	if err := p.buildListener(cfg, bus, pool, log); err != nil {
-		return err
-	}
-	p.dispatcher = dispatch.New(dispatch.Deps{
-		Store: p.verbs, Intents: intents, Events: bus, Proven: p.listener.Proven, Metrics: dispatchMetrics, Log: log,
-	}, cfg.Dispatch, cfg.SmartPoll)
-	direct := cfg.Database
-	direct.URL, direct.PoolSize = cfg.Database.DirectURL(), inbox.Connections
-	own, err := p.open(ctx, direct, "belfry-inbox", 0, pool)
+func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
+	dispatchMetrics := dispatch.NewMetrics(b.reg)
+	intents := dispatch.NewIntents(dispatchMetrics)
+	urgent, err := b.openUrgent(ctx)
 	if err != nil {
 		return err
 	}
-	p.sequencer = inbox.New(inbox.Deps{
-		Pool: pool, Own: own, Appender: p.verbs, Events: bus, Proven: p.listener.Proven, Metrics: inbox.NewMetrics(reg), Log: log,
-	}, inbox.Config{
-		MaxPayload:       cfg.HTTP.MaxBodyBytes,
-		FallbackInterval: cfg.Dispatch.FallbackInterval, PollInterval: cfg.Dispatch.MaxPollInterval,
-	})
-	bus.Subscribe(outbound{sender: p.sender})
+	b.verbs = store.New(b.pool, store.Config{
+		Defaults: b.cfg.Defaults, Sealer: sealer, Batch: b.cfg.Batch, Events: b.bus, Handoffs: intents, Urgent: urgent,
+	}, store.NewMetrics(b.reg), b.log)
+	if err := b.buildListener(); err != nil {
+		return err
+	}
+	b.buildWaiters(intents, dispatchMetrics)
+	if err := b.buildSequencer(ctx); err != nil {
+		return err
+	}
+	b.bus.Subscribe(outbound{peers: b.sender})
 
-	p.operator = catalog.New(pool, bus, log)
-	p.sweeper = sweep.New(pool, cfg.Sweep, bus, sweep.NewMetrics(reg), log)
-	registerGauges(reg, pool, p)
-	reg.MustRegister(newLateness(p.operator.Lateness), newInboxCounts(p.sequencer.Counts))
-	p.server = httpapi.New(cfg.HTTP, httpapi.Deps{
-		Verbs: p.verbs, Popper: p.dispatcher, Catalog: p.operator, GroupVerbs: p.operator,
-		GroupReader: stats.NewGroups(pool), Resources: stats.New(pool),
-		Letters: deadletter.New(pool, sealer, bus, log), Traces: trace.New(pool, sealer, hostname()),
-		Ping: pool.Ping, Listener: func() httpapi.ListenerState { return listenerState(p.listener) }, Inbox: p.inboxState,
-		Metrics: httpapi.NewMetrics(reg), Defaults: cfg.Defaults, Version: version(), Log: log,
+	b.operator = catalog.New(b.pool, b.bus, b.log)
+	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)
+	registerGauges(b.reg, b.pool, b.parts)
+	b.reg.MustRegister(newLateness(b.operator.Lateness), newInboxCounts(b.sequencer.Counts))
+	b.server = httpapi.New(b.cfg.HTTP, httpapi.Deps{
+		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupVerbs: b.operator,
+		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
+		Letters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
+		Ping: b.pool.Ping, Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState,
+		Metrics: httpapi.NewMetrics(b.reg), Defaults: b.cfg.Defaults, Version: version(), Log: b.log,
 	})
 	return nil
 }
 
 // buildListener constructs the two directions to the other instances.
-func (p *parts) buildListener(cfg config.Config, bus *events.Bus, pool *postgres.Pool, log *zap.Logger) error {
-	var err error
-	if p.sender, err = listen.NewSender(cfg.Database.DirectURL(), queue.NewID(), cfg.Listen, log); err != nil {
+func (b builder) buildListener() (err error) {
+	url := b.cfg.Database.DirectURL()
+	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.log); err != nil {
 		return err
 	}
-	p.sender.OnReadOnly(pool.RetireConnections)
-	p.listener, err = listen.NewListener(cfg.Database.DirectURL(), p.sender, cfg.Listen, inbound{bus, pool}.callbacks(), log)
+	b.sender.OnReadOnly(b.pool.RetireConnections)
+	in := inbound{bus: b.bus, reportLost: b.pool.SignalLoss}
+	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err
+}
+
+// buildWaiters constructs what serves waiting requests and SQL waiters.
+func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics) {
+	tracker := readiness.New(b.cfg.Dispatch.FallbackInterval)
+	b.closers = append(b.closers, tracker.Close)
+	b.dispatcher = dispatch.New(dispatch.Deps{
+		Store: b.verbs, Intents: intents, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Metrics: metrics, Log: b.log,
+	}, b.cfg.Dispatch, b.cfg.SmartPoll)
+	b.sqlWaiters = sqlwait.New(sqlwait.Deps{
+		Store: b.verbs, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Registerer: b.reg, Log: b.log,
+	}, sqlwait.Config{Fallback: b.cfg.Dispatch.Fallback(), Backoff: b.cfg.Dispatch.Backoff()})
+}
+
+// buildSequencer constructs the sequencer, with a pool for its long transactions.
+func (b builder) buildSequencer(ctx context.Context) error {
+	direct := b.cfg.Database
+	direct.URL, direct.PoolSize = b.cfg.Database.DirectURL(), inbox.Connections
+	own, err := b.open(ctx, direct, "belfry-inbox", 0)
+	if err != nil {
+		return err
+	}
+	b.sequencer = inbox.New(inbox.Deps{
+		Pool: b.pool, Own: own, Appender: b.verbs, Events: b.bus, Proven: b.listener.Proven, Metrics: inbox.NewMetrics(b.reg), Log: b.log,
+	}, inbox.Config{
+		MaxPayload:       b.cfg.HTTP.MaxBodyBytes,
+		FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval,
+	})
+	return nil
+}
+
+// openUrgent opens the pool for woken pops. It returns nil if dispatch.use_priority_dispatch is off.
+func (b builder) openUrgent(ctx context.Context) (*pgxpool.Pool, error) {
+	if !b.cfg.Dispatch.UsePriorityDispatch {
+		return nil, nil
+	}
+	cfg := b.cfg.Database
+	cfg.PoolSize = int32(min(b.cfg.Dispatch.PollWorkers+1, maxUrgentConnections))
+	pool, err := b.open(ctx, cfg, "belfry-dispatch", cfg.PoolSize)
+	if err != nil {
+		return nil, err
+	}
+	return pool.Pool, nil
+}
+
+// open opens one more pool. A broken connection may have lost a wake, so the pool reports broken
+// connections to the main pool.
+func (b builder) open(ctx context.Context, cfg postgres.Config, name string, warm int32) (*postgres.Pool, error) {
+	pool, err := postgres.Open(ctx, cfg, name, warm)
+	if err != nil {
+		return nil, err
+	}
+	pool.ForwardLossesTo(b.pool)
+	b.closers = append(b.closers, pool.Close)
+	return pool, nil
 }

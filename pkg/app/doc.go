@@ -1,10 +1,10 @@
-// Package app wires the rooms together and knows the order in which they start
-// and stop. It has no logic of its own, and it is what end-to-end tests start
-// too, two of them on one database if they like.
+// Package app constructs all rooms, connects them, and starts and stops them in order. It has no
+// logic of its own. End-to-end tests start it as well, also twice on one database.
 //
-// Start: pool, wait for the database, migrate, listen, background work, serve.
-// Stop: /health answers 503, waiting pops answer now, requests in flight
-// finish, background work ends, the pool closes. Each step is bounded.
+// Start: open the pool, wait for the database, migrate, construct the rooms, listen, serve.
 //
-// Importable by cmd/belfry and by tests.
+// Stop: /health answers 503, waiting pops are answered, requests in flight finish, background work
+// ends, the listener and the sender end, the pools close. Each step has a time limit.
+//
+// It is floor 6 and may be imported by cmd/belfry and by tests.
 package app

@@ -6,7 +6,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 
-// inboxState is what the status of the dispatcher tells of the inbox.
+// inboxState returns what the dispatcher status shows of the inbox.
 func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 	found, err := p.sequencer.Counts(ctx)
 	if err != nil {

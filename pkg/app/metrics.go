@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// scrapeTimeout bounds what is asked of the database for a scrape.
+// scrapeTimeout bounds a query that a scrape makes.
 const scrapeTimeout = 2 * time.Second
 
 // registerGauges registers the metrics that are read from the rooms at each scrape.
@@ -24,15 +24,15 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	}
 	gauge("belfry_pool_connections", "Connections of the pool.", func() float64 { return float64(pool.Stat().TotalConns()) })
 	gauge("belfry_pool_acquired", "Connections in use.", func() float64 { return float64(pool.Stat().AcquiredConns()) })
-	counter("belfry_heals_total", "Looks for partitions that a crash left asleep.", func() float64 {
+	counter("belfry_heals_total", "Searches for partitions that a crash left without a wake.", func() float64 {
 		passes, _ := p.verbs.Heals()
 		return float64(passes)
 	})
-	counter("belfry_healed_partitions_total", "Partitions that a crash had left asleep, and that were woken.", func() float64 {
+	counter("belfry_healed_partitions_total", "Partitions that a crash left without a wake, and that were woken.", func() float64 {
 		_, partitions := p.verbs.Heals()
 		return float64(partitions)
 	})
-	gauge("belfry_listener_proven", "1 while the listener has proven that it hears.", func() float64 {
+	gauge("belfry_listener_proven", "1 while the listener is proven to receive notifications.", func() float64 {
 		if p.listener.Proven() {
 			return 1
 		}
@@ -40,7 +40,7 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	})
 	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
 		func() float64 { return listenerState(p.listener).Proof.Seconds() })
-	gauge("belfry_listener_peers", "Other instances heard.", func() float64 { return float64(len(p.listener.Peers())) })
+	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(len(p.listener.Peers())) })
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })
 	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats().Flushes) })
@@ -51,8 +51,8 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 		func() float64 { return float64(p.sender.Stats().EntriesOut) })
 }
 
-// inboxCounts is collected by asking the database, at a scrape and never else. A
-// database that does not answer leaves its metrics out of the scrape.
+// inboxCounts queries the database at each scrape. If the database does not answer, the scrape has
+// no such metrics.
 type inboxCounts struct {
 	count                     func(context.Context) (inbox.Counts, error)
 	waiting, rejected, oldest *prometheus.Desc
@@ -64,9 +64,9 @@ func newInboxCounts(count func(context.Context) (inbox.Counts, error)) *inboxCou
 		waiting: prometheus.NewDesc("belfry_inbox_waiting_rows",
 			"Messages written by SQL that are committed and not yet in their partitions; counted up to 100000.", nil, nil),
 		rejected: prometheus.NewDesc("belfry_inbox_rejected_rows",
-			"Messages written by SQL that could not be sequenced and lie in belfry.inbox_rejected; counted up to 100000.", nil, nil),
+			"Messages written by SQL that could not be sequenced and are in belfry.inbox_rejected; counted up to 100000.", nil, nil),
 		oldest: prometheus.NewDesc("belfry_inbox_oldest_seconds",
-			"How long ago the oldest message that waits to be sequenced was written; 0 when none waits.", nil, nil),
+			"Age of the oldest message that waits to be sequenced; 0 when none waits.", nil, nil),
 	}
 }
 
@@ -81,25 +81,25 @@ func (c *inboxCounts) Collect(samples chan<- prometheus.Metric) {
 	defer cancel()
 	found, err := c.count(ctx)
 	if err != nil {
-		return // health and the error counters say that the database is away
+		return // /health and the error counters show that the database is down
 	}
 	samples <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(found.Waiting))
 	samples <- prometheus.MustNewConstMetric(c.rejected, prometheus.GaugeValue, float64(found.Rejected))
 	samples <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
 }
 
-// lateness is collected by asking the database, at a scrape and never else. A
-// database that does not answer leaves its metrics out of the scrape.
+// lateness queries the database at each scrape. If the database does not answer, the scrape has no
+// such metrics.
 type lateness struct {
-	look         func(context.Context) (catalog.Lateness, error)
+	read         func(context.Context) (catalog.Lateness, error)
 	oldest, late *prometheus.Desc
 }
 
-func newLateness(look func(context.Context) (catalog.Lateness, error)) *lateness {
+func newLateness(read func(context.Context) (catalog.Lateness, error)) *lateness {
 	return &lateness{
-		look: look,
+		read: read,
 		oldest: prometheus.NewDesc("belfry_oldest_ready_seconds",
-			"Age of the oldest message that is ready and not taken; 0 when none is.", nil, nil),
+			"Age of the oldest message that is ready and not claimed; 0 when there is none.", nil, nil),
 		late: prometheus.NewDesc("belfry_late_groups",
 			"Consumer groups with a ready message older than the maxWaitTimeSeconds of its queue.", nil, nil),
 	}
@@ -111,9 +111,9 @@ func (l *lateness) Describe(descriptions chan<- *prometheus.Desc) {
 }
 
 func (l *lateness) Collect(samples chan<- prometheus.Metric) {
-	found, err := l.look(context.Background())
+	found, err := l.read(context.Background())
 	if err != nil {
-		return // health and the error counters say that the database is away
+		return // /health and the error counters show that the database is down
 	}
 	samples <- prometheus.MustNewConstMetric(l.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
 	samples <- prometheus.MustNewConstMetric(l.late, prometheus.GaugeValue, float64(found.Groups))

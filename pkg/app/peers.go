@@ -6,14 +6,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
-	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// inbound publishes what the listener hears on the bus of this instance.
+// inbound publishes the events of other instances and of SQL sessions on the bus of this instance.
 type inbound struct {
-	bus  *events.Bus
-	pool *postgres.Pool
+	bus *events.Bus
+	// reportLost reports that a wake may have been lost.
+	reportLost func()
 }
 
 // callbacks returns what the listener calls.
@@ -21,12 +21,12 @@ func (in inbound) callbacks() listen.Callbacks {
 	return listen.Callbacks{
 		OnMessage: in.message,
 		OnResync: func(reason string) {
-			// A peer that fell silent may have died between a commit and its wake.
-			in.pool.SignalLoss()
+			// A peer that fell silent may have died between a commit and its notification.
+			in.reportLost()
 			in.bus.Resync(reason, events.Peer)
 		},
 		OnState: func(state listen.State) {
-			// Requests that wait long because the listener was proven must wait less now.
+			// If the listener is no longer proven, waiting requests need shorter fallbacks.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
 		},
 		OnInbox:    in.bus.Inbox,
@@ -34,8 +34,8 @@ func (in inbound) callbacks() listen.Callbacks {
 	}
 }
 
-// message publishes the entries of one message. A message without an instance is from a SQL
-// session.
+// message publishes the entries of one notification. A notification without an instance is from a
+// SQL session.
 func (in inbound) message(m listen.Message) {
 	origin := events.Peer
 	if m.Instance.IsZero() {
@@ -58,17 +58,20 @@ func (in inbound) message(m listen.Message) {
 // Await publishes that a SQL session waits.
 func (in inbound) Await(w queue.SQLWaiter) { in.bus.SQLWaiter(w) }
 
-// AskAgain publishes that LISTEN came into force.
+// AskAgain publishes that LISTEN came into force, so earlier waiters were not heard.
 func (in inbound) AskAgain() { in.bus.Listening() }
 
-// outbound sends what happens here to the other instances. The sender coalesces.
+// peerSender sends entries to the other instances.
+type peerSender interface{ Send(entries ...listen.Entry) }
+
+// outbound sends the events of this instance to the other instances. The sender coalesces them.
 type outbound struct {
 	events.Nop
-	sender *listen.Sender
+	peers peerSender
 }
 
-// OnReady sends the partitions and the groups, and since when those that are poppable now have been
-// poppable. For the others the receiver looks, and learns the instant from the database.
+// OnReady sends the partitions and their groups. For a partition that is poppable now it also sends
+// since when. For the others the receiver probes, and learns the instant from the database.
 func (o outbound) OnReady(ready []queue.Ready, from events.Origin) {
 	if from != events.Here {
 		return
@@ -80,20 +83,20 @@ func (o outbound) OnReady(ready []queue.Ready, from events.Origin) {
 			entries[i].At = r.At
 		}
 	}
-	o.sender.Send(entries...)
+	o.peers.Send(entries...)
 }
 
 // OnCreated sends that something was created, without its name.
 func (o outbound) OnCreated(_, _ string, from events.Origin) {
 	if from == events.Here {
-		o.sender.Send(listen.Created())
+		o.peers.Send(listen.Created())
 	}
 }
 
-// OnResync asks the other instances to look at everything.
+// OnResync asks the other instances for a resync.
 func (o outbound) OnResync(_ string, from events.Origin) {
 	if from == events.Here {
-		o.sender.Send(listen.Resync())
+		o.peers.Send(listen.Resync())
 	}
 }
 

@@ -13,29 +13,26 @@ import (
 // leaseTime is how long the fake store leases.
 const leaseTime = 10 * time.Minute
 
-// fakeStore keeps partitions in memory, as the database would: messages of one
-// that is claimed stay until its lease ends; autoAck consumes them at once. The
-// hooks run before the store does what it was asked, outside its lock; an error
-// of theirs is the answer.
+// fakeStore keeps partitions in memory. Claimed messages stay
+// until their lease ends. A claim with AutoAck removes them. The hooks run before the call has its
+// effect, outside the lock. An error of a hook is the answer.
 type fakeStore struct {
-	// resolve replaces the answer to Resolve, pop that to Pop.
+	// resolve replaces the answer to Resolve, pop the answer to Pop.
 	resolve func(req *queue.PopRequest) (queue.Target, bool, error)
 	pop     func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	onPop   func(req *queue.PopRequest) error
-	// onPreflight is told the limit; onFound runs when the findings are made.
+	// onPreflight gets the limit. onFound may change the results.
 	onPreflight func(limit time.Duration) error
-	onFound     func(findings []queue.ProbeResult)
+	onFound     func(results []queue.ProbeResult)
 	onClaim     func(assignments []queue.Assignment) error
 	// onClaimed runs when the claims are made.
 	onClaimed func()
 	release   error
 	onForget  func()
-	// onTell is told the channel.
-	onTell func(channel string) error
 	// gone are the groups that were deleted.
 	gone map[int64]bool
-	// ended is a life that has ended.
-	ended queue.Epoch
+	// endedEpoch is an epoch that has ended.
+	endedEpoch queue.Epoch
 
 	mu         sync.Mutex
 	parts      map[queue.Target]*part
@@ -47,14 +44,6 @@ type fakeStore struct {
 	claimedAt  []time.Time
 	released   []queue.ID
 	forgotten  int
-	settled    []int64
-	tells      []tell
-}
-
-// tell is one notification of a consumer in SQL.
-type tell struct {
-	channel string
-	at      time.Time
 }
 
 // part is a partition as one group sees it.
@@ -79,8 +68,7 @@ func (f *fakeStore) put(group, partition int64, n int, in time.Duration) {
 	f.parts[one].readyAt = time.Now().Add(in)
 }
 
-// matchingLocked lists the partitions of a target that hold messages, the
-// longest due first.
+// matchingLocked lists the partitions of a target that hold messages, longest due first.
 func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
 	var list []queue.Target
 	for one, p := range f.parts {
@@ -95,7 +83,7 @@ func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
 }
 
 func (f *fakeStore) goneLocked(target queue.Target) bool {
-	return f.gone[target.Group] || f.ended != 0 && target.Epoch == f.ended
+	return f.gone[target.Group] || f.endedEpoch != 0 && target.Epoch == f.endedEpoch
 }
 
 // takeLocked is one claim.
@@ -151,37 +139,6 @@ func targetOf(req *queue.PopRequest) queue.Target {
 	return queue.Target{Group: 1}
 }
 
-// Find knows a group as registered if it has an id.
-func (f *fakeStore) Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
-	target, ok, err = f.Resolve(ctx, req)
-	return target, target.Group != 0, ok, err
-}
-
-func (f *fakeStore) Settle(_ context.Context, _ int64, partitions []int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settled = append(f.settled, partitions...)
-}
-
-func (f *fakeStore) Tell(_ context.Context, channel string) error {
-	if f.onTell != nil {
-		if err := f.onTell(channel); err != nil {
-			return err
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.tells = append(f.tells, tell{channel, time.Now()})
-	return nil
-}
-
-// told returns the notifications so far.
-func (f *fakeStore) told() []tell {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.tells)
-}
-
 func (f *fakeStore) Forget(*queue.PopRequest, queue.Target) {
 	f.mu.Lock()
 	f.forgotten++
@@ -224,20 +181,20 @@ func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit tim
 			return nil, err
 		}
 	}
-	findings := f.find(probes)
+	results := f.find(probes)
 	if f.onFound != nil {
-		f.onFound(findings)
+		f.onFound(results)
 	}
-	return findings, nil
+	return results, nil
 }
 
 func (f *fakeStore) find(probes []queue.Probe) []queue.ProbeResult {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	findings := make([]queue.ProbeResult, len(probes))
+	results := make([]queue.ProbeResult, len(probes))
 	for i, probe := range probes {
 		due, next := 0, false
-		findings[i].Gone = f.goneLocked(probe.Target)
+		results[i].Gone = f.goneLocked(probe.Target)
 		for _, one := range f.matchingLocked(probe.Target) {
 			p := f.parts[one]
 			in := time.Until(p.readyAt)
@@ -245,12 +202,12 @@ func (f *fakeStore) find(probes []queue.Probe) []queue.ProbeResult {
 				continue
 			}
 			due, next = due+1, in > 0
-			findings[i].Candidates = append(findings[i].Candidates, queue.Candidate{
+			results[i].Candidates = append(results[i].Candidates, queue.Candidate{
 				Partition: one.Partition, In: in, Depth: int64(p.messages), Leased: p.leased,
 			})
 		}
 	}
-	return findings
+	return results
 }
 
 func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
@@ -287,7 +244,7 @@ func (f *fakeStore) Release(_ context.Context, lease queue.ID) error {
 	return f.release
 }
 
-// steal lets somebody else take all that is due, under a lease.
+// steal leases the partitions to a rival.
 func (f *fakeStore) steal(partitions ...int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -297,7 +254,7 @@ func (f *fakeStore) steal(partitions ...int64) {
 	}
 }
 
-// calls are the numbers of calls so far.
+// calls counts the calls so far.
 type calls struct{ pops, preflights, claims int }
 
 func (f *fakeStore) calls() calls {
@@ -306,27 +263,27 @@ func (f *fakeStore) calls() calls {
 	return calls{len(f.pops), len(f.preflights), len(f.claims)}
 }
 
-// looks returns the instants of all looks, in order. A claim is one unless it
+// probeTimes returns the instants of all probes, in order. A claim counts as a probe unless it
 // follows a preflight.
-func (f *fakeStore) looks() []time.Time {
+func (f *fakeStore) probeTimes() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	looks := slices.Concat(f.pops, f.preflights)
+	times := slices.Concat(f.pops, f.preflights)
 	for _, at := range f.claimedAt {
 		if !slices.ContainsFunc(f.preflights, at.Equal) {
-			looks = append(looks, at)
+			times = append(times, at)
 		}
 	}
-	slices.SortFunc(looks, time.Time.Compare)
-	return looks
+	slices.SortFunc(times, time.Time.Compare)
+	return times
 }
 
-// gaps returns the times between the looks.
+// gaps returns the times between the probes.
 func (f *fakeStore) gaps() []time.Duration {
-	looks := f.looks()
+	times := f.probeTimes()
 	var gaps []time.Duration
-	for i := 1; i < len(looks); i++ {
-		gaps = append(gaps, looks[i].Sub(looks[i-1]))
+	for i := 1; i < len(times); i++ {
+		gaps = append(gaps, times[i].Sub(times[i-1]))
 	}
 	return gaps
 }

@@ -16,7 +16,7 @@ import (
 
 const ms = time.Millisecond
 
-// backsOff checks delays against what they are without jitter.
+// backsOff checks delays against the delays without jitter.
 func backsOff(t *testing.T, want, got []time.Duration) {
 	t.Helper()
 	require.GreaterOrEqual(t, len(got), len(want))
@@ -26,23 +26,23 @@ func backsOff(t *testing.T, want, got []time.Duration) {
 	}
 }
 
-func TestProvenFallbackIsALongNet(t *testing.T) {
+func TestProvenFallbackIsLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
 		b := run(t, store)
 		out := b.wait()
-		store.put(1, 1, 1, 0) // nobody announces it
+		store.put(1, 1, 1, 0) // without an announcement
 		time.Sleep(4*time.Minute - time.Nanosecond)
 		pending(t, out)
-		require.Equal(t, calls{pops: 1}, store.calls(), "nobody looked for minutes")
+		require.Equal(t, calls{pops: 1}, store.calls(), "no probe for minutes")
 		time.Sleep(time.Minute)
 		delivered(t, out)
 		require.InDelta(t, 1, b.value("belfry_dispatch_wakes_total"), 0)
 	})
 }
 
-func TestUnprovenLooksBackOff(t *testing.T) {
+func TestUnprovenProbesBackOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		edit func(*settings)
@@ -76,14 +76,14 @@ func TestUnprovenLooksBackOff(t *testing.T) {
 				gaps := store.gaps()
 				backsOff(t, c.want, gaps)
 				for _, gap := range gaps[len(c.want):] {
-					require.LessOrEqual(t, gap, c.want[len(c.want)-1], "the cap holds")
+					require.LessOrEqual(t, gap, c.want[len(c.want)-1], "no delay is above the maximum")
 				}
 			})
 		})
 	}
 }
 
-// A hundred requests of a group look as often as one.
+// A hundred requests of a group probe as often as one.
 func TestRequestsOfAGroupShareTheirBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,22 +93,22 @@ func TestRequestsOfAGroupShareTheirBackoff(t *testing.T) {
 		time.Sleep(50 * ms)
 		late := b.wait()
 		store.mu.Lock()
-		store.pops = nil // the first looks are each request's own
+		store.pops = nil // each request made its own first probe
 		store.mu.Unlock()
 		time.Sleep(10 * time.Second)
-		looks := store.looks()
-		require.Equal(t, calls{preflights: len(looks)}, store.calls())
+		times := store.probeTimes()
+		require.Equal(t, calls{preflights: len(times)}, store.calls())
 		backsOff(t, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 2000 * ms, 2000 * ms}, store.gaps())
 
 		store.put(1, 1, 1, 0)
 		store.put(1, 2, 1, 0)
 		time.Sleep(2 * time.Second)
 		got, _ := split(t, append(outs, late))
-		require.Equal(t, 2, got, "all of them look at that instant")
+		require.Equal(t, 2, got, "all requests probe at that instant")
 	})
 }
 
-func TestGroupsBackOffEachForItself(t *testing.T) {
+func TestTargetsBackOffSeparately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -117,17 +117,17 @@ func TestGroupsBackOffEachForItself(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		pending(t, b.begin(t.Context(), specific(time.Hour)))
 		b.store.put(1, 1, 1, 0)
-		before := len(store.looks())
+		before := len(store.probeTimes())
 		time.Sleep(100 * ms)
-		require.Len(t, store.looks(), before+1, "the other target begins anew")
+		require.Len(t, store.probeTimes(), before+1, "the other target starts with the shortest delay")
 	})
 }
 
 func TestBackoffIsReset(t *testing.T) {
 	t.Parallel()
-	for name, reset := range map[string]func(b *bench){
-		"by a wake": func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) },
-		"by a delivery": func(b *bench) {
+	for name, reset := range map[string]func(b *harness){
+		"by a wake": func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) },
+		"by a delivery": func(b *harness) {
 			b.store.put(1, 1, 1, 0)
 			delivered(b.t, b.begin(b.t.Context(), request(time.Hour)))
 		},
@@ -143,12 +143,12 @@ func TestBackoffIsReset(t *testing.T) {
 				reset(b)
 				synctest.Wait()
 				require.Empty(t, b.Status().Backoff)
-				time.Sleep(2 * time.Second) // whoever slept for long
+				time.Sleep(2 * time.Second) // requests with a long delay
 				synctest.Wait()
 				status := b.Status().Backoff
 				require.Len(t, status, 1)
-				require.LessOrEqual(t, status[0].Empties, 5)
-				require.Positive(t, status[0].Empties)
+				require.LessOrEqual(t, status[0].EmptyProbes, 5)
+				require.Positive(t, status[0].EmptyProbes)
 				pending(t, out)
 			})
 		})
@@ -168,24 +168,24 @@ func TestIdleBackoffIsForgotten(t *testing.T) {
 	})
 }
 
-// A proven listener has no backoff, so one that fails later begins at the first
-// delay.
-func TestProvenFallbackIsNoBackoff(t *testing.T) {
+// While the listener is proven the backoff does not grow. If the listener fails later, the first
+// delay is the shortest one.
+func TestProvenFallbackDoesNotGrowTheBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		b.wait()
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
-		require.Greater(t, len(b.store.looks()), 1)
+		require.Greater(t, len(b.store.probeTimes()), 1)
 		require.Empty(t, b.Status().Backoff)
-		b.deaf.Store(true)
+		b.unproven.Store(true)
 		b.bus.Resync("the listener is degraded", events.Peer)
 		synctest.Wait()
-		before := len(b.store.looks())
+		before := len(b.store.probeTimes())
 		time.Sleep(100 * ms)
 		synctest.Wait()
-		require.Len(t, b.store.looks(), before+1)
+		require.Len(t, b.store.probeTimes(), before+1)
 	})
 }
 
@@ -199,11 +199,11 @@ func TestEmptyAnswerComesALittleBeforeTheTimeout(t *testing.T) {
 		30 * time.Second: 29750 * ms,
 		10 * time.Minute: 10*time.Minute - 250*ms,
 	} {
-		for _, deaf := range []bool{false, true} {
+		for _, unproven := range []bool{false, true} {
 			t.Run(wait.String(), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					b := run(t, &fakeStore{}, func(s *settings) { s.deaf = deaf })
+					b := run(t, &fakeStore{}, func(s *settings) { s.unproven = unproven })
 					a := <-b.begin(t.Context(), request(wait))
 					require.NoError(t, a.err)
 					require.Equal(t, queue.Delivery{Queue: "orders", Group: "g"}, a.Delivery)
@@ -215,7 +215,7 @@ func TestEmptyAnswerComesALittleBeforeTheTimeout(t *testing.T) {
 	}
 }
 
-func TestSlowFirstLookCountsAgainstTheTimeout(t *testing.T) {
+func TestSlowFirstProbeCountsAgainstTheTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{onPop: func(*queue.PopRequest) error {
@@ -232,9 +232,9 @@ func TestErrorOfTheStorePassesThrough(t *testing.T) {
 	t.Parallel()
 	want := &queue.Error{Code: queue.CodeUnavailable, RetryAfter: time.Second, Err: errors.New("no connection")}
 	for name, store := range map[string]*fakeStore{
-		"of resolving":      {resolve: func(*queue.PopRequest) (queue.Target, bool, error) { return queue.Target{}, false, want }},
-		"of the first look": {onPop: func(*queue.PopRequest) error { return want }},
-		"of the claim":      {onClaim: func([]queue.Assignment) error { return want }},
+		"of resolving":       {resolve: func(*queue.PopRequest) (queue.Target, bool, error) { return queue.Target{}, false, want }},
+		"of the first probe": {onPop: func(*queue.PopRequest) error { return want }},
+		"of the claim":       {onClaim: func([]queue.Assignment) error { return want }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,7 +243,7 @@ func TestErrorOfTheStorePassesThrough(t *testing.T) {
 				out := b.begin(t.Context(), request(time.Hour))
 				synctest.Wait()
 				b.ready(1, 1, 1)
-				require.Same(t, want, settled(t, out).err)
+				require.Same(t, want, answered(t, out).err)
 				require.Zero(t, b.Waiting())
 			})
 		})
@@ -257,10 +257,10 @@ func TestRequestReachesTheStoreUnchanged(t *testing.T) {
 		req.Batch, req.Partitions, req.AutoAck = 7, 3, true
 		req.Subscription = queue.Subscription{Mode: queue.SubscribeNew}
 		var seen []*queue.PopRequest
-		note := func(req *queue.PopRequest) { seen = append(seen, req) }
+		record := func(req *queue.PopRequest) { seen = append(seen, req) }
 		store := &fakeStore{
-			resolve: func(req *queue.PopRequest) (queue.Target, bool, error) { note(req); return targetOf(req), true, nil },
-			onPop:   func(req *queue.PopRequest) error { note(req); return nil },
+			resolve: func(req *queue.PopRequest) (queue.Target, bool, error) { record(req); return targetOf(req), true, nil },
+			onPop:   func(req *queue.PopRequest) error { record(req); return nil },
 		}
 		b := run(t, store)
 		out := b.begin(context.WithoutCancel(t.Context()), req)
@@ -281,7 +281,7 @@ func TestDefaultConfigIsValid(t *testing.T) {
 	require.NoError(t, dispatch.DefaultSmartPoll().Validate())
 }
 
-func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
+func TestValidateReportsEveryInvalidValue(t *testing.T) {
 	t.Parallel()
 	for section, c := range map[string]struct {
 		err  error
@@ -302,7 +302,7 @@ func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestLongestIntervalMayNotBeBelowTheFirst(t *testing.T) {
+func TestMaxPollIntervalIsAtLeastPollInterval(t *testing.T) {
 	t.Parallel()
 	cfg := dispatch.DefaultConfig()
 	cfg.MaxPollInterval = cfg.PollInterval

@@ -7,37 +7,38 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxHandoffs is how many claims may ride with one push. More groups than that
-// are served by rounds, which look for all of them with one query.
+// maxHandoffs bounds the claims that one push makes. A queue with more targets is left to the
+// rounds, which probe all of them with one query.
 const maxHandoffs = 4
 
-// rest is what a waiting request does.
-type rest uint8
+// intentState is what a waiting request does.
+type intentState uint8
 
 const (
-	// awake: it looks, or is about to.
-	awake rest = iota
-	// asleep: it waits for something to happen.
-	asleep
-	// offered: asleep, and a push claims for it.
-	offered
-	// handed: a push has brought it a delivery.
-	handed
+	// stateAwake: the request probes, or is about to.
+	stateAwake intentState = iota
+	// stateSleeping: the request waits to be woken.
+	stateSleeping
+	// stateOffered: the request sleeps, and a push claims for it.
+	stateOffered
+	// stateDelivered: a push gave the request its delivery.
+	stateDelivered
 )
 
-// Handoffs returns the claims that a push to a partition should make right after
-// its commit: for those who sleep until just that happens, and are the only ones
-// who wait for their target. What the push brings then needs no wake-up, no
-// look, and no round trip of its own. A request with AutoAck is left out: what is
-// claimed for it is gone when it has found something else meanwhile.
+// Handoffs returns the claims that a push to the partition makes right after its commit. A request
+// gets a handoff if it sleeps and is the only one that waits for its target. Then the pushed message
+// needs no wake, no probe and no round trip of its own.
+//
+// A request with AutoAck gets no handoff: its claim consumes the messages, which would be lost if
+// the request has meanwhile found others.
 func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
-	offers := r.offer(queueName, partition)
+	offers := r.offers(queueName, partition)
 	handoffs := make([]queue.Handoff, len(offers))
 	for i, o := range offers {
 		handoffs[i] = queue.Handoff{
 			Assignment: queue.Assignment{Request: o.in.req, Target: o.target},
 			Take: func(delivery queue.Delivery) bool {
-				if !r.hand(o.in, delivery) {
+				if !r.take(o.in, delivery) {
 					return false
 				}
 				r.metrics.viable.Inc()
@@ -49,29 +50,29 @@ func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	return handoffs
 }
 
-// offer is an intent that a push claims for, and what it waits for.
+// offer is an intent that a push claims for, and the target of the claim.
 type offer struct {
 	in     *intent
 	target queue.Target
 }
 
-// offer returns the lone sleepers that a push to the partition concerns, and
-// marks them. Those who want just this partition come first.
-func (r *Intents) offer(queueName, partition string) []offer {
+// offers returns the sleeping intents to which a push to the partition can be handed, and marks
+// them as offered. Intents that name the partition come first.
+func (r *Intents) offers(queueName, partition string) []offer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	targets := r.queues[queueName]
+	targets := r.targets[queueName]
 	if len(targets) == 0 || len(targets) > maxHandoffs {
 		return nil
 	}
 	var offers []offer
 	for target := range targets {
-		in := r.crowds[target].lone()
-		if in == nil || in.rest != asleep || in.vain || in.req.AutoAck ||
+		in := r.waiters[target].only()
+		if in == nil || in.state != stateSleeping || in.handoffMissed || in.req.AutoAck ||
 			(in.req.Partition != nil && *in.req.Partition != partition) {
 			continue
 		}
-		in.rest = offered
+		in.state = stateOffered
 		offers = append(offers, offer{in, target})
 	}
 	slices.SortFunc(offers, func(a, b offer) int {
@@ -80,39 +81,39 @@ func (r *Intents) offer(queueName, partition string) []offer {
 	return offers
 }
 
-// hand concludes an offer. It reports whether the delivery has reached the
-// intent; one without messages never does.
-func (r *Intents) hand(in *intent, delivery queue.Delivery) bool {
+// take ends an offer. It returns true if the intent took the delivery. An intent does not take a
+// delivery without messages.
+func (r *Intents) take(in *intent, delivery queue.Delivery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if in.rest != offered {
+	if in.state != stateOffered {
 		return false
 	}
 	if len(delivery.Messages) == 0 {
-		// Nothing is due at once here, so claiming at once is no use.
-		in.rest, in.vain = asleep, true
+		// The messages of this queue are not due at once, so another handoff would find nothing either.
+		in.state, in.handoffMissed = stateSleeping, true
 		return false
 	}
-	in.rest, in.brought = handed, delivery
-	close(in.handed)
+	in.state, in.delivery = stateDelivered, delivery
+	close(in.handedOver)
 	return true
 }
 
-// lie marks that the intent has nothing to do until it is woken.
-func (r *Intents) lie(in *intent) {
+// markSleeping marks that the intent does nothing until it is woken.
+func (r *Intents) markSleeping(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	in.rest = asleep
+	in.state = stateSleeping
 }
 
-// rise marks that the intent is about to look, unless a delivery was handed to it
-// meanwhile.
-func (r *Intents) rise(in *intent) (handedOver bool) {
+// markAwake marks that the intent is about to probe. It returns true and changes nothing if a push
+// has given the intent its delivery.
+func (r *Intents) markAwake(in *intent) (delivered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if in.rest == handed {
+	if in.state == stateDelivered {
 		return true
 	}
-	in.rest = awake
+	in.state = stateAwake
 	return false
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// brought is a delivery that a push claimed.
-func brought() queue.Delivery {
+// claimed is a delivery that a push claimed.
+func claimed() queue.Delivery {
 	return queue.Delivery{LeaseID: queue.NewID(), Messages: make([]queue.Message, 1), Partitions: 1}
 }
 
@@ -31,7 +31,7 @@ func inGroup(req *queue.PopRequest, group string) *queue.PopRequest {
 	return req
 }
 
-func TestHandoffIsTheWholeWakeUp(t *testing.T) {
+func TestHandoffNeedsNoProbe(t *testing.T) {
 	t.Parallel()
 	for name, req := range map[string]*queue.PopRequest{"any": request(time.Hour), "specific": specific(time.Hour)} {
 		t.Run(name, func(t *testing.T) {
@@ -44,10 +44,10 @@ func TestHandoffIsTheWholeWakeUp(t *testing.T) {
 				offers := b.intents.Handoffs("orders", "1")
 				require.Len(t, offers, 1)
 				require.Equal(t, queue.Assignment{Request: req, Target: targetOf(req)}, offers[0].Assignment)
-				d := brought()
+				d := claimed()
 				require.True(t, offers[0].Take(d))
 				require.Equal(t, d.LeaseID, delivered(t, out).LeaseID)
-				require.Equal(t, calls{pops: 1}, store.calls(), "its first look was the only one")
+				require.Equal(t, calls{pops: 1}, store.calls(), "only the first probe")
 				require.InDelta(t, 1, b.labelled("belfry_dispatch_wakes_total", "handoff", "delivered"), 0)
 				require.Empty(t, b.intents.Handoffs("orders", "1"))
 			})
@@ -55,9 +55,8 @@ func TestHandoffIsTheWholeWakeUp(t *testing.T) {
 	}
 }
 
-// Who cannot be sure to take what is claimed, or shares its target, is left to
-// the rounds.
-func TestWhoGetsNoHandoff(t *testing.T) {
+// A request that might not accept the delivery, or that shares its target, is left to the rounds.
+func TestRequestsWithoutAHandoff(t *testing.T) {
 	t.Parallel()
 	autoAck := request(time.Hour)
 	autoAck.AutoAck = true
@@ -66,16 +65,16 @@ func TestWhoGetsNoHandoff(t *testing.T) {
 		many[i] = inGroup(request(time.Hour), string(rune('1'+i)))
 	}
 	for name, waiting := range map[string][]*queue.PopRequest{
-		"nobody waits":                    nil,
-		"autoAck":                         {inGroup(autoAck, "1")},
-		"two wait for the same":           {inGroup(request(time.Hour), "1"), inGroup(request(time.Hour), "1")},
-		"another partition":               {inGroup(other(time.Hour), "1")},
-		"more groups than ride on a push": many,
+		"no request":                   nil,
+		"autoAck":                      {inGroup(autoAck, "1")},
+		"two requests for one target":  {inGroup(request(time.Hour), "1"), inGroup(request(time.Hour), "1")},
+		"another partition":            {inGroup(otherPartition(time.Hour), "1")},
+		"more groups than maxHandoffs": many,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := run(t, &fakeStore{resolve: groupsByName, pop: nothing})
+				b := run(t, &fakeStore{resolve: groupsByName, pop: popNothing})
 				for _, req := range waiting {
 					pending(t, b.begin(t.Context(), req))
 				}
@@ -86,29 +85,29 @@ func TestWhoGetsNoHandoff(t *testing.T) {
 	}
 }
 
-func other(wait time.Duration) *queue.PopRequest {
+func otherPartition(wait time.Duration) *queue.PopRequest {
 	req, partition := request(wait), "2"
 	req.Partition = &partition
 	return req
 }
 
-func nothing(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+func popNothing(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 	return queue.Delivery{}, nil
 }
 
 func TestHandoffsOfSeveralGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &fakeStore{resolve: groupsByName, pop: nothing})
+		b := run(t, &fakeStore{resolve: groupsByName, pop: popNothing})
 		anyOut := b.begin(t.Context(), inGroup(request(time.Hour), "1"))
 		pending(t, anyOut)
 		specificOut := b.begin(t.Context(), inGroup(specific(time.Hour), "2"))
 		pending(t, specificOut)
 		offers := b.intents.Handoffs("orders", "1")
 		require.Len(t, offers, 2)
-		require.Equal(t, []int64{2, 1}, []int64{offers[0].Target.Group, offers[1].Target.Group}, "who wants just this one comes first")
-		require.Empty(t, b.intents.Handoffs("orders", "1"), "they are offered already")
-		require.True(t, offers[1].Take(brought()))
+		require.Equal(t, []int64{2, 1}, []int64{offers[0].Target.Group, offers[1].Target.Group}, "the request for this partition comes first")
+		require.Empty(t, b.intents.Handoffs("orders", "1"), "both have an offer already")
+		require.True(t, offers[1].Take(claimed()))
 		delivered(t, anyOut)
 		pending(t, specificOut)
 		require.False(t, offers[0].Take(queue.Delivery{}))
@@ -116,9 +115,9 @@ func TestHandoffsOfSeveralGroups(t *testing.T) {
 	})
 }
 
-// A request for which a push claimed in vain, because its messages are not due
-// yet, goes on waiting as if nothing had happened, and is not offered again.
-func TestHandoffInVain(t *testing.T) {
+// The push claimed for a request, but its messages are not due yet. The request keeps waiting and
+// gets no second handoff.
+func TestMissedHandoffIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -136,16 +135,15 @@ func TestHandoffInVain(t *testing.T) {
 	})
 }
 
-// What is claimed for a request that has gone on meanwhile is not taken, so that
-// the store releases it.
-func TestHandoffToOneThatHasGoneOn(t *testing.T) {
+// The request does not take the delivery, so the store releases it.
+func TestHandoffToARequestThatNoLongerWaits(t *testing.T) {
 	t.Parallel()
-	for name, wake := range map[string]func(b *bench, leave context.CancelFunc){
-		"it found something else":     func(b *bench, _ context.CancelFunc) { b.ready(1, 2, 1) },
-		"it looked in vain":           func(b *bench, _ context.CancelFunc) { b.bus.Resync("a doubt", events.Peer) },
-		"its client left":             func(_ *bench, leave context.CancelFunc) { leave() },
-		"its time was up":             nil,
-		"the server is being stopped": func(b *bench, _ context.CancelFunc) { b.Stop() },
+	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){
+		"it found other messages":     func(b *harness, _ context.CancelFunc) { b.ready(1, 2, 1) },
+		"it probed and found nothing": func(b *harness, _ context.CancelFunc) { b.bus.Resync("a resync", events.Peer) },
+		"its client left":             func(_ *harness, leave context.CancelFunc) { leave() },
+		"its time is up":              nil,
+		"the server stops":            func(b *harness, _ context.CancelFunc) { b.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,18 +160,17 @@ func TestHandoffToOneThatHasGoneOn(t *testing.T) {
 					wake(b, leave)
 				}
 				synctest.Wait()
-				require.False(t, offer.Take(brought()))
+				require.False(t, offer.Take(claimed()))
 			})
 		})
 	}
 }
 
-// What was handed over is not lost to whatever happens at the same time.
-func TestHandedAtTheSameTime(t *testing.T) {
+func TestHandoffIsNotLostToASimultaneousWakeOrStop(t *testing.T) {
 	t.Parallel()
-	for name, wake := range map[string]func(b *bench){
-		"a wake-up": func(b *bench) { b.bus.Resync("a doubt", events.Peer) },
-		"the stop":  func(b *bench) { b.Stop() },
+	for name, wake := range map[string]func(b *harness){
+		"a wake":   func(b *harness) { b.bus.Resync("a resync", events.Peer) },
+		"the stop": func(b *harness) { b.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +178,7 @@ func TestHandedAtTheSameTime(t *testing.T) {
 				b := run(t, &fakeStore{})
 				out := b.wait()
 				offer := b.intents.Handoffs("orders", "1")[0]
-				d := brought()
+				d := claimed()
 				require.True(t, offer.Take(d))
 				wake(b)
 				require.Equal(t, d.LeaseID, delivered(t, out).LeaseID)
@@ -190,7 +187,7 @@ func TestHandedAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestHandedToAClientThatLeaves(t *testing.T) {
+func TestHandoffToAClientThatLeavesIsReleased(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -198,10 +195,10 @@ func TestHandedToAClientThatLeaves(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		out := b.begin(ctx, request(time.Hour))
 		pending(t, out)
-		d := brought()
+		d := claimed()
 		require.True(t, b.intents.Handoffs("orders", "1")[0].Take(d))
 		leave()
-		require.ErrorIs(t, settled(t, out).err, context.Canceled)
+		require.ErrorIs(t, answered(t, out).err, context.Canceled)
 		require.Equal(t, []queue.ID{d.LeaseID}, store.leases())
 	})
 }

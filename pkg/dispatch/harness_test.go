@@ -17,49 +17,52 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings are what a test may change of a bench.
+// settings are what a test may change.
 type settings struct {
 	dispatch.Config
-	smart dispatch.SmartPoll
-	deaf  bool
+	smart    dispatch.SmartPoll
+	unproven bool
 }
 
-func unproven(s *settings) { s.deaf = true }
+func unproven(s *settings) { s.unproven = true }
 
 func bound(n int) func(*settings) { return func(s *settings) { s.MaxIntentions = n } }
 
-// bench is a running Dispatcher on a fake store.
-type bench struct {
+// harness is a running Dispatcher on a fake store.
+type harness struct {
 	*dispatch.Dispatcher
-	t       *testing.T
-	store   *fakeStore
-	bus     *events.Bus
-	intents *dispatch.Intents
-	deaf    atomic.Bool // the listener is not proven
-	reg     *prometheus.Registry
-	logs    *observer.ObservedLogs
+	t        *testing.T
+	store    *fakeStore
+	bus      *events.Bus
+	intents  *dispatch.Intents
+	unproven atomic.Bool // the listener is not proven
+	reg      *prometheus.Registry
+	logs     *observer.ObservedLogs
 	// end ends Run.
 	end context.CancelFunc
 }
 
 // run starts a Dispatcher inside a bubble; it ends with the test.
-func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *bench {
+func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *harness {
 	t.Helper()
 	s := settings{Config: dispatch.DefaultConfig(), smart: dispatch.DefaultSmartPoll()}
 	for _, edit := range edits {
 		edit(&s)
 	}
 	core, logs := observer.New(zap.InfoLevel)
-	b := &bench{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
-	b.deaf.Store(s.deaf)
+	b := &harness{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
+	b.unproven.Store(s.unproven)
 	metrics := dispatch.NewMetrics(b.reg)
+	tracker := readiness.New(s.FallbackInterval)
 	b.intents = dispatch.NewIntents(metrics)
 	b.Dispatcher = dispatch.New(dispatch.Deps{
-		Store: store, Intents: b.intents, Events: b.bus, Proven: func() bool { return !b.deaf.Load() }, Metrics: metrics, Log: zap.New(core),
+		Store: store, Intents: b.intents, Readiness: tracker, Events: b.bus,
+		Proven: func() bool { return !b.unproven.Load() }, Metrics: metrics, Log: zap.New(core),
 	}, s.Config, s.smart)
 	var ctx context.Context
 	ctx, b.end = context.WithCancel(context.WithoutCancel(t.Context()))
@@ -70,13 +73,14 @@ func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *bench {
 		synctest.Wait()
 		b.end()
 		require.NoError(t, <-done)
+		tracker.Close()
 	})
 	return b
 }
 
 // value returns the sum of a metric over its labels, or the number of
 // observations of a histogram.
-func (b *bench) value(name string) (sum float64) {
+func (b *harness) value(name string) (sum float64) {
 	b.t.Helper()
 	families, err := b.reg.Gather()
 	require.NoError(b.t, err)
@@ -94,7 +98,7 @@ func (b *bench) value(name string) (sum float64) {
 }
 
 // labelled returns a metric with the given values of labels.
-func (b *bench) labelled(name string, labels ...string) float64 {
+func (b *harness) labelled(name string, labels ...string) float64 {
 	b.t.Helper()
 	families, err := b.reg.Gather()
 	require.NoError(b.t, err)
@@ -115,7 +119,7 @@ func (b *bench) labelled(name string, labels ...string) float64 {
 }
 
 // ready commits n messages in a partition of the group and announces them.
-func (b *bench) ready(group, partition int64, n int) {
+func (b *harness) ready(group, partition int64, n int) {
 	b.store.put(group, partition, n, 0)
 	b.bus.Ready([]queue.Ready{{Group: group, Partition: partition}}, events.Here)
 }
@@ -141,7 +145,7 @@ type answer struct {
 }
 
 // begin pops in a goroutine; the answer comes on the channel.
-func (b *bench) begin(ctx context.Context, req *queue.PopRequest) <-chan answer {
+func (b *harness) begin(ctx context.Context, req *queue.PopRequest) <-chan answer {
 	out, began := make(chan answer, 1), time.Now()
 	go func() {
 		got, err := b.Pop(ctx, req)
@@ -153,17 +157,17 @@ func (b *bench) begin(ctx context.Context, req *queue.PopRequest) <-chan answer 
 	return out
 }
 
-// wait pops with a timeout of an hour, and returns when it is asleep.
-func (b *bench) wait() <-chan answer {
+// wait pops with a timeout of an hour, and returns when the request sleeps.
+func (b *harness) wait() <-chan answer {
 	b.t.Helper()
 	out := b.begin(b.t.Context(), request(time.Hour))
 	pending(b.t, out)
 	return out
 }
 
-// many waits n times. The first looks before the others come, so that they know
-// what it learnt.
-func (b *bench) many(n int) []<-chan answer {
+// many waits n times. The first request probes before the others arrive, so these know that the
+// target is empty.
+func (b *harness) many(n int) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, n)
 	for i := range outs {
@@ -178,9 +182,8 @@ func (b *bench) many(n int) []<-chan answer {
 	return outs
 }
 
-// settled returns the answer that must be there once nothing moves any more,
-// without the clock having moved.
-func settled(t *testing.T, out <-chan answer) answer {
+// answered returns the answer that must be there once nothing moves. The clock does not move.
+func answered(t *testing.T, out <-chan answer) answer {
 	t.Helper()
 	synctest.Wait()
 	select {
@@ -192,10 +195,10 @@ func settled(t *testing.T, out <-chan answer) answer {
 	}
 }
 
-// delivered returns an answer that must be there and must hold messages.
+// delivered is answered for an answer with messages.
 func delivered(t *testing.T, out <-chan answer) answer {
 	t.Helper()
-	a := settled(t, out)
+	a := answered(t, out)
 	require.NoError(t, a.err)
 	require.NotEmpty(t, a.Messages)
 	return a
@@ -212,7 +215,7 @@ func pending(t *testing.T, out <-chan answer) {
 	}
 }
 
-// split counts those that were answered with messages and those that wait.
+// split counts the requests answered with messages and the requests that wait.
 func split(t *testing.T, outs []<-chan answer) (got, waiting int) {
 	t.Helper()
 	synctest.Wait()

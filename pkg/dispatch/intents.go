@@ -7,148 +7,151 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Intents are the requests that are waiting.
+// Intents is the registry of the waiting requests.
 type Intents struct {
 	metrics *Metrics
 	mu      sync.Mutex
-	m       map[*intent]struct{}
-	// life is the latest one that somebody waits for something in.
-	life queue.Epoch
-	// crowds are the targets somebody waits for.
-	crowds map[queue.Target]*crowd
-	// queues are the targets of crowds by the queue they belong to.
-	queues map[string]map[queue.Target]struct{}
-	// swept and born are the latest doubt and birth.
-	swept, born told
+	all     map[*intent]struct{}
+	// epoch is the epoch of the latest registered target.
+	epoch queue.Epoch
+	// waiters are the registered targets.
+	waiters map[queue.Target]*groupWaiters
+	// targets are the keys of waiters, by queue.
+	targets map[string]map[queue.Target]struct{}
+	// lastResync and lastCreated are the latest events of that kind.
+	lastResync, lastCreated wakeRecord
 }
 
-// crowd is those who wait for the same target.
-type crowd struct {
+// groupWaiters are the requests that wait for the same target.
+type groupWaiters struct {
 	members map[*intent]struct{}
-	// told is the latest announcement about it.
-	told told
+	// lastReady is the latest announcement of the target.
+	lastReady wakeRecord
 }
 
-// lone returns the only member, or nil when there are more.
-func (c *crowd) lone() *intent {
-	if len(c.members) == 1 {
-		for in := range c.members {
+// only returns the only member, or nil if there are several.
+func (g *groupWaiters) only() *intent {
+	if len(g.members) == 1 {
+		for in := range g.members {
 			return in
 		}
 	}
 	return nil
 }
 
-// told is where an announcement came from, and when.
-type told struct {
+// wakeRecord is where an event came from, and when.
+type wakeRecord struct {
 	source wakeSource
 	at     time.Time
 }
 
-// NewIntents returns an empty registry of waiting requests.
+// NewIntents returns an empty registry.
 func NewIntents(metrics *Metrics) *Intents {
 	return &Intents{
-		metrics: metrics, m: map[*intent]struct{}{}, crowds: map[queue.Target]*crowd{}, queues: map[string]map[queue.Target]struct{}{},
+		metrics: metrics, all: map[*intent]struct{}{},
+		waiters: map[queue.Target]*groupWaiters{}, targets: map[string]map[queue.Target]struct{}{},
 	}
 }
 
 func (r *Intents) add(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.m[in] = struct{}{}
+	r.all[in] = struct{}{}
 }
 
 func (r *Intents) remove(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.m, in)
-	r.moveLocked(in, queue.Target{})
+	delete(r.all, in)
+	r.registerLocked(in, queue.Target{})
 }
 
-// waitsFor notes what the intent waits for; the zero Target is nothing known.
-func (r *Intents) waitsFor(in *intent, target queue.Target) {
+// register notes what the intent waits for. The zero Target removes the note.
+func (r *Intents) register(in *intent, target queue.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.moveLocked(in, target)
+	r.registerLocked(in, target)
 }
 
-func (r *Intents) moveLocked(in *intent, target queue.Target) {
-	if in.counted == target {
+func (r *Intents) registerLocked(in *intent, target queue.Target) {
+	if in.registered == target {
 		return
 	}
 	name := in.req.Queue
-	if c := r.crowds[in.counted]; c != nil {
-		if delete(c.members, in); len(c.members) == 0 {
-			delete(r.crowds, in.counted)
-			if delete(r.queues[name], in.counted); len(r.queues[name]) == 0 {
-				delete(r.queues, name)
+	if g := r.waiters[in.registered]; g != nil {
+		if delete(g.members, in); len(g.members) == 0 {
+			delete(r.waiters, in.registered)
+			if delete(r.targets[name], in.registered); len(r.targets[name]) == 0 {
+				delete(r.targets, name)
 			}
 		}
 	}
-	in.counted = target
+	in.registered = target
 	if target == (queue.Target{}) {
 		return
 	}
-	r.life = target.Epoch
-	c := r.crowds[target]
-	if c == nil {
-		c = &crowd{members: map[*intent]struct{}{}}
-		r.crowds[target] = c
-		if r.queues[name] == nil {
-			r.queues[name] = map[queue.Target]struct{}{}
+	r.epoch = target.Epoch
+	g := r.waiters[target]
+	if g == nil {
+		g = &groupWaiters{members: map[*intent]struct{}{}}
+		r.waiters[target] = g
+		if r.targets[name] == nil {
+			r.targets[name] = map[queue.Target]struct{}{}
 		}
-		r.queues[name][target] = struct{}{}
+		r.targets[name][target] = struct{}{}
 	}
-	c.members[in] = struct{}{}
+	g.members[in] = struct{}{}
 }
 
-// alone says whether nobody else waits for the target.
-func (r *Intents) alone(target queue.Target) bool {
+// atMostOne reports whether no second request waits for the target.
+func (r *Intents) atMostOne(target queue.Target) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.crowds[target]
-	return c == nil || len(c.members) <= 1
+	g := r.waiters[target]
+	return g == nil || len(g.members) <= 1
 }
 
-// tell notes where an announcement about targets came from; of which life, it does not
-// say.
-func (r *Intents) tell(source wakeSource, at time.Time, targets ...queue.Target) {
+// recordReady records the announcement of partitions that are ready now. An announcement carries no
+// epoch, so the latest one is assumed.
+func (r *Intents) recordReady(ready []queue.Ready, record wakeRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, target := range targets {
-		target.Epoch = r.life
-		if c := r.crowds[target]; c != nil {
-			c.told = told{source, at}
+	for _, one := range ready {
+		if one.In > 0 {
+			continue
+		}
+		for _, partition := range [2]int64{0, one.Partition} {
+			if g := r.waiters[queue.Target{Group: one.Group, Partition: partition, Epoch: r.epoch}]; g != nil {
+				g.lastReady = record
+			}
 		}
 	}
 }
 
-func (r *Intents) tellBirth(source wakeSource, at time.Time) {
+func (r *Intents) recordCreated(record wakeRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.born = told{source, at}
+	r.lastCreated = record
 }
 
-func (r *Intents) tellDoubt(at time.Time) {
+func (r *Intents) recordResync(record wakeRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.swept = told{wakeSweep, at}
+	r.lastResync = record
 }
 
-// source says what woke an intent whose ticket was taken at armed: what was told
-// since, and the timer if nothing was.
-func (r *Intents) source(in *intent, armed time.Time) wakeSource {
+// wokenBy returns the source of the wake of an intent. It is an event that was recorded after the
+// ticket was taken at armedAt, or the timer if there is no such event.
+func (r *Intents) wokenBy(in *intent, armedAt time.Time) wakeSource {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	heard := []told{r.swept}
-	if c := r.crowds[in.counted]; c != nil {
-		heard = append(heard, c.told)
-	} else {
-		heard = append(heard, r.born)
+	last := r.lastCreated
+	if g := r.waiters[in.registered]; g != nil {
+		last = g.lastReady
 	}
-	for _, t := range heard {
-		if !t.at.IsZero() && !t.at.Before(armed) {
-			return t.source
+	for _, record := range []wakeRecord{r.lastResync, last} {
+		if !record.at.IsZero() && !record.at.Before(armedAt) {
+			return record.source
 		}
 	}
 	return wakeTimer

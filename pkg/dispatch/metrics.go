@@ -6,8 +6,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/plan"
 )
 
-// Metrics are what this room measures; the names are those an operator of the
-// reference system knows, with our prefix.
+// Metrics are the metrics of this package.
 type Metrics struct {
 	reg prometheus.Registerer
 
@@ -15,7 +14,6 @@ type Metrics struct {
 	preflightSeconds, preflightIntents, partitionsFound                   prometheus.Histogram
 	skipped, wakes, announced, woken                                      *prometheus.CounterVec
 	ratio                                                                 prometheus.Gauge
-	told                                                                  prometheus.Counter
 }
 
 // NewMetrics registers the metrics with reg.
@@ -44,17 +42,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
 		preflightIntents:  histogram("belfry_smart_poll_preflight_intentions_checked", "Waiting requests a round planned for.", counts),
 		partitionsFound:   histogram("belfry_smart_poll_preflight_partitions_found", "Due partitions a round found.", counts),
-		told:              counter("belfry_dispatch_sql_told_total", "Notifications to consumers in SQL that asked to be told."),
 		skipped:           vector("belfry_smart_poll_intentions_skipped_total", "Waiting requests a round had nothing for.", "reason"),
 		viable:            counter("belfry_smart_poll_intentions_viable_total", "Waiting requests a round had something for."),
 		assignments:       counter("belfry_smart_poll_partition_assignments_total", "Partitions assigned to waiting requests."),
 		doubleAssignments: counter("belfry_smart_poll_double_assignment_errors_total", "Partitions nearly assigned twice; always 0."),
-		wakes:             vector("belfry_dispatch_wakes_total", "Wake-ups of waiting requests, by what woke them and what came of it; arrival is the first look.", "source", "outcome"),
-		announced:         vector("belfry_dispatch_announcements_total", "Announcements, by where they came from.", "source"),
-		woken:             vector("belfry_dispatch_woken_total", "Waiting requests woken, by where the announcement came from.", "source"),
+		wakes:             vector("belfry_dispatch_wakes_total", "Wakes of waiting requests, by source and outcome; arrival is the first probe.", "source", "outcome"),
+		announced:         vector("belfry_dispatch_announcements_total", "Announced partitions, by source.", "source"),
+		woken:             vector("belfry_dispatch_woken_total", "Waiting requests woken, by the source of the announcement.", "source"),
 	}
 	m.ratio = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "belfry_smart_poll_query_reduction_ratio", Help: "Waiting requests per target looked for, in the last round.",
+		Name: "belfry_smart_poll_query_reduction_ratio", Help: "Waiting requests per probed target, in the last round.",
 	})
 	reg.MustRegister(m.ratio)
 	for _, reason := range []plan.Outcome{
@@ -65,16 +62,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// observe registers what is read off the dispatcher itself.
+// observe registers the metrics that a scrape reads from the dispatcher.
 func (m *Metrics) observe(d *Dispatcher) {
 	gauge := func(name, help string, value func() float64) {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
-	gauge("belfry_dispatch_sql_wishes", "Queues and groups that consumers in SQL asked for lately.", func() float64 { return float64(d.wishes.count()) })
 	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
-	}, func() float64 { return float64(d.notifier.WokenByTimer()) }))
+	}, func() float64 { return float64(d.readiness.WokenByTimer()) }))
 	gauge("belfry_dispatch_backoff_groups", "Groups backing off because the listener is not proven.",
 		func() float64 { return float64(len(d.backoffs.snapshot())) })
 }

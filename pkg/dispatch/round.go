@@ -3,30 +3,32 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/plan"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
-// maxPreflightTimeout caps the time a preflight is given after others took too
-// long.
+// maxPreflightTimeout is the most time that a preflight is given after others took too long.
 const maxPreflightTimeout = 5 * time.Second
 
-// ask is an intent that wants to know whether there is something for it.
-type ask struct {
+// roundRequest is an intent that wants to be part of the next round.
+type roundRequest struct {
 	in     *intent
 	target queue.Target
-	// reply receives exactly one answer; it is buffered, so the round never
-	// waits for the request.
-	reply chan answer
+	// reply receives exactly one answer. It is buffered, so the round never waits for the request.
+	reply chan roundReply
 }
 
-type answer struct {
+// roundReply is a delivery without messages if the round had nothing for the intent.
+type roundReply struct {
 	delivery queue.Delivery
 	err      error
 }
@@ -35,30 +37,29 @@ type answer struct {
 type worker struct {
 	d *Dispatcher
 
-	mu   sync.Mutex
-	asks []*ask
-	// asked receives when asks may have become non-empty; one signal stands for
-	// many.
-	asked chan struct{}
+	mu     sync.Mutex
+	queued []*roundRequest
+	// signal holds one value if queued may have become non-empty.
+	signal chan struct{}
 
-	// round, last and limit are the loop's own: the number of rounds made, when
-	// the last one ended, and what the next preflight may take.
-	round uint64
-	last  time.Time
-	limit time.Duration
+	// The loop owns the rest: the number of rounds made, when the last one ended, and the limit of
+	// the next preflight.
+	round     uint64
+	lastRound time.Time
+	limit     time.Duration
 }
 
 func newWorker(d *Dispatcher) *worker {
-	return &worker{d: d, asked: make(chan struct{}, 1), limit: d.poll.PreflightTimeout}
+	return &worker{d: d, signal: make(chan struct{}, 1), limit: d.poll.PreflightTimeout}
 }
 
-// ask puts the intent into the next round and waits for its answer. A client
-// that leaves meanwhile is noticed at the answer: the round is bounded by the
-// database's timeouts, and whatever it claimed for nobody is released here.
-func (d *Dispatcher) ask(in *intent) (*queue.Delivery, error) {
-	a := &ask{in: in, target: in.target, reply: make(chan answer, 1)}
-	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].add(a)
-	got := <-a.reply
+// joinRound puts the intent into the next round and blocks until its answer. It does not watch the
+// client meanwhile, because the timeouts of the database bound a round. If the client left, the
+// lease is released.
+func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
+	r := &roundRequest{in: in, target: in.target, reply: make(chan roundReply, 1)}
+	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].add(r)
+	got := <-r.reply
 	if got.err != nil {
 		return nil, got.err
 	}
@@ -69,185 +70,157 @@ func (d *Dispatcher) ask(in *intent) (*queue.Delivery, error) {
 	return &got.delivery, nil
 }
 
-func (w *worker) add(a *ask) {
+func (w *worker) add(r *roundRequest) {
 	w.mu.Lock()
-	w.asks = append(w.asks, a)
+	w.queued = append(w.queued, r)
 	w.mu.Unlock()
-	raise(w.asked)
+	select {
+	case w.signal <- struct{}{}:
+	default: // the pending signal covers this request
+	}
 }
 
-func (w *worker) take() []*ask {
+func (w *worker) takeQueued() []*roundRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	asks := w.asks
-	w.asks = nil
-	return asks
+	requests := w.queued
+	w.queued = nil
+	return requests
 }
 
-// run makes rounds until ctx ends, and answers what is left with nothing.
+// run makes rounds until ctx ends. Then it answers the queued requests with nothing.
 func (w *worker) run(ctx context.Context) error {
 	cleanup := time.NewTicker(max(w.d.cfg.BackoffCleanup/4, time.Second))
 	defer cleanup.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			for _, a := range w.take() {
-				a.reply <- answer{}
+			for _, r := range w.takeQueued() {
+				r.reply <- roundReply{}
 			}
 			return nil
 		case now := <-cleanup.C:
 			w.d.backoffs.forget(now.Add(-w.d.cfg.BackoffCleanup))
 			continue
-		case <-w.asked:
+		case <-w.signal:
 		}
 		w.pause(ctx)
-		w.answer(ctx, w.take())
+		w.serve(ctx, w.takeQueued())
 	}
 }
 
-// pause waits until smart_poll.min_interval has passed since the last round, or
-// ctx ends.
+// pause blocks until smart_poll.min_interval has passed since the last round, or ctx ends.
 func (w *worker) pause(ctx context.Context) {
-	if next := w.last.Add(w.d.poll.MinInterval); !w.last.IsZero() && time.Now().Before(next) {
-		sleepUntil(ctx, next, nil)
+	if !w.lastRound.IsZero() {
+		_ = backoff.Sleep(ctx, time.Until(w.lastRound.Add(w.d.poll.MinInterval))) // the next query notices the end of ctx
 	}
 }
 
-// answer gives every ask its answer, in as many rounds as it takes.
-func (w *worker) answer(ctx context.Context, asks []*ask) {
-	for len(asks) > 0 {
-		asks = w.answerKnown(asks)
-		if len(asks) == 0 {
+// serve answers every request, in as many rounds as needed.
+func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
+	for len(requests) > 0 {
+		requests = w.answerWithoutProbe(requests)
+		if len(requests) == 0 {
 			return
 		}
-		slices.SortStableFunc(asks, func(a, b *ask) int {
+		slices.SortStableFunc(requests, func(a, b *roundRequest) int {
 			return cmp.Or(a.in.deadline.Compare(b.in.deadline), a.in.since.Compare(b.in.since))
 		})
-		n := min(len(asks), w.d.poll.MaxIntentions)
+		n := min(len(requests), w.d.poll.MaxIntentions)
 		w.pause(ctx)
-		if len(asks) == 1 && w.d.intents.alone(asks[0].target) {
-			w.claimAlone(asks[0])
+		if len(requests) == 1 && w.d.intents.atMostOne(requests[0].target) {
+			w.claimDirectly(requests[0])
 		} else {
-			w.makeRound(ctx, asks[:n])
+			w.makeRound(ctx, requests[:n])
 		}
-		asks = asks[n:]
-		w.last = time.Now()
+		requests = requests[n:]
+		w.lastRound = time.Now()
 	}
 }
 
-// answerKnown answers those whose clients have left and those for whom nothing
-// is known to be there since they asked: a fact is dropped by the announcement
-// that woke them, so one that stands is newer.
-func (w *worker) answerKnown(asks []*ask) (open []*ask) {
-	now := time.Now()
-	for _, a := range asks {
-		until, known := w.d.facts.empty(targetKey(a.target), now)
+// answerWithoutProbe answers a request if its client has left or its target is known to be empty. It
+// returns the other requests. An announcement removes the known-empty entry before it wakes
+// a request, so an entry that exists now is newer than the wake.
+func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequest) {
+	for _, r := range requests {
 		switch {
-		case a.in.ctx.Err() != nil:
-			a.reply <- answer{err: a.in.ctx.Err()}
-		case known:
+		case r.in.ctx.Err() != nil:
+			r.reply <- roundReply{err: r.in.ctx.Err()}
+		case w.d.readiness.KnownEmpty(r.target):
 			w.d.metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
-			w.d.scheduleNext(a.target, until)
-			a.reply <- answer{}
+			r.reply <- roundReply{}
 		default:
-			open = append(open, a)
+			open = append(open, r)
 		}
 	}
 	return open
 }
 
-// look is one target of a round.
-type look struct {
-	target queue.Target
-	fact   *fact
+// roundTarget is one target of a round.
+type roundTarget struct {
+	target      queue.Target
+	observation *readiness.Observation
+	// want is how many partitions the requests of the target want together.
 	want   int
+	result queue.ProbeResult
 }
 
-// makeRound answers asks with one preflight and one round trip of claims.
-func (w *worker) makeRound(ctx context.Context, asks []*ask) {
+// makeRound answers the requests with one preflight and one round trip of claims.
+func (w *worker) makeRound(ctx context.Context, requests []*roundRequest) {
 	w.round++
-	looks, probes := w.probes(asks)
-	findings, err := w.preflight(ctx, probes, len(asks))
-	if err != nil {
-		for _, a := range asks {
-			a.reply <- answer{err: err}
+	targets := w.observeTargets(requests)
+	if err := w.preflight(ctx, targets, len(requests)); err != nil {
+		for _, r := range requests {
+			r.reply <- roundReply{err: err}
 		}
 		return
 	}
-	asks = living(present(asks), looks, findings)
-	w.claim(ctx, asks, looks, findings, w.plan(asks, looks, findings))
+	requests = answerUnservable(requests, targets)
+	w.claim(ctx, requests, targets, w.plan(requests, targets))
 }
 
-// present answers those whose clients have left, so that nothing is planned for
-// them that others are waiting for.
-func present(asks []*ask) []*ask {
-	here := make([]*ask, 0, len(asks))
-	for _, a := range asks {
-		if err := a.in.ctx.Err(); err != nil {
-			a.reply <- answer{err: err}
-			continue
-		}
-		here = append(here, a)
-	}
-	return here
-}
-
-// living answers those whose target is gone, so that nothing is planned for them: what has
-// its id now may be somebody else's.
-func living(asks []*ask, looks []look, findings []queue.ProbeResult) []*ask {
-	gone := map[queue.Target]bool{}
-	for i, f := range findings {
-		gone[looks[i].target] = f.Gone
-	}
-	return slices.DeleteFunc(asks, func(a *ask) bool {
-		if !gone[a.target] {
-			return false
-		}
-		a.reply <- answer{delivery: queue.Delivery{Gone: true}}
-		return true
-	})
-}
-
-// probes lists the distinct targets of asks, each with a fact begun before the
-// preflight.
-func (w *worker) probes(asks []*ask) ([]look, []queue.Probe) {
-	at := map[queue.Target]int{}
-	var looks []look
-	for _, a := range asks {
-		i, ok := at[a.target]
+// observeTargets lists the distinct targets of the requests.
+func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
+	index := map[queue.Target]int{}
+	var targets []roundTarget
+	for _, r := range requests {
+		i, ok := index[r.target]
 		if !ok {
-			i = len(looks)
-			at[a.target] = i
-			looks = append(looks, look{target: a.target, fact: w.d.facts.begin(targetKey(a.target))})
+			i = len(targets)
+			index[r.target] = i
+			targets = append(targets, roundTarget{target: r.target, observation: w.d.readiness.Observe(r.target)})
 		}
-		looks[i].want += a.in.req.Partitions
+		targets[i].want += r.in.req.Partitions
 	}
-	probes := make([]queue.Probe, len(looks))
-	for i, l := range looks {
-		// One more than wanted says whether something is left over.
-		probes[i] = queue.Probe{Target: l.target, Want: l.want + 1}
-	}
-	return looks, probes
+	return targets
 }
 
-// preflight runs the query. One that exceeds its limit is made again with twice
-// the time, so that a slow database delays but never starves.
-func (w *worker) preflight(ctx context.Context, probes []queue.Probe, asks int) ([]queue.ProbeResult, error) {
+// preflight probes the targets with one query and sets their results. A query that exceeds its limit
+// is repeated with twice the time, so a slow database delays the requests but does not starve them.
+func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests int) error {
+	probes := make([]queue.Probe, len(targets))
+	for i, t := range targets {
+		// One more than wanted shows whether something is left over.
+		probes[i] = queue.Probe{Target: t.target, Want: t.want + 1}
+	}
 	m := w.d.metrics
 	for {
 		started := time.Now()
-		findings, err := w.d.store.Preflight(ctx, probes, w.limit)
+		results, err := w.d.store.Preflight(ctx, probes, w.limit)
 		m.preflights.Inc()
 		m.preflightSeconds.Observe(time.Since(started).Seconds())
-		m.preflightIntents.Observe(float64(asks))
+		m.preflightIntents.Observe(float64(requests))
 		if err == nil {
 			if w.limit > w.d.poll.PreflightTimeout {
 				w.limit = max(w.limit/2, w.d.poll.PreflightTimeout)
 			}
-			return findings, nil
+			for i := range targets {
+				targets[i].result = results[i]
+			}
+			return nil
 		}
-		if !w.d.isTimeout(err) || w.limit >= maxPreflightTimeout || ctx.Err() != nil {
-			return nil, err
+		if !isTimeout(err) || w.limit >= maxPreflightTimeout || ctx.Err() != nil {
+			return err
 		}
 		m.preflightTimeouts.Inc()
 		w.limit = min(2*w.limit, maxPreflightTimeout)
@@ -256,53 +229,30 @@ func (w *worker) preflight(ctx context.Context, probes []queue.Probe, asks int) 
 	}
 }
 
-// plan decides who gets which partition.
-func (w *worker) plan(asks []*ask, looks []look, findings []queue.ProbeResult) []plan.Decision {
-	now := time.Now()
-	intents := make([]plan.Intent, len(asks))
-	for i, a := range asks {
-		intents[i] = plan.Intent{
-			ID: int64(i), Key: plan.Key{Group: a.target.Group, Partition: a.target.Partition},
-			Partitions: a.in.req.Partitions, Deadline: a.in.deadline, Since: a.in.since,
-		}
-	}
-	candidates, found := merge(now, looks, findings)
-	decisions, doubled := plan.Assign(now, w.round, intents, candidates)
-	m := w.d.metrics
-	m.partitionsFound.Observe(float64(found))
-	m.doubleAssignments.Add(float64(doubled))
-	for i := range decisions {
-		if decisions[i].Outcome == plan.ViableAssigned {
-			m.viable.Inc()
-			m.assignments.Add(float64(len(decisions[i].Partitions)))
-		} else {
-			m.skipped.WithLabelValues(string(decisions[i].Outcome)).Inc()
-		}
-	}
-	m.ratio.Set(float64(len(asks)) / float64(max(1, len(looks))))
-	return decisions
+// isTimeout reports whether a query exceeded its limit on the server.
+func isTimeout(err error) bool {
+	var coded *queue.Error
+	return errors.As(err, &coded) && coded.Timeout
 }
 
-// merge makes one list of candidates. A partition found for its own sake and
-// for its group's is one candidate.
-func merge(now time.Time, looks []look, findings []queue.ProbeResult) (candidates []plan.Candidate, due int) {
-	seen := map[queue.Target]bool{}
-	for i, f := range findings {
-		for _, c := range f.Candidates {
-			one := queue.Target{Group: looks[i].target.Group, Partition: c.Partition}
-			if seen[one] {
-				continue
-			}
-			seen[one] = true
-			if c.In <= 0 {
-				due++
-			}
-			candidates = append(candidates, plan.Candidate{
-				Group: one.Group, Partition: one.Partition, ReadyAt: now.Add(c.In), Depth: c.Depth,
-				Leased: c.In > 0 && c.Leased, WindowOpen: c.In > 0 && c.WindowOpen,
-				Delayed: c.In > 0 && !c.Leased && !c.WindowOpen, Paused: c.Paused,
-			})
+// answerUnservable answers a request if its client has left or its target is gone. It returns the
+// other requests. Nothing is planned for an answered request: another request may want the
+// partition, and the id of a target that is gone may now belong to another group.
+func answerUnservable(requests []*roundRequest, targets []roundTarget) (open []*roundRequest) {
+	gone := map[queue.Target]bool{}
+	for _, t := range targets {
+		gone[t.target] = t.result.Gone
+	}
+	for _, r := range requests {
+		err := r.in.ctx.Err()
+		switch {
+		case err != nil:
+			r.reply <- roundReply{err: err}
+		case gone[r.target]:
+			r.reply <- roundReply{delivery: queue.Delivery{Gone: true}}
+		default:
+			open = append(open, r)
 		}
 	}
-	return candidates, due
+	return open
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// groups makes requests wait for groups of their own, each with a partition to
-// come, all of one worker.
+// groups returns n requests, each for a group of its own.
 func groups(store *fakeStore, n int) []*queue.PopRequest {
 	ids := map[string]int64{}
 	reqs := requests(n)
@@ -27,8 +26,8 @@ func groups(store *fakeStore, n int) []*queue.PopRequest {
 	return reqs
 }
 
-// startAll begins requests and returns when they are asleep.
-func (b *bench) startAll(reqs []*queue.PopRequest) []<-chan answer {
+// startAll begins requests and returns when they sleep.
+func (b *harness) startAll(reqs []*queue.PopRequest) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, len(reqs))
 	for i, req := range reqs {
@@ -40,9 +39,8 @@ func (b *bench) startAll(reqs []*queue.PopRequest) []<-chan answer {
 
 func oneWorker(s *settings) { s.PollWorkers = 1 }
 
-// hold lets the next round wait until the returned function is called, whether it
-// begins with a preflight or is the claim of a lone request.
-func (b *bench) hold() (release func()) {
+// holdNextRound blocks the next preflight or claim until the returned function is called.
+func (b *harness) holdNextRound() (release func()) {
 	held := make(chan struct{})
 	var first atomic.Bool
 	wait := func() error {
@@ -56,13 +54,13 @@ func (b *bench) hold() (release func()) {
 	return func() { close(held) }
 }
 
-func TestMoreAsksThanARoundHoldsMakeSeveral(t *testing.T) {
+func TestManyRequestsNeedSeveralRounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MaxIntentions = 4 })
 		outs := b.startAll(groups(b.store, 11))
-		release := b.hold()
-		b.ready(1, 1, 1) // this round is under way while the others ask
+		release := b.holdNextRound()
+		b.ready(1, 1, 1) // the others join during this round
 		synctest.Wait()
 		for g := int64(2); g <= 11; g++ {
 			b.ready(g, 1, 1)
@@ -81,7 +79,6 @@ func TestMoreAsksThanARoundHoldsMakeSeveral(t *testing.T) {
 	})
 }
 
-// Those who time out first are served first.
 func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +88,7 @@ func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 			req.Wait = time.Hour - time.Duration(i)*time.Minute
 		}
 		b.startAll(reqs)
-		release := b.hold()
+		release := b.holdNextRound()
 		b.ready(1, 1, 1)
 		synctest.Wait()
 		for g := int64(2); g <= 4; g++ {
@@ -113,7 +110,7 @@ func TestWorkersDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		outs := b.startAll(groups(b.store, 2))
-		release := b.hold()
+		release := b.holdNextRound()
 		b.ready(1, 1, 1)
 		synctest.Wait()
 		b.ready(2, 1, 1)
@@ -124,8 +121,8 @@ func TestWorkersDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// A slow database delays the requests but starves none: each try has twice the
-// time, and when it is fast again the limit comes back.
+// A slow database delays the requests but starves none. Each try has twice the time, and the limit
+// shrinks again when the database is fast.
 func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +141,7 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		got, _ := split(t, outs)
-		require.Equal(t, 3, got, "nobody starves")
+		require.Equal(t, 3, got, "no request starves")
 		require.Equal(t, []time.Duration{50 * ms, 100 * ms, 200 * ms, 400 * ms}, b.store.limits[:4])
 		timeouts := b.value("belfry_smart_poll_preflight_timeouts_total")
 		require.GreaterOrEqual(t, timeouts, 3.0)
@@ -153,7 +150,7 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 		require.Equal(t, 100*ms, warnings.All()[0].ContextMap()["next_limit"])
 
 		takes = 0
-		more := b.many(7) // two stay, so that nobody is ever alone
+		more := b.many(7) // two stay, so no claim is a direct one
 		for p := range int64(5) {
 			b.ready(1, p+4, 1)
 			synctest.Wait()
@@ -165,15 +162,15 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 	})
 }
 
-// There is an end to it, and another failure is none of its business.
+// The number of tries is bounded, and an error that is no timeout is not retried.
 func TestPreflightThatNeverAnswersIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err   *queue.Error
 		tries int
 	}{
-		"too slow for good": {&queue.Error{Code: queue.CodeUnavailable, Timeout: true}, 8},
-		"no connection":     {&queue.Error{Code: queue.CodeUnavailable}, 1},
+		"always too slow": {&queue.Error{Code: queue.CodeUnavailable, Timeout: true}, 8},
+		"no connection":   {&queue.Error{Code: queue.CodeUnavailable}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,8 +180,8 @@ func TestPreflightThatNeverAnswersIsAnError(t *testing.T) {
 				b.ready(1, 1, 1)
 				time.Sleep(time.Minute)
 				failed := 0
-				for _, out := range outs { // one that comes after the round may be alone by then
-					if a := settled(t, out); a.err != nil {
+				for _, out := range outs { // a request after the round may claim directly
+					if a := answered(t, out); a.err != nil {
 						require.ErrorIs(t, a.err, c.err)
 						failed++
 					}
@@ -200,14 +197,14 @@ func TestPreflightThatNeverAnswersIsAnError(t *testing.T) {
 	}
 }
 
-func TestRoundsKeepTheirDistance(t *testing.T) {
+func TestRoundsKeepTheMinInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MinInterval, s.smart.MaxIntentions = time.Second, 2 })
 		outs := b.startAll(groups(b.store, 7))
 		b.ready(1, 1, 1)
 		a := delivered(t, outs[0])
-		require.Zero(t, a.took, "the first round comes at once")
+		require.Zero(t, a.took, "the first round starts at once")
 		for g := int64(2); g <= 7; g++ {
 			b.ready(g, 1, 1)
 			time.Sleep(10 * ms)
@@ -216,31 +213,30 @@ func TestRoundsKeepTheirDistance(t *testing.T) {
 		got, waiting := split(t, outs[1:])
 		require.Equal(t, 6, got)
 		require.Zero(t, waiting)
-		rounds := slices.Concat(b.store.claimedAt[:1], b.store.preflights) // the first had one ask: a claim
+		rounds := slices.Concat(b.store.claimedAt[:1], b.store.preflights) // the first round was a direct claim
 		require.Len(t, rounds, 4)
 		for i := 1; i < len(rounds); i++ {
 			require.GreaterOrEqual(t, rounds[i].Sub(rounds[i-1]), time.Second)
 		}
-		// After a rest the next one is at once again.
+		// After a pause the next round starts at once.
 		again := b.startAll(groups(b.store, 1))
-		asked := time.Now()
+		began := time.Now()
 		b.ready(1, 2, 1)
 		delivered(t, again[0])
-		require.Equal(t, asked, b.store.claimedAt[len(b.store.claimedAt)-1])
+		require.Equal(t, began, b.store.claimedAt[len(b.store.claimedAt)-1])
 	})
 }
 
-// Nobody waits for a round that will not come.
-func TestEndOfTheRoundsAnswersWhoAsks(t *testing.T) {
+func TestEndOfRunAnswersQueuedRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MinInterval = time.Hour })
 		outs := b.startAll(groups(b.store, 2))
 		b.ready(1, 1, 1)
 		delivered(t, outs[0])
-		b.ready(2, 1, 1) // its round comes in an hour
+		b.ready(2, 1, 1) // its round starts in an hour
 		pending(t, outs[1])
 		b.end()
-		require.NoError(t, settled(t, outs[1]).err)
+		require.NoError(t, answered(t, outs[1]).err)
 	})
 }

@@ -11,31 +11,29 @@ import (
 // statusLimit bounds each list of a Status.
 const statusLimit = 100
 
-// Status is what a person sees who asks why nothing arrives.
+// Status shows why requests wait.
 type Status struct {
 	Waiting int
 	// Groups are the waiting requests by what they wait for, most first.
 	Groups []WaitingGroup
-	// Due are the next instants at which requests are woken without being told.
+	// Due are the next instants at which requests wake by the timer.
 	Due []DueInstant
-	// Backoff are the groups that look by timer, while the listener is not
-	// proven.
+	// Backoff are the groups that probe by a timer because the listener is not proven.
 	Backoff []BackoffGroup
-	// Truncated: a list is longer than what is shown.
+	// Truncated: a list had more than statusLimit entries.
 	Truncated bool
 }
 
-// WaitingGroup is what some requests wait for.
+// WaitingGroup counts the requests that wait for the same thing.
 type WaitingGroup struct {
 	Queue, Partition, Group string
 	Namespace, Task         string
 	Waiting                 int
-	// Oldest is how long the first of them has been waiting, Next how long until
-	// one of them times out.
+	// Oldest is how long the first of them has waited, Next how long until one of them times out.
 	Oldest, Next time.Duration
 }
 
-// DueInstant is an instant a group is woken at.
+// DueInstant is an instant at which the requests of a target wake.
 type DueInstant struct {
 	Target queue.Target
 	In     time.Duration
@@ -44,22 +42,21 @@ type DueInstant struct {
 // BackoffGroup is a group that backs off.
 type BackoffGroup struct {
 	Target queue.Target
-	// Empties is how many looks in a row found nothing, Delay the wait before
-	// the next one.
-	Empties int
-	Delay   time.Duration
+	// EmptyProbes is how many probes in a row found nothing, Delay the wait before the next one.
+	EmptyProbes int
+	Delay       time.Duration
 }
 
 // Status describes the waiting requests.
 func (d *Dispatcher) Status() Status {
 	s := Status{Waiting: d.Waiting(), Groups: d.intents.groups(time.Now())}
-	for _, instant := range d.notifier.Due(statusLimit + 1) {
-		s.Due = append(s.Due, DueInstant{Target: instant.Key.target, In: time.Until(instant.At)})
+	for _, instant := range d.readiness.Scheduled(statusLimit + 1) {
+		s.Due = append(s.Due, DueInstant{Target: instant.Target, In: time.Until(instant.At)})
 	}
-	for target, empties := range d.backoffs.snapshot() {
-		s.Backoff = append(s.Backoff, BackoffGroup{Target: target, Empties: empties, Delay: d.policy.Delay(empties+1, 0)})
+	for target, empty := range d.backoffs.snapshot() {
+		s.Backoff = append(s.Backoff, BackoffGroup{Target: target, EmptyProbes: empty, Delay: d.backoff.Delay(empty+1, 0)})
 	}
-	slices.SortFunc(s.Backoff, func(a, b BackoffGroup) int { return cmp.Compare(b.Empties, a.Empties) })
+	slices.SortFunc(s.Backoff, func(a, b BackoffGroup) int { return cmp.Compare(b.EmptyProbes, a.EmptyProbes) })
 	s.Groups, s.Truncated = cut(s.Groups, s.Truncated)
 	s.Due, s.Truncated = cut(s.Due, s.Truncated)
 	s.Backoff, s.Truncated = cut(s.Backoff, s.Truncated)
@@ -73,10 +70,11 @@ func cut[T any](list []T, truncated bool) ([]T, bool) {
 	return list[:statusLimit], true
 }
 
+// groups counts the waiting requests by what they wait for.
 func (r *Intents) groups(now time.Time) []WaitingGroup {
 	r.mu.Lock()
 	byName := map[WaitingGroup]*WaitingGroup{}
-	for in := range r.m {
+	for in := range r.all {
 		name := WaitingGroup{Queue: in.req.Queue, Group: in.req.Group}
 		if in.req.Partition != nil {
 			name.Partition = *in.req.Partition

@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func TestStopAnswersEverybodyAtOnce(t *testing.T) {
+func TestStopAnswersEveryRequestAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -21,30 +21,30 @@ func TestStopAnswersEverybodyAtOnce(t *testing.T) {
 		synctest.Wait()
 		b.Stop()
 		for _, out := range outs {
-			a := settled(t, out)
+			a := answered(t, out)
 			require.NoError(t, a.err)
 			require.Empty(t, a.Messages)
 			require.Zero(t, a.took)
 		}
 		require.Zero(t, b.Waiting())
-		// One that comes later looks once and is answered.
+		// A later request probes once and is answered.
 		b.ready(1, 1, 1)
 		delivered(t, b.begin(t.Context(), request(time.Hour)))
-		require.Empty(t, settled(t, b.begin(t.Context(), request(time.Hour))).Messages)
+		require.Empty(t, answered(t, b.begin(t.Context(), request(time.Hour))).Messages)
 	})
 }
 
-func TestOneTooManyIsRefusedAndDisturbsNobody(t *testing.T) {
+func TestRequestBeyondTheBoundIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, bound(3))
 		outs := b.many(3)
-		refused := settled(t, b.begin(t.Context(), request(time.Hour)))
+		refused := answered(t, b.begin(t.Context(), request(time.Hour)))
 		var coded *queue.Error
 		require.ErrorAs(t, refused.err, &coded)
 		require.Equal(t, queue.CodeOverloaded, coded.Code)
 		require.Equal(t, time.Second, coded.RetryAfter)
-		require.NoError(t, settled(t, b.begin(t.Context(), request(0))).err, "one that does not wait takes no room")
+		require.NoError(t, answered(t, b.begin(t.Context(), request(0))).err, "a pop without wait does not count")
 		for p := range int64(3) {
 			b.ready(1, p+1, 1)
 		}
@@ -55,19 +55,18 @@ func TestOneTooManyIsRefusedAndDisturbsNobody(t *testing.T) {
 	})
 }
 
-// A client that leaves while its claim runs has its lease released, once,
-// wherever the claim came from.
-func TestClientThatLeavesDuringItsClaimIsReleased(t *testing.T) {
+// The lease is released exactly once, for each kind of claim.
+func TestLeaseOfAClientThatLeavesDuringItsClaimIsReleased(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		others int
 		hook   func(store *fakeStore, leave func())
 	}{
-		"its first look": {0, func(s *fakeStore, leave func()) {
+		"its first probe": {0, func(s *fakeStore, leave func()) {
 			s.onPop = func(*queue.PopRequest) error { leave(); return nil }
 		}},
-		"alone":      {0, func(s *fakeStore, leave func()) { s.onClaimed = leave }},
-		"in a round": {3, func(s *fakeStore, leave func()) { s.onClaimed = leave }},
+		"in a direct claim": {0, func(s *fakeStore, leave func()) { s.onClaimed = leave }},
+		"in a round":        {3, func(s *fakeStore, leave func()) { s.onClaimed = leave }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,20 +75,20 @@ func TestClientThatLeavesDuringItsClaimIsReleased(t *testing.T) {
 				b := run(t, store)
 				ctx, leave := context.WithCancel(context.WithoutCancel(t.Context()))
 				c.hook(store, func() { store.onClaimed = nil; leave() })
-				if name == "its first look" {
+				if name == "its first probe" {
 					store.put(1, 1, 1, 0)
 				}
 				outs := []<-chan answer{b.begin(ctx, request(time.Hour))}
 				synctest.Wait()
-				for range c.others { // they leave with it
+				for range c.others { // they leave as well
 					outs = append(outs, b.begin(ctx, request(time.Hour)))
 					synctest.Wait()
 				}
-				if name != "its first look" {
+				if name != "its first probe" {
 					b.ready(1, 1, 1)
 				}
 				for _, out := range outs {
-					require.ErrorIs(t, settled(t, out).err, context.Canceled)
+					require.ErrorIs(t, answered(t, out).err, context.Canceled)
 				}
 				require.Len(t, store.leases(), 1)
 			})
@@ -105,7 +104,7 @@ func TestClientThatLeavesWhileItWaitsTakesNothing(t *testing.T) {
 		out := b.begin(ctx, request(time.Hour))
 		stays := b.wait()
 		leave()
-		require.ErrorIs(t, settled(t, out).err, context.Canceled)
+		require.ErrorIs(t, answered(t, out).err, context.Canceled)
 		require.Equal(t, 1, b.Waiting())
 		b.ready(1, 1, 1)
 		delivered(t, stays)
@@ -113,7 +112,7 @@ func TestClientThatLeavesWhileItWaitsTakesNothing(t *testing.T) {
 	})
 }
 
-// A release that fails is logged: the lease then ends by itself.
+// The lease then expires.
 func TestFailedReleaseIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,12 +121,11 @@ func TestFailedReleaseIsLogged(t *testing.T) {
 		require.Equal(t, 1, b.logs.FilterMessageSnippet("it will expire").Len())
 		b.Release(t.Context(), &queue.Delivery{LeaseID: queue.NewID()})
 		b.Release(t.Context(), &queue.Delivery{Messages: make([]queue.Message, 1)})
-		require.Len(t, b.store.leases(), 1, "nothing to release in an empty delivery, or one that was consumed")
+		require.Len(t, b.store.leases(), 1, "an empty delivery and one with AutoAck have nothing to release")
 	})
 }
 
-// An error of the preflight reaches everybody in the round and leaves nobody
-// stuck.
+// Every request of the round gets the error, and none keeps waiting.
 func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,8 +135,8 @@ func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 		b.store.onPreflight = func(time.Duration) error { return broken }
 		b.ready(1, 1, 1)
 		failed := 0
-		for _, out := range outs { // the second may have been alone by then
-			if a := settled(t, out); a.err != nil {
+		for _, out := range outs { // the second may have claimed directly
+			if a := answered(t, out); a.err != nil {
 				require.ErrorIs(t, a.err, broken)
 				failed++
 			}
@@ -147,7 +145,7 @@ func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 	})
 }
 
-func TestStatusSaysWhoWaitsForWhat(t *testing.T) {
+func TestStatusListsWaitingRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, unproven)
@@ -168,17 +166,16 @@ func TestStatusSaysWhoWaitsForWhat(t *testing.T) {
 		require.Equal(t, 2, first.Waiting)
 		require.Equal(t, 10*time.Second, first.Oldest)
 		require.Equal(t, time.Hour-10*time.Second-250*time.Millisecond, first.Next)
-		require.Equal(t, "ns", status.Groups[1].Namespace, "one each: by name")
+		require.Equal(t, "ns", status.Groups[1].Namespace, "equal counts are sorted by name")
 		require.Equal(t, "1", status.Groups[2].Partition)
 		require.Equal(t, []queue.Target{{Group: 1}}, []queue.Target{status.Due[0].Target})
 		require.Equal(t, 20*time.Second, status.Due[0].In)
 		require.NotEmpty(t, status.Backoff)
-		require.Positive(t, status.Backoff[0].Empties)
+		require.Positive(t, status.Backoff[0].EmptyProbes)
 		require.Positive(t, status.Backoff[0].Delay)
 	})
 }
 
-// The metrics count what they say.
 func TestWakesAreCountedBySourceAndOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

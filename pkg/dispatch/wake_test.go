@@ -13,23 +13,22 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// What is announced while the look is under way is not lost: the ticket was
-// taken before, and what the look learnt does not stand.
-func TestAnnouncementDuringTheLookIsNotLost(t *testing.T) {
+// The ticket was taken before the probe, and the announcement removes the observation of the probe.
+func TestAnnouncementDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
-	for name, announce := range map[string]func(*bench, queue.Ready){
-		"a commit of this instance":    func(b *bench, r queue.Ready) { b.bus.Ready([]queue.Ready{r}, events.Here) },
-		"a commit of another instance": func(b *bench, r queue.Ready) { b.bus.Ready([]queue.Ready{r}, events.Peer) },
-		"a doubt":                      func(b *bench, _ queue.Ready) { b.bus.Resync("reconnected", events.Peer) },
+	for name, announce := range map[string]func(*harness, queue.Ready){
+		"a commit of this instance":    func(b *harness, r queue.Ready) { b.bus.Ready([]queue.Ready{r}, events.Here) },
+		"a commit of another instance": func(b *harness, r queue.Ready) { b.bus.Ready([]queue.Ready{r}, events.Peer) },
+		"a resync":                     func(b *harness, _ queue.Ready) { b.bus.Resync("reconnected", events.Peer) },
 	} {
 		for _, req := range []*queue.PopRequest{request(time.Hour), specific(time.Hour)} {
 			t.Run(fmt.Sprintf("%s, specific %t", name, req.Partition != nil), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					var b *bench
+					var b *harness
 					store := &fakeStore{}
 					store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
-						// The snapshot of this look is older than the commit.
+						// The snapshot of this probe is older than the commit.
 						store.put(1, 1, 1, 0)
 						announce(b, queue.Ready{Group: 1, Partition: 1})
 						return queue.Delivery{Queue: req.Queue}, nil
@@ -44,7 +43,6 @@ func TestAnnouncementDuringTheLookIsNotLost(t *testing.T) {
 	}
 }
 
-// The same of a look that goes through a round.
 func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +53,7 @@ func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 			store.onFound = nil
 			b.ready(1, 1, 1)
 		}
-		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of something that is taken already
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of a message that was claimed already
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
 		require.Equal(t, calls{pops: 1, preflights: 2, claims: 1}, store.calls())
@@ -63,8 +61,7 @@ func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 	})
 }
 
-// And of one whose claim is its look, because nobody else waits.
-func TestAnnouncementDuringAClaimIsNotLost(t *testing.T) {
+func TestAnnouncementDuringADirectClaimIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -74,13 +71,13 @@ func TestAnnouncementDuringAClaimIsNotLost(t *testing.T) {
 			store.onClaimed = nil
 			b.ready(1, 1, 1)
 		}
-		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of something that is taken already
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of a message that was claimed already
 		delivered(t, out)
 		require.Equal(t, calls{pops: 1, preflights: 0, claims: 2}, store.calls())
 	})
 }
 
-func TestThousandWaitersAndOneMessageAreOneLook(t *testing.T) {
+func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -96,7 +93,7 @@ func TestThousandWaitersAndOneMessageAreOneLook(t *testing.T) {
 		after := store.calls()
 		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: before.claims + 1}, after)
 
-		// They are not lost either: each message finds one of them.
+		// The others still wait: each message reaches one of them.
 		for i := range 20 {
 			b.ready(1, int64(i+2), 1)
 		}
@@ -105,7 +102,7 @@ func TestThousandWaitersAndOneMessageAreOneLook(t *testing.T) {
 	})
 }
 
-func TestEachPartitionOfACommitFindsAWaiter(t *testing.T) {
+func TestEachPartitionOfACommitReachesARequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -124,7 +121,7 @@ func TestEachPartitionOfACommitFindsAWaiter(t *testing.T) {
 	})
 }
 
-func TestOnlyWhomItConcernsWakes(t *testing.T) {
+func TestOtherTargetsDoNotWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -144,7 +141,7 @@ func TestOnlyWhomItConcernsWakes(t *testing.T) {
 	})
 }
 
-// The announcement names an instant to come; until then nobody looks.
+// No request probes before that instant.
 func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +154,7 @@ func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 		time.Sleep(7*time.Second - time.Nanosecond)
 		_, waiting := split(t, outs)
 		require.Equal(t, 3, waiting)
-		require.Equal(t, before, store.calls(), "nobody looked before")
+		require.Equal(t, before, store.calls(), "no probe before the instant")
 		time.Sleep(time.Nanosecond)
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
@@ -166,18 +163,18 @@ func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 	})
 }
 
-// A look leaves behind when the next thing is due: a delay, a window, a lease.
-func TestNextInOfALookWakesAtItsInstant(t *testing.T) {
+// A probe learns when the next message is due: the end of a delay, a window or a lease.
+func TestNextInOfAProbeWakesAtItsInstant(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*bench) []<-chan answer{
-		"the first look": func(b *bench) []<-chan answer {
+	for name, start := range map[string]func(*harness) []<-chan answer{
+		"the first probe": func(b *harness) []<-chan answer {
 			b.store.put(1, 1, 1, time.Minute)
 			return b.many(2)
 		},
-		"a later look": func(b *bench) []<-chan answer {
+		"a later probe": func(b *harness) []<-chan answer {
 			outs := b.many(2)
 			b.store.put(1, 1, 1, time.Minute)
-			b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer) // another instance says no instant
+			b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Peer) // a peer sends no instant
 			return outs
 		},
 	} {
@@ -196,9 +193,9 @@ func TestNextInOfALookWakesAtItsInstant(t *testing.T) {
 				time.Sleep(time.Nanosecond)
 				got, _ := split(t, outs)
 				require.Equal(t, 1, got)
-				time.Sleep(leaseTime) // nobody acknowledged
+				time.Sleep(leaseTime) // no ack
 				got, _ = split(t, outs)
-				require.Equal(t, 1, got, "the lease's end is an instant too")
+				require.Equal(t, 1, got, "the end of the lease is an instant too")
 			})
 		})
 	}

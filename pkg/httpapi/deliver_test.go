@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // oneMessage is a delivery under the lease idThree.
@@ -169,7 +170,7 @@ func TestLeaseGoesBackOnceThroughBothRooms(t *testing.T) {
 			s, _ := newServer(&fakes{})
 			metrics := dispatch.NewMetrics(prometheus.NewRegistry())
 			s.deps.Popper = dispatch.New(dispatch.Deps{
-				Store: store, Intents: dispatch.NewIntents(metrics), Events: &events.Bus{}, Proven: func() bool { return true },
+				Store: store, Intents: dispatch.NewIntents(metrics), Readiness: readiness.New(time.Minute), Events: &events.Bus{}, Proven: func() bool { return true },
 				Metrics: metrics, Log: zap.NewNop(),
 			}, dispatch.DefaultConfig(), dispatch.DefaultSmartPoll())
 			w := &writer{ResponseRecorder: *httptest.NewRecorder(), flushing: c.flushing, onWrite: func() error {

@@ -111,7 +111,7 @@ func (s *Server) dispatcher(c echo.Context) error {
 		out.Due = append(out.Due, dueJSON{GroupID: due.Target.Group, PartitionID: due.Target.Partition, InSeconds: due.In.Seconds()})
 	}
 	for _, b := range status.Backoff {
-		out.Backoff = append(out.Backoff, backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.Empties, DelaySeconds: b.Delay.Seconds()})
+		out.Backoff = append(out.Backoff, backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.EmptyProbes, DelaySeconds: b.Delay.Seconds()})
 	}
 	body, err := json.Marshal(out)
 	if err != nil {

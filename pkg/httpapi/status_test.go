@@ -23,7 +23,7 @@ func TestStatusTellsWhoWaitsForWhat(t *testing.T) {
 				{Namespace: "n", Task: "t", Group: "h", Waiting: 1},
 			},
 			Due:       []dispatch.DueInstant{{Target: queue.Target{Group: 8, Partition: 9}, In: 250 * time.Millisecond}},
-			Backoff:   []dispatch.BackoffGroup{{Target: queue.Target{Group: 8}, Empties: 2, Delay: 400 * time.Millisecond}},
+			Backoff:   []dispatch.BackoffGroup{{Target: queue.Target{Group: 8}, EmptyProbes: 2, Delay: 400 * time.Millisecond}},
 			Truncated: true,
 		},
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A client that polls again for what is known to be empty costs nothing.
-func TestKnownEmptyWaitsWithoutALook(t *testing.T) {
+// A client that polls a target that is known to be empty costs no query.
+func TestKnownEmptyWaitsWithoutAProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -29,7 +29,7 @@ func TestKnownEmptyWaitsWithoutALook(t *testing.T) {
 	})
 }
 
-func TestEachTargetIsKnownForItself(t *testing.T) {
+func TestKnownEmptyIsKeptByTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -40,22 +40,21 @@ func TestEachTargetIsKnownForItself(t *testing.T) {
 	})
 }
 
-// Whatever may have made the knowledge wrong drops it.
-func TestWhatDropsTheKnowledge(t *testing.T) {
+func TestEventsThatEndAKnownEmptyEntry(t *testing.T) {
 	t.Parallel()
 	ready := []queue.Ready{{Group: 1, Partition: 1}}
 	for name, c := range map[string]struct {
-		drop func(*bench)
+		drop func(*harness)
 		more int
 	}{
-		"nothing":                    {func(*bench) {}, 0},
-		"ready here":                 {func(b *bench) { b.bus.Ready(ready, events.Here) }, 1},
-		"ready elsewhere":            {func(b *bench) { b.bus.Ready(ready, events.Peer) }, 1},
-		"ready later":                {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Hour}}, events.Here) }, 1},
-		"ready in another group":     {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 1}}, events.Here) }, 0},
-		"ready in another partition": {func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 2}}, events.Here) }, 0},
-		"doubt":                      {func(b *bench) { b.bus.Resync("reconnected", events.Peer) }, 1},
-		"not proven":                 {func(b *bench) { b.deaf.Store(true) }, 1},
+		"no event":                   {func(*harness) {}, 0},
+		"ready here":                 {func(b *harness) { b.bus.Ready(ready, events.Here) }, 1},
+		"ready on a peer":            {func(b *harness) { b.bus.Ready(ready, events.Peer) }, 1},
+		"ready later":                {func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: time.Hour}}, events.Here) }, 1},
+		"ready in another group":     {func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 1}}, events.Here) }, 0},
+		"ready in another partition": {func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 1, Partition: 2}}, events.Here) }, 0},
+		"a resync":                   {func(b *harness) { b.bus.Resync("reconnected", events.Peer) }, 1},
+		"not proven":                 {func(b *harness) { b.unproven.Store(true) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,9 +71,9 @@ func TestWhatDropsTheKnowledge(t *testing.T) {
 	}
 }
 
-// The last net holds for clients too whose timeout is shorter than it: what nobody
-// announced is found, however often they come and go meanwhile.
-func TestKnowledgeDoesNotOutliveTheFallback(t *testing.T) {
+// The fallback also protects clients with timeouts shorter than it. A message that was never
+// announced is found, even if the clients come and go.
+func TestKnownEmptyEndsAtTheFallbackInterval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -88,13 +87,13 @@ func TestKnowledgeDoesNotOutliveTheFallback(t *testing.T) {
 			if len(a.Messages) > 0 {
 				break
 			}
-			require.True(t, time.Now().Before(limit), "nobody has looked")
+			require.True(t, time.Now().Before(limit), "no probe before the fallback")
 		}
 		require.Equal(t, calls{pops: 2}, store.calls())
 	})
 }
 
-func TestKnowledgeEndsAtTheDueInstant(t *testing.T) {
+func TestKnownEmptyEndsAtTheDueInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -103,7 +102,7 @@ func TestKnowledgeEndsAtTheDueInstant(t *testing.T) {
 		<-b.begin(t.Context(), request(time.Second))
 		<-b.begin(t.Context(), request(time.Second))
 		require.Equal(t, calls{pops: 1}, store.calls())
-		// Who waits without having looked is woken all the same.
+		// A request that made no probe wakes as well.
 		out := b.wait()
 		require.Equal(t, calls{pops: 1}, store.calls())
 		time.Sleep(10*time.Second - 1900*time.Millisecond - time.Nanosecond)
@@ -116,44 +115,43 @@ func TestKnowledgeEndsAtTheDueInstant(t *testing.T) {
 		<-b.begin(t.Context(), request(time.Second))
 		time.Sleep(time.Minute)
 		a := delivered(t, b.begin(t.Context(), request(time.Second)))
-		require.Zero(t, a.took, "who comes after the instant looks")
+		require.Zero(t, a.took, "a request after the instant probes")
 	})
 }
 
-func TestWithoutWaitingItAlwaysLooks(t *testing.T) {
+func TestPopWithoutWaitAlwaysProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
 		b := run(t, store)
 		<-b.begin(t.Context(), request(time.Second))
 		for range 5 {
-			a := settled(t, b.begin(t.Context(), request(0)))
+			a := answered(t, b.begin(t.Context(), request(0)))
 			require.NoError(t, a.err)
 			require.Zero(t, a.took)
 		}
-		store.put(1, 1, 1, 0) // nobody announced it
+		store.put(1, 1, 1, 0) // without an announcement
 		delivered(t, b.begin(t.Context(), request(-time.Second)))
 		require.Equal(t, calls{pops: 7}, store.calls())
 	})
 }
 
-// A look that fails says nothing about what is there.
-func TestFailedLookIsNoKnowledge(t *testing.T) {
+func TestFailedProbeLeavesNoKnownEmptyEntry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		broken := &queue.Error{Code: queue.CodeUnavailable}
 		store := &fakeStore{pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return queue.Delivery{}, broken }}
 		b := run(t, store)
-		require.ErrorIs(t, settled(t, b.begin(t.Context(), request(time.Second))).err, broken)
+		require.ErrorIs(t, answered(t, b.begin(t.Context(), request(time.Second))).err, broken)
 		store.pop = nil
 		<-b.begin(t.Context(), request(time.Second))
 		require.Equal(t, 2, store.calls().pops)
 	})
 }
 
-// A request that waited without a look of its own does not look on its own when
-// it wakes either: a thousand of them share a round.
-func TestWhoWaitedWithoutALookSharesTheRound(t *testing.T) {
+// A request that waited without a first probe makes none when it wakes. A thousand such requests
+// share one round.
+func TestRequestsWithoutAFirstProbeShareTheRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}

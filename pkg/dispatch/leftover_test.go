@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// together wakes requests so that all of them are in one round: they come while
-// an earlier round is under way, after which the partitions are ready.
-func (b *bench) together(reqs []*queue.PopRequest, partitions ...int64) []<-chan answer {
+// inOneRound wakes the requests so that all of them are in one round. They join during an earlier
+// round, at the end of which the partitions are ready.
+func (b *harness) inOneRound(reqs []*queue.PopRequest, partitions ...int64) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, len(reqs))
 	for i, req := range reqs {
@@ -27,7 +27,7 @@ func (b *bench) together(reqs []*queue.PopRequest, partitions ...int64) []<-chan
 		<-hold
 		return nil
 	}
-	b.bus.Resync("to look together", events.Peer)
+	b.bus.Resync("start a round", events.Peer)
 	synctest.Wait()
 	for _, p := range partitions {
 		b.ready(1, p, 1)
@@ -48,12 +48,11 @@ func requests(n int, edit ...func(*queue.PopRequest)) []*queue.PopRequest {
 	return reqs
 }
 
-// The lease that a round gives away ends; then those that got nothing get it.
-func TestLeaseOfARoundEndsForThoseWhoGotNothing(t *testing.T) {
+func TestEndOfALeaseWakesTheOtherRequestsOfTheRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		outs := b.together(requests(3), 1)
+		outs := b.inOneRound(requests(3), 1)
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
 		time.Sleep(leaseTime - time.Nanosecond)
@@ -65,8 +64,8 @@ func TestLeaseOfARoundEndsForThoseWhoGotNothing(t *testing.T) {
 	})
 }
 
-// The client that had it and comes again is not told that nothing is in sight.
-func TestLeaseOfARoundEndsForItsClientToo(t *testing.T) {
+// The client that got the message pops again. It is woken when its own lease ends.
+func TestEndOfALeaseWakesItsOwnClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -75,42 +74,42 @@ func TestLeaseOfARoundEndsForItsClientToo(t *testing.T) {
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
 		outs = append(outs, b.wait())
-		require.Equal(t, calls{pops: 1, preflights: 1, claims: 1}, b.store.calls(), "what the round left is known")
+		require.Equal(t, calls{pops: 1, preflights: 1, claims: 1}, b.store.calls(), "the target is known to be empty")
 		time.Sleep(leaseTime)
 		got, _ = split(t, outs)
 		require.Equal(t, 1, got)
 	})
 }
 
-// A claim that consumes at once may leave messages that are due now.
-func TestWhatAClaimDidNotTakeFindsTheNext(t *testing.T) {
+// A claim with AutoAck may leave messages that are due now.
+func TestMessagesAClaimLeavesGoToTheNextRequest(t *testing.T) {
 	t.Parallel()
 	autoAck := func(r *queue.PopRequest) { r.AutoAck = true }
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		b.store.put(1, 1, 2, time.Hour) // with the one that becomes ready: three
-		outs := b.together(requests(5, autoAck), 1)
+		b.store.put(1, 1, 2, time.Hour) // three, with the one that becomes ready
+		outs := b.inOneRound(requests(5, autoAck), 1)
 		got, waiting := split(t, outs)
 		require.Equal(t, 3, got)
 		require.Equal(t, 2, waiting)
 	})
 }
 
-// Two partitions were assigned, and the first filled the batch.
-func TestPartitionThatWasAssignedButNotTakenFindsTheNext(t *testing.T) {
+// Two partitions were assigned, and the first one filled the batch.
+func TestAssignedButUnclaimedPartitionGoesToTheNextRequest(t *testing.T) {
 	t.Parallel()
 	wide := func(r *queue.PopRequest) { r.Partitions = 2 }
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
-		outs := b.together(requests(2, wide), 1, 2, 3)
+		outs := b.inOneRound(requests(2, wide), 1, 2, 3)
 		got, _ := split(t, outs)
 		require.Equal(t, 2, got)
 		delivered(t, b.begin(t.Context(), request(time.Hour)))
 	})
 }
 
-// The database failed between the preflight and the claim. Those who were
-// assigned hear of it; the others look again.
+// The database fails between the preflight and the claim. The assigned request gets the error, and
+// the others probe again.
 func TestFailedClaimLeavesItsPartitionToTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +119,7 @@ func TestFailedClaimLeavesItsPartitionToTheOthers(t *testing.T) {
 			b.store.onClaim = nil
 			return broken
 		}
-		outs := b.together(requests(3), 1)
+		outs := b.inOneRound(requests(3), 1)
 		synctest.Wait()
 		var failed, got int
 		for _, out := range outs {
@@ -140,32 +139,32 @@ func TestFailedClaimLeavesItsPartitionToTheOthers(t *testing.T) {
 	})
 }
 
-// A client that leaves between the preflight and the claim takes nothing, and
-// what it would have got goes to another.
+// A client leaves between the preflight and the claim. It gets nothing, and its partition goes to
+// another request.
 func TestClientThatLeavesBeforeTheClaimLeavesItToTheOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
 		ctx, cancel := context.WithCancel(t.Context())
-		// Its deadline is the earliest, so it is the first to be served.
+		// Its deadline is the earliest, so the plan serves it first.
 		left := b.begin(ctx, request(time.Minute))
 		pending(t, left)
-		b.store.onFound = func(found []queue.ProbeResult) {
-			if len(found[0].Candidates) > 0 {
+		b.store.onFound = func(results []queue.ProbeResult) {
+			if len(results[0].Candidates) > 0 {
 				cancel()
 			}
 		}
-		outs := b.together(requests(2), 1)
+		outs := b.inOneRound(requests(2), 1)
 		got, _ := split(t, outs)
-		require.ErrorIs(t, settled(t, left).err, context.Canceled)
+		require.ErrorIs(t, answered(t, left).err, context.Canceled)
 		require.Equal(t, 1, got)
 		require.Empty(t, b.store.leases())
 	})
 }
 
-// Somebody else was faster: the one that lost looks alone and is answered, and
-// those that got nothing in the same round learn when the rival's lease ends.
-func TestLostClaimLooksAlone(t *testing.T) {
+// A rival was faster. The request that lost pops on its own. The requests that got nothing in the
+// same round wake when the lease of the rival ends.
+func TestLostClaimPopsAlone(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]bool{"and finds another partition": true, "and finds nothing": false} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +179,7 @@ func TestLostClaimLooksAlone(t *testing.T) {
 					}
 					return nil
 				}
-				outs := b.together(requests(3), 1)
+				outs := b.inOneRound(requests(3), 1)
 				before := b.store.calls()
 				got, waiting := split(t, outs)
 				require.Greater(t, b.store.calls().pops, before.pops)
@@ -197,7 +196,7 @@ func TestLostClaimLooksAlone(t *testing.T) {
 	}
 }
 
-func TestErrorOfTheLookAfterALostClaimIsTheAnswer(t *testing.T) {
+func TestErrorOfThePopAfterALostClaimIsTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})
@@ -209,6 +208,6 @@ func TestErrorOfTheLookAfterALostClaimIsTheAnswer(t *testing.T) {
 		}
 		b.store.onPop = func(*queue.PopRequest) error { return broken }
 		b.ready(1, 1, 1)
-		require.ErrorIs(t, settled(t, out).err, broken)
+		require.ErrorIs(t, answered(t, out).err, broken)
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// unborn is a store in which nothing exists until exists is stored.
-func unborn() (*fakeStore, *atomic.Bool) {
+// missingTarget returns a store in which no queue exists until exists is true.
+func missingTarget() (*fakeStore, *atomic.Bool) {
 	exists := &atomic.Bool{}
 	store := &fakeStore{}
 	store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
@@ -28,24 +28,24 @@ func unborn() (*fakeStore, *atomic.Bool) {
 	return store, exists
 }
 
-// Whoever waits for a name that does not exist is woken when it is born, here or
-// on another instance, and then by what becomes ready in it.
-func TestBirthWakesWhoWaitsForTheName(t *testing.T) {
+// A request for a name that does not exist wakes when the name is created, on this instance or on
+// another one. After that it wakes when something becomes ready.
+func TestCreationWakesRequestsForTheName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		req  *queue.PopRequest
-		born func(*bench)
+		req    *queue.PopRequest
+		create func(*harness)
 	}{
-		"the queue":                    {request(time.Hour), func(b *bench) { b.bus.Created("orders", "", events.Here) }},
-		"the queue, elsewhere":         {request(time.Hour), func(b *bench) { b.bus.Created("", "", events.Peer) }},
-		"the partition":                {specific(time.Hour), func(b *bench) { b.bus.Created("orders", "1", events.Here) }},
-		"the partition with its queue": {specific(time.Hour), func(b *bench) { b.bus.Created("orders", "", events.Here) }},
-		"the partition, elsewhere":     {specific(time.Hour), func(b *bench) { b.bus.Created("", "", events.Peer) }},
+		"the queue":                    {request(time.Hour), func(b *harness) { b.bus.Created("orders", "", events.Here) }},
+		"the queue, on a peer":         {request(time.Hour), func(b *harness) { b.bus.Created("", "", events.Peer) }},
+		"the partition":                {specific(time.Hour), func(b *harness) { b.bus.Created("orders", "1", events.Here) }},
+		"the partition with its queue": {specific(time.Hour), func(b *harness) { b.bus.Created("orders", "", events.Here) }},
+		"the partition, on a peer":     {specific(time.Hour), func(b *harness) { b.bus.Created("", "", events.Peer) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store, exists := unborn()
+				store, exists := missingTarget()
 				b := run(t, store)
 				out := b.begin(context.WithoutCancel(t.Context()), c.req)
 				pending(t, out)
@@ -53,7 +53,7 @@ func TestBirthWakesWhoWaitsForTheName(t *testing.T) {
 				b.bus.Created("orders", "2", events.Here)
 				pending(t, out)
 				exists.Store(true)
-				c.born(b)
+				c.create(b)
 				pending(t, out)
 				b.ready(1, 1, 1)
 				require.Zero(t, delivered(t, out).took)
@@ -62,16 +62,16 @@ func TestBirthWakesWhoWaitsForTheName(t *testing.T) {
 	}
 }
 
-// A birth between the answer "it does not exist" and the ticket is not lost, of
-// an arrival nor of a request that was woken by something else.
-func TestBirthDuringTheLookIsNotLost(t *testing.T) {
+// The name is created after the store has answered that it does not exist, and before the ticket is
+// taken. Case 1 is an arrival, case 3 a request that something else woke.
+func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{1, 3} {
 		t.Run(fmt.Sprintf("resolve %d", before), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var b *bench
-				store, exists := unborn()
+				var b *harness
+				store, exists := missingTarget()
 				answer, asked := store.resolve, 0
 				store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
 					target, ok, err := answer(req)
@@ -92,13 +92,13 @@ func TestBirthDuringTheLookIsNotLost(t *testing.T) {
 	}
 }
 
-// What is born between the answer "it does not exist" and the ticket is armed for
-// before it is looked at: its first message may come right after that look.
-func TestMessageAfterABirthDuringTheLook(t *testing.T) {
+// The request takes a ticket for the new target before it probes, because the first message may be
+// committed right after the probe.
+func TestMessageAfterACreationDuringTheProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var b *bench
-		store, exists := unborn()
+		var b *harness
+		store, exists := missingTarget()
 		answer := store.resolve
 		store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
 			target, ok, err := answer(req)
@@ -114,12 +114,11 @@ func TestMessageAfterABirthDuringTheLook(t *testing.T) {
 	})
 }
 
-// The birth comes before the first message is committed; what was pushed in
-// between is found at once.
-func TestBirthWithAMessageIsFound(t *testing.T) {
+// The first message may be committed before the creation is announced.
+func TestMessageBeforeTheCreationEventIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, exists := unborn()
+		store, exists := missingTarget()
 		b := run(t, store)
 		out := b.wait()
 		exists.Store(true)
@@ -133,13 +132,12 @@ func tagged(wait time.Duration) *queue.PopRequest {
 	return &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g", Batch: 1, Partitions: 1, Wait: wait}
 }
 
-// A pop by tags watches every group it looked at, and any birth.
-func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
+func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 	t.Parallel()
-	for name, wake := range map[string]func(*bench){
-		"a group it watches":   func(b *bench) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 9}}, events.Here) },
-		"a queue is born":      func(b *bench) { b.bus.Created("new", "", events.Here) },
-		"one is, elsewhere":    func(b *bench) { b.bus.Created("", "", events.Peer) },
+	for name, wake := range map[string]func(*harness){
+		"a group it watches":   func(b *harness) { b.bus.Ready([]queue.Ready{{Group: 2, Partition: 9}}, events.Here) },
+		"a new queue":          func(b *harness) { b.bus.Created("new", "", events.Here) },
+		"a new one on a peer":  func(b *harness) { b.bus.Created("", "", events.Peer) },
 		"the next due instant": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,10 +154,10 @@ func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
 				b := run(t, store)
 				out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
 				pending(t, out)
-				require.Equal(t, 2, store.calls().pops, "it looks again once it knows what to watch")
+				require.Equal(t, 2, store.calls().pops, "it probes again once it knows its groups")
 				b.bus.Ready([]queue.Ready{{Group: 3, Partition: 1}}, events.Here)
 				pending(t, out)
-				require.Equal(t, 2, store.calls().pops, "another group is not its business")
+				require.Equal(t, 2, store.calls().pops, "another group does not wake it")
 				full.Store(true)
 				if wake == nil {
 					time.Sleep(time.Minute)
@@ -172,15 +170,15 @@ func TestPopByTagsWakesForItsGroupsAndForBirths(t *testing.T) {
 	}
 }
 
-// A look of its own may find that what it was armed for has been deleted, and
-// perhaps made anew: then it arms for that.
-func TestDeletionBeforeTheLookIsNoticed(t *testing.T) {
+// The first probe may find that the target was deleted since it was resolved. Then the request
+// waits for the creation of the name, or for the new target.
+func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {
 	t.Parallel()
-	for name, anew := range map[string]bool{"deleted": false, "made anew": true} {
+	for name, created := range map[string]bool{"deleted": false, "created again": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var b *bench
+				var b *harness
 				var deleted, exists atomic.Bool
 				store := &fakeStore{}
 				store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
@@ -191,13 +189,13 @@ func TestDeletionBeforeTheLookIsNoticed(t *testing.T) {
 				}
 				store.onPop = func(*queue.PopRequest) error {
 					deleted.Store(true)
-					exists.Store(anew)
+					exists.Store(created)
 					return nil
 				}
 				b = run(t, store)
 				out := b.wait()
 				pending(t, out)
-				if !anew {
+				if !created {
 					exists.Store(true)
 					b.bus.Created("orders", "", events.Here)
 					pending(t, out)
@@ -209,9 +207,8 @@ func TestDeletionBeforeTheLookIsNoticed(t *testing.T) {
 	}
 }
 
-// What it waits for may be deleted and made anew with every look: the time is up
-// all the same, and so it is when the server stops.
-func TestDeletionsWithoutEnd(t *testing.T) {
+// The target is deleted and created again during every probe.
+func TestDeadlineAndStopEndRepeatedDeletions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		stop bool
@@ -224,7 +221,7 @@ func TestDeletionsWithoutEnd(t *testing.T) {
 				var latest atomic.Int64
 				store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
 					if latest.Load() > 100 {
-						return queue.Target{}, false, errors.New("it goes on for ever")
+						return queue.Target{}, false, errors.New("the deletions do not end")
 					}
 					return queue.Target{Group: latest.Load() + 1}, true, nil
 				}
@@ -252,9 +249,8 @@ func TestDeletionsWithoutEnd(t *testing.T) {
 	}
 }
 
-// A group that is gone is forgotten and resolved anew: the queue was deleted, and
-// perhaps made again.
-func TestGroupThatIsGoneIsResolvedAnew(t *testing.T) {
+// The queue was deleted, and perhaps created again.
+func TestGroupThatIsGoneIsResolvedAgain(t *testing.T) {
 	t.Parallel()
 	for name, waiting := range map[string]int{"alone": 1, "in a round": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -264,7 +260,7 @@ func TestGroupThatIsGoneIsResolvedAnew(t *testing.T) {
 				store := &fakeStore{}
 				store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
 					if !forgotten.Load() {
-						return queue.Target{Group: 1}, true, nil // as remembered
+						return queue.Target{Group: 1}, true, nil // from the cache
 					}
 					return queue.Target{Group: 5}, true, nil
 				}
@@ -286,15 +282,15 @@ func TestGroupThatIsGoneIsResolvedAnew(t *testing.T) {
 	}
 }
 
-// A pop by tags that looks again says so: a group it finds missing then was deleted
-// since, and what was stored before is not new to it.
-func TestPopByTagsSaysWhatIsAnew(t *testing.T) {
+// If a later probe of a pop by tags finds a group missing, the group was deleted. The messages
+// stored before are then not new to it.
+func TestLaterPopByTagsSetsRefreshSince(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var anew []time.Time
+		var refreshed []time.Time
 		store := &fakeStore{}
 		store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
-			anew = append(anew, req.RefreshSince)
+			refreshed = append(refreshed, req.RefreshSince)
 			return queue.Delivery{Watched: []int64{1}}, nil
 		}
 		b := run(t, store)
@@ -303,8 +299,8 @@ func TestPopByTagsSaysWhatIsAnew(t *testing.T) {
 		time.Sleep(time.Minute / 2)
 		b.bus.Resync("a consumer group was deleted", events.Peer)
 		pending(t, out)
-		require.Greater(t, len(anew), 2)
-		require.Zero(t, anew[0], "the first look registers it")
-		require.Equal(t, time.Now(), anew[len(anew)-1])
+		require.Greater(t, len(refreshed), 2)
+		require.Zero(t, refreshed[0], "the first probe registers the group")
+		require.Equal(t, time.Now(), refreshed[len(refreshed)-1])
 	})
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// In another life of the database an id may stand for the group of another queue, and
-// who waits for what it was may not have noticed yet. They do not get into each other's
-// way, and an announcement, which does not tell the life, wakes them.
-func TestOneIDInTwoLives(t *testing.T) {
+// In another epoch an id may belong to the group of another queue, while a request still waits for
+// its old meaning. The two requests do not affect each other. An announcement carries no epoch and
+// wakes both.
+func TestOneIDInTwoEpochs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		lives := map[string]queue.Epoch{"orders": 5, "bills": 6}
+		epochs := map[string]queue.Epoch{"orders": 5, "bills": 6}
 		store := &fakeStore{
 			resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
-				return queue.Target{Group: 1, Epoch: lives[req.Queue]}, true, nil
+				return queue.Target{Group: 1, Epoch: epochs[req.Queue]}, true, nil
 			},
 		}
 		b := run(t, store)
@@ -35,10 +35,10 @@ func TestOneIDInTwoLives(t *testing.T) {
 		pending(t, after)
 		leave()
 		require.ErrorIs(t, (<-before).err, context.Canceled)
-		require.Empty(t, b.intents.Handoffs("orders", "1"), "nobody waits any more")
+		require.Empty(t, b.intents.Handoffs("orders", "1"), "no request waits")
 		offers := b.intents.Handoffs("bills", "1")
 		require.Len(t, offers, 1)
-		require.Equal(t, queue.Target{Group: 1, Epoch: 6}, offers[0].Target, "it is claimed for in its own life")
+		require.Equal(t, queue.Target{Group: 1, Epoch: 6}, offers[0].Target, "the claim is in the epoch of the request")
 		require.False(t, offers[0].Take(queue.Delivery{}))
 
 		b.ready(1, 1, 1)
@@ -56,12 +56,13 @@ func TestOneIDInTwoLives(t *testing.T) {
 	})
 }
 
-// Nothing is planned for who waits for what has ended: it would be missing for whose it is.
-func TestTwoLivesInOneRound(t *testing.T) {
+// A round plans nothing for a target of an old epoch, because the partition would then be missing
+// for the request of the new epoch.
+func TestTwoEpochsInOneRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var forgotten atomic.Bool
-		store := &fakeStore{ended: 5, onForget: func() { forgotten.Store(true) }}
+		store := &fakeStore{endedEpoch: 5, onForget: func() { forgotten.Store(true) }}
 		store.resolve = func(req *queue.PopRequest) (queue.Target, bool, error) {
 			switch {
 			case req.Queue == "others":
@@ -93,7 +94,7 @@ func TestTwoLivesInOneRound(t *testing.T) {
 		}
 		b.ready(9, 1, 0)
 		synctest.Wait()
-		b.ready(1, 1, 1) // both ask while a round is under way
+		b.ready(1, 1, 1) // both join the next round
 		synctest.Wait()
 		close(hold)
 		delivered(t, after)
@@ -101,15 +102,15 @@ func TestTwoLivesInOneRound(t *testing.T) {
 		require.True(t, forgotten.Load())
 		for _, claims := range store.claims {
 			for _, one := range claims {
-				require.NotEqual(t, store.ended, one.Target.Epoch)
+				require.NotEqual(t, store.endedEpoch, one.Target.Epoch)
 			}
 		}
 	})
 }
 
-// Where one connection leads to a Postgres that another one has replaced, what is found
-// over the one is gone over the other for as long as that lasts.
-func TestWhatIsGoneAgainAndAgainIsNotLookedForWithoutPause(t *testing.T) {
+// While one of two connections still leads to a Postgres that was replaced, a target that one
+// connection resolves is gone for the other.
+func TestRepeatedlyGoneTargetIsProbedWithPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{gone: map[int64]bool{1: true}}

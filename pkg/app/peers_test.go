@@ -1,0 +1,138 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// event is one event of the bus.
+type event struct {
+	kind  string
+	ready []queue.Ready
+	text  string
+	from  events.Origin
+}
+
+// recorder keeps the events of a bus.
+type recorder struct {
+	events.Nop
+	list []event
+}
+
+func (r *recorder) OnReady(ready []queue.Ready, from events.Origin) {
+	r.list = append(r.list, event{kind: "ready", ready: ready, from: from})
+}
+
+func (r *recorder) OnCreated(queueName, partition string, from events.Origin) {
+	r.list = append(r.list, event{kind: "created", text: queueName + partition, from: from})
+}
+
+func (r *recorder) OnResync(reason string, from events.Origin) {
+	r.list = append(r.list, event{kind: "resync", text: reason, from: from})
+}
+
+func (r *recorder) OnSQLWaiter(w queue.SQLWaiter) {
+	r.list = append(r.list, event{kind: "SQL waiter", text: w.Channel})
+}
+
+func (r *recorder) OnListening() { r.list = append(r.list, event{kind: "listening"}) }
+func (r *recorder) OnInbox()     { r.list = append(r.list, event{kind: "inbox"}) }
+
+// sent keeps the entries for the other instances.
+type sent struct{ entries []listen.Entry }
+
+func (s *sent) Send(entries ...listen.Entry) { s.entries = append(s.entries, entries...) }
+
+func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	lost := 0
+	for name, c := range map[string]struct {
+		hear func(listen.Callbacks)
+		want []event
+		lost int
+	}{
+		"a notification of a peer": {
+			hear: func(l listen.Callbacks) {
+				l.OnMessage(listen.Message{Instance: queue.NewID(), Entries: []listen.Entry{
+					listen.Ready(1, 2, at), listen.Created(), listen.Resync(), listen.Ready(3, 0, time.Time{}),
+				}})
+			},
+			want: []event{
+				{kind: "created", from: events.Peer},
+				{kind: "resync", text: "another instance asked for it", from: events.Peer},
+				{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, from: events.Peer},
+			},
+		},
+		"a notification of a SQL session": {
+			hear: func(l listen.Callbacks) {
+				l.OnMessage(listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, time.Time{})}})
+			},
+			want: []event{{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2}}, from: events.SQL}},
+		},
+		"a heartbeat": {
+			hear: func(l listen.Callbacks) { l.OnMessage(listen.Message{Instance: queue.NewID(), Canary: 1}) },
+		},
+		"a silent peer": {
+			hear: func(l listen.Callbacks) { l.OnResync("a peer fell silent") },
+			want: []event{{kind: "resync", text: "a peer fell silent", from: events.Peer}},
+			lost: 1,
+		},
+		"a state": {
+			hear: func(l listen.Callbacks) { l.OnState(listen.State("degraded")) },
+			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}},
+		},
+		"the inbox": {
+			hear: func(l listen.Callbacks) { l.OnInbox() },
+			want: []event{{kind: "inbox"}},
+		},
+		"SQL waiters": {
+			hear: func(l listen.Callbacks) {
+				l.SQLWaiters.Await(queue.SQLWaiter{Channel: "c"})
+				l.SQLWaiters.AskAgain()
+			},
+			want: []event{{kind: "SQL waiter", text: "c"}, {kind: "listening"}},
+		},
+	} {
+		bus, got := &events.Bus{}, &recorder{}
+		bus.Subscribe(got)
+		lost = 0
+		c.hear(inbound{bus: bus, reportLost: func() { lost++ }}.callbacks())
+		require.Equal(t, c.want, got.list, name)
+		require.Equal(t, c.lost, lost, name)
+	}
+}
+
+func TestOutboundSendsTheEventsOfThisInstanceOnly(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	ready := []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 1, Partition: 3, In: time.Second, At: at}}
+	for _, from := range []events.Origin{events.Here, events.Peer, events.SQL} {
+		got, bus := &sent{}, &events.Bus{}
+		bus.Subscribe(outbound{peers: got})
+		bus.Ready(ready, from)
+		bus.Created("orders", "1", from)
+		bus.Resync("a queue was deleted", from)
+		if from != events.Here {
+			require.Empty(t, got.entries)
+			continue
+		}
+		require.Equal(t, []listen.Entry{
+			listen.Ready(1, 2, at),
+			listen.Ready(1, 3, time.Time{}), // the receiver learns the instant from the database
+			listen.Created(), listen.Resync(),
+		}, got.entries)
+	}
+	got, bus := &sent{}, &events.Bus{}
+	bus.Subscribe(outbound{peers: got})
+	bus.SQLWaiter(queue.SQLWaiter{})
+	bus.Listening()
+	bus.Inbox()
+	require.Empty(t, got.entries, "these events are of this instance alone")
+}

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/plan"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// plan decides which request gets which partition. There is one decision for each request, in the
+// same order.
+func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.Decision {
+	now := time.Now()
+	intents := make([]plan.Intent, len(requests))
+	for i, r := range requests {
+		intents[i] = plan.Intent{
+			ID: int64(i), Key: plan.Key{Group: r.target.Group, Partition: r.target.Partition},
+			Partitions: r.in.req.Partitions, Deadline: r.in.deadline, Since: r.in.since,
+		}
+	}
+	candidates, due := mergeCandidates(now, targets)
+	decisions, doubled := plan.Assign(now, w.round, intents, candidates)
+	m := w.d.metrics
+	m.partitionsFound.Observe(float64(due))
+	m.doubleAssignments.Add(float64(doubled))
+	for i := range decisions {
+		if decisions[i].Outcome == plan.ViableAssigned {
+			m.viable.Inc()
+			m.assignments.Add(float64(len(decisions[i].Partitions)))
+		} else {
+			m.skipped.WithLabelValues(string(decisions[i].Outcome)).Inc()
+		}
+	}
+	m.ratio.Set(float64(len(requests)) / float64(max(1, len(targets))))
+	return decisions
+}
+
+// mergeCandidates makes one list of the candidates of all targets. A partition that was found for
+// itself and for its group is one candidate. due counts the candidates that are due now.
+func mergeCandidates(now time.Time, targets []roundTarget) (candidates []plan.Candidate, due int) {
+	seen := map[queue.Target]bool{}
+	for _, t := range targets {
+		for _, c := range t.result.Candidates {
+			one := queue.Target{Group: t.target.Group, Partition: c.Partition}
+			if seen[one] {
+				continue
+			}
+			seen[one] = true
+			if c.In <= 0 {
+				due++
+			}
+			candidates = append(candidates, plan.Candidate{
+				Group: one.Group, Partition: one.Partition, ReadyAt: now.Add(c.In), Depth: c.Depth,
+				Leased: c.In > 0 && c.Leased, WindowOpen: c.In > 0 && c.WindowOpen,
+				Delayed: c.In > 0 && !c.Leased && !c.WindowOpen, Paused: c.Paused,
+			})
+		}
+	}
+	return candidates, due
+}

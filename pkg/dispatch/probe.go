@@ -1,0 +1,114 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
+)
+
+// resolve returns what the intent waits for, and the keys that wake it.
+func (d *Dispatcher) resolve(in *intent) (queue.Target, []readiness.Key, error) {
+	if in.req.Tags != nil {
+		return queue.Target{}, readiness.TagKeys(in.req, in.watchedGroups), nil
+	}
+	target, ok, err := d.store.Resolve(in.ctx, in.req)
+	if err != nil {
+		return target, nil, err
+	}
+	d.intents.register(in, target)
+	if ok {
+		return target, []readiness.Key{readiness.TargetKey(target)}, nil
+	}
+	return queue.Target{}, readiness.CreationKeys(in.req), nil
+}
+
+// probe claims for the intent, unless the target is known to be empty. found is nil if nothing was
+// claimed. again is true if the target is out of date and must be resolved again.
+func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err error) {
+	target := in.target
+	switch {
+	case in.req.Tags != nil:
+		return d.probeTags(in)
+	case target.Group == 0:
+		// The target may have been created between resolve and the ticket. Then the intent needs a
+		// ticket for the new target before it probes.
+		in.firstProbeDone = true
+		_, again, err = d.store.Resolve(in.ctx, in.req)
+		return nil, again, err
+	case d.proven() && d.readiness.KnownEmpty(target):
+		// The next probe goes through a round, together with all requests that wake then.
+		in.firstProbeDone = true
+		return nil, false, nil
+	}
+	var delivery *queue.Delivery
+	if !in.firstProbeDone {
+		in.firstProbeDone = true
+		delivery, err = d.firstProbe(in)
+	} else {
+		delivery, err = d.joinRound(in)
+	}
+	switch {
+	case err != nil:
+		return nil, false, err
+	case len(delivery.Messages) > 0:
+		d.backoffs.reset(target)
+		return delivery, false, nil
+	case delivery.Gone:
+		in.req.RefreshSince = time.Now()
+		d.store.Forget(in.req, target)
+		return nil, true, nil
+	}
+	return nil, false, nil
+}
+
+// firstProbe is a pop of the request's own: one round trip. It is the fastest way to a backlog.
+func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
+	observation := d.readiness.Observe(in.target)
+	delivery, err := d.popOnce(in.ctx, in.req)
+	if err != nil {
+		return nil, err
+	}
+	delivery.Gone = delivery.Target != in.target
+	if foundNothing(delivery) {
+		d.readiness.SetEmpty(in.target, observation, nextDue(delivery))
+	}
+	return delivery, nil
+}
+
+// probeTags is probe for a pop by tags.
+func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, err error) {
+	if in.firstProbeDone {
+		// A group that is missing now was deleted since the first probe, or its queue is new.
+		in.req.RefreshSince = time.Now()
+	}
+	in.firstProbeDone = true
+	delivery, err := d.popOnce(in.ctx, in.req)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case len(delivery.Messages) > 0:
+		return delivery, false, nil
+	case !sameGroups(in.watchedGroups, delivery.Watched):
+		// The ticket covers too few groups: take one for all of them and probe again.
+		in.watchedGroups = delivery.Watched
+		return nil, true, nil
+	case delivery.HasNext:
+		d.readiness.WakeAt(readiness.TagKey(in.req), time.Now().Add(delivery.NextIn))
+	}
+	return nil, false, nil
+}
+
+// nextDue returns what a delivery says about the next due instant of its target.
+func nextDue(d *queue.Delivery) readiness.NextDue {
+	return readiness.NextDue{Known: d.HasNext, In: d.NextIn}
+}
+
+// foundNothing reports whether a claim took nothing from a target that exists.
+func foundNothing(d *queue.Delivery) bool { return len(d.Messages) == 0 && !d.Gone }
+
+// sameGroups reports whether two lists hold the same groups.
+func sameGroups(a, b []int64) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

@@ -1,0 +1,31 @@
+// Package readiness tracks which targets may have something poppable. It does two things for a
+// waiter, which is a waiting pop request (package dispatch) or a SQL session that waits in
+// belfry.await (package sqlwait).
+//
+//   - A ticket wakes the waiter: when a partition becomes ready, when an instant comes at which
+//     something is due, when a queue or partition is created, or at a resync.
+//   - A known-empty entry saves the waiter a query: the last probe of the target found nothing, and
+//     nothing was announced since.
+//
+// # The loop of a waiter
+//
+//  1. Take a ticket for the target.
+//  2. Probe: ask the database whether something is poppable. Skip the probe if KnownEmpty.
+//  3. Wait for the ticket, for a fallback timer, or for the end of the wait.
+//  4. Start again at 1.
+//
+// The ticket comes before the probe, so an announcement during the probe is not lost.
+//
+// # Known empty
+//
+// A probe calls Observe before its query and SetEmpty after it. An announcement in between removes
+// the observation, and then SetEmpty does nothing. So a known-empty entry is never older than the
+// last announcement. An entry also ends when something of the target falls due, at a resync, and
+// when it is as old as the fallback interval.
+//
+// Announcements of other instances arrive only while the listener is proven. The caller checks that
+// before it relies on KnownEmpty.
+//
+// The package is pure memory and never blocks, except in WaitUntil. It is floor 1 and may be
+// imported by floors 2 and above.
+package readiness

@@ -1,0 +1,154 @@
+package readiness_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	group     = queue.Target{Group: 1}
+	partition = queue.Target{Group: 1, Partition: 2}
+)
+
+// newTracker returns a Tracker whose entries hold for a minute. Call it inside a bubble.
+func newTracker(t *testing.T) *readiness.Tracker {
+	t.Helper()
+	tracker := readiness.New(time.Minute)
+	t.Cleanup(tracker.Close)
+	return tracker
+}
+
+func woken(ticket *readiness.Ticket) bool {
+	synctest.Wait()
+	select {
+	case <-ticket.C():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestKnownEmptyUntilSomethingIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t)
+		require.False(t, tracker.KnownEmpty(group))
+		o := tracker.Observe(group)
+		require.False(t, tracker.KnownEmpty(group), "the probe has not ended")
+		tracker.SetEmpty(group, o, readiness.NextDue{Known: true, In: time.Second})
+		require.False(t, tracker.KnownEmpty(partition))
+		ticket := tracker.Ticket(readiness.TargetKey(group))
+		defer ticket.Close()
+		require.True(t, tracker.KnownEmpty(group), "this also sets the timer of the ticket")
+		require.Len(t, tracker.Scheduled(10), 1)
+		time.Sleep(time.Second)
+		require.True(t, woken(ticket))
+		require.False(t, tracker.KnownEmpty(group))
+		require.EqualValues(t, 1, tracker.WokenByTimer())
+	})
+}
+
+func TestAnnouncementDuringTheProbeWins(t *testing.T) {
+	t.Parallel()
+	for name, announce := range map[string]func(*readiness.Tracker){
+		"ready": func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}) },
+		"ready later": func(tracker *readiness.Tracker) {
+			tracker.Ready([]queue.Ready{{Group: 1, Partition: 2, In: time.Hour}})
+		},
+		"resync":      func(tracker *readiness.Tracker) { tracker.Resync() },
+		"drop":        func(tracker *readiness.Tracker) { tracker.Drop(group); tracker.Drop(partition) },
+		"newer probe": func(tracker *readiness.Tracker) { tracker.Observe(group); tracker.Observe(partition) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t)
+				for _, target := range []queue.Target{group, partition} {
+					o := tracker.Observe(target)
+					announce(tracker)
+					tracker.SetEmpty(target, o, readiness.NextDue{})
+					require.False(t, tracker.KnownEmpty(target))
+				}
+			})
+		})
+	}
+}
+
+func TestKnownEmptyEndsAtItsMaxAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t)
+		tracker.SetEmpty(group, tracker.Observe(group), readiness.NextDue{})
+		time.Sleep(time.Minute - time.Nanosecond)
+		require.True(t, tracker.KnownEmpty(group))
+		time.Sleep(time.Nanosecond)
+		require.False(t, tracker.KnownEmpty(group))
+	})
+}
+
+func TestTicketsWakeByTheirKeys(t *testing.T) {
+	t.Parallel()
+	one := "1"
+	req := &queue.PopRequest{Queue: "orders", Partition: &one}
+	tags := &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g"}
+	for name, c := range map[string]struct {
+		wake                              func(*readiness.Tracker)
+		group, partition, missing, byTags bool
+	}{
+		"ready":             {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 1, Partition: 2}}) }, true, true, false, true},
+		"another partition": {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 1, Partition: 3}}) }, true, false, false, true},
+		"another group":     {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 4, Partition: 2}}) }, false, false, false, false},
+		"its queue":         {func(r *readiness.Tracker) { r.Created("orders", "") }, false, false, true, true},
+		"its partition":     {func(r *readiness.Tracker) { r.Created("orders", "1") }, false, false, true, false},
+		"another name":      {func(r *readiness.Tracker) { r.Created("orders", "2") }, false, false, false, false},
+		"an unknown name":   {func(r *readiness.Tracker) { r.CreatedUnnamed() }, false, false, true, true},
+		"resync":            {func(r *readiness.Tracker) { r.Resync() }, true, true, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t)
+				later := queue.Target{Group: 1, Partition: 2, Epoch: 7}
+				tickets := []*readiness.Ticket{
+					tracker.Ticket(readiness.TargetKey(group)), tracker.Ticket(readiness.TargetKey(later)),
+					tracker.Ticket(readiness.CreationKeys(req)...), tracker.Ticket(readiness.TagKeys(tags, []int64{1})...),
+				}
+				c.wake(tracker)
+				for i, want := range []bool{c.group, c.partition, c.missing, c.byTags} {
+					require.Equal(t, want, woken(tickets[i]), "ticket %d", i)
+					tickets[i].Close()
+				}
+			})
+		})
+	}
+}
+
+func TestWaitUntil(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		signaled, err := readiness.WaitUntil(t.Context(), began.Add(time.Second), nil)
+		require.NoError(t, err)
+		require.False(t, signaled)
+		require.Equal(t, time.Second, time.Since(began))
+		signal := make(chan struct{}, 1)
+		signal <- struct{}{}
+		signaled, err = readiness.WaitUntil(t.Context(), time.Now().Add(time.Second), signal)
+		require.NoError(t, err)
+		require.True(t, signaled)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = readiness.WaitUntil(ctx, time.Now().Add(time.Second), nil)
+		require.ErrorIs(t, err, context.Canceled)
+	})
+}

@@ -1,0 +1,41 @@
+// Package sqlwait wakes SQL waiters. A SQL waiter is a session that found nothing to pop and waits
+// in belfry.await. It listens on a NOTIFY channel, and all sessions that wait for the same queue,
+// group and partition share one channel.
+//
+// # The loop of a channel
+//
+// A waiter announces itself with a notification (events.OnSQLWaiter). For each channel with waiters
+// the Watcher runs one goroutine:
+//
+//  1. Take a ticket for the target (package readiness).
+//  2. Probe with a preflight, unless the target is known to be empty. The probe claims nothing,
+//     because the waiter claims for itself. One probe runs at a time, over all channels.
+//  3. If the probe sees something, notify the channel. That wakes all of its waiters.
+//  4. Otherwise wait for the ticket or the fallback timer, and start again at 1. After
+//     dispatch.fallback_interval the channel is notified in any case.
+//
+// A channel on which no waiter has announced itself for dispatch.fallback_interval is dropped.
+//
+// Every instance runs the loop for every waiter, so the death of an instance loses no wake. A waiter
+// that was notified without need pops once and finds nothing.
+//
+// # What SQL consumers leave behind
+//
+// A SQL consumer leaves a drained cursor marked ready, and a push to a ready cursor announces
+// nothing. So a probe that sees only drained cursors settles them and probes again.
+//
+// A SQL consumer may also hold messages in an open transaction. A probe sees these messages, but a
+// pop finds nothing. So if nothing was announced since the last notification, the next one is
+// delayed. The delay doubles each time, up to dispatch.max_poll_interval.
+//
+// In a group with busy SQL consumers each of their commits is announced. After two wakes the loop
+// then probes at most every 25 ms.
+//
+// # Missed announcements of waiters
+//
+// A waiter that announces itself while no instance listens is not heard. So each time LISTEN comes
+// into force (events.OnListening), all waiters are asked to announce themselves again. The same
+// happens after the number of channels has exceeded its bound.
+//
+// The package declares the Store it needs. It is floor 3 and may be imported by floors 4 and above.
+package sqlwait
