@@ -27,9 +27,6 @@ type call struct {
 	sent bool
 
 	result
-	// settled: a cursor that was due without anything poppable was corrected, so the next claim may
-	// find something else.
-	settled bool
 	// scan is where the claim looked. released is what the lease of an earlier try held.
 	scan     scanfloor.Scan
 	released []queue.Ready
@@ -48,10 +45,7 @@ func newCall(req *queue.PopRequest, target queue.Target) *call {
 func (one *call) reset() {
 	*one = call{
 		req: one.req, target: one.target, sent: one.sent,
-		result: result{
-			undoHeads: map[int64]string{}, undoRedrives: map[int64]string{},
-			delivery: queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, LeaseID: one.delivery.LeaseID},
-		},
+		result: result{delivery: queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, LeaseID: one.delivery.LeaseID}},
 	}
 }
 

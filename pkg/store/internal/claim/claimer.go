@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -178,16 +177,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 	var needWake []int64
 	for _, one := range calls {
-		needWake = append(needWake, one.needWake...)
-		c.Metrics.expired.Add(float64(one.expired))
-		c.Metrics.givenUp.Add(float64(one.givenUp))
-		if !one.saw.Now.IsZero() && !one.delivery.Gone {
-			c.Floors.Learn(one.target.Group, one.scan, one.saw)
-		}
-		if !one.leaseEnd.IsZero() {
-			c.Floors.Leased(one.target.Group, one.leaseEnd)
-		}
-		c.Floors.Ready(one.leftReady...)
+		needWake = append(needWake, c.note(one)...)
 		c.Waker.Announce(one.released)
 	}
 	c.Waker.Wake(ctx, needWake)
@@ -196,8 +186,11 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 			c.giveBackSealed(ctx, one)
 			continue
 		}
-		for _, partition := range one.drained {
-			if err := c.Waker.SettleOne(ctx, partition, one.target.Group); err != nil {
+		for _, p := range one.partitions {
+			if p.outcome != outcomeDrained {
+				continue
+			}
+			if err := c.Waker.SettleOne(ctx, p.id, one.target.Group); err != nil {
 				return err
 			}
 			one.settled = true
@@ -208,6 +201,30 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 		c.Delivered.Remember(&one.delivery, one.partitionOf)
 	}
 	return nil
+}
+
+// note moves the scan floors and the metrics to what a claim did, and returns the partitions that
+// need a wake.
+func (c *Claimer) note(one *call) (needWake []int64) {
+	group, now := one.target.Group, one.delivery.DatabaseNow
+	if !one.saw.Now.IsZero() && !one.delivery.Gone {
+		c.Floors.Learn(group, one.scan, one.saw)
+	}
+	for _, p := range one.partitions {
+		c.Metrics.expired.Add(float64(p.expired))
+		c.Metrics.givenUp.Add(float64(p.givenUp))
+		if p.needsWake {
+			needWake = append(needWake, p.id)
+		}
+		switch {
+		case p.readyAt.IsZero():
+		case p.delivered() && !one.req.AutoAck:
+			c.Floors.Leased(group, p.readyAt)
+		default:
+			c.Floors.Ready(queue.Ready{Group: group, Partition: p.id, In: p.readyAt.Sub(now), At: p.readyAt})
+		}
+	}
+	return needWake
 }
 
 // giveBackSealed gives back a claim whose payloads cannot be opened with this instance's key.
@@ -251,9 +268,4 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 // partitionArg is the partition parameter of a claim: NULL for any partition.
 func partitionArg(target queue.Target) pgtype.Int8 {
 	return pgtype.Int8{Int64: target.Partition, Valid: target.Partition != 0}
-}
-
-// ready returns the announcement of a partition that is ready at an instant.
-func (one *call) ready(partition int64, at time.Time) queue.Ready {
-	return queue.Ready{Group: one.target.Group, Partition: partition, In: at.Sub(one.delivery.DatabaseNow), At: at}
 }

@@ -60,7 +60,8 @@ func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	return nil
 }
 
-// consumed is what an autoAck claim consumed from the logs of partitions, by array.
+// consumed is what an autoAck claim consumed from the logs of partitions, by array. heads hold the
+// failures and attempts that the first message had.
 type consumed struct {
 	partitions, first, last, n []int64
 	heads                      []string
@@ -68,28 +69,29 @@ type consumed struct {
 
 // giveBack undoes a claim whose messages cannot be delivered.
 func (c *Claimer) giveBack(ctx context.Context, one *call) error {
-	d, group, of := &one.delivery, one.target.Group, one.partitionOf
+	d, group := &one.delivery, one.target.Group
 	if !d.LeaseID.IsZero() {
 		return c.Release(ctx, d.LeaseID)
 	}
 	var log consumed
 	var redriven []int64
-	var undo []string
-	for i, m := range d.Messages {
-		first := i == 0 || of[i] != of[i-1]
-		if settled, ok := one.undoRedrives[of[i]]; ok {
-			if first {
-				redriven, undo = append(redriven, of[i]), append(undo, settled)
-			}
-			continue
+	var redrives []string
+	messages, of := d.Messages, one.partitionOf
+	for _, p := range one.partitions {
+		n := 0
+		for n < len(of) && of[n] == p.id {
+			n++
 		}
-		if first {
-			log.partitions, log.first = append(log.partitions, of[i]), append(log.first, m.Seq)
-			log.last, log.n = append(log.last, m.Seq), append(log.n, 0)
-			log.heads = append(log.heads, one.undoHeads[of[i]])
+		switch {
+		case n == 0:
+		case p.outcome == outcomeRedriven:
+			redriven, redrives = append(redriven, p.id), append(redrives, p.undo)
+		default:
+			log.partitions, log.heads = append(log.partitions, p.id), append(log.heads, p.undo)
+			log.first, log.last = append(log.first, messages[0].Seq), append(log.last, messages[n-1].Seq)
+			log.n = append(log.n, int64(n))
 		}
-		log.last[len(log.last)-1] = m.Seq
-		log.n[len(log.n)-1]++
+		messages, of = messages[n:], of[n:]
 	}
 	defer c.Floors.Forget(group)
 	if err := c.undo(ctx, sqlUnconsume, group, log.partitions, log.first, log.last, log.n, log.heads); err != nil {
@@ -98,7 +100,7 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 	if len(redriven) == 0 {
 		return nil
 	}
-	if err := c.undo(ctx, sqlRedriveRestore, group, redriven, undo); err != nil {
+	if err := c.undo(ctx, sqlRedriveRestore, group, redriven, redrives); err != nil {
 		return fmt.Errorf("undoing the redelivery to group %d in %d partitions: %w", group, len(redriven), err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,124 +11,173 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
 )
 
+// item says what a row of belfry.claim describes. sql/schema/claim_row.sql describes all columns.
+type item int16
+
+// The items, in the order of the rows: each partition followed by its messages, then the summary.
+const (
+	itemPartition item = 1
+	itemMessage   item = 2
+	itemSummary   item = 3
+)
+
+// outcome says what a claim did to a partition that was due.
+type outcome int16
+
+const (
+	// outcomeLog: it delivered messages of the log.
+	outcomeLog outcome = 1
+	// outcomeRedriven: it delivered redriven messages.
+	outcomeRedriven outcome = 2
+	// outcomeNotDue: nothing is due any more; ready_at was corrected.
+	outcomeNotDue outcome = 3
+	// outcomeDrained: no message is visible, and the cursor must be settled.
+	outcomeDrained outcome = 4
+)
+
+// row is one row of belfry.claim. Only the columns of its item are set.
+type row struct {
+	item        item
+	partition   pgtype.Int8 // of a partition and a message
+	ofPartition partitionColumns
+	ofMessage   messageColumns
+	ofSummary   summaryColumns
+}
+
+type partitionColumns struct {
+	outcome          pgtype.Int2
+	readyAt          pgtype.Timestamptz
+	needsWake        pgtype.Bool
+	expired, givenUp pgtype.Int8
+	undo             []byte
+}
+
+type messageColumns struct {
+	seq           pgtype.Int8
+	id            pgtype.UUID
+	transactionID pgtype.Text
+	traceID       pgtype.UUID
+	payload       []byte
+	createdAt     pgtype.Timestamptz
+	producerSub   pgtype.Text
+	encrypted     pgtype.Bool
+	attempt       pgtype.Int4
+}
+
+type summaryColumns struct {
+	groupExists, wasDue      pgtype.Bool
+	nextReadyAt, databaseNow pgtype.Timestamptz
+	dueFloor, nextFloor      pgtype.Timestamptz
+}
+
+func (r *row) scan(rows pgx.Rows) error {
+	p, m, s := &r.ofPartition, &r.ofMessage, &r.ofSummary
+	return rows.Scan(&r.item, &r.partition,
+		&p.outcome, &p.readyAt, &p.needsWake, &p.expired, &p.givenUp, &p.undo,
+		&m.seq, &m.id, &m.transactionID, &m.traceID, &m.payload, &m.createdAt, &m.producerSub, &m.encrypted, &m.attempt,
+		&s.groupExists, &s.wasDue, &s.nextReadyAt, &s.databaseNow, &s.dueFloor, &s.nextFloor)
+}
+
 // result is what a claim found and took.
 type result struct {
 	delivery queue.Delivery
 	wasDue   bool
-	// partitionOf is, by message, the id of its partition.
+	// partitions are the partitions that were due, and partitionOf is, by message, the id of its
+	// partition.
+	partitions  []partition
 	partitionOf []int64
-	// drained are the partitions that were due without a message in sight. needWake are the
-	// partitions whose cursor was left without ready_at, or with the end of a retry delay of redriven
-	// messages alone.
-	drained, needWake []int64
-	// expired and givenUp count messages that the claim skipped.
-	expired, givenUp int64
-	// undoHeads and undoRedrives are, with autoAck, by partition, what the claim overwrote: the
-	// failures and deliveries of the first message of the log, and the redriven messages.
-	undoHeads, undoRedrives map[int64]string
 	// sealed is why a payload could not be opened. It fails this call alone.
 	sealed error
-	// saw is what the scan saw; its Now is zero when the scan moves no floors. leaseEnd is the end of
-	// the leases, and leftReady what the claim left ready.
-	saw       scanfloor.Observation
-	leaseEnd  time.Time
-	leftReady []queue.Ready
+	// saw is what the scan saw; its Now is zero when the scan moves no floors.
+	saw scanfloor.Observation
+	// settled: the claim or the settling after it changed a cursor that was due without anything
+	// poppable, so the next claim may find something else.
+	settled bool
+}
 
-	attempts map[int64]int
+// partition is a partition that was due, and what the claim did to it.
+type partition struct {
+	id      int64
+	outcome outcome
+	// readyAt is when the cursor is ready after the claim: with a lease, when the lease ends. Zero: not
+	// before a wake.
+	readyAt time.Time
+	// needsWake: a wake must follow the commit.
+	needsWake bool
+	// expired and givenUp count messages that the claim moved past.
+	expired, givenUp int64
+	// undo is what an undo of an autoAck delivery needs; see internal/claim/lease.go.
+	undo string
+}
+
+// delivered says whether messages of the partition were delivered.
+func (p *partition) delivered() bool {
+	return p.outcome == outcomeLog || p.outcome == outcomeRedriven
 }
 
 // read reads the rows of one claim.
 func (c *Claimer) read(rows pgx.Rows, one *call) error {
 	defer rows.Close()
-	one.attempts = map[int64]int{}
 	for rows.Next() {
-		var row claimRow
-		if err := row.scan(rows); err != nil {
+		var r row
+		if err := r.scan(rows); err != nil {
 			return err
 		}
-		key := row.partition.Int64
-		switch row.kind {
-		case "group":
-			one.wasDue = row.wasDue.Bool
-			one.delivery.Gone = !row.groupExists.Bool
-			one.delivery.DatabaseNow = row.createdAt.Time
-			one.due(row.readyAt)
-		case "tried":
-			one.drained = append(one.drained, key)
-		case "leased", "redelivered", "moved":
-			if row.kind == "moved" {
-				one.settled = true
-			} else {
-				one.attempts[key] = int(row.attempts.Int32)
+		switch r.item {
+		case itemPartition:
+			one.addPartition(r.partition.Int64, &r.ofPartition)
+		case itemMessage:
+			if r.ofMessage.encrypted.Bool && one.sealed == nil {
+				r.ofMessage.payload, one.sealed = c.Sealer.Open(r.ofMessage.payload)
 			}
-			switch row.kind {
-			case "redelivered":
-				one.undoRedrives[key] = string(row.payload)
-			case "leased":
-				one.undoHeads[key] = string(row.payload)
-			}
-			one.givenUp += row.seq.Int64
-			if !row.readyAt.Valid || row.wasDue.Bool && (row.kind == "moved" || one.req.AutoAck) {
-				one.needWake = append(one.needWake, key)
-			}
-			one.due(row.readyAt)
-			switch {
-			case !row.readyAt.Valid:
-			case row.kind == "moved" || one.req.AutoAck:
-				one.leftReady = append(one.leftReady, one.ready(key, row.readyAt.Time))
-			default:
-				one.leaseEnd = row.readyAt.Time
-			}
-		case "floor":
-			one.saw = scanfloor.Observation{Now: one.delivery.DatabaseNow, Due: row.readyAt.Time, Next: row.createdAt.Time}
-		case "aside":
-			one.expired += row.seq.Int64
-			one.givenUp += int64(row.attempts.Int32)
-		case "message":
-			if row.encrypted.Bool && one.sealed == nil {
-				row.payload, one.sealed = c.Sealer.Open(row.payload)
-			}
-			one.partitionOf = append(one.partitionOf, key)
-			attempt := one.attempts[key]
-			if row.attempts.Valid {
-				attempt = int(row.attempts.Int32)
-			}
-			one.delivery.Messages = append(one.delivery.Messages, row.message(attempt))
+			one.partitionOf = append(one.partitionOf, r.partition.Int64)
+			one.delivery.Messages = append(one.delivery.Messages, r.ofMessage.message())
+		case itemSummary:
+			one.conclude(&r.ofSummary)
+		default:
+			return fmt.Errorf("belfry.claim returned a row with the unknown item %d", r.item)
 		}
 	}
-	one.delivery.Contested = one.wasDue && len(one.delivery.Messages) == 0
-	one.delivery.Partitions = len(one.attempts)
 	return rows.Err()
 }
 
-// due notes when something of the group is due.
-func (one *call) due(at pgtype.Timestamptz) {
-	if at.Valid {
-		one.delivery.NoteDueIn(at.Time.Sub(one.delivery.DatabaseNow))
+func (r *result) addPartition(id int64, columns *partitionColumns) {
+	p := partition{
+		id: id, outcome: outcome(columns.outcome.Int16), readyAt: columns.readyAt.Time, needsWake: columns.needsWake.Bool,
+		expired: columns.expired.Int64, givenUp: columns.givenUp.Int64, undo: string(columns.undo),
+	}
+	r.partitions = append(r.partitions, p)
+	if p.delivered() {
+		r.delivery.Partitions++
+	}
+	if p.outcome == outcomeNotDue {
+		r.settled = true
 	}
 }
 
-// claimRow is one row of claim.sql.
-type claimRow struct {
-	kind                string
-	partition, seq      pgtype.Int8
-	groupExists, wasDue pgtype.Bool
-	readyAt, createdAt  pgtype.Timestamptz
-	attempts            pgtype.Int4
-	id, traceID         pgtype.UUID
-	transactionID, sub  pgtype.Text
-	payload             []byte
-	encrypted           pgtype.Bool
-}
-
-func (r *claimRow) scan(rows pgx.Rows) error {
-	return rows.Scan(&r.kind, &r.partition, &r.groupExists, &r.wasDue, &r.readyAt, &r.attempts,
-		&r.seq, &r.id, &r.transactionID, &r.traceID, &r.payload, &r.createdAt, &r.sub, &r.encrypted)
-}
-
-func (r *claimRow) message(attempt int) queue.Message {
+func (m *messageColumns) message() queue.Message {
 	return queue.Message{
-		Seq: r.seq.Int64, ID: r.id.Bytes, TransactionID: r.transactionID.String, TraceID: r.traceID.Bytes,
-		Payload: r.payload, ProducerSub: r.sub.String, CreatedAt: r.createdAt.Time, Attempt: attempt,
+		Seq: m.seq.Int64, ID: m.id.Bytes, TransactionID: m.transactionID.String, TraceID: m.traceID.Bytes,
+		Payload: m.payload, ProducerSub: m.producerSub.String, CreatedAt: m.createdAt.Time, Attempt: int(m.attempt.Int32),
+	}
+}
+
+// conclude completes the result with the summary, which is the last row.
+func (r *result) conclude(s *summaryColumns) {
+	d := &r.delivery
+	r.wasDue = s.wasDue.Bool
+	d.Gone = !s.groupExists.Bool
+	d.DatabaseNow = s.databaseNow.Time
+	d.Contested = r.wasDue && len(d.Messages) == 0
+	if s.nextReadyAt.Valid {
+		d.NoteDueIn(s.nextReadyAt.Time.Sub(d.DatabaseNow))
+	}
+	for _, p := range r.partitions {
+		if !p.readyAt.IsZero() {
+			d.NoteDueIn(p.readyAt.Sub(d.DatabaseNow))
+		}
+	}
+	if s.dueFloor.Valid {
+		r.saw = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor.Time, Next: s.nextFloor.Time}
 	}
 }
