@@ -70,12 +70,47 @@ type summaryColumns struct {
 	dueFloor, nextFloor      pgtype.Timestamptz
 }
 
-func (r *row) scan(rows pgx.Rows) error {
+// rowReader reads rows of one claim. Reading only the columns of a row's item is faster than reading
+// all of them.
+type rowReader struct {
+	row
+	// itemOnly, and by item the columns of the item: what Scan fills, with nil for other columns.
+	itemOnly []any
+	columns  [itemSummary + 1][]any
+}
+
+func newRowReader() *rowReader {
+	r := &rowReader{}
 	p, m, s := &r.ofPartition, &r.ofMessage, &r.ofSummary
-	return rows.Scan(&r.item, &r.partition,
-		&p.outcome, &p.readyAt, &p.needsWake, &p.expired, &p.givenUp, &p.undo,
-		&m.seq, &m.id, &m.transactionID, &m.traceID, &m.payload, &m.createdAt, &m.producerSub, &m.encrypted, &m.attempt,
-		&s.groupExists, &s.wasDue, &s.nextReadyAt, &s.databaseNow, &s.dueFloor, &s.nextFloor)
+	own := [itemSummary + 1][]any{
+		itemPartition: {&p.outcome, &p.readyAt, &p.needsWake, &p.expired, &p.givenUp, &p.undo},
+		itemMessage: {
+			&m.seq, &m.id, &m.transactionID, &m.traceID, &m.payload, &m.createdAt, &m.producerSub, &m.encrypted, &m.attempt,
+		},
+		itemSummary: {&s.groupExists, &s.wasDue, &s.nextReadyAt, &s.databaseNow, &s.dueFloor, &s.nextFloor},
+	}
+	all := 2 + len(own[itemPartition]) + len(own[itemMessage]) + len(own[itemSummary])
+	r.itemOnly = make([]any, all)
+	r.itemOnly[0] = &r.item
+	at := 2
+	for item := itemPartition; item <= itemSummary; item++ {
+		r.columns[item] = make([]any, all)
+		r.columns[item][1] = &r.partition
+		copy(r.columns[item][at:], own[item])
+		at += len(own[item])
+	}
+	return r
+}
+
+// next reads the next row into r.row.
+func (r *rowReader) next(rows pgx.Rows) error {
+	if err := rows.Scan(r.itemOnly...); err != nil {
+		return err
+	}
+	if r.item < itemPartition || r.item > itemSummary {
+		return fmt.Errorf("belfry.claim returned a row with the unknown item %d", r.item)
+	}
+	return rows.Scan(r.columns[r.item]...)
 }
 
 // result is what a claim found and took.
@@ -118,9 +153,9 @@ func (p *partition) delivered() bool {
 // read reads the rows of one claim.
 func (c *Claimer) read(rows pgx.Rows, one *call) error {
 	defer rows.Close()
+	r := newRowReader()
 	for rows.Next() {
-		var r row
-		if err := r.scan(rows); err != nil {
+		if err := r.next(rows); err != nil {
 			return err
 		}
 		switch r.item {
@@ -134,8 +169,6 @@ func (c *Claimer) read(rows pgx.Rows, one *call) error {
 			one.delivery.Messages = append(one.delivery.Messages, r.ofMessage.message())
 		case itemSummary:
 			one.conclude(&r.ofSummary)
-		default:
-			return fmt.Errorf("belfry.claim returned a row with the unknown item %d", r.item)
 		}
 	}
 	return rows.Err()
