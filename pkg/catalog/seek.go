@@ -153,7 +153,7 @@ func (c *Catalog) stillIn(ctx context.Context, life int64) error {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	var now int64
-	if err := c.pool.QueryRow(ctx, sql.Query("store/life")).Scan(&now); err != nil {
+	if err := c.pool.QueryRow(ctx, sql.Query("store/epoch")).Scan(&now); err != nil {
 		return err
 	}
 	if now != life {

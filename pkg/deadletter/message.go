@@ -119,7 +119,7 @@ func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID s
 	}
 	if n == 0 && len(found.ids) > 0 {
 		var life int64
-		if err := l.pool.QueryRow(ctx, sql.Query("store/life")).Scan(&life); err != nil {
+		if err := l.pool.QueryRow(ctx, sql.Query("store/epoch")).Scan(&life); err != nil {
 			return 0, postgres.Wrap(err)
 		}
 		if life != found.life {

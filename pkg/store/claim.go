@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlTell = sql.Query("store/tell")
+var sqlNotify = sql.Query("store/notify")
 
 // Pop looks once and returns what it claimed, or a Delivery without messages when nothing was
 // poppable (I8). A queue or partition that does not exist is empty. Delivery.Target says what was
@@ -86,7 +86,7 @@ func (s *Store) Settle(ctx context.Context, group int64, partitions []int64) {
 func (s *Store) Tell(ctx context.Context, channel string) error {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
-	if _, err := s.pool.Exec(ctx, sqlTell, channel); err != nil {
+	if _, err := s.pool.Exec(ctx, sqlNotify, channel); err != nil {
 		return fmt.Errorf("notifying channel %s: %w", channel, postgres.Wrap(err))
 	}
 	return nil

@@ -180,7 +180,7 @@ func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
 	var group int64
 	b.scan(`SELECT group_id FROM belfry.cursor`, nil, &group)
 	var settled int
-	b.scan(sql.Query("store/settle_told"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
+	b.scan(sql.Query("store/settle_drained"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
 	require.Zero(t, settled, "one that does not rest stays due")
 
 	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "failed")

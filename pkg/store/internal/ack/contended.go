@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlAckHeld = sql.Query("store/ack_held")
+var sqlAckContended = sql.Query("store/ack_contended")
 
 const (
 	// LockPatience is how long a session that blocks other callers waits for one lock: a flush of many
@@ -190,7 +190,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 		b.Queue(sqlAckLock, []int64{how.waitForCursor.Partition}, []string{how.waitForCursor.Group})
 		steps = append(steps, "waiting for a cursor")
 	}
-	b.Queue(sqlAckHeld, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(nil))
+	b.Queue(sqlAckContended, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(nil))
 	err = pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.SkipAll(results, steps...); err != nil {
 			return err
@@ -204,7 +204,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 // FindContended looks for a cursor of f that another session holds. The zero Cursor means that none
 // does.
 func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (contention.Cursor, error) {
-	found, err := readContended(conn.Query(ctx, sqlAckHeld, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(f.Leases)))
+	found, err := readContended(conn.Query(ctx, sqlAckContended, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(f.Leases)))
 	if err != nil || len(found) == 0 {
 		return contention.Cursor{}, err
 	}
@@ -212,7 +212,7 @@ func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush)
 	return found[0], nil
 }
 
-// readContended reads the result of ack_held.sql.
+// readContended reads the result of ack_contended.sql.
 func readContended(rows pgx.Rows, err error) ([]contention.Cursor, error) {
 	var found []contention.Cursor
 	if err == nil {

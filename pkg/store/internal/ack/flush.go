@@ -35,7 +35,7 @@ type Flush struct {
 
 	calls   []*Call
 	cursors []*cursor
-	// byName holds the cursors by name; nil: there is none.
+	// byName holds the cursors by name; nil: the cursor does not exist.
 	byName map[contention.Cursor]*cursor
 	// redriven: one of the cursors has redriven messages.
 	redriven   bool
@@ -106,7 +106,7 @@ func (f *Flush) Empty() bool { return len(f.partitions)+len(f.Leases) == 0 }
 
 func (f *Flush) cursorNames() []contention.Cursor { return slices.Collect(maps.Keys(f.byName)) }
 
-// cursor returns the cursor of an item, or nil when there is none. A cursor whose partition has
+// cursor returns the cursor of an item, or nil when it does not exist. A cursor whose partition has
 // another wire id belongs to another partition, which got the same database id in another epoch.
 func (f *Flush) cursor(call *Call, item int) *cursor {
 	c := f.byName[call.cursorOf(item)]

@@ -45,7 +45,7 @@ import (
 // Deps are what a Claimer works with.
 type Deps struct {
 	Pool *postgres.Pool
-	// Urgent are the connections of Preflight and Round; nil: those of Pool.
+	// Urgent are the connections of Preflight and Round; nil: they use Pool.
 	Urgent    *pgxpool.Pool
 	Names     *names.Directory
 	Waker     *wake.Waker
@@ -172,7 +172,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	return deliveries, nil
 }
 
-// finish does what follows the commit of claims: it wakes, settles, names the partitions, and gives
+// finish runs after the commit of claims: it wakes, settles, names the partitions, and gives
 // back what cannot be delivered.
 func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 	var needWake []int64

@@ -19,7 +19,7 @@ import (
 var (
 	sqlOpenPartitions = sql.Query("store/open_partitions")
 	sqlFindPartitions = sql.Query("store/find_partitions")
-	sqlEpoch          = sql.Query("store/life")
+	sqlEpoch          = sql.Query("store/epoch")
 )
 
 // openAttempts is how often Open asks for names that are absent from the answer.

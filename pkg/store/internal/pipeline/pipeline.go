@@ -16,8 +16,8 @@ import (
 // ReadFunc reads the results of a pipeline, in the order of its statements.
 type ReadFunc func(results pgx.BatchResults) error
 
-// SendFunc sends a pipeline on a connection of its choice. Errors: those of read, of the
-// connection, and of a statement whose result read did not ask for.
+// SendFunc sends a pipeline on a connection of its choice. Errors come from read, from
+// the connection, and from a statement whose result read did not ask for.
 type SendFunc func(ctx context.Context, b *pgx.Batch, read ReadFunc) error
 
 // On returns a SendFunc that takes a connection of pool for each pipeline.

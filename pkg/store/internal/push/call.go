@@ -24,7 +24,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlClock = sql.Query("store/clock")
+var sqlDatabaseNow = sql.Query("store/database_now")
 
 // openAttempts is how often a push looks up partitions that were deleted since they were remembered.
 const openAttempts = 3
@@ -82,7 +82,7 @@ func (p *Pusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.Push
 	}
 }
 
-// push opens the partitions and stores the items together with those of other callers.
+// push opens the partitions and stores the items in a flush with other calls.
 func (p *Pusher) push(ctx context.Context, call *Call) error {
 	stripes, err := p.Open(ctx, call)
 	if err != nil {
@@ -201,7 +201,7 @@ func (p *Pusher) ResolveDelays(ctx context.Context, items []queue.PushItem) ([]q
 		return items, nil
 	}
 	var now time.Time
-	if err := p.Pool.QueryRow(ctx, sqlClock).Scan(&now); err != nil {
+	if err := p.Pool.QueryRow(ctx, sqlDatabaseNow).Scan(&now); err != nil {
 		return nil, fmt.Errorf("reading the database's clock: %w", err)
 	}
 	items = slices.Clone(items)

@@ -53,8 +53,8 @@ type Floors struct {
 	groups map[int64]*floor
 }
 
-// floor is the state of one group. Instants are those of the database's clock unless a field says
-// otherwise; zero means unknown.
+// floor is the state of one group. Instants are by the database's clock unless a field says otherwise.
+// Zero means unknown.
 type floor struct {
 	due, next time.Time
 	// databaseNow is the database's clock at the local instant learnedAt.

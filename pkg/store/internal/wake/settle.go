@@ -18,7 +18,7 @@ import (
 var (
 	sqlSettleLock = sql.Query("store/settle_lock")
 	sqlSettle     = sql.Query("store/settle")
-	sqlSettleTold = sql.Query("store/settle_told")
+	sqlSettleDrained = sql.Query("store/settle_drained")
 )
 
 const (
@@ -108,7 +108,7 @@ func (w *Waker) settleMany(ctx context.Context, partitions, groups []int64) {
 	ctx, cancel := w.pool.Bounded(ctx)
 	defer cancel()
 	var settled int64
-	err := w.pool.QueryRow(ctx, sqlSettleTold, partitions, groups).Scan(&settled)
+	err := w.pool.QueryRow(ctx, sqlSettleDrained, partitions, groups).Scan(&settled)
 	if err != nil {
 		w.log.Warn("Cursors that SQL consumers left could not be settled. The next pop settles them.",
 			zap.Int("cursors", len(partitions)), zap.Error(err))
