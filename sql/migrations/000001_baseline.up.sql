@@ -546,10 +546,12 @@ CREATE TYPE belfry.claim_row AS (
     -- Of a partition and a message.
     partition_id   bigint,
 
-    -- Of a partition: what the claim did. 1: delivered messages of the log. 2: delivered redriven
-    -- messages. 3: delivered nothing, because nothing is due any more; ready_at was corrected.
-    -- 4: delivered nothing and left the cursor due, because no message is visible: the caller
-    -- settles the cursor (store/settle).
+    -- Of a partition: what the claim did.
+    -- 1: It delivered messages of the log.
+    -- 2: It delivered redriven messages.
+    -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
+    -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
+    --    caller settles it (store/settle).
     outcome        smallint,
     -- Of a partition: ready_at of the cursor after the claim. With a lease, the end of the lease.
     ready_at       timestamptz,
