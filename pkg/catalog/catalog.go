@@ -18,7 +18,7 @@ import (
 const pageSize = 1000
 
 var (
-	sqlEpoch           = sql.Query("store/life")
+	sqlEpoch           = sql.Query("store/epoch")
 	sqlWake            = sql.Query("store/wake")
 	sqlQueuePartitions = sql.Query("catalog/queue_partitions")
 )

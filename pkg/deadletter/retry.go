@@ -13,7 +13,7 @@ import (
 
 var (
 	sqlOfMessage = sql.Query("deadletter/of_message")
-	sqlEpoch     = sql.Query("store/life")
+	sqlEpoch     = sql.Query("store/epoch")
 )
 
 // Retry redrives the dead letters of one message for one group, or for every group if group is nil.

@@ -1,305 +1,252 @@
-// Package store holds the hot verbs, one file each: push, pop, ack, extend and
-// release a lease, and the wake that follows a commit. It promises the
-// invariants below in SQL; whoever calls it needs no lock and no order.
+// Package store runs the hot verbs: push, pop, ack, transaction, extend and release of a lease, and
+// the wake after a commit. It keeps the invariants below in SQL: a caller needs no lock and no order.
+// This package is the interface. The rooms below internal hold the verbs:
+//
+//	push, claim, ack, transaction   the verbs
+//	wake                            wakes, healing, settling
+//	names                           ids of partitions and groups by name; epochs of the database
+//	scanfloor                       where scans of the index by ready_at begin
+//	contention                      cursors that other sessions hold for long
+//	quota                           admission to queues with a maxSize
+//	delivered                       positions of recently delivered messages
+//	groupcommit                     what becomes of a failed flush; metrics of flushes
+//	pipeline, keyedmutex            several statements in one round trip; a mutex for each key
 //
 // Importable from floor 3 upwards.
 //
 // # What a row means
 //
-// A partition is an append-only log; seq numbers its messages without gaps as
-// they are stored. A cursor is a consumer group's place in it: everything up to
-// committed is done. ready_at is the earliest instant at which a pop of this
-// group could get something from this partition:
+// A partition is an append-only log. seq numbers its messages without gaps as they are stored. A
+// cursor is the position of a consumer group in a partition: every message up to committed is done.
+// ready_at is the earliest instant at which a pop of the group could get a message from the
+// partition:
 //
 //	nothing beyond the cursor, or paused     NULL
 //	messages waiting, no lease               an instant in the past
 //	leased                                   lease_until
-//	head delayed, window open                the instant it ends
-//	resting after a failure (retry_at)       the instant it ends
+//	first message delayed, or window open    the end of the delay or window
+//	retry delay after a failure (retry_at)   the end of the delay
+//	redriven messages                        the earlier of the first one and the log
 //
-// A dead letter that was put back (redriven) is a row of belfry.redrive, since its
-// place in the log lies behind the cursor, or is skipped by it. While a cursor has
-// such rows it is due; a claim delivers them before the log, in seq order, in a
-// delivery of their own under the one lease of the cursor. Each is acknowledged
-// for itself and moves no cursor. Cursors without redrives pay nothing for it.
+// So the end of a lease needs no sweep. One index (group_id, ready_at) answers what a group can pop
+// now, and when the next cursor is due, however many partitions there are. The SQL function
+// belfry.ready_at holds the rule. Of these instants only retry_at is stored, in the cursor.
 //
-// One that failed rests by the queue's retryDelay, as a message of the log does
-// (redrive.retry_at). What was redriven comes in seq order among itself, so those
-// behind it wait for it, and those before it do not; the log, in whose order it has
-// no place, goes on meanwhile. With redrives ready_at is the earlier of two
-// instants, that of the first of them and that of the log.
-//
-// So expiry needs no sweeper, and one index (group_id, ready_at) answers "what
-// can this group pop" and "when is the next thing due" however many partitions
-// there are. The rule is written once, in the SQL function belfry.ready_at. Of its
-// instants only retry_at is stored (in the cursor) and not computed, so whatever
-// computes ready_at anew hands it in.
+// A redriven message is a row of belfry.redrive, because its place in the log is behind the cursor or
+// skipped by it. A claim delivers redriven messages before the log, in seq order, in a delivery of
+// their own under the one lease of the cursor. Each of them is acknowledged alone and moves no cursor.
+// The retry delay of a redriven message (redrive.retry_at) delays the redriven messages after it. It
+// does not delay those before it, nor the log.
 //
 // # Who locks what
 //
-//	push         partition rows, in id order
-//	sequence     rows of the inbox, in id order, then as push
-//	transaction  partition rows, in id order, then cursor rows, in that of ack
-//	delete a message, trim, remove or close a partition: the same two, in that order
-//	ack          cursor rows, in (partition, group) order
-//	wake         cursor rows, in (partition, group) order
-//	pop          cursor rows, as they come, with SKIP LOCKED: it never waits
-//	ack of what somebody holds: one cursor row, and when it has that, those that
-//	             are free, with SKIP LOCKED
-//	claim_wait, settle, release, extend, seek, redrive: cursor rows in that same order
-//	rearm        cursor rows, with SKIP LOCKED, then those that were held, one at a time
-//	belfry.pop   cursor rows, as they come, with SKIP LOCKED, and keeps those of
-//	             which it took something until the consumer's transaction ends
-//	belfry.ack, belfry.extend: one cursor row
-//	settle_told  cursor rows, with SKIP LOCKED
+//	push                 partition rows, in id order
+//	sequence             rows of the inbox, in id order, then as push
+//	transaction          partition rows, in id order, then cursor rows, as ack
+//	delete a message; trim, remove or close a partition
+//	                     the same two, in that order
+//	ack, wake            cursor rows, in (partition, group) order
+//	ack of a contended cursor
+//	                     that cursor alone, then the free ones with SKIP LOCKED
+//	pop                  cursor rows as they come, with SKIP LOCKED: it waits for none
+//	wait for a rival, settle one cursor, release, extend, seek, redrive
+//	                     cursor rows, in (partition, group) order
+//	settle many cursors  cursor rows, with SKIP LOCKED
+//	change of options    cursor rows with SKIP LOCKED, then the others, one at a time
+//	belfry.pop           cursor rows with SKIP LOCKED; it keeps those it took messages from until
+//	                     the consumer's transaction ends
+//	belfry.ack, belfry.extend
+//	                     one cursor row
 //
-// Whoever locks a queue does so before all that. Dead letters come last: who takes
-// several holds their cursors, or (a purge) passes over what somebody works on, or
-// works where no cursor is left, in id order.
+// A session that locks a queue does so before all these locks. Dead letters come last. A session that
+// locks several dead letters holds their cursors, or (a purge) skips locked ones, or works in id order
+// where no cursor is left.
 //
-// A push may carry claims for requests that wait for it (queue.Handoff). They run
-// after the wake and its commit, each for itself, as pops do.
+// No deadlock:
 //
-// No transaction holds a cursor lock while it waits for a partition lock.
-// Everyone who waits for partition locks waits in one order, everyone who waits
-// for cursor locks waits in one order, and whoever takes them in another order never
-// waits while holding one. So there is no cycle, and no deadlock. Transact is bound by it:
-// whatever the order of its operations, it locks all partitions it pushes to,
-// then all cursors it acknowledges with. The rows it inserts make nobody wait who
-// does not wait for one of those locks already: a message is inserted under its
-// partition's lock, a dead letter under its cursor's.
+//  1. No transaction waits for a partition while it holds a cursor.
+//  2. All sessions that wait for partitions wait in one order. The same holds for cursors.
+//  3. A session that locks in another order never waits while it holds a lock.
+//  4. A message is inserted under the lock of its partition, and a dead letter under the lock of its
+//     cursor. So inserts add no waits.
 //
-// (A prototype's waiting wake deadlocked with pop, and was given SKIP LOCKED
-// instead. That shape strands messages: a claim whose candidate changed under it
-// holds the lock of a row it does not return, a wake skips that row, and neither
-// comes back. Waiting in order is both simpler and provable.)
+// A wake must wait for locks. With SKIP LOCKED it would strand messages: a claim may hold the lock of
+// a row that changed and that it does not return, and a wake would skip that row.
 //
 // # The invariants
 //
-// I1, nothing acknowledged is lost. Push and ack answer after COMMIT, with
-// synchronous_commit on. Only a lease is committed without waiting for the disk:
-// a crash that forgets it leads to a redelivery.
+// I1, nothing acknowledged is lost. Push and ack answer after COMMIT with synchronous_commit on. Only
+// a lease is committed without waiting for the disk. A crash that loses a lease leads to a redelivery.
 //
-// I2, commit order is delivery order. A push numbers its messages while it holds
-// the partition's row lock, and keeps it until its commit. Whoever gets the lock
-// next commits later and numbers higher. Hence what any snapshot sees of a log
-// is a prefix of it, and a cursor can never pass a message that is still to be
-// committed. created_at is taken under the same lock and never falls.
+// I2, commit order is delivery order. A push numbers its messages while it holds the row lock of the
+// partition, and keeps the lock until COMMIT. The next owner of the lock commits later and numbers
+// higher. So each snapshot of a log is a prefix of it, and no message commits behind a cursor.
+// created_at is taken under the same lock and never falls.
 //
-// I3, nothing is stranded: a cursor without a lease whose partition has messages
-// beyond it does not keep ready_at NULL. Proof. Call a transaction a sleeper if
-// it leaves ready_at of the cursor NULL (an ack or an autoAck pop that saw
-// nothing left, a settle, a new cursor, a seek, a rearm, the deletion of a message); or, for
-// all that follows the same, at the end of a rest of redriven messages with nothing
-// left in the log, which belfry.needs_wake tells by the row. A sweep
-// is none: it holds the partition, so no push commits beside it. Every push and every sleeper is
-// followed, after its commit, by a wake of the partition. Suppose that all have
-// finished and the cursor is stranded: ready_at is NULL and committed is below
-// last_seq. Let S be the last sleeper and P the push that stored last_seq, and W
-// the wake after the later of the two commits. The snapshot of W sees both
-// commits, so it sees the cursor as S left it, since what turns
-// NULL into something else leaves it so until a later sleeper, and only a sleeper
-// moves committed of a cursor that ends up NULL; and it sees last_seq. So the cursor is a candidate of W. W locks
-// it, waiting if it must, and reads its newest version. Had that changed since
-// the snapshot, then either to non-NULL, and a later sleeper would have had to
-// put it back, or by a later sleeper: both contradict that S is the last. So W
-// writes ready_at (or finds, at the end of a rest, that it says what W would write),
-// or, where the group has not started yet (start_at), moves the cursor over
-// everything up to last_seq, behind which nothing is left. This
-// contradicts the supposition. If W was never run (the
-// process died between the commit and the wake, or lost its connection) the
-// partition waits for the next push to it or for Heal, which runs at the start
-// and whenever a connection broke, and goes by last_seq > committed. If only the
-// answer of W was lost, the cursor is awake and nobody heard of it: a broken
-// connection is a reason for doubt, and so are a push that finds itself stored and an
-// instance that becomes the sequencer in another's place.
+// I3, nothing is stranded: a cursor without a lease whose partition has messages beyond it does not
+// keep ready_at NULL. A sleeper is a transaction that leaves ready_at NULL: an ack or an autoAck pop
+// that saw nothing left, a settle, a new cursor, a seek, a change of options, the deletion of a message.
+// A transaction that leaves ready_at at the end of a retry delay of redriven messages, with nothing left
+// in the log, is a sleeper too (belfry.needs_wake). A sweep is no sleeper: it holds the partition, so no
+// push commits at the same time. A wake of the partition follows each push and each sleeper, after its
+// commit. Suppose that all of them have finished and a cursor is stranded:
 //
-// I4, one lease. Taking one requires ready_at in the past under the row lock,
-// and a live lease keeps it in the future. Ack, extend and release compare the
-// lease id under the lock.
+//  1. ready_at is NULL and committed is below last_seq.
+//  2. Let S be the last sleeper, P the push that stored last_seq, and W the wake after the later of
+//     the two commits. The snapshot of W contains both.
+//  3. Only a sleeper moves committed of a cursor that ends with NULL, and only a later sleeper could
+//     undo a ready_at that is not NULL. So W sees the cursor as S left it, and it sees last_seq: the
+//     cursor is a candidate of W.
+//  4. W locks the cursor, waits if it must, and reads the newest version. A version newer than that of
+//     S would need a later sleeper, by the same argument. But S is the last one.
+//  5. So W sets ready_at, or finds that the end of a retry delay is right. Where the group has not
+//     started yet (start_at), W moves the cursor to last_seq instead. This contradicts 1.
 //
-// I5 and I6, order and cursors that only move forward: decideAck, and
-// greatest() in ack_apply.sql. A dead letter has lost its place in the order; what
-// is redriven comes in seq order among itself, resting or not (redelivery.go).
+// If W did not run, because the process died or lost its connection, the partition waits for its next
+// push, or for Heal. Heal runs at the start and after each lost connection, and compares last_seq with
+// committed. If only the answer of W was lost, the cursor is ready and nobody has announced it. So a
+// lost connection is a reason for a resync. So is a push that finds itself stored, and the start of a
+// sequencer in place of another one.
 //
-// I7, dedup. The look for a stored transaction id runs in a statement of its own
-// after the partition is locked, so its snapshot holds all that was ever stored
-// there; the unique index stands behind it.
+// I4, one lease. A claim needs ready_at in the past under the row lock, and a live lease keeps ready_at
+// in the future. Ack, extend and release compare the lease id under the lock.
 //
-// I8, empty means empty. A pop that found nothing although something was due
-// when it began lost a race. It waits until the winner has finished and looks
-// again (claim_wait.sql), and answers empty only when nothing was due at all.
+// I5, order, and I6, cursors only move forward: the rules of acks (internal/ack). Dead letters have
+// lost their place in the order. Redriven messages come in seq order among themselves.
 //
-// I9, at least once, and bounded: a claim counts an attempt, a failed ack a
-// failure; at the queue's retryLimit the message is dead-lettered for the group
-// and skipped by it, and so it is at its maxDeliveries. A release counts nothing.
-// What is redriven is bounded alike; its deliveries count from the redrive.
+// I7, deduplication. A statement of its own looks for stored transaction ids after the partition is
+// locked, so its snapshot contains every message ever stored there. A unique index enforces the same.
 //
-// I10, strangers do not hurt each other. Calls share transactions (below), but one
-// that fails for a value is taken apart until only the call with that value has
-// failed; the others have their own results, each after the COMMIT.
+// I8, empty means empty. A pop that found nothing although something was due has lost a race. It waits
+// until the winner has finished and looks again. It answers empty only when nothing was due.
 //
-// I11, no shared row is written by unrelated pushes: a push writes its messages
-// and its partitions' rows, a wake the cursors of those partitions. Therefore
-// maxSize has no counter: what waits is computed now and then (rooms), and instances
-// together may exceed it by what the others stored since.
+// I9, at least once, and bounded. A claim counts an attempt and a failed ack counts a failure. At the
+// queue's retryLimit or maxDeliveries the message becomes a dead letter of the group, and the group
+// skips it. A release counts nothing. For redriven messages the deliveries count from the redrive on.
 //
-// # A held snapshot
+// I10, strangers do not hurt each other. Calls share transactions. A flush that fails because of a
+// value is split until only the call with the value fails. Each answer comes after its COMMIT.
 //
-// While any session of the database holds a snapshot, Postgres removes no old
-// version of anything, and cursors and partitions get a new one with every
-// message. What runs often must cost the same all the same. Rows are found by
-// their newest version (migration 000011 tells how), which is the answer also where
-// it is locked or not what is wanted (000028), and looks for what is due
-// begin at a floor, below which nothing is due any more (floors.go). A floor is a
-// belief of this process: it is lowered by whatever this instance or another one
-// announces as ready, to the instant at which it became so, and dropped with every
-// doubt and once a minute. So I8 has one limit: what another instance made ready
-// by a statement that committed more than floorMargin after it began is found when
-// its bell rings; when it died before that, when its silence is a reason for doubt, or at
-// the next look without floors. Pops by tags, and what runs seldom, know no floor.
+// I11, unrelated pushes write no shared row. A push writes its messages and the rows of its
+// partitions, and a wake the cursors of these partitions. So maxSize has no counter (internal/quota).
+//
+// # Routes to a claim
+//
+// Every claim runs belfry.claim, returns belfry.claim_row, and in Go goes through the same functions
+// (internal/claim). The routes differ in what they share a transaction with:
+//
+//	route               why it is a route of its own
+//	pop                 Group commit: one transaction for the pops of many callers. It does not wait
+//	                    for the disk. A pop by tags tries one queue after the other by this route.
+//	pop with autoAck    A second group commit. A consumption waits for the disk, so it cannot share a
+//	                    transaction with leases.
+//	round               The dispatcher claims for many woken requests at once, on connections of their
+//	                    own, so that they never wait behind ordinary traffic.
+//	handoff             In the pipeline of a push, after its commit and wake, for requests that wait
+//	                    for this push. It saves the round trips of a preflight and a round.
+//	belfry.pop          In the transaction of a SQL consumer.
+//
+// The wait for a rival (store/claim_wait) locks one cursor and claims nothing.
 //
 // # Transactions
 //
-// A transaction of pushes and acks commits alone: one that is refused is rolled
-// back, and must take nobody along. It takes two round trips, and holds its
-// partitions for the second one, which is why what can be refused without a lock
-// is refused before. The first stores the messages and reads the cursors; the
-// same rules as those of a call of Ack then judge in memory, and the second
-// writes. Everything above holds for it as for a push and an ack: its messages
-// get their seqs under the partition's lock, which it keeps to the commit, and a
-// wake of all it touched follows.
+// A transaction of pushes and acks commits alone, because a refused one is rolled back. The first of
+// its two round trips stores the messages and locks the cursors. The second one writes what the rules
+// decided and commits. Between the two it holds its partitions, so everything that can be refused
+// without a lock is refused before. Locks, rules and wakes are those of push and ack.
 //
 // # Group commit
 //
-// Pushes, acks and claims go through a manager each (pkg/batch): the first leaves
-// at once, and what comes while it is in flight leaves together. Calls that touch
-// the same partition never are in two flushes at a time, so flushes do not wait
-// for each other's locks.
+// Pushes, acks and claims each have a manager (pkg/batch): the first call leaves at once, and calls
+// that come while it is in flight leave together. Calls that touch the same partition are never in two
+// flushes at a time, so flushes do not wait for each other's locks.
 //
-// A COMMIT whose answer is lost is handled by what it was for. A push is sent
-// again with the same message ids, and finds itself stored or not. A lease of
-// unknown outcome is given back by id before the claim is repeated, and by Run when it
-// is not; all tries have the same id. An ack is not repeated: its caller hears that the
-// database is away, and may send it again: one that was done already changes nothing. A
-// transaction with pushes is sent again and finds itself by their message ids, also when
-// it is its client that sends it again (stampIDs); one of acks alone is as an ack.
-// Messages that autoAck consumed in a transaction whose answer was lost are gone, as
-// they would be if the answer of the pop were.
+// When the answer of a COMMIT is lost:
 //
-// The places of what was delivered lately are remembered by lease, so most
-// acknowledgments find their messages without the database (delivered). The rules
-// of an ack are always judged on the locked cursor.
+//	push          It is sent again with the same message ids, and finds itself stored or not.
+//	claim         Its lease is released by its id, before a repetition or by Run.
+//	ack           It is not repeated. The caller hears that the database is unavailable and may send
+//	              it again: an ack that was applied already changes nothing.
+//	transaction   With pushes it is sent again, and recognises itself by the fingerprint in its
+//	              message ids, also when its client sends it again. With acks alone it is like an ack.
 //
-// # What is remembered
+// The messages of an autoAck pop whose answer is lost are consumed.
 //
-// The ids of partitions and groups are remembered by name, and whoever waits holds one
-// for hours. That something was deleted is told by the statements that use its id. But
-// an id may come to stand for something else: where a standby without the last commits
-// takes over, where files or tables are put back, or made anew, under servers that run
-// on, it is given away a second time. So what is remembered counts for one life of the
-// database (belfry.epoch: when Postgres was started, and which file the table of
-// partitions is). A push, a claim and a preflight say which life their ids are of, and in
-// another one all of them are gone; then names are looked up again, everything of the
-// life before is forgotten, and all who wait look, also at other instances (reborn). An
-// ack need not: it is for a UUID, and a cursor whose partition has another one is not
-// its own.
+// # A held snapshot
 //
-// Rows of the inbox (pkg/inbox) are moved by Sequence, on a connection of the
-// caller's and not with the pushes of others. Only sequencers lock them, before
-// anything else and in id order.
+// While a session of the database holds a snapshot, Postgres removes no old row version, and cursors
+// and partitions get a new version with every message. Frequent statements must cost the same all the
+// same. They find a row by its newest version (sql/functions/push/append.sql shows the shape), also
+// when the row is locked or unwanted. Scans for due cursors begin at a floor (internal/scanfloor). So I8
+// has one limit. Suppose that another instance makes a cursor ready by a statement that commits more
+// than scanfloor.Margin after it began. The cursor is found when the announcement arrives; if the
+// instance dies before, after the resync that its silence causes, or by the next scan without floors.
+// Pops by tags and rare statements use no floors.
 //
-// # Consumers in SQL
+// # SQL consumers
 //
-// belfry.pop and belfry.ack (migration 000015) are the claim and the rules of an ack
-// in a transaction that is somebody else's. They are for two ways to work.
+// belfry.pop and belfry.ack are the claim and the rules of acks in the transaction of a SQL consumer
+// (sql/functions/consume). A consumer works in one of two ways:
 //
-// Popped and acknowledged in one transaction, effects and acknowledgment commit
-// together, and the lock of the cursor's row is what keeps others off. The lease
-// is seen by nobody; its length still bounds the time from pop to ack. A rollback,
-// a crash or a lost connection undoes the delivery: the messages are due at once,
-// and it was no attempt. So a message that always brings its consumer down comes
-// again for ever, and maxDeliveries cannot see it: whoever catches the error in a
-// savepoint says belfry.ack(lease, status => 'failed') and commits.
+//   - Pop and ack in one transaction. Effects and acknowledgment commit together, and the row lock of
+//     the cursor keeps other consumers away. Nobody sees the lease, but its length bounds the time from
+//     pop to ack. A rollback, a crash or a lost connection undoes the delivery: the messages are due at
+//     once, and no attempt counts. So maxDeliveries does not see a message that always kills its
+//     consumer. A consumer that catches the error in a savepoint can ack 'failed' and commit.
+//   - Pop in a transaction of its own. The lease is like any other. After its end the ack fails (BF010),
+//     and so do the effects beside it: the fence of I4. A crash counts as an attempt.
 //
-// Popped in a transaction of its own, the lease is a lease like any other; the
-// acknowledgment fails (BF010), and the effects beside it with it, once the lease
-// is over: the fence of I4. A crash is an attempt.
+// What a long transaction means for others:
 //
-// What lasts is felt by others. Others pass over a cursor that an open transaction
-// holds: a push does not wait for it, nor does a wake, whose candidates sleep while
-// it is due. A pop over HTTP waits for a rival for rivalPatience and then takes it
-// as leased: empty is right (I8), because what is held is not poppable for it. It
-// looks again every heldLook: a commit is heard, a rollback is not. A sweep gives
-// such a partition up for this time (sweep_trim.sql). What changes the cursor
-// itself waits until the request's time is up: a seek, a redrive, an option
-// that moves what is ready, the deletion of one message, which lets go of the partition
-// in between. The ack of a consumer whose lease was over before waits for ackPatience
-// and is refused, and so is a transaction (below). So transactions are best kept
-// short, and a group is best
-// served by one kind of consumer. The first pop of a group registers it, and keeps
-// partitions from being made in that queue until its transaction ends:
-// belfry.subscribe does it before.
+//	push, wake       do not wait: a cursor that is due needs no wake
+//	pop over HTTP    waits up to 1 s for a rival. Then it counts the cursor as leased, so empty is right
+//	                 (I8), and looks again after 1 s: a commit is announced, a rollback is not.
+//	sweep            skips the partition this time
+//	seek, redrive, change of options, deletion of a message
+//	                 wait until the time of the request is up
+//	ack, transaction wait up to contention.Patience and are refused. Their own lease was over before the
+//	                 other session took the cursor.
+//	creation of a partition
+//	                 waits for a transaction with the first pop of a group; belfry.subscribe registers a
+//	                 group in a transaction of its own
 //
-// An ack that meets such a cursor must not take strangers along (I10). The flush it
-// is in waits for lockPatience, once; then those of its calls that touch nothing
-// held are applied (applyFree), and the others wait by themselves, in a manager of
-// their own (newHeld) whose flushes hold only calls of the very same cursors. It has
-// few connections, which they use in turns. A call of several partitions waits for
-// one cursor with nothing in hand and then takes what is free: so it keeps its other
-// cursors from strangers only for as long as it is applied. (Waiting in order for
-// all of them would be free of deadlocks as well, but then the acks of strangers to
-// the other partitions would lose lockPatience each, and wait behind it.) Whoever
-// touches a cursor that was found held goes there without waiting in a flush
-// (heldCursors). A transaction holds partitions as well: it gives way after
-// lockPatience, waits for the cursor in the same way, and begins anew.
+// Acks of contended cursors must not delay strangers (I10). The flush waits ack.LockPatience once. Then
+// it applies its calls that touch no contended cursor. The others wait by themselves, in a manager
+// whose flushes hold only calls of the very same cursors, on few connections, in turns. A call of
+// several partitions waits for one cursor, holds nothing meanwhile, and then takes what is free. Waiting
+// for all its cursors in order would be free of deadlocks too, but it would block strangers in the
+// other partitions. A transaction holds partitions as well: it gives way after ack.LockPatience, waits
+// for the cursor in the same way, and begins again.
 //
-// I3 needs a wake after each commit that leaves a cursor asleep, and no wake can
-// follow a stranger's commit. So these transactions are never sleepers: where
-// nothing is left of the log they leave ready_at at now. That is a look too many and nothing
-// worse; whoever looks is a claim over HTTP, or settlePage, which the service runs
-// when it hears the NOTIFY of the commit (Told), every 25 ms at most, and both are
-// sleepers with a wake behind them. If nobody hears, belfry.pop passes over such
-// cursors for the price of an index entry each. belfry.pop itself leaves nothing
-// asleep either: where it takes nothing it undoes its claim (a savepoint), and with
-// it the lock.
+// I3 with SQL consumers: no wake can follow the commit of somebody else's transaction. So these
+// transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one probe
+// too many: a claim over HTTP, or the settling that each instance runs when it hears the commit, every
+// wake.SettleInterval at most. Both are sleepers with a wake after them. belfry.pop skips such cursors
+// at the price of an index entry each. A belfry.pop that takes nothing rolls its claim back to a
+// savepoint, which also releases the lock.
 //
-// A lease that is committed long after it was taken, or is over by then, is one that
-// nobody has looked for: others know no instant before it (floors.go). So pop and
-// extend, too, are told of at the commit, with the instant (belfry.announce_ready).
+// A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
+// the instances. So belfry.pop and belfry.extend announce the cursor at the commit, with its ready_at.
+// belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor, save_scan_floor).
+// It does so only after a scan that took more than 2 ms, for twenty times as long and at most 10 s. What
+// a transaction of more than half a second makes due may be hidden from that session until then.
 //
-// While somebody holds a snapshot a look without a floor walks all that was ever due
-// (floors.go). Nobody tells a session what others make ready, so belfry.pop keeps a
-// floor only after a look that took more than 2 ms, for twenty times as long and at
-// most ten seconds, as a setting of its session (migration 000027). It lies no higher
-// than what that look saw, be it held by others or empty, and half a second before
-// the statement. What a transaction makes due that lasts longer than that is hidden
-// from such a session until its floor is over; the service hears the commit, as ever.
+// belfry.await writes nothing. It listens on a channel whose name stands for what the session waits for,
+// and notifies the instances. LISTEN and the notification take effect with the same commit, so the
+// session hears everything that an instance sends. A push between its pop and that commit is seen by the
+// probe that each instance makes then, or is announced (package dispatch). Anybody who may connect may
+// notify, so an instance registers no group for a SQL waiter.
 //
-// They wait by belfry.await (migration 000030), which writes nothing: it listens on a
-// channel of what is waited for, and notifies the instances of it. LISTEN and the
-// notification come into force with the same commit, so whatever an instance tells
-// is heard. A push between the pop and that commit is seen by the look that each instance
-// makes then, or announced to it before or after (package dispatch). An instance registers no group for it: anybody
-// who may connect may notify.
-//
-// A claim goes by the clock at its beginning and not by statement_timestamp(), which
-// stands still in a procedure or a DO block that pops in a loop.
-//
-// No deadlock: belfry.pop never waits, and belfry.ack waits for one cursor which,
-// its lease being live, nobody holds for long. A transaction that pops, keeps what
-// it got, and then acknowledges an older lease may be in a cycle with an ack of
-// several cursors; Postgres ends one of the two, and nothing is lost.
-//
-// In REPEATABLE READ and SERIALIZABLE a pop that meets a change since its snapshot
-// fails (40001) instead of passing over it. Payloads that are sealed stay sealed
-// (BF011).
+// A claim uses the clock at its beginning, not statement_timestamp(), which stands still in a procedure
+// or a DO block that pops in a loop. belfry.pop never waits, and belfry.ack waits for one cursor. A
+// transaction that pops and then acknowledges an older lease may be in a cycle with an ack of several
+// cursors; Postgres ends one of the two, and nothing is lost. In REPEATABLE READ and SERIALIZABLE a pop
+// that meets a change since its snapshot fails (40001). Sealed payloads stay sealed (BF011).
 //
 // # Clock and plans
 //
-// The database's clock decides. Conditions use statement_timestamp(), which is
-// stable; clock_timestamp() is volatile and would keep the index from being
-// used. Each statement has one sensible plan and the pool's session settings
-// leave the planner no other (see pkg/postgres); a test reads them back on an
-// empty schema and on 100,000 partitions.
+// The clock of the database decides. Conditions use statement_timestamp(), which is stable;
+// clock_timestamp() is volatile and would keep the index from being used. Each statement has one
+// sensible plan, and the session settings of the pool leave the planner no other (pkg/postgres). A test
+// reads the plans back on an empty schema and with 100,000 partitions.
 package store

@@ -6,6 +6,8 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
 
 // Observe subscribes h to what the store commits, and makes it the store's Handoffs.
@@ -14,27 +16,13 @@ func (s *Store) Observe(h interface {
 	Handoffs
 }) {
 	s.handoffs = h
-	s.events.Subscribe(h)
+	s.bus.Subscribe(h)
 }
 
-// PushAlone is Push without the manager: in a transaction of its own.
-func (s *Store) PushAlone(ctx context.Context, items []queue.PushItem) error {
-	p := newPush(items)
-	opened, err := s.open(ctx, p.lanes)
-	if err != nil {
-		return err
-	}
-	for _, name := range p.lanes {
-		p.opened = append(p.opened, opened[name])
-	}
-	_, err = s.flushPushes(ctx, []*push{p})
-	return err
-}
-
-// OpenedAs is what is remembered of the partition of an item.
+// OpenedAs returns what is remembered of the partition of an item.
 func (s *Store) OpenedAs(ctx context.Context, item queue.PushItem) *queue.Partition {
-	name := laneName{item.Queue, item.Partition}
-	opened, err := s.open(ctx, []laneName{name})
+	name := names.PartitionName{Queue: item.Queue, Partition: item.Partition}
+	opened, err := s.names.Open(ctx, []names.PartitionName{name})
 	if err != nil {
 		panic(err)
 	}
@@ -42,10 +30,10 @@ func (s *Store) OpenedAs(ctx context.Context, item queue.PushItem) *queue.Partit
 }
 
 // Learn remembers what was looked up some time ago.
-func (s *Store) Learn(p *queue.Partition) { s.names.add([]*queue.Partition{p}) }
+func (s *Store) Learn(p *queue.Partition) { s.names.Remember(p) }
 
-// DueFloor is the instant before which nothing of a group is looked for.
-func (s *Store) DueFloor(group int64) time.Time { return s.floors.lowest(group).Time }
+// DueFloor returns the instant before which nothing of a group is looked for.
+func (s *Store) DueFloor(group int64) time.Time { return s.floors.Lowest(group).Time }
 
-// ToldPace is how often at most Run settles what consumers in SQL leave.
-const ToldPace = toldPace
+// SettleInterval is the least time between two rounds in which Run settles what SQL consumers leave.
+const SettleInterval = wake.SettleInterval

@@ -1,99 +1,32 @@
 package store
 
 import (
-	"time"
+	"maps"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 )
 
-// Metrics are what group commit measures, by operation: push, ack, claim, take (a
-// pop with autoAck), transaction and held (an ack or a transaction that waits for a
-// cursor by itself), and what claims set aside.
+// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip.
 type Metrics struct {
-	reg             prometheus.Registerer
-	calls, size     *prometheus.HistogramVec
-	seconds         *prometheus.HistogramVec
-	splits, retries *prometheus.CounterVec
-	failures        *prometheus.CounterVec
-	// expired and givenUp count messages that claims set aside.
-	expired, givenUp prometheus.Counter
-	// unopened counts deliveries given back because a payload could not be opened.
-	unopened prometheus.Counter
+	flushes *groupcommit.Metrics
+	claims  *claim.Metrics
 }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	counts := []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000}
-	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{"op"})
-		reg.MustRegister(h)
-		return h
-	}
-	counter := func(name, help string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"op"})
-		reg.MustRegister(c)
-		return c
-	}
-	one := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		reg.MustRegister(c)
-		return c
-	}
-	return &Metrics{
-		reg:   reg,
-		calls: histogram("belfry_batch_calls", "Calls committed together.", counts),
-		size:  histogram("belfry_batch_size", "Messages committed together; of pops, messages asked for.", counts),
-		seconds: histogram("belfry_batch_flush_duration_seconds", "Duration of a flush.",
-			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 5}),
-		splits:   counter("belfry_batch_splits_total", "Batches that failed and were split to find the culprit."),
-		retries:  counter("belfry_batch_retries_total", "Batches that failed for a passing reason and were sent again."),
-		failures: counter("belfry_batch_failures_total", "Batches whose callers got an error."),
-		expired:  one("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
-		givenUp:  one("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
-		unopened: one("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
-	}
+	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg)}
 }
 
-// of returns what a manager is told to observe.
-func (m *Metrics) of(op string) batch.Observer {
-	o := &observer{
-		calls: m.calls.WithLabelValues(op), size: m.size.WithLabelValues(op), seconds: m.seconds.WithLabelValues(op),
-		failed: map[batch.Verdict]prometheus.Counter{
-			batch.Split: m.splits.WithLabelValues(op), batch.Retry: m.retries.WithLabelValues(op),
-			batch.Fail: m.failures.WithLabelValues(op),
-		},
-	}
-	return o
-}
-
-type observer struct {
-	calls, size, seconds prometheus.Observer
-	failed               map[batch.Verdict]prometheus.Counter
-}
-
-func (o *observer) Flushed(ops, size int, took time.Duration) {
-	o.calls.Observe(float64(ops))
-	o.size.Observe(float64(size))
-	o.seconds.Observe(took.Seconds())
-}
-
-func (o *observer) Failed(v batch.Verdict) { o.failed[v].Inc() }
-
-// observe registers what is read off the managers.
+// observe registers the gauges of the store's managers.
 func (m *Metrics) observe(s *Store) {
-	for op, status := range map[string]func() batch.Status{
-		"push": s.pushes.Status, "ack": s.acks.Status, "claim": s.leases.Status, "take": s.takes.Status,
-		"transaction": s.transactions.Status, "held": s.held.Status,
-	} {
-		gauge := func(name, help string, value func(batch.Status) int) {
-			m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: name, Help: help, ConstLabels: prometheus.Labels{"op": op},
-			}, func() float64 { return float64(value(status())) }))
-		}
-		gauge("belfry_batch_queue_depth", "Size of what waits for a flush.", func(s batch.Status) int { return s.Waiting })
-		gauge("belfry_batch_blocked_callers", "Callers for whom there is no room.", func(s batch.Status) int { return s.Blocked })
-		gauge("belfry_batch_flushes_in_flight", "Flushes in flight.", func(s batch.Status) int { return s.InFlight })
+	managers := map[string]func() batch.Status{"push": s.pushes.Status, "transaction": s.transactions.Status}
+	maps.Copy(managers, s.claims.Status())
+	maps.Copy(managers, s.acks.Status())
+	for op, status := range managers {
+		m.flushes.ObserveStatus(op, status)
 	}
 }

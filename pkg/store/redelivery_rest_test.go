@@ -180,7 +180,7 @@ func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
 	var group int64
 	b.scan(`SELECT group_id FROM belfry.cursor`, nil, &group)
 	var settled int
-	b.scan(sql.Query("store/settle_told"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
+	b.scan(sql.Query("store/settle_drained"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
 	require.Zero(t, settled, "one that does not rest stays due")
 
 	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "failed")
@@ -230,7 +230,7 @@ func TestARestThatEndsBeforeTheLogGoesOn(t *testing.T) {
 	b.exec(`UPDATE belfry.message SET visible_at = clock_timestamp() + interval '1 hour' WHERE transaction_id = 'in an hour'`)
 	b.exec(`UPDATE belfry.partition SET visible_until = clock_timestamp() + interval '1 hour'`)
 	// What a claim leaves is right before the wake that follows it.
-	const claim = `SELECT count(*) FILTER (WHERE k.kind = 'message')
+	const claim = `SELECT count(*) FILTER (WHERE k.item = 2)
 		FROM belfry.cursor c CROSS JOIN LATERAL belfry.claim(c.group_id, NULL, 1, 1, NULL) AS k`
 	var taken int
 	b.scan(claim, nil, &taken)

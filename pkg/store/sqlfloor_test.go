@@ -116,7 +116,7 @@ func TestTheNewestVersionIsTheAnswer(t *testing.T) {
 		return touched(sql.Query("store/claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false, b.life())
 	}
 	settle := func(partition int64) int {
-		return touched(sql.Query("store/settle_told"), []int64{partition}, []int64{group})
+		return touched(sql.Query("store/settle_drained"), []int64{partition}, []int64{group})
 	}
 	claim(due) // these read the catalog
 	settle(due)

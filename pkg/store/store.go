@@ -2,10 +2,9 @@ package store
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync/atomic"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 
@@ -14,88 +13,41 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
-	"github.com/belfry-mq/belfry/sql"
-)
-
-// The statements, read once.
-var (
-	sqlAppend           = sql.Query("store/append")
-	sqlOpenPartitions   = sql.Query("store/open_partitions")
-	sqlFindPartitions   = sql.Query("store/find_partitions")
-	sqlLife             = sql.Query("store/life")
-	sqlWake             = sql.Query("store/wake")
-	sqlHeal             = sql.Query("store/heal")
-	sqlFindGroup        = sql.Query("store/find_group")
-	sqlJoinGroup        = sql.Query("store/join_group")
-	sqlGroupPartitions  = sql.Query("store/group_partitions")
-	sqlMatchQueues      = sql.Query("store/match_queues")
-	sqlClaim            = sql.Query("store/claim")
-	sqlClaimWait        = sql.Query("store/claim_wait")
-	sqlSettleLock       = sql.Query("store/settle_lock")
-	sqlSettle           = sql.Query("store/settle")
-	sqlAckLock          = sql.Query("store/ack_lock")
-	sqlAckHeld          = sql.Query("store/ack_held")
-	sqlAckFind          = sql.Query("store/ack_find")
-	sqlTransactionLock  = sql.Query("store/transaction_lock")
-	sqlAckApply         = sql.Query("store/ack_apply")
-	sqlDeadLetterInsert = sql.Query("store/dead_letter_insert")
-	sqlLeaseExtend      = sql.Query("store/lease_extend")
-	sqlPreflight        = sql.Query("store/preflight")
-	sqlLeaseRelease     = sql.Query("store/lease_release")
-	sqlUnconsume        = sql.Query("store/unconsume")
-	sqlQueueDepth       = sql.Query("store/queue_depth")
-	sqlClock            = sql.Query("store/clock")
-	sqlRedriveFind      = sql.Query("store/redrive_find")
-	sqlRedriveSettle    = sql.Query("store/redrive_settle")
-	sqlRedriveApply     = sql.Query("store/redrive_apply")
-	sqlRedriveRestore   = sql.Query("store/redrive_restore")
-	sqlInboxTake        = sql.Query("store/inbox_take")
-	sqlSettleTold       = sql.Query("store/settle_told")
-	sqlTell             = sql.Query("store/tell")
+	"github.com/belfry-mq/belfry/pkg/store/internal/ack"
+	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
+	"github.com/belfry-mq/belfry/pkg/store/internal/delivered"
+	"github.com/belfry-mq/belfry/pkg/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/store/internal/push"
+	"github.com/belfry-mq/belfry/pkg/store/internal/quota"
+	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
+	"github.com/belfry-mq/belfry/pkg/store/internal/transaction"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.
 type Store struct {
 	events.Nop
 	pool      *postgres.Pool
-	events    *events.Bus
+	bus       *events.Bus
 	handoffs  Handoffs
-	defaults  queue.Defaults
 	log       *zap.Logger
-	sealer    *seal.Sealer
-	names     *names
-	delivered *delivered
-	joining   turnstile
-	rooms     *rooms
-	floors    *floors
-	metrics   *Metrics
-	// pushes, acks, leases and takes commit together what many callers do; a take
-	// is a pop with autoAck.
-	pushes *batch.Manager[*push]
-	acks   *batch.Manager[*ack]
-	leases *batch.Manager[*claim]
-	takes  *batch.Manager[*claim]
-	// transactions commit one by one; see newTransactions.
-	transactions *batch.Manager[*transaction]
-	// held are acks and transactions that wait by themselves; see newHeld.
-	held        *batch.Manager[*heldCall]
-	heldCursors heldCursors
-	// urgent are connections for waiting pops that were woken; nil: those of
-	// everybody.
-	urgent *pgxpool.Pool
-	// told are the cursors that consumers in SQL spoke of.
-	told told
-	// unsure are the leases of claims that were not answered.
-	unsure unsure
-	// heals and healed count the passes of Run and what they woke.
+	waker     *wake.Waker
+	names     *names.Directory
+	floors    *scanfloor.Floors
+	delivered *delivered.Cache
+
+	claims       *claim.Claimer
+	pushes       *push.Pusher
+	acks         *ack.Acker
+	transactions *transaction.Runner
+	// heals and healed count the passes of Run and the partitions that they woke.
 	heals, healed atomic.Int64
-	// passed is when it was logged that pops by tags pass over a queue, in seconds.
-	passed atomic.Int64
 }
 
 // Config is what a Store needs to know.
 type Config struct {
-	// Defaults are given to queues born by a push.
+	// Defaults are given to queues that a push creates.
 	Defaults queue.Defaults
 	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
 	Sealer *seal.Sealer
@@ -109,84 +61,51 @@ type Config struct {
 	Urgent *pgxpool.Pool
 }
 
+// Handoffs knows the requests that wait for a push.
+type Handoffs interface {
+	// Handoffs returns the claims to make with a push to one partition, in order. The store calls
+	// Take of each before it publishes that the partition is ready. It does not block.
+	Handoffs(queueName, partition string) []queue.Handoff
+}
+
 // New returns a Store on pool. Close it after the last verb.
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
 	if cfg.Events == nil {
 		cfg.Events = &events.Bus{}
 	}
-	if cfg.Handoffs == nil {
-		cfg.Handoffs = noHandoffs{}
-	}
 	s := &Store{
-		pool: pool, events: cfg.Events, handoffs: cfg.Handoffs, urgent: cfg.Urgent, defaults: cfg.Defaults, sealer: cfg.Sealer, log: log, metrics: metrics,
-		names: newNames(), delivered: newDelivered(), rooms: newRooms(), floors: newFloors(), told: newTold(),
-		heldCursors: newHeldCursors(),
+		pool: pool, bus: cfg.Events, handoffs: cfg.Handoffs, log: log,
+		waker: wake.New(pool, cfg.Events, log), floors: scanfloor.New(), delivered: delivered.New(),
 	}
-	s.events.Subscribe(s)
-	s.pushes = batch.New(cfg.Batch, s.flushPushes, judge, metrics.of("push"))
-	s.acks = batch.New(cfg.Batch, s.flushAcks, judge, metrics.of("ack"))
-	s.leases = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("claim"))
-	s.takes = batch.New(cfg.Batch, s.flushClaims, judge, metrics.of("take"))
-	s.transactions = s.newTransactions(cfg.Batch, metrics)
-	s.held = s.newHeld(cfg.Batch, metrics)
+	s.names = names.New(pool, cfg.Events, s.waker, cfg.Defaults, log)
+	observer := metrics.flushes.Observer
+	s.claims = claim.New(claim.Deps{
+		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
+		Sealer: cfg.Sealer, Metrics: metrics.claims, Log: log,
+	}, cfg.Batch, observer)
+	quotas := quota.New(depthOf(pool))
+	s.pushes = push.New(push.Deps{
+		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
+	}, cfg.Batch, observer("push"))
+	s.acks = ack.New(ack.Deps{
+		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),
+	}, cfg.Batch, observer)
+	s.transactions = transaction.New(transaction.Deps{
+		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
+	}, cfg.Batch, observer("transaction"))
+	cfg.Events.Subscribe(s)
 	metrics.observe(s)
 	return s
 }
 
-// urgentBatch is batch on the connections of woken pops.
-func (s *Store) urgentBatch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResults) error) error {
-	pool := s.pool.Pool
-	if s.urgent != nil {
-		pool = s.urgent
+func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
+	if s.handoffs == nil {
+		return nil
 	}
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return s.runBatch(ctx, conn, b, read)
+	return s.handoffs.Handoffs(queueName, partition)
 }
 
-// batch sends b on one connection and hands its results to read in order. The
-// statements of b may open a transaction: whatever happens, the connection
-// leaves without one.
-func (s *Store) batch(ctx context.Context, b *pgx.Batch, read func(pgx.BatchResults) error) error {
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return s.runBatch(ctx, conn, b, read)
-}
-
-// runBatch is batch on conn.
-func (s *Store) runBatch(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read func(pgx.BatchResults) error) error {
-	results := conn.SendBatch(ctx, b)
-	err := read(results)
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
-		rollback(ctx, conn)
-	}
-	return err
-}
-
-// rollback leaves conn outside a transaction. A connection that cannot even do
-// that is broken, and the pool drops it on release.
-func rollback(ctx context.Context, conn *pgxpool.Conn) {
-	if !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
-		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
-			// The error that led here is the one worth reporting.
-			return
-		}
-	}
-}
-
-// skip reads a result whose rows are of no interest.
-func skip(results pgx.BatchResults, what string) error {
-	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+// Close answers the calls that were accepted and refuses new ones, until ctx ends.
+func (s *Store) Close(ctx context.Context) error {
+	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.claims.Close(ctx), s.transactions.Close(ctx), s.acks.CloseWaiting(ctx))
 }

@@ -36,7 +36,7 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 		b.scan(`SELECT count(*), coalesce(sum(cursors), 0)::bigint FROM public.settled`, nil, &calls, &settled)
 		return settled == cursors
 	}, time.Minute, 5*time.Millisecond)
-	require.LessOrEqual(t, calls, 1+int64(time.Since(began)/store.ToldPace))
+	require.LessOrEqual(t, calls, 1+int64(time.Since(began)/store.SettleInterval))
 	cancel()
 	require.NoError(t, <-done)
 }

@@ -41,3 +41,5 @@ BEGIN
         EXECUTE format('DROP FUNCTION %s', v_function);
     END LOOP;
 END $$;
+
+DROP TYPE belfry.claim_row;

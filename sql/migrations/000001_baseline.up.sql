@@ -535,6 +535,64 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
          LIMIT 1) AS l ON true
  WHERE belfry.owns_table(a.target, current_user);
 
+-- From sql/schema/claim_row.sql.
+
+-- One row of the result of belfry.claim. item says what the row describes, and only the columns of
+-- that item are set. The rows come in this order: each partition, followed by its messages, and the
+-- summary last. pkg/store/internal/claim/result.go names the values of item and outcome.
+CREATE TYPE belfry.claim_row AS (
+    -- 1: a partition that was due.  2: a message of the partition before it.  3: the summary.
+    item           smallint,
+    -- Of a partition and a message.
+    partition_id   bigint,
+
+    -- Of a partition: what the claim did.
+    -- 1: It delivered messages of the log.
+    -- 2: It delivered redriven messages.
+    -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
+    -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
+    --    caller settles it (store/settle).
+    outcome        smallint,
+    -- Of a partition: ready_at of the cursor after the claim. With a lease, the end of the lease.
+    ready_at       timestamptz,
+    -- Of a partition: a wake must follow the commit. The cursor has no ready_at, or it waits for the
+    -- retry delay of redriven messages alone.
+    needs_wake     boolean,
+    -- Of a partition: how many messages the claim moved past because they expired, and how many
+    -- because they reached maxDeliveries. NULL: it did not move the cursor for this reason.
+    expired        bigint,
+    given_up       bigint,
+    -- Of a partition, after autoAck: what an undo of the delivery needs. outcome 1: failures and
+    -- attempts of the first message, if there were any (store/unconsume). outcome 2: the redrives
+    -- (store/redrive_restore).
+    undo           json,
+
+    -- Of a message.
+    seq            bigint,
+    id             uuid,
+    transaction_id text,
+    trace_id       uuid,
+    payload        json,
+    created_at     timestamptz,
+    producer_sub   text,
+    encrypted      boolean,
+    -- The number of its deliveries under a lease, including this one. 0 with autoAck.
+    attempt        integer,
+
+    -- Of the summary: the group, its queue and its cursor in the requested partition exist.
+    group_exists   boolean,
+    -- A cursor was due, perhaps one that another session holds.
+    was_due        boolean,
+    -- When the next cursor is due, if none was due.
+    next_ready_at  timestamptz,
+    -- The clock of the database, by which the claim judged.
+    database_now   timestamptz,
+    -- The result of a scan: no cursor is due before due_floor, and none becomes ready between
+    -- database_now and next_floor. NULL: unknown.
+    due_floor      timestamptz,
+    next_floor     timestamptz
+);
+
 -- From sql/functions/claim/due_at.sql.
 
 -- Returns the instant at which the first message after committed becomes visible, and not before
@@ -1083,25 +1141,10 @@ $$;
 --   p_lease       The id of the leases. NULL: consume the messages on delivery (autoAck).
 --   p_floor       The caller knows that no cursor is due before this instant. NULL: unknown.
 --   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
---   p_look        Verify p_floor, and return a 'floor' row.
+--   p_look        Verify p_floor, and return due_floor and next_floor.
 --
--- The kinds of result rows; 'group' comes first:
---
---   'group'        Always one row. group_exists: The group and its queue exist. was_due: A
---                  cursor was due. ready_at: The next instant at which a cursor is due, if the
---                  call locked none. created_at: The clock of the database.
---   'leased'       A partition whose messages are delivered. The 'message' rows follow it. Its
---                  payload is what an undo of an autoAck delivery needs.
---   'redelivered'  The same for redriven messages. See redeliver.
---   'aside'        Comes before the other rows of a partition that skipped messages. seq is the
---                  number of expired messages. attempts is the number of messages given up.
---   'message'      A delivered message.
---   'tried'        A partition that was due although no message is visible. The caller settles
---                  the cursor with store/settle.
---   'moved'        A partition that is not due any more. Its ready_at was corrected.
---   'floor'        Comes last without p_partition, if p_look is set or nothing was locked. No
---                  cursor is due before ready_at. No cursor becomes ready between now and
---                  created_at. NULL: unknown.
+-- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
+-- p_partition, if p_look is set or the call locked no cursor.
 --
 -- Locks: the cursor row of each partition it delivers from. It skips locked cursors, and so waits
 -- for nobody. A commit with a lease does not wait for the disk: a lease that a crash loses only
@@ -1113,12 +1156,7 @@ $$;
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
-) RETURNS TABLE (
-    kind text, partition_id bigint, group_exists boolean, was_due boolean, ready_at timestamptz, attempts integer,
-    seq bigint, id uuid, transaction_id text, trace_id uuid, payload json, created_at timestamptz, producer_sub text,
-    encrypted boolean
-) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
+) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
     v_floor timestamptz := coalesce(p_floor, '-infinity');
@@ -1133,6 +1171,7 @@ DECLARE
     v_hidden_from bigint;
     v_redrives_ready timestamptz;
     v_any_locked boolean := false;
+    v_attempt integer;
     due CURSOR FOR
         SELECT a.ctid, a.partition_id, a.committed, a.skip, a.redrives, a.retry_at, a.failures, a.attempts, a.start_at
           FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
@@ -1154,7 +1193,8 @@ DECLARE
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
     f record;
-    aside record;
+    skipped record;
+    r belfry.claim_row;
 BEGIN
     IF p_lease IS NOT NULL THEN
         PERFORM set_config('synchronous_commit', 'off', true);
@@ -1180,22 +1220,14 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
-        IF NOT v_any_locked THEN
-            v_any_locked := true;
-            kind := 'group';
-            group_exists := true;
-            was_due := true;
-            created_at := v_now;
-            RETURN NEXT;
-        END IF;
+        v_any_locked := true;
         v_moved := false;
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
             -- Redriven messages come first, in a delivery of their own.
             RETURN QUERY
-            SELECT r.kind, r.partition_id, NULL::boolean, r.ready_at > v_now, r.ready_at, r.attempts, r.seq, r.id, r.transaction_id,
-                   r.trace_id, r.payload, r.created_at, r.producer_sub, r.encrypted
-              FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now) AS r;
+            SELECT d.*
+              FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now) AS d;
             GET DIAGNOSTICS v_taken = ROW_COUNT;
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row stands for the partition
@@ -1209,32 +1241,28 @@ BEGIN
         IF k.start_at IS NOT NULL THEN
             f.ready_at := NULL;
         END IF;
-        partition_id := k.partition_id;
-        was_due := v_redrives_ready IS NOT NULL;
+        r := NULL;
+        r.item := 1;
+        r.partition_id := k.partition_id;
         v_limit := v_room;
         v_more := false;
         IF (f.expire_after_seconds > 0 OR f.max_deliveries > 0) AND f.ready_at <= v_now THEN
-            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO aside
+            SELECT s.moved, s.committed, s.skip, s.expired, s.given_up, s.more, s.alone INTO skipped
               FROM belfry.skip_undeliverable(k.partition_id, p_group, v_now, f.expire_after_seconds, f.dead_letter_expired,
                                     f.max_deliveries) AS s;
             v_moved := true;
-            IF aside.moved THEN
-                kind := 'aside';
-                ready_at := NULL;
-                seq := aside.expired;
-                attempts := aside.given_up;
-                RETURN NEXT;
-                seq := NULL;
-                attempts := NULL;
-                k.committed := aside.committed;
-                k.skip := aside.skip;
+            IF skipped.moved THEN
+                r.expired := skipped.expired;
+                r.given_up := skipped.given_up;
+                k.committed := skipped.committed;
+                k.skip := skipped.skip;
                 k.failures := 0;
                 k.attempts := 0;
-                f.ready_at := belfry.ready_at(k.partition_id, aside.committed, f.last_seq, f.last_push_at, f.visible_until,
+                f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
                                               f.delayed_processing, f.window_buffer, f.paused, NULL, NULL);
-                v_more := aside.more;
+                v_more := skipped.more;
             END IF;
-            IF aside.alone AND p_lease IS NOT NULL THEN
+            IF skipped.alone AND p_lease IS NOT NULL THEN
                 v_limit := 1;
             END IF;
         END IF;
@@ -1245,13 +1273,14 @@ BEGIN
              ORDER BY c.group_id DESC
              LIMIT 1;
         END IF;
-        ready_at := least(f.ready_at, v_redrives_ready);
         IF f.ready_at IS NULL OR f.ready_at > v_now OR v_more THEN
             UPDATE belfry.cursor c
                SET ready_at = least(f.ready_at, v_redrives_ready), lease_id = NULL, lease_until = NULL, lease_end = NULL
              WHERE c.ctid = k.ctid;
-            kind := 'moved';
-            RETURN NEXT;
+            r.outcome := 3;
+            r.ready_at := least(f.ready_at, v_redrives_ready);
+            r.needs_wake := r.ready_at IS NULL OR v_redrives_ready IS NOT NULL;
+            RETURN NEXT r;
             CONTINUE;
         END IF;
 
@@ -1273,8 +1302,8 @@ BEGIN
                  ORDER BY m.seq
                  LIMIT least(f.last_seq - k.committed, v_limit)) AS s;
         IF v_taken = 0 THEN
-            kind := 'tried';
-            RETURN NEXT;
+            r.outcome := 4;
+            RETURN NEXT r;
             CONTINUE;
         END IF;
         v_room := v_room - v_taken;
@@ -1284,7 +1313,7 @@ BEGIN
                SET lease_id = p_lease, lease_until = v_now + f.lease_time, lease_end = v_upto,
                    ready_at = v_now + f.lease_time, attempts = c.attempts + 1
              WHERE c.ctid = k.ctid
-            RETURNING c.ready_at, c.attempts INTO ready_at, attempts;
+            RETURNING c.ready_at, c.attempts INTO r.ready_at, v_attempt;
         ELSE
             UPDATE belfry.cursor c
                SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = 0, failures = 0,
@@ -1294,18 +1323,21 @@ BEGIN
                    skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
-            RETURNING c.ready_at, c.attempts INTO ready_at, attempts;
+            RETURNING c.ready_at, c.attempts INTO r.ready_at, v_attempt;
+            r.needs_wake := r.ready_at IS NULL OR v_redrives_ready IS NOT NULL;
         END IF;
         IF NOT FOUND THEN -- the messages would be delivered without a lease
             RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
         END IF;
-        kind := 'leased';
-        payload := CASE WHEN p_lease IS NULL AND (k.failures > 0 OR k.attempts > 0)
-            THEN json_build_object('failures', k.failures, 'attempts', k.attempts) END;
-        RETURN NEXT;
+        r.outcome := 1;
+        IF p_lease IS NULL AND (k.failures > 0 OR k.attempts > 0) THEN
+            r.undo := json_build_object('failures', k.failures, 'attempts', k.attempts);
+        END IF;
+        RETURN NEXT r;
         RETURN QUERY
-        SELECT 'message', k.partition_id, NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::integer, m.seq, m.id,
-               m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+        SELECT 2::smallint, k.partition_id, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+               m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted, v_attempt,
+               NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
          WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= v_upto
            AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
@@ -1319,41 +1351,46 @@ BEGIN
          ORDER BY c.ready_at
          LIMIT 1;
     END IF;
+    r := NULL;
+    r.item := 3;
+    r.database_now := v_now;
+    r.group_exists := v_any_locked;
+    r.was_due := v_any_locked;
     IF NOT v_any_locked THEN
-        kind := 'group';
-        created_at := v_now;
         SELECT q.deleted_at IS NULL, v_now + make_interval(secs => coalesce(nullif(q.lease_time, 0), 60))
-          INTO group_exists, v_lease
+          INTO r.group_exists, v_lease
           FROM belfry.queue q
          WHERE q.id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = p_group);
-        group_exists := coalesce(group_exists, false);
+        r.group_exists := coalesce(r.group_exists, false);
         IF p_partition IS NOT NULL THEN
-            SELECT c.ready_at <= v_now, c.ready_at INTO was_due, ready_at
+            SELECT c.ready_at <= v_now, c.ready_at INTO r.was_due, r.next_ready_at
               FROM belfry.cursor c
              WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
              ORDER BY c.group_id DESC
              LIMIT 1;
+            r.group_exists := r.group_exists AND FOUND; -- no cursor: the partition was removed
+            r.was_due := coalesce(r.was_due, false);
         ELSIF v_due IS NOT NULL THEN
-            was_due := true;
+            r.was_due := true;
         ELSE
-            SELECT c.ready_at INTO ready_at
+            SELECT c.ready_at INTO r.next_ready_at
               FROM belfry.cursor c
              WHERE c.group_id = p_group AND c.ready_at > v_now AND c.ready_at >= coalesce(p_next_floor, '-infinity')
              ORDER BY c.ready_at
              LIMIT 1;
         END IF;
-        IF was_due THEN
-            ready_at := NULL;
+        IF r.was_due THEN
+            r.next_ready_at := NULL;
         END IF;
-        RETURN NEXT;
     END IF;
     IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
-        kind := 'floor';
-        -- Not after the end of a lease that starts now: other servers do not announce leases.
-        created_at := CASE WHEN NOT v_any_locked AND v_due IS NULL THEN least(ready_at, v_lease) END;
-        ready_at := coalesce(v_due, v_now);
-        RETURN NEXT;
+        r.due_floor := coalesce(v_due, v_now);
+        IF NOT v_any_locked AND v_due IS NULL THEN
+            -- Not after the end of a lease that starts now: other servers do not announce leases.
+            r.next_floor := least(r.next_ready_at, v_lease);
+        END IF;
     END IF;
+    RETURN NEXT r;
 END $$;
 
 -- From sql/functions/claim/redeliver.sql.
@@ -1361,21 +1398,15 @@ END $$;
 -- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
 -- calls it with the cursor locked.
 --
--- Returns a row of kind 'redelivered' for the partition, and then a 'message' row for each message,
--- each with its own attempts. With p_lease NULL the messages are settled on delivery (autoAck), and
--- the first row has as payload what redrive_restore needs to undo that. seq of the first row is the
--- number of messages given up. The kind of the first row is 'moved' if no message is left to
--- deliver. Without any row, the first redriven message still waits for its retry delay.
+-- Returns the row of the partition and then a row for each message, each with its own attempt. With
+-- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
+-- left to deliver. Without any row, the first redriven message still waits for its retry delay.
 --
 -- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
 -- A message with one delivery left is delivered alone, so that only a fatal message uses up its
 -- deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
-RETURNS TABLE (
-    kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
-    trace_id uuid, payload json, created_at timestamptz, producer_sub text, encrypted boolean
-) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
+RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := p_now;
     v_max_deliveries bigint;
@@ -1387,6 +1418,7 @@ DECLARE
     v_left integer;
     v_waiting_seq bigint;
     one record;
+    r belfry.claim_row;
 BEGIN
     SELECT nullif(q.max_deliveries, 0) INTO v_max_deliveries
       FROM belfry.partition p
@@ -1438,29 +1470,27 @@ BEGIN
          ORDER BY g.seq
         ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
         v_settled := v_settled + cardinality(v_given_up);
-        seq := cardinality(v_given_up);
+        r.given_up := cardinality(v_given_up);
     END IF;
-    kind := 'redelivered';
-    partition_id := p_partition;
+    r.item := 1;
+    r.partition_id := p_partition;
+    r.outcome := CASE WHEN v_seqs IS NULL THEN 3 ELSE 2 END;
     IF v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
-        UPDATE belfry.redrive r
-           SET lease_id = p_lease, attempts = r.attempts + 1, deliveries = r.deliveries + 1
-         WHERE r.partition_id = p_partition AND r.group_id = p_group AND r.seq = ANY (v_seqs);
+        UPDATE belfry.redrive d
+           SET lease_id = p_lease, attempts = d.attempts + 1, deliveries = d.deliveries + 1
+         WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs);
         UPDATE belfry.cursor c
            SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
                ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
          WHERE c.partition_id = p_partition AND c.group_id = p_group
-        RETURNING c.ready_at INTO ready_at;
+        RETURNING c.ready_at INTO r.ready_at;
     ELSE
-        IF v_seqs IS NULL THEN
-            kind := 'moved';
-        END IF;
         WITH settled AS (
             DELETE FROM belfry.redrive d
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs)
             RETURNING d.seq, d.failures, d.attempts, d.deliveries, d.redriven_at
         )
-        SELECT json_agg(s) INTO payload FROM settled s;
+        SELECT json_agg(s) INTO r.undo FROM settled s;
         SELECT CASE WHEN v_last IS NOT NULL THEN nullif(c.redrives - v_settled - coalesce(cardinality(v_seqs), 0), 0) END INTO v_left
           FROM belfry.cursor c
          WHERE c.partition_id = p_partition AND c.group_id = p_group;
@@ -1473,12 +1503,15 @@ BEGIN
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
          WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
-        RETURNING c.ready_at INTO ready_at;
+        RETURNING c.ready_at INTO r.ready_at;
+        r.needs_wake := coalesce(r.ready_at > v_now, true);
     END IF;
-    RETURN NEXT;
+    RETURN NEXT r;
     RETURN QUERY
-    SELECT 'message', p_partition, NULL::timestamptz, CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END, m.seq, m.id,
-           m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+           m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted,
+           CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
+           NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
       FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
      CROSS JOIN LATERAL (
             SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
@@ -2046,17 +2079,13 @@ BEGIN
                 CONTINUE WHEN FOUND;
             END IF;
             FOR r IN
-                SELECT c.kind, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted
+                SELECT c.item, c.expired, c.given_up, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted,
+                       c.attempt
                   FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
-                CASE r.kind
-                WHEN 'leased', 'redelivered' THEN
-                    attempt := r.attempts;
-                WHEN 'aside' THEN
-                    v_skipped := true;
-                WHEN 'moved' THEN
-                    v_skipped := v_skipped OR r.seq IS NOT NULL;
-                WHEN 'message' THEN
+                IF r.item = 1 THEN
+                    v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
                         PERFORM belfry.raise_sealed(pop.queue);
                     END IF;
@@ -2069,10 +2098,9 @@ BEGIN
                     trace_id := r.trace_id;
                     payload := r.payload;
                     created_at := r.created_at;
-                    attempt := coalesce(r.attempts, attempt);
+                    attempt := r.attempt;
                     RETURN NEXT;
-                ELSE -- 'group' and 'tried' rows need no action
-                END CASE;
+                END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
                 -- Messages were skipped (expired, or delivered too often). The subtransaction is

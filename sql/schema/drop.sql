@@ -39,3 +39,5 @@ BEGIN
         EXECUTE format('DROP FUNCTION %s', v_function);
     END LOOP;
 END $$;
+
+DROP TYPE belfry.claim_row;

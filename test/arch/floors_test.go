@@ -31,6 +31,29 @@ var floors = map[string]int{
 	"cmd/belfry": top,
 }
 
+// innerFloors gives the internal rooms of a room their floors within it. An internal room stands below
+// its room and above all lower floors of the house, and is imported by its room and by the internal
+// rooms on higher inner floors.
+var innerFloors = map[string]int{
+	"pkg/store/internal/pipeline": 0, "pkg/store/internal/keyedmutex": 0, "pkg/store/internal/scanfloor": 0,
+	"pkg/store/internal/contention": 0, "pkg/store/internal/quota": 0, "pkg/store/internal/delivered": 0,
+	"pkg/store/internal/groupcommit": 0,
+
+	"pkg/store/internal/wake":  1,
+	"pkg/store/internal/names": 2,
+
+	"pkg/store/internal/claim": 3, "pkg/store/internal/ack": 3,
+
+	"pkg/store/internal/push":        4,
+	"pkg/store/internal/transaction": 5,
+}
+
+// owner returns the room that an internal room belongs to, and any other room itself.
+func owner(dir string) string {
+	room, _, _ := strings.Cut(dir, "/internal/")
+	return room
+}
+
 // top is the highest floor.
 const top = 7
 
@@ -54,7 +77,8 @@ func floorBreaches(files []source) []string {
 	var complaints []string
 	homeless := map[string]bool{}
 	for _, file := range files {
-		if _, ok := floors[file.dir]; !ok && !beside(file.dir) && file.dir != client && !homeless[file.dir] {
+		_, hasFloor := floors[file.dir]
+		if _, hasInner := innerFloors[file.dir]; !hasFloor && !hasInner && !beside(file.dir) && file.dir != client && !homeless[file.dir] {
 			homeless[file.dir] = true
 			complaints = append(complaints, fmt.Sprintf(
 				"%s has no floor: decide what it may import and add it to the table in test/arch/floors_test.go", file.dir))
@@ -74,7 +98,10 @@ func floorBreaches(files []source) []string {
 
 // refuse returns why file may not import the package dir, or "".
 func refuse(file source, dir string) string {
-	from, to := floors[file.dir], floors[dir]
+	if owner(file.dir) == owner(dir) && dir != owner(dir) {
+		return refuseInner(file, dir)
+	}
+	from, to := floors[owner(file.dir)], floors[owner(dir)]
 	switch {
 	case beside(file.dir):
 		return ""
@@ -96,6 +123,21 @@ func refuse(file source, dir string) string {
 		return fmt.Sprintf("floor %d imports only lower floors and that is floor %d: declare the interface where it is used", from, to)
 	case to == from && !file.test && !strings.HasPrefix(dir, file.dir+"/"):
 		return fmt.Sprintf("both are on floor %d: move what they share down or let a higher floor join them", from)
+	}
+	return ""
+}
+
+// refuseInner is refuse for an internal package of file's own package.
+func refuseInner(file source, dir string) string {
+	from, to := top, innerFloors[dir]
+	if file.dir != owner(dir) {
+		from = innerFloors[file.dir]
+	}
+	switch {
+	case file.test && dir == file.dir:
+		return ""
+	case to >= from:
+		return fmt.Sprintf("inner floor %d imports only lower inner floors and that is inner floor %d", from, to)
 	}
 	return ""
 }
@@ -139,6 +181,15 @@ func TestFloorBreachesAreFound(t *testing.T) {
 		{"pkg/store/push.go", "test/pgtest", "no test helpers"},
 		{"pkg/store/push.go", "scripts/load", "no test helpers"},
 		{"pkg/store/push.go", "pkg/client", "outside the server"},
+		{"pkg/store/push.go", "pkg/store/internal/push", ""},
+		{"pkg/store/internal/push/call.go", "pkg/postgres", ""},
+		{"pkg/store/internal/push/call.go", "pkg/catalog", "both are on floor 2"},
+		{"pkg/store/internal/push/call.go", "pkg/store", "both are on floor 2"},
+		{"pkg/store/internal/push/call.go", "pkg/dispatch", "that is floor 3"},
+		{"pkg/store/internal/push/call.go", "pkg/store/internal/claim", ""},
+		{"pkg/store/internal/claim/call.go", "pkg/store/internal/push", "that is inner floor 4"},
+		{"pkg/store/internal/claim/call.go", "pkg/store/internal/ack", "that is inner floor 3"},
+		{"pkg/store/internal/gate/gate.go", "pkg/queue", "has no floor"},
 		{"pkg/store/push_test.go", "pkg/store", ""},
 		{"pkg/store/push_test.go", "pkg/catalog", ""},
 		{"pkg/store/push_test.go", "test/pgtest", ""},

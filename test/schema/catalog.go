@@ -48,7 +48,7 @@ var descriptions = []string{
 		'compression ' || a.attcompression::text, 'statistics ' || coalesce(a.attstattarget, -1), a.attoptions,
 		pg_get_expr(d.adbin, d.adrelid), ` + fmt.Sprintf(acl, "c", "a.attacl", "c.relowner") + `)
 	FROM pg_attribute a
-	JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'v')
+	JOIN pg_class c ON c.oid = a.attrelid AND c.relkind IN ('r', 'v', 'c')
 	LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 	WHERE a.attnum > 0 AND NOT a.attisdropped AND c.oid IN (SELECT c.oid FROM ` + relations + `)`,
 

@@ -36,6 +36,7 @@ var first = []string{
 	"schema/attachment.sql",
 	"schema/attachment_failure.sql",
 	"schema/attachments.sql",
+	"schema/claim_row.sql",
 	"functions/claim/due_at.sql",
 	"functions/claim/redrives_ready_at.sql",
 	"functions/claim/ready_at.sql",

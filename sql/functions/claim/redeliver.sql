@@ -1,21 +1,15 @@
 -- Delivers up to p_batch redriven messages of one cursor, in the order of the log. belfry.claim
 -- calls it with the cursor locked.
 --
--- Returns a row of kind 'redelivered' for the partition, and then a 'message' row for each message,
--- each with its own attempts. With p_lease NULL the messages are settled on delivery (autoAck), and
--- the first row has as payload what redrive_restore needs to undo that. seq of the first row is the
--- number of messages given up. The kind of the first row is 'moved' if no message is left to
--- deliver. Without any row, the first redriven message still waits for its retry delay.
+-- Returns the row of the partition and then a row for each message, each with its own attempt. With
+-- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
+-- left to deliver. Without any row, the first redriven message still waits for its retry delay.
 --
 -- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
 -- A message with one delivery left is delivered alone, so that only a fatal message uses up its
 -- deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
-RETURNS TABLE (
-    kind text, partition_id bigint, ready_at timestamptz, attempts integer, seq bigint, id uuid, transaction_id text,
-    trace_id uuid, payload json, created_at timestamptz, producer_sub text, encrypted boolean
-) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
+RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := p_now;
     v_max_deliveries bigint;
@@ -27,6 +21,7 @@ DECLARE
     v_left integer;
     v_waiting_seq bigint;
     one record;
+    r belfry.claim_row;
 BEGIN
     SELECT nullif(q.max_deliveries, 0) INTO v_max_deliveries
       FROM belfry.partition p
@@ -78,29 +73,27 @@ BEGIN
          ORDER BY g.seq
         ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
         v_settled := v_settled + cardinality(v_given_up);
-        seq := cardinality(v_given_up);
+        r.given_up := cardinality(v_given_up);
     END IF;
-    kind := 'redelivered';
-    partition_id := p_partition;
+    r.item := 1;
+    r.partition_id := p_partition;
+    r.outcome := CASE WHEN v_seqs IS NULL THEN 3 ELSE 2 END;
     IF v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
-        UPDATE belfry.redrive r
-           SET lease_id = p_lease, attempts = r.attempts + 1, deliveries = r.deliveries + 1
-         WHERE r.partition_id = p_partition AND r.group_id = p_group AND r.seq = ANY (v_seqs);
+        UPDATE belfry.redrive d
+           SET lease_id = p_lease, attempts = d.attempts + 1, deliveries = d.deliveries + 1
+         WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs);
         UPDATE belfry.cursor c
            SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
                ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
          WHERE c.partition_id = p_partition AND c.group_id = p_group
-        RETURNING c.ready_at INTO ready_at;
+        RETURNING c.ready_at INTO r.ready_at;
     ELSE
-        IF v_seqs IS NULL THEN
-            kind := 'moved';
-        END IF;
         WITH settled AS (
             DELETE FROM belfry.redrive d
              WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs)
             RETURNING d.seq, d.failures, d.attempts, d.deliveries, d.redriven_at
         )
-        SELECT json_agg(s) INTO payload FROM settled s;
+        SELECT json_agg(s) INTO r.undo FROM settled s;
         SELECT CASE WHEN v_last IS NOT NULL THEN nullif(c.redrives - v_settled - coalesce(cardinality(v_seqs), 0), 0) END INTO v_left
           FROM belfry.cursor c
          WHERE c.partition_id = p_partition AND c.group_id = p_group;
@@ -113,12 +106,15 @@ BEGIN
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
          WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
-        RETURNING c.ready_at INTO ready_at;
+        RETURNING c.ready_at INTO r.ready_at;
+        r.needs_wake := coalesce(r.ready_at > v_now, true);
     END IF;
-    RETURN NEXT;
+    RETURN NEXT r;
     RETURN QUERY
-    SELECT 'message', p_partition, NULL::timestamptz, CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END, m.seq, m.id,
-           m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted
+    SELECT 2::smallint, p_partition, NULL::smallint, NULL::timestamptz, NULL::boolean, NULL::bigint, NULL::bigint, NULL::json,
+           m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted,
+           CASE WHEN p_lease IS NULL THEN 0 ELSE d.attempts END,
+           NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
       FROM unnest(v_seqs, v_attempts) AS d(seq, attempts)
      CROSS JOIN LATERAL (
             SELECT m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted

@@ -111,17 +111,13 @@ BEGIN
                 CONTINUE WHEN FOUND;
             END IF;
             FOR r IN
-                SELECT c.kind, c.attempts, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted
+                SELECT c.item, c.expired, c.given_up, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted,
+                       c.attempt
                   FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
-                CASE r.kind
-                WHEN 'leased', 'redelivered' THEN
-                    attempt := r.attempts;
-                WHEN 'aside' THEN
-                    v_skipped := true;
-                WHEN 'moved' THEN
-                    v_skipped := v_skipped OR r.seq IS NOT NULL;
-                WHEN 'message' THEN
+                IF r.item = 1 THEN
+                    v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;
+                ELSIF r.item = 2 THEN
                     IF r.encrypted THEN
                         PERFORM belfry.raise_sealed(pop.queue);
                     END IF;
@@ -134,10 +130,9 @@ BEGIN
                     trace_id := r.trace_id;
                     payload := r.payload;
                     created_at := r.created_at;
-                    attempt := coalesce(r.attempts, attempt);
+                    attempt := r.attempt;
                     RETURN NEXT;
-                ELSE -- 'group' and 'tried' rows need no action
-                END CASE;
+                END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
                 -- Messages were skipped (expired, or delivered too often). The subtransaction is

@@ -1,0 +1,194 @@
+package ack
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Why an ack was not applied. Clients compare these texts (docs/compatibility.md).
+const (
+	ErrMessageNotFound = "Message not found"
+	errLease           = "Invalid or expired lease"
+	errNoCursor        = "The consumer group has not popped from this partition"
+	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
+	defaultDeadReason  = "Retries exhausted"
+)
+
+// retryJitter is the share of a retry delay that randomness adds or removes.
+const retryJitter = 0.2
+
+// cursorState is what the rules of an ack see of a cursor.
+type cursorState struct {
+	committed  int64
+	skip       []int64
+	failures   int32
+	attempts   int32
+	leaseID    string
+	leaseLive  bool
+	leaseEnd   int64
+	retryLimit int64
+	// retryBackoff is the retry delay after a first failure; 0: none. random, in [0, 1), makes it longer
+	// or shorter.
+	retryBackoff time.Duration
+	random       float64
+}
+
+// ackEntry is one acknowledgment of an existing message.
+type ackEntry struct {
+	// item is its index in the call.
+	item   int
+	seq    int64
+	lease  string
+	status queue.AckStatus
+}
+
+// ackVerdict is the answer to one ackEntry.
+type ackVerdict struct {
+	success bool
+	err     string
+	dead    bool
+	// park: a dead letter must be stored, with this number of failures.
+	park     bool
+	failures int32
+}
+
+// ackChange is what becomes of the cursor.
+type ackChange struct {
+	changed   bool
+	committed int64
+	skip      []int64
+	failures  int32
+	attempts  int32
+	// release ends the lease, or corrects ready_at where no lease is live.
+	release bool
+	done    int64
+	// retryDelay is how long the first message is not delivered; 0: no delay.
+	retryDelay time.Duration
+}
+
+// decideAck applies the acknowledgments of one call to one cursor. It is pure.
+//
+// The entries are judged in seq order:
+//
+//  1. A completed entry moves the cursor to its message, never back (I6).
+//  2. The first failed entry with retries left, or the first retry, stops the cursor and ends the
+//     lease. Its message and all later ones are redelivered (I5). So a completed entry after it is
+//     refused: a success would be taken back.
+//  3. The message of a dead entry, or of a failed one without retries left, becomes a dead letter.
+//     The cursor skips it. The messages before it stay.
+//
+// The verdicts are in the order of the entries given.
+func decideAck(state cursorState, entries []ackEntry) (ackChange, []ackVerdict) {
+	verdicts := make([]ackVerdict, len(entries))
+	order := make([]int, len(entries))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(entries[a].seq, entries[b].seq) })
+
+	committed, failures := state.committed, state.failures
+	skip := slices.Clone(state.skip)
+	var failed, stopped, touched bool
+	for _, i := range order {
+		entry, verdict := entries[i], &verdicts[i]
+		if entry.lease != "" && (!state.leaseLive || entry.lease != state.leaseID) {
+			verdict.err = errLease
+			continue
+		}
+		dead := entry.status == queue.AckDead ||
+			entry.status == queue.AckFailed && entry.seq > committed && !stopped && int64(failures) >= state.retryLimit
+		switch {
+		case entry.status == queue.AckUnknown:
+			// No effect and, for compatibility, no reason.
+		case dead:
+			verdict.success, verdict.dead = true, true
+			if !slices.Contains(skip, entry.seq) {
+				verdict.park, verdict.failures = true, failures
+				if entry.seq > committed {
+					skip = append(skip, entry.seq)
+				}
+			}
+			touched = true
+		case entry.seq <= committed:
+			// Done before: a repetition changes nothing.
+			verdict.success = true
+		case entry.status == queue.AckCompleted && stopped:
+			verdict.err = errAfterFailure
+		case entry.status == queue.AckCompleted:
+			verdict.success = true
+			committed, failures, touched = entry.seq, 0, true
+		case entry.status == queue.AckFailed:
+			verdict.success = true
+			failed, stopped, touched = true, true, true
+		case entry.status == queue.AckRetry:
+			verdict.success = true
+			stopped, touched = true, true
+		}
+	}
+	if !touched {
+		return ackChange{committed: committed}, verdicts
+	}
+	return state.change(committed, failures, skip, failed, stopped), verdicts
+}
+
+// change computes the counters after the entries were judged.
+func (state cursorState) change(committed int64, failures int32, skip []int64, failed, stopped bool) ackChange {
+	committed, skip = passOver(committed, skip)
+	moved := committed > state.committed
+	if moved {
+		failures = 0
+	}
+	var retryDelay time.Duration
+	if failed && state.leaseLive {
+		failures++
+		retryDelay = state.retryDelay(failures)
+	}
+	finished := state.leaseLive && committed >= state.leaseEnd
+	attempts := state.attempts
+	switch {
+	case moved && committed >= state.leaseEnd:
+		// Everything that was delivered is done, whether its lease is live or not.
+		attempts = 0
+	case moved:
+		// The message that is first now was delivered once, with its batch.
+		attempts = min(attempts, 1)
+	}
+	return ackChange{
+		changed: true, committed: committed, skip: skip, failures: failures, attempts: attempts,
+		release: stopped || finished || !state.leaseLive, done: committed - state.committed,
+		retryDelay: retryDelay,
+	}
+}
+
+// retryDelay returns how long a message is not delivered after so many failures. The delay doubles
+// with each failure, up to queue.MaxRetryBackoff. The jitter of a fifth keeps messages that failed
+// together from coming back together.
+func (state cursorState) retryDelay(failures int32) time.Duration {
+	if state.retryBackoff <= 0 {
+		return 0
+	}
+	longest := float64(max(queue.MaxRetryBackoff, state.retryBackoff))
+	grown := math.Min(longest, float64(state.retryBackoff)*math.Pow(2, float64(failures-1)))
+	return time.Duration(grown * (1 + retryJitter*(2*state.random-1)))
+}
+
+// passOver moves the cursor over dead letters that directly follow it, and drops the dead letters up
+// to the cursor from skip.
+func passOver(committed int64, skip []int64) (int64, []int64) {
+	slices.Sort(skip)
+	kept := skip[:0]
+	for _, seq := range skip {
+		switch {
+		case seq <= committed:
+		case seq == committed+1:
+			committed = seq
+		default:
+			kept = append(kept, seq)
+		}
+	}
+	return committed, kept
+}

@@ -1,0 +1,217 @@
+package ack
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// highest bounds the seqs of the properties: small, so that entries, dead
+// letters and the edges of the lease meet often.
+const highest = 12
+
+// drawState draws a cursor as the table may hold it: skip is sorted and starts
+// beyond the message that follows the cursor.
+func drawState(t *rapid.T) cursorState {
+	committed := rapid.Int64Range(0, highest-2).Draw(t, "committed")
+	state := cursorState{
+		committed: committed,
+		failures:  rapid.Int32Range(0, 4).Draw(t, "failures"), attempts: rapid.Int32Range(0, 4).Draw(t, "attempts"),
+		leaseLive: rapid.Bool().Draw(t, "live"), retryLimit: rapid.Int64Range(0, 4).Draw(t, "retry limit"),
+	}
+	if state.leaseLive || rapid.Bool().Draw(t, "expired") {
+		state.leaseID, state.leaseEnd = ours, rapid.Int64Range(committed+1, highest).Draw(t, "lease end")
+	}
+	for seq := committed + 2; seq <= highest; seq++ {
+		if rapid.IntRange(0, 3).Draw(t, "skipped") == 0 {
+			state.skip = append(state.skip, seq)
+		}
+	}
+	return state
+}
+
+func drawEntry(t *rapid.T, seq int64) ackEntry {
+	return ackEntry{
+		seq:    seq,
+		lease:  rapid.SampledFrom([]string{"", ours, ours, theirs}).Draw(t, "lease"),
+		status: queue.AckStatus(rapid.IntRange(int(queue.AckUnknown), int(queue.AckRetry)).Draw(t, "status")),
+	}
+}
+
+// drawEntries draws acks of different messages, in any order.
+func drawEntries(t *rapid.T) []ackEntry {
+	seqs := rapid.SliceOfNDistinct(rapid.Int64Range(1, highest), 0, highest, rapid.ID[int64]).Draw(t, "seqs")
+	entries := make([]ackEntry, len(seqs))
+	for i, seq := range seqs {
+		entries[i] = drawEntry(t, seq)
+		entries[i].item = i
+	}
+	return entries
+}
+
+// valid says whether an entry passes the fence.
+func valid(state cursorState, entry ackEntry) bool {
+	return entry.lease == "" || state.leaseLive && entry.lease == state.leaseID
+}
+
+// skipAfter is what the cursor skips once the change is stored.
+func skipAfter(state cursorState, change ackChange) []int64 {
+	if !change.changed {
+		return state.skip
+	}
+	return change.skip
+}
+
+// after is the cursor once the change is stored.
+func after(state cursorState, change ackChange) cursorState {
+	if !change.changed {
+		return state
+	}
+	state.committed, state.skip = change.committed, change.skip
+	state.failures, state.attempts = change.failures, change.attempts
+	if change.release {
+		state.leaseID, state.leaseLive, state.leaseEnd = "", false, 0
+	}
+	return state
+}
+
+func TestCursorOnlyMovesForward(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state := drawState(t)
+		entries := drawEntries(t)
+		// The same message twice, with words that contradict each other, too.
+		for range rapid.IntRange(0, 3).Draw(t, "twice") {
+			entries = append(entries, drawEntry(t, rapid.Int64Range(1, highest).Draw(t, "seq")))
+		}
+		change, verdicts := decideAck(state, entries)
+		require.Len(t, verdicts, len(entries))
+		require.GreaterOrEqual(t, change.committed, state.committed)
+		if !change.changed {
+			require.Equal(t, ackChange{committed: state.committed}, change)
+			return
+		}
+		require.Equal(t, change.committed-state.committed, change.done)
+		require.True(t, slices.IsSorted(change.skip))
+		require.Len(t, slices.Compact(slices.Clone(change.skip)), len(change.skip), "no dead letter twice")
+		require.GreaterOrEqual(t, change.failures, int32(0))
+		for _, seq := range change.skip {
+			require.Greater(t, seq, change.committed+1, "the cursor passes over what it can and drops what it left")
+		}
+		for _, seq := range state.skip {
+			require.True(t, seq <= change.committed || slices.Contains(change.skip, seq), "dead letter %d is forgotten", seq)
+		}
+	})
+}
+
+func TestCompletedMeansCommitted(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		change, verdicts := decideAck(state, entries)
+		for i, entry := range entries {
+			if entry.status == queue.AckCompleted && verdicts[i].success {
+				require.GreaterOrEqual(t, change.committed, entry.seq)
+			}
+			require.False(t, verdicts[i].success && verdicts[i].err != "", "a success needs no reason")
+		}
+	})
+}
+
+func TestWhatFailedIsNeverLeftBehind(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		change, verdicts := decideAck(state, entries)
+		for i, entry := range entries {
+			again := entry.status == queue.AckFailed || entry.status == queue.AckRetry
+			// Done before, or dead before: nothing is left to redeliver.
+			before := entry.seq <= state.committed || slices.Contains(state.skip, entry.seq)
+			if again && verdicts[i].success && !verdicts[i].dead && !before {
+				require.Less(t, change.committed, entry.seq)
+				require.NotContains(t, change.skip, entry.seq)
+				require.True(t, change.changed && change.release, "it is redelivered at once")
+			}
+		}
+	})
+}
+
+func TestDeadIsBehindTheCursorOrSkipped(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		change, verdicts := decideAck(state, entries)
+		skip := skipAfter(state, change)
+		for i, entry := range entries {
+			if verdicts[i].dead {
+				require.True(t, entry.seq <= change.committed || slices.Contains(skip, entry.seq), "message %d", entry.seq)
+			}
+			require.False(t, verdicts[i].park && !verdicts[i].dead)
+			require.False(t, verdicts[i].dead && !verdicts[i].success)
+			if entry.status == queue.AckDead && valid(state, entry) {
+				require.True(t, verdicts[i].dead)
+			}
+		}
+		for _, seq := range skip {
+			known := slices.Contains(state.skip, seq)
+			parks := slices.ContainsFunc(entries, func(e ackEntry) bool { return e.seq == seq && verdicts[e.item].park })
+			require.NotEqual(t, known, parks, "message %d is skipped because of one dead letter", seq)
+		}
+	})
+}
+
+func TestFencedEntriesChangeNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		change, verdicts := decideAck(state, entries)
+		var through []ackEntry
+		var left []ackVerdict
+		for i, entry := range entries {
+			if valid(state, entry) {
+				require.NotEqual(t, errLease, verdicts[i].err)
+				through, left = append(through, entry), append(left, verdicts[i])
+				continue
+			}
+			require.Equal(t, fenced, verdicts[i])
+		}
+		alone, answers := decideAck(state, through)
+		require.Equal(t, alone, change)
+		require.ElementsMatch(t, answers, left)
+	})
+}
+
+func TestCompletedTwiceIsCompletedOnce(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		for i := range entries {
+			entries[i].status = queue.AckCompleted
+		}
+		change, _ := decideAck(state, entries)
+		stored := after(state, change)
+		again, verdicts := decideAck(stored, entries)
+		require.Equal(t, ackChange{committed: stored.committed}, again)
+		for i, entry := range entries {
+			require.Equal(t, valid(stored, entry), verdicts[i].success)
+		}
+	})
+}
+
+func TestOrderWithinTheCallDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		state, entries := drawState(t), drawEntries(t)
+		change, verdicts := decideAck(state, entries)
+		shuffled := rapid.Permutation(entries).Draw(t, "shuffled")
+		other, answers := decideAck(state, shuffled)
+		require.Equal(t, change, other)
+		for i, entry := range shuffled {
+			require.Equal(t, verdicts[entry.item], answers[i])
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package claim
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlClaim        = sql.Query("store/claim")
+	sqlLeaseRelease = sql.Query("store/lease_release")
+)
+
+// call is one claim: its request and its result.
+type call struct {
+	req    *queue.PopRequest
+	target queue.Target
+	// sent: an earlier try was sent, with an unknown outcome.
+	sent bool
+
+	result
+	// scan is where the claim looked. released is what the lease of an earlier try held.
+	scan     scanfloor.Scan
+	released []queue.Ready
+}
+
+func newCall(req *queue.PopRequest, target queue.Target) *call {
+	one := &call{req: req, target: target}
+	if !req.AutoAck {
+		one.delivery.LeaseID = queue.NewID()
+	}
+	one.reset()
+	return one
+}
+
+// reset makes the call as if it had not been tried. All tries have the same lease id.
+func (one *call) reset() {
+	*one = call{
+		req: one.req, target: one.target, sent: one.sent,
+		result: result{delivery: queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, LeaseID: one.delivery.LeaseID}},
+	}
+}
+
+// queue adds the claim to b. A claim of one partition needs no scan floors.
+func (c *Claimer) queue(b *pgx.Batch, one *call) {
+	one.sent = true
+	if one.target.Partition == 0 {
+		one.scan = c.Floors.Begin(one.target.Group)
+	}
+	lease := pgtype.UUID{Bytes: one.delivery.LeaseID, Valid: !one.delivery.LeaseID.IsZero()}
+	b.Queue(sqlClaim, one.target.Group, partitionArg(one.target), int64(one.req.Partitions), int64(one.req.Batch), lease,
+		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch))
+}
+
+// send makes claims in one pipeline. The lease of an earlier try is released first: nothing else
+// would release it before it ends.
+func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*call) error {
+	b := &pgx.Batch{}
+	var repeated []*call
+	for _, one := range calls {
+		if one.sent {
+			one.reset()
+		}
+		if one.sent && !one.req.AutoAck {
+			b.Queue(sqlLeaseRelease, one.delivery.LeaseID)
+			repeated = append(repeated, one)
+		}
+	}
+	for _, one := range calls {
+		c.queue(b, one)
+	}
+	return send(ctx, b, func(results pgx.BatchResults) error {
+		for _, one := range repeated {
+			var err error
+			if one.released, err = wake.ReadReadyResult(results, "releasing the lease of an earlier try"); err != nil {
+				return err
+			}
+		}
+		for _, one := range calls {
+			if err := c.readResult(results, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// readResult reads the next result of a pipeline, which is that of the call.
+func (c *Claimer) readResult(results pgx.BatchResults, one *call) error {
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	if err := c.read(rows, one); err != nil {
+		return err
+	}
+	one.delivery.ReceivedAt = time.Now()
+	return nil
+}

@@ -1,0 +1,271 @@
+// Package claim takes messages for consumers: it claims due partitions, reads their messages, and
+// gives leases back or prolongs them.
+//
+// # One claim
+//
+// A call is one run of the SQL function belfry.claim (sql/functions/claim/claim.sql). Every claim of
+// the service goes through the same four steps, whatever its route:
+//
+//	newCall    the request, its target, a lease id unless it is autoAck
+//	queue      adds the statement to a pipeline, with the scan floors of the group
+//	read       reads the typed rows (result.go)
+//	finish     after the commit: wakes, settles, names the partitions, remembers the delivery
+//
+// # Leases of unknown outcome
+//
+// All tries of a call have the same lease id. Before a repetition, and in ReleaseOrphans for a claim
+// that is not repeated, the lease is released by its id: whatever a lost answer took is ready again.
+//
+// It is imported by pkg/store and internal/push.
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/store/internal/delivered"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+)
+
+// Deps are what a Claimer works with.
+type Deps struct {
+	Pool *postgres.Pool
+	// Urgent are the connections of Preflight and Round; nil: they use Pool.
+	Urgent    *pgxpool.Pool
+	Names     *names.Directory
+	Waker     *wake.Waker
+	Floors    *scanfloor.Floors
+	Delivered *delivered.Cache
+	// Sealer opens sealed payloads; nil: none can be opened.
+	Sealer  *seal.Sealer
+	Metrics *Metrics
+	Log     *zap.Logger
+}
+
+// Metrics count what claims do beside delivering.
+type Metrics struct{ expired, givenUp, unopened prometheus.Counter }
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	return &Metrics{
+		expired:  counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
+		givenUp:  counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		unopened: counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+	}
+}
+
+// Claimer makes claims. It is safe for concurrent use.
+type Claimer struct {
+	Deps
+	// leased and consuming commit together the pops of many callers. A lease does not wait for the
+	// disk and a consumption (autoAck) does, so they do not share transactions.
+	leased, consuming *batch.Manager[*call]
+	orphans           orphanedLeases
+	// passedOverLogged is when the log last said that pops by tags pass over a queue, in Unix seconds.
+	passedOverLogged atomic.Int64
+}
+
+// New returns a Claimer. observer returns the observer of an operation's flushes.
+func New(deps Deps, cfg batch.Config, observer func(op string) batch.Observer) *Claimer {
+	c := &Claimer{Deps: deps}
+	c.leased = batch.New(cfg, c.flush, groupcommit.Judge, observer("claim"))
+	c.consuming = batch.New(cfg, c.flush, groupcommit.Judge, observer("take"))
+	return c
+}
+
+// Status returns the state of the managers, by operation.
+func (c *Claimer) Status() map[string]func() batch.Status {
+	return map[string]func() batch.Status{"claim": c.leased.Status, "take": c.consuming.Status}
+}
+
+// Close answers the pops that were accepted and refuses new ones, until ctx ends.
+func (c *Claimer) Close(ctx context.Context) error {
+	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
+}
+
+// urgent sends a pipeline on the connections of woken pops.
+func (c *Claimer) urgent() pipeline.SendFunc {
+	if c.Urgent != nil {
+		return pipeline.On(c.Urgent)
+	}
+	return pipeline.On(c.Pool.Pool)
+}
+
+// one makes one claim together with the claims of other callers.
+func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
+	one := newCall(req, target)
+	together := c.leased
+	if req.AutoAck {
+		together = c.consuming
+	}
+	// Claims of one group skip each other's partitions. Claims of one partition would wait for each
+	// other.
+	var stripes []batch.LockStripe
+	if target.Partition != 0 {
+		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
+	}
+	if err := together.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
+		c.orphan(err, false, one)
+		return nil, err
+	}
+	if err := c.finish(ctx, []*call{one}); err != nil {
+		c.orphan(err, true, one)
+		return nil, err
+	}
+	return one, one.sealed
+}
+
+// flush makes claims in one transaction.
+func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	return nil, c.send(ctx, pipeline.On(c.Pool.Pool), calls)
+}
+
+// Round makes the claims of one round of the dispatcher in one round trip, each with its own lease.
+// The deliveries are in the order of the assignments. A delivery without messages lost its partition
+// to another consumer, or its group does not exist any more. A delivery whose payloads cannot be
+// opened is released and marked contested; a Pop returns the reason.
+//
+// Errors: CodeUnavailable; leases that were taken all the same are released by ReleaseOrphans, or
+// expire.
+func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	calls := make([]*call, len(assignments))
+	for i, a := range assignments {
+		calls[i] = newCall(a.Request, a.Target)
+	}
+	err := c.send(ctx, c.urgent(), calls)
+	taken := err == nil
+	if taken {
+		err = c.finish(ctx, calls)
+	}
+	if err != nil {
+		c.orphan(err, taken, calls...)
+		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
+	}
+	deliveries := make([]queue.Delivery, len(calls))
+	for i, one := range calls {
+		deliveries[i] = one.delivery
+	}
+	return deliveries, nil
+}
+
+// finish runs after the commit of claims: it wakes, settles, names the partitions, and gives
+// back what cannot be delivered.
+func (c *Claimer) finish(ctx context.Context, calls []*call) error {
+	var needWake []int64
+	for _, one := range calls {
+		needWake = append(needWake, c.note(one)...)
+		c.Waker.Announce(one.released)
+	}
+	c.Waker.Wake(ctx, needWake)
+	for _, one := range calls {
+		if one.sealed != nil {
+			c.giveBackSealed(ctx, one)
+			continue
+		}
+		for _, p := range one.partitions {
+			if p.outcome != outcomeDrained {
+				continue
+			}
+			if err := c.Waker.SettleOne(ctx, p.id, one.target.Group); err != nil {
+				return err
+			}
+			one.settled = true
+		}
+		if err := c.namePartitions(ctx, one); err != nil {
+			return err
+		}
+		c.Delivered.Remember(&one.delivery, one.partitionOf)
+	}
+	return nil
+}
+
+// note moves the scan floors and the metrics to what a claim did, and returns the partitions that
+// need a wake.
+func (c *Claimer) note(one *call) (needWake []int64) {
+	group, now := one.target.Group, one.delivery.DatabaseNow
+	if !one.saw.Now.IsZero() && !one.delivery.Gone {
+		c.Floors.Learn(group, one.scan, one.saw)
+	}
+	for _, p := range one.partitions {
+		c.Metrics.expired.Add(float64(p.expired))
+		c.Metrics.givenUp.Add(float64(p.givenUp))
+		if p.needsWake {
+			needWake = append(needWake, p.id)
+		}
+		switch {
+		case p.readyAt.IsZero():
+		case p.delivered() && !one.req.AutoAck:
+			c.Floors.Leased(group, p.readyAt)
+		default:
+			c.Floors.Ready(queue.Ready{Group: group, Partition: p.id, In: p.readyAt.Sub(now), At: p.readyAt})
+		}
+	}
+	return needWake
+}
+
+// giveBackSealed gives back a claim whose payloads cannot be opened with this instance's key.
+func (c *Claimer) giveBackSealed(ctx context.Context, one *call) {
+	c.Metrics.unopened.Inc()
+	one.sealed = sealedError{fmt.Errorf("opening the payloads of queue %q: %w", one.req.Queue, one.sealed)}
+	if err := c.giveBack(ctx, one); err != nil {
+		c.Log.Warn("Messages that could not be opened were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
+	}
+	one.delivery.Messages, one.delivery.Contested = nil, true
+}
+
+// namePartitions fills in the partitions of the delivered messages.
+func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
+	keys, d := one.partitionOf, &one.delivery
+	if len(keys) == 0 {
+		return nil
+	}
+	distinct := make([]int64, 0, d.Partitions)
+	for i, key := range keys {
+		if i == 0 || key != keys[i-1] {
+			distinct = append(distinct, key)
+		}
+	}
+	named, err := c.Names.ByKeys(ctx, one.target.Epoch, distinct)
+	if err != nil {
+		return err
+	}
+	kept := d.Messages[:0]
+	for i := range d.Messages {
+		// A partition without a name was deleted during the claim.
+		if p := named[keys[i]]; p != nil {
+			d.Messages[i].Partition = p
+			kept = append(kept, d.Messages[i])
+		}
+	}
+	d.Messages = kept
+	return nil
+}
+
+// partitionArg is the partition parameter of a claim: NULL for any partition.
+func partitionArg(target queue.Target) pgtype.Int8 {
+	return pgtype.Int8{Int64: target.Partition, Valid: target.Partition != 0}
+}

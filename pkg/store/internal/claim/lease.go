@@ -1,0 +1,169 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlLeaseExtend    = sql.Query("store/lease_extend")
+	sqlUnconsume      = sql.Query("store/unconsume")
+	sqlRedriveRestore = sql.Query("store/redrive_restore")
+)
+
+// Extend prolongs every live lease with the given id to now + d and returns the earliest expiry.
+// Errors: CodeNotFound for an unknown lease, CodeLeaseGone for an expired one, CodeUnavailable.
+func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	var until pgtype.Timestamptz
+	var known bool
+	err := c.Pool.QueryRow(ctx, sqlLeaseExtend, [16]byte(lease), int64(d/time.Second)).Scan(&until, &known)
+	switch {
+	case err != nil:
+		return time.Time{}, postgres.Wrap(fmt.Errorf("extending lease %s: %w", lease, err))
+	case until.Valid:
+		return until.Time, nil
+	case known:
+		return time.Time{}, &queue.Error{Code: queue.CodeLeaseGone, Message: "Lease already expired"}
+	default:
+		return time.Time{}, &queue.Error{Code: queue.CodeNotFound, Message: "Lease not found"}
+	}
+}
+
+// Release gives back a lease whose delivery did not reach its client: the messages are poppable
+// again at once, and no attempt is counted. Releasing a lease that does not exist does nothing.
+// Errors: CodeUnavailable.
+func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	rows, err := c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease))
+	if err != nil {
+		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
+	}
+	ready, notReady, err := wake.ReadReady(rows)
+	if err != nil {
+		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
+	}
+	c.Waker.Announce(ready)
+	c.Waker.Wake(ctx, notReady)
+	return nil
+}
+
+// consumed is what an autoAck claim consumed from the logs of partitions, by array. heads hold the
+// failures and attempts that the first message had.
+type consumed struct {
+	partitions, first, last, n []int64
+	heads                      []string
+}
+
+// giveBack undoes a claim whose messages cannot be delivered.
+func (c *Claimer) giveBack(ctx context.Context, one *call) error {
+	d, group := &one.delivery, one.target.Group
+	if !d.LeaseID.IsZero() {
+		return c.Release(ctx, d.LeaseID)
+	}
+	var log consumed
+	var redriven []int64
+	var redrives []string
+	messages, of := d.Messages, one.partitionOf
+	for _, p := range one.partitions {
+		n := 0
+		for n < len(of) && of[n] == p.id {
+			n++
+		}
+		switch {
+		case n == 0:
+		case p.outcome == outcomeRedriven:
+			redriven, redrives = append(redriven, p.id), append(redrives, p.undo)
+		default:
+			log.partitions, log.heads = append(log.partitions, p.id), append(log.heads, p.undo)
+			log.first, log.last = append(log.first, messages[0].Seq), append(log.last, messages[n-1].Seq)
+			log.n = append(log.n, int64(n))
+		}
+		messages, of = messages[n:], of[n:]
+	}
+	defer c.Floors.Forget(group)
+	if err := c.undo(ctx, sqlUnconsume, group, log.partitions, log.first, log.last, log.n, log.heads); err != nil {
+		return fmt.Errorf("undoing the consumption of group %d in %d partitions: %w", group, len(log.partitions), err)
+	}
+	if len(redriven) == 0 {
+		return nil
+	}
+	if err := c.undo(ctx, sqlRedriveRestore, group, redriven, redrives); err != nil {
+		return fmt.Errorf("undoing the redelivery to group %d in %d partitions: %w", group, len(redriven), err)
+	}
+	return nil
+}
+
+// undo runs a statement that makes cursors due again, and announces them: another instance may be
+// able to open the messages.
+func (c *Claimer) undo(ctx context.Context, statement string, args ...any) error {
+	rows, err := c.Pool.Query(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	ready, _, err := wake.ReadReady(rows)
+	c.Waker.Announce(ready)
+	return err
+}
+
+// maxOrphans is how many leases wait to be released. A lease beyond it expires by itself.
+const maxOrphans = 1000
+
+// orphanedLeases are the leases that a claim may have taken and whose answer was lost.
+type orphanedLeases struct {
+	mu     sync.Mutex
+	leases []queue.ID
+}
+
+func (o *orphanedLeases) add(calls []*call) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, one := range calls {
+		if id := one.delivery.LeaseID; !id.IsZero() && len(o.leases) < maxOrphans {
+			o.leases = append(o.leases, id)
+		}
+	}
+}
+
+func (o *orphanedLeases) take() []queue.ID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	leases := o.leases
+	o.leases = nil
+	return leases
+}
+
+// orphan notes the leases of calls that ended with err. taken says that the leases were taken for
+// certain; otherwise they were taken perhaps, and only if the connection was lost.
+func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
+	if taken || postgres.ConnectionLost(err) {
+		c.orphans.add(calls)
+	}
+	if taken {
+		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
+	}
+}
+
+// ReleaseOrphans releases the leases of claims whose outcome is unknown. A failure is logged.
+func (c *Claimer) ReleaseOrphans(ctx context.Context) {
+	for _, id := range c.orphans.take() {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := c.Release(ctx, id); err != nil {
+			c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
+		}
+	}
+}

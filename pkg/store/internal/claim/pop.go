@@ -1,0 +1,150 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlClaimWait = sql.Query("store/claim_wait")
+
+const (
+	// rivalPatience is how long a pop waits for a rival. Only a SQL consumer holds a cursor for
+	// longer. Its messages are not poppable, as if they were leased.
+	rivalPatience = time.Second
+	// contendedRetry is when to look again then: every instance hears a commit of the SQL consumer,
+	// and nobody hears a rollback.
+	contendedRetry = time.Second
+	// passedOverInterval is the least time between two log lines about queues that pops pass over.
+	passedOverInterval = time.Minute
+)
+
+// Pop looks once and returns what it claimed, or a Delivery without messages when nothing was
+// poppable (I8). A queue or partition that does not exist is empty. Delivery.Target says what was
+// looked at. Pop ignores req.Wait.
+//
+// Errors: CodeUnavailable; a lease that was taken all the same is released by ReleaseOrphans, or
+// expires.
+func (c *Claimer) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	pop := c.pop
+	if req.Tags != nil {
+		pop = c.popTagged
+	}
+	delivery, err := pop(ctx, req)
+	return delivery, groupcommit.Wrap(err)
+}
+
+// popTagged pops from the first matching queue that has something due; Matches orders the queues. A
+// queue whose payloads cannot be opened is passed over; its error is the answer when no other queue
+// has anything.
+func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	matches, err := c.Names.Matches(ctx, req)
+	if err != nil {
+		return queue.Delivery{}, err
+	}
+	empty := queue.Delivery{Group: req.Group, Watched: make([]int64, 0, len(matches))}
+	var sealed error
+	for _, m := range matches {
+		if !m.Joined {
+			continue // the queue was created after the join, and its announcement makes waiters look
+		}
+		empty.Watched = append(empty.Watched, m.Group)
+		if !m.HasNext || m.NextIn > 0 {
+			if m.HasNext {
+				empty.NoteDueIn(m.NextIn)
+			}
+			continue
+		}
+		one := *req
+		one.Queue, one.Tags = m.Queue, nil
+		delivery, err := c.pop(ctx, &one)
+		switch {
+		case errors.As(err, new(sealedError)):
+			if sealed == nil {
+				sealed = err
+			}
+			continue
+		case err != nil:
+			return delivery, err
+		case len(delivery.Messages) > 0:
+			c.logPassedOver(sealed)
+			return delivery, nil
+		}
+		if delivery.HasNext {
+			empty.NoteDueIn(delivery.NextIn)
+		}
+	}
+	return empty, sealed
+}
+
+// sealedError says that the payloads of a queue cannot be opened with this instance's key.
+type sealedError struct{ error }
+
+func (e sealedError) Unwrap() error { return e.error }
+
+// logPassedOver logs now and then that pops pass over a queue. A metric counts how often they do.
+func (c *Claimer) logPassedOver(sealed error) {
+	now, last := time.Now(), c.passedOverLogged.Load()
+	if sealed != nil && now.Sub(time.Unix(last, 0)) >= passedOverInterval && c.passedOverLogged.CompareAndSwap(last, now.Unix()) {
+		c.Log.Warn("Pops by tags passed over a queue.", zap.Error(sealed))
+	}
+}
+
+func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
+	contended := false
+	for {
+		target, ok, err := c.Names.Group(ctx, req)
+		if err != nil || !ok {
+			return empty, err
+		}
+		one, err := c.one(ctx, req, target)
+		if err != nil {
+			return empty, fmt.Errorf("claiming from queue %q for group %q: %w", req.Queue, req.Group, err)
+		}
+		one.delivery.Target = target
+		switch {
+		case len(one.delivery.Messages) > 0:
+			return one.delivery, nil
+		case one.delivery.Gone:
+			// The group was deleted, and perhaps recreated since.
+			c.Names.ForgetGroup(req, target)
+			again := *req
+			again.RefreshSince = time.Now()
+			req = &again
+		case one.settled:
+			// A due cursor had nothing poppable. Another one may have something.
+		case one.wasDue:
+			if contended {
+				empty.Target = target
+				empty.NoteDueIn(contendedRetry)
+				return empty, nil
+			}
+			if contended, err = c.waitForRival(ctx, target); err != nil {
+				return empty, fmt.Errorf("waiting for a rival pop of queue %q: %w", req.Queue, err)
+			}
+		default:
+			return one.delivery, nil
+		}
+	}
+}
+
+// waitForRival waits until a rival that holds a due cursor of target has finished. gaveUp is true
+// when rivalPatience was not enough.
+func (c *Claimer) waitForRival(ctx context.Context, target queue.Target) (gaveUp bool, err error) {
+	_, err = c.Pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), c.Floors.Lowest(target.Group), rivalPatience.Milliseconds())
+	if postgres.SQLState(err) == postgres.LockTimeout {
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,45 @@
+package contention
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestContendedCursorsAreRememberedUntilTheyAreGotOrExpire(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cursor := func(partition int64) Cursor { return Cursor{partition, "g"} }
+		one, wide, other := []Cursor{cursor(1)}, []Cursor{cursor(3), cursor(2)}, []Cursor{cursor(3)}
+		calls := [][]Cursor{one, wide, other}
+		c := New()
+		free := func() (free [][]Cursor) {
+			for _, call := range calls {
+				if _, contended := c.First(slices.Values(call)); !contended {
+					free = append(free, call)
+				}
+			}
+			return free
+		}
+		require.Equal(t, calls, free())
+
+		c.Learn(nil, []Cursor{cursor(1), cursor(2), {Partition: 3, Group: "another"}})
+		for want, call := range map[Cursor][]Cursor{cursor(1): one, cursor(2): wide} {
+			found, contended := c.First(slices.Values(call))
+			require.True(t, contended)
+			require.Equal(t, want, found)
+		}
+		time.Sleep(Patience - time.Millisecond)
+		require.Equal(t, [][]Cursor{other}, free())
+		c.Learn([]Cursor{cursor(1), cursor(2)}, []Cursor{cursor(1)})
+		require.Equal(t, [][]Cursor{wide, other}, free())
+		time.Sleep(Patience - time.Millisecond)
+		require.Equal(t, [][]Cursor{wide, other}, free())
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, calls, free())
+		require.Empty(t, c.until)
+	})
+}

@@ -1,0 +1,168 @@
+// Package names finds partitions and consumer groups by name, creates them, and remembers their ids.
+//
+// # What is remembered
+//
+// The cache holds what hardly changes: the id of a partition or a group by its name. The cache does
+// not notice a deletion. The statements that use an id notice it: a push fails with PartitionGone,
+// and a claim reports that the group does not exist. Then the caller forgets the name and looks it up
+// again.
+//
+// # Epochs
+//
+// An id may come to stand for another partition or group: a standby without the last commits takes
+// over, or files or tables are restored or recreated while the servers run. So an id is valid only in
+// the epoch of the database in which it was looked up (belfry.epoch). Each statement that uses
+// an id names the epoch. In another epoch all ids count as missing: the names are looked up again,
+// everything from the previous epoch is forgotten, and every waiter on every instance looks. An ack
+// needs no epoch: it names its partition by UUID, and a cursor whose partition has another UUID is
+// not the cursor of the ack.
+//
+// It is imported by pkg/store and the other rooms below it.
+package names
+
+import (
+	"sync"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// maxNames bounds each of the tables. A full table is emptied: then each name costs one more
+// look-up.
+const maxNames = 200_000
+
+// PartitionName names a partition.
+type PartitionName struct{ Queue, Partition string }
+
+// groupName names a group as a pop does. partition is "*" for the whole queue, or "=" and the name of
+// one partition.
+type groupName struct{ queue, group, partition string }
+
+// groupNameOf returns the name under which the group of a pop is remembered.
+func groupNameOf(queueName string, req *queue.PopRequest) groupName {
+	name := groupName{queue: queueName, group: req.Group, partition: "*"}
+	if req.Partition != nil {
+		name.partition = "=" + *req.Partition
+	}
+	return name
+}
+
+// cache holds the ids of one epoch. It is safe for concurrent use.
+type cache struct {
+	mu     sync.RWMutex
+	epoch  queue.Epoch // zero before the first look-up
+	byName map[PartitionName]*queue.Partition
+	byKey  map[int64]*queue.Partition
+	byID   map[queue.ID]*queue.Partition
+	groups map[groupName]queue.Target
+}
+
+func newCache() *cache {
+	c := &cache{}
+	c.clearPartitionsLocked()
+	c.clearGroupsLocked()
+	return c
+}
+
+func (c *cache) clearPartitionsLocked() {
+	c.byName = map[PartitionName]*queue.Partition{}
+	c.byKey = map[int64]*queue.Partition{}
+	c.byID = map[queue.ID]*queue.Partition{}
+}
+
+func (c *cache) clearGroupsLocked() { c.groups = map[groupName]queue.Target{} }
+
+// enterLocked forgets everything when epoch is new. changed is false for the first epoch.
+func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
+	if epoch == c.epoch {
+		return false
+	}
+	changed = c.epoch != 0
+	c.epoch = epoch
+	c.clearPartitionsLocked()
+	c.clearGroupsLocked()
+	return changed
+}
+
+// enter is enterLocked with the lock.
+func (c *cache) enter(epoch queue.Epoch) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.enterLocked(epoch)
+}
+
+// add remembers partitions that one statement found, and so in one epoch.
+func (c *cache) add(found []*queue.Partition) (epochChanged bool) {
+	if len(found) == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	epochChanged = c.enterLocked(found[0].Epoch)
+	if len(c.byKey)+len(found) > maxNames {
+		c.clearPartitionsLocked()
+	}
+	for _, p := range found {
+		c.byName[PartitionName{p.Queue, p.Name}] = p
+		c.byKey[p.Key] = p
+		c.byID[p.ID] = p
+	}
+	return epochChanged
+}
+
+// forget drops partitions that do not exist any more, unless they were looked up again since.
+func (c *cache) forget(gone []*queue.Partition) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range gone {
+		if name := (PartitionName{p.Queue, p.Name}); c.byName[name] == p {
+			delete(c.byName, name)
+			delete(c.byKey, p.Key)
+			delete(c.byID, p.ID)
+		}
+	}
+}
+
+// named moves the remembered partitions into found and returns the names that are not remembered.
+func (c *cache) named(wanted []PartitionName, found map[PartitionName]*queue.Partition) (missing []PartitionName) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, name := range wanted {
+		if found[name] != nil {
+			continue
+		}
+		if p := c.byName[name]; p != nil {
+			found[name] = p
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func (c *cache) group(name groupName) (queue.Target, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	target, ok := c.groups[name]
+	return target, ok
+}
+
+// addGroup remembers a group.
+func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	epochChanged = c.enterLocked(target.Epoch)
+	if len(c.groups) >= maxNames {
+		c.clearGroupsLocked()
+	}
+	c.groups[name] = target
+	return epochChanged
+}
+
+// forgetGroup drops a group that does not exist any more, unless it was looked up again since.
+func (c *cache) forgetGroup(name groupName, gone queue.Target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.groups[name] == gone {
+		delete(c.groups, name)
+	}
+}

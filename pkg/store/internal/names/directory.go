@@ -1,0 +1,208 @@
+package names
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/keyedmutex"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlOpenPartitions = sql.Query("store/open_partitions")
+	sqlFindPartitions = sql.Query("store/find_partitions")
+	sqlEpoch          = sql.Query("store/epoch")
+)
+
+// openAttempts is how often Open asks for names that are absent from the answer.
+const openAttempts = 5
+
+// Directory finds, creates and remembers partitions and groups. It is safe for concurrent use.
+type Directory struct {
+	pool     *postgres.Pool
+	bus      *events.Bus
+	waker    *wake.Waker
+	defaults queue.Defaults
+	log      *zap.Logger
+	cache    *cache
+	// joins lets one group at a time join a queue. A join locks the row of the queue, and so does the
+	// creation of a partition.
+	joins keyedmutex.Mutex
+}
+
+// New returns an empty Directory. defaults are the options of queues that Open creates.
+func New(pool *postgres.Pool, bus *events.Bus, waker *wake.Waker, defaults queue.Defaults, log *zap.Logger) *Directory {
+	return &Directory{pool: pool, bus: bus, waker: waker, defaults: defaults, log: log, cache: newCache()}
+}
+
+// Open returns the partitions of the given names and creates the missing ones, with their queues.
+func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
+	found := make(map[PartitionName]*queue.Partition, len(wanted))
+	// The answer leaves out the partitions of a queue that is being deleted. The next attempt creates a
+	// new queue.
+	for range openAttempts {
+		missing := d.cache.named(wanted, found)
+		if len(missing) == 0 {
+			return found, nil
+		}
+		opened, created, err := d.open(ctx, missing)
+		if err != nil {
+			return nil, err
+		}
+		d.resyncIf(d.cache.add(opened))
+		for _, p := range opened {
+			found[PartitionName{p.Queue, p.Name}] = p
+		}
+		for name := range created {
+			d.bus.Created(name.Queue, name.Partition, events.Here)
+		}
+	}
+	return nil, fmt.Errorf("opening partitions of queue %q: the queue was deleted %d times meanwhile", wanted[0].Queue, openAttempts)
+}
+
+// open finds or creates partitions by a query. created are the new ones, and the new queues, with an
+// empty partition name.
+func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened []*queue.Partition, created map[PartitionName]struct{}, err error) {
+	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
+	for i, name := range missing {
+		queues[i], partitions[i] = name.Queue, name.Partition
+		// A row that many sessions lock in share mode in turn is never free for a session that needs it
+		// alone. So the creation waits for the joins first.
+		if err := d.joins.Wait(ctx, name.Queue); err != nil {
+			return nil, nil, err
+		}
+	}
+	options := d.defaults.Options()
+	rows, err := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
+	}
+	created = map[PartitionName]struct{}{}
+	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+		p := &queue.Partition{}
+		var isNew, queueIsNew bool
+		err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew, &p.Epoch)
+		switch {
+		case isNew && queueIsNew:
+			created[PartitionName{Queue: p.Queue}] = struct{}{}
+		case isNew:
+			created[PartitionName{p.Queue, p.Name}] = struct{}{}
+		}
+		return p, err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
+	}
+	return opened, created, nil
+}
+
+// Forget drops partitions that do not exist any more from the cache.
+func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
+
+// Remember adds partitions to the cache.
+func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
+
+// ByKeys returns the existing partitions of the given database ids of an epoch.
+func (d *Directory) ByKeys(ctx context.Context, epoch queue.Epoch, keys []int64) (map[int64]*queue.Partition, error) {
+	found, err := lookUp(ctx, d, keys, lookup[int64]{
+		table: func(c *cache) map[int64]*queue.Partition {
+			if c.epoch != epoch {
+				return nil
+			}
+			return c.byKey
+		},
+		key:  func(p *queue.Partition) int64 { return p.Key },
+		args: func(missing []int64) (keys, ids any) { return missing, [][16]byte{} },
+	})
+	maps.DeleteFunc(found, func(_ int64, p *queue.Partition) bool { return p.Epoch != epoch })
+	return found, err
+}
+
+// ByIDs returns the existing partitions of the given wire ids.
+func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*queue.Partition, error) {
+	return lookUp(ctx, d, ids, lookup[queue.ID]{
+		table: func(c *cache) map[queue.ID]*queue.Partition { return c.byID },
+		key:   func(p *queue.Partition) queue.ID { return p.ID },
+		args:  func(missing []queue.ID) (keys, ids any) { return []int64{}, RawIDs(missing) },
+	})
+}
+
+// lookup says how partitions are found by K.
+type lookup[K comparable] struct {
+	table func(*cache) map[K]*queue.Partition
+	key   func(*queue.Partition) K
+	// args returns the parameters of find_partitions.sql.
+	args func(missing []K) (keys, ids any)
+}
+
+func lookUp[K comparable](ctx context.Context, d *Directory, wanted []K, by lookup[K]) (map[K]*queue.Partition, error) {
+	found := make(map[K]*queue.Partition, len(wanted))
+	var missing []K
+	d.cache.mu.RLock()
+	for _, key := range wanted {
+		if p := by.table(d.cache)[key]; p != nil {
+			found[key] = p
+		} else {
+			missing = append(missing, key)
+		}
+	}
+	d.cache.mu.RUnlock()
+	if len(missing) == 0 {
+		return found, nil
+	}
+	keys, ids := by.args(missing)
+	rows, err := d.pool.Query(ctx, sqlFindPartitions, keys, ids)
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
+	}
+	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+		p := &queue.Partition{}
+		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Epoch)
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
+	}
+	d.Remember(fresh...)
+	for _, p := range fresh {
+		found[by.key(p)] = p
+	}
+	return found, nil
+}
+
+// EpochEnded asks the database whether another epoch than epoch has begun; then nothing is remembered
+// of the old one. It returns false when the query fails: the caller's next statement fails too.
+func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
+	var now queue.Epoch
+	if err := d.pool.QueryRow(ctx, sqlEpoch).Scan(&now); err != nil {
+		return false
+	}
+	d.resyncIf(d.cache.enter(now))
+	return now != epoch
+}
+
+// resyncIf makes every waiter look when the epoch changed: the ids that requests wait for may stand
+// for something else.
+func (d *Directory) resyncIf(epochChanged bool) {
+	if epochChanged {
+		d.log.Info("Postgres was restarted, or the tables were restored or recreated. All remembered ids were dropped.")
+		d.waker.Resync("the epoch of the database changed")
+	}
+}
+
+// RawIDs gives ids the type that the driver encodes in binary.
+func RawIDs(ids []queue.ID) [][16]byte {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	return raw
+}

@@ -1,0 +1,88 @@
+// Package pipeline sends several statements to Postgres in one round trip.
+//
+// A pipeline may open a transaction. Whatever happens, the connection leaves the pipeline without
+// an open transaction: after an error the package rolls back. The package knows no table and no
+// statement. It is imported by the other rooms below pkg/store.
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ReadFunc reads the results of a pipeline, in the order of its statements.
+type ReadFunc func(results pgx.BatchResults) error
+
+// SendFunc sends a pipeline on a connection of its choice. Errors come from read, from
+// the connection, and from a statement whose result read did not ask for.
+type SendFunc func(ctx context.Context, b *pgx.Batch, read ReadFunc) error
+
+// On returns a SendFunc that takes a connection of pool for each pipeline.
+func On(pool *pgxpool.Pool) SendFunc {
+	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return Send(ctx, conn, b, read)
+	}
+}
+
+// OnConn returns a SendFunc that uses conn.
+func OnConn(conn *pgxpool.Conn) SendFunc {
+	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error { return Send(ctx, conn, b, read) }
+}
+
+// Send sends b on conn and passes the results to read. After an error no transaction is open.
+func Send(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read ReadFunc) error {
+	results := conn.SendBatch(ctx, b)
+	err := read(results)
+	if closing := results.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		Rollback(ctx, conn)
+	}
+	return err
+}
+
+// Rollback ends the open transaction of conn, if there is one. The pool drops a connection whose
+// rollback fails.
+func Rollback(ctx context.Context, conn *pgxpool.Conn) {
+	if !conn.Conn().IsClosed() && conn.Conn().PgConn().TxStatus() != 'I' {
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return // the caller reports the error that made it roll back
+		}
+	}
+}
+
+// Skip reads one result and ignores its rows. step names the statement in the error.
+func Skip(results pgx.BatchResults, step string) error {
+	if _, err := results.Exec(); err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return nil
+}
+
+// SkipAll reads one result for each step and ignores the rows.
+func SkipAll(results pgx.BatchResults, steps ...string) error {
+	for _, step := range steps {
+		if err := Skip(results, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Array returns list, or an empty list for nil: the driver sends nil as NULL, and the statements
+// expect an empty array.
+func Array[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

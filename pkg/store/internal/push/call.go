@@ -1,0 +1,214 @@
+// Package push stores messages: calls of Push through group commit, and rows of the inbox through
+// Sequence. Package transaction stores the pushes of a transaction with the same parts.
+//
+// A flush is one transaction that appends to its partitions, then a wake, then the claims of waiting
+// requests (handoff), all in one round trip. Package store says what a push locks and in which
+// order. It is imported by pkg/store and internal/transaction.
+package push
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/store/internal/quota"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlDatabaseNow = sql.Query("store/database_now")
+
+// openAttempts is how often a push looks up partitions that were deleted since they were remembered.
+const openAttempts = 3
+
+// Deps are what a Pusher works with.
+type Deps struct {
+	Pool   *postgres.Pool
+	Names  *names.Directory
+	Quotas *quota.Quotas
+	Waker  *wake.Waker
+	Claims *claim.Claimer
+	// Handoffs returns the claims to make with a push to one partition, in order.
+	Handoffs func(queueName, partition string) []queue.Handoff
+	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
+	Sealer *seal.Sealer
+}
+
+// Pusher stores messages. It is safe for concurrent use.
+type Pusher struct {
+	Deps
+	flushes *batch.Manager[*Call]
+}
+
+// New returns a Pusher.
+func New(deps Deps, cfg batch.Config, observer batch.Observer) *Pusher {
+	p := &Pusher{Deps: deps}
+	p.flushes = batch.New(cfg, p.flush, groupcommit.Judge, observer)
+	return p
+}
+
+// Status returns the state of group commit.
+func (p *Pusher) Status() batch.Status { return p.flushes.Status() }
+
+// Close answers the pushes that were accepted and refuses new ones, until ctx ends.
+func (p *Pusher) Close(ctx context.Context) error { return p.flushes.Close(ctx) }
+
+// Push stores items; see Store.Push.
+func (p *Pusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+	ctx, cancel := p.Pool.Bounded(ctx)
+	defer cancel()
+	items, err := p.ResolveDelays(ctx, items)
+	if err != nil {
+		return nil, postgres.Wrap(err)
+	}
+	call := NewCall(items)
+	for attempt := 0; ; attempt++ {
+		err := p.push(ctx, call)
+		if err == nil {
+			return call.Results, nil
+		}
+		if attempt == openAttempts || postgres.SQLState(err) != postgres.PartitionGone {
+			return nil, groupcommit.Wrap(err)
+		}
+		p.Names.Forget(call.Opened)
+	}
+}
+
+// push opens the partitions and stores the items in a flush with other calls.
+func (p *Pusher) push(ctx context.Context, call *Call) error {
+	stripes, err := p.Open(ctx, call)
+	if err != nil {
+		return err
+	}
+	admission, err := p.Quotas.Admit(ctx, call.Demands())
+	if err != nil {
+		return err
+	}
+	err = p.flushes.Do(ctx, call, stripes, max(1, len(call.Items)))
+	admission.Settle(postgres.SQLState(err) == "") // an error without SQLSTATE: perhaps stored
+	if err != nil {
+		return fmt.Errorf("pushing %d messages: %w", len(call.Items), err)
+	}
+	return nil
+}
+
+// Call is one call of Push.
+type Call struct {
+	Items   []queue.PushItem
+	Results []queue.PushResult
+	// IDs are the ids that new messages are stored with. The result of a duplicate has another id.
+	IDs []queue.ID
+	// partitions are the distinct partitions, and partitionOf is the index into them, by item. Opened
+	// are the partitions in the database.
+	partitions  []names.PartitionName
+	partitionOf []int
+	Opened      []*queue.Partition
+	// First is, by item, the first item of this call with the same partition and transaction id. Only
+	// an item that is its own first is stored.
+	First []int
+	// Named: a transaction id came from the caller, so the message may be stored already.
+	Named bool
+	// Tried: an attempt to store the call was made, and may have been committed.
+	Tried bool
+}
+
+// NewCall returns a call for items, and gives ids to messages and transaction ids to items without.
+func NewCall(items []queue.PushItem) *Call {
+	type dedupKey struct {
+		partition     int
+		transactionID string
+	}
+	call := &Call{
+		Items: items, Results: make([]queue.PushResult, len(items)), IDs: make([]queue.ID, len(items)),
+		partitionOf: make([]int, len(items)), First: make([]int, len(items)),
+	}
+	index := make(map[names.PartitionName]int)
+	seen := make(map[dedupKey]int)
+	for i := range items {
+		item := &items[i]
+		name := names.PartitionName{Queue: item.Queue, Partition: item.Partition}
+		partition, ok := index[name]
+		if !ok {
+			partition = len(call.partitions)
+			index[name] = partition
+			call.partitions = append(call.partitions, name)
+		}
+		call.partitionOf[i], call.First[i] = partition, i
+		call.IDs[i] = queue.NewID()
+		call.Results[i].TransactionID = item.TransactionID
+		if item.TransactionID == "" {
+			call.Results[i].TransactionID = queue.NewID().String()
+			continue
+		}
+		call.Named = true
+		key := dedupKey{partition, item.TransactionID}
+		if earlier, ok := seen[key]; ok {
+			call.First[i] = earlier
+		} else {
+			seen[key] = i
+		}
+	}
+	return call
+}
+
+// Open opens the partitions of call, creates the missing ones, and returns their lock stripes.
+func (p *Pusher) Open(ctx context.Context, call *Call) ([]batch.LockStripe, error) {
+	opened, err := p.Names.Open(ctx, call.partitions)
+	if err != nil {
+		return nil, err
+	}
+	stripes := make([]batch.LockStripe, len(call.partitions))
+	call.Opened = make([]*queue.Partition, len(call.partitions))
+	for i, name := range call.partitions {
+		call.Opened[i] = opened[name]
+		stripes[i] = batch.LockStripeOf(call.Opened[i].Key)
+	}
+	for i := range call.Items {
+		call.Results[i].PartitionID = call.Opened[call.partitionOf[i]].ID
+	}
+	return stripes, nil
+}
+
+// Demands returns what the call brings to queues with a maxSize. Its partitions must be open.
+func (call *Call) Demands() []quota.Demand {
+	var demands []quota.Demand
+	for i := range call.Items {
+		partition := call.Opened[call.partitionOf[i]]
+		if !partition.Bounded || call.First[i] != i {
+			continue
+		}
+		at := slices.IndexFunc(demands, func(d quota.Demand) bool { return d.QueueKey == partition.QueueKey })
+		if at < 0 {
+			at = len(demands)
+			demands = append(demands, quota.Demand{QueueKey: partition.QueueKey, Queue: partition.Queue})
+		}
+		demands[at].Messages++
+	}
+	return demands
+}
+
+// ResolveDelays turns the delays of items into instants of the database's clock.
+func (p *Pusher) ResolveDelays(ctx context.Context, items []queue.PushItem) ([]queue.PushItem, error) {
+	if !slices.ContainsFunc(items, func(item queue.PushItem) bool { return item.Delay > 0 }) {
+		return items, nil
+	}
+	var now time.Time
+	if err := p.Pool.QueryRow(ctx, sqlDatabaseNow).Scan(&now); err != nil {
+		return nil, fmt.Errorf("reading the database's clock: %w", err)
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		if items[i].Delay > 0 {
+			items[i].VisibleAt = now.Add(items[i].Delay)
+		}
+	}
+	return items, nil
+}

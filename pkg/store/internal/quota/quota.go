@@ -1,0 +1,179 @@
+// Package quota admits pushes to queues with a maxSize.
+//
+// No push may write a row that other pushes write (I11 of package store), so the database has no
+// counter. Instead each instance measures the depth of a queue now and then and adds what it pushed
+// since. Therefore several instances together may exceed maxSize by what the other instances stored
+// since the last measurement. Queues without a maxSize cost nothing. The package knows no table: the
+// caller supplies the measurement. It is imported by the other rooms below pkg/store.
+package quota
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// minFresh and maxFresh bound how long a measurement counts. In between it counts twenty times as
+	// long as it took, so that measuring uses a twentieth of one connection at most, unless a queue
+	// is so large that twenty times is longer than maxFresh.
+	minFresh = 5 * time.Millisecond
+	maxFresh = 100 * time.Millisecond
+	// retryAfter is how long a producer should wait when a queue is full.
+	retryAfter = time.Second
+	// maxQueues bounds the table. A full table is emptied; then this instance may exceed maxSize by
+	// what it has in flight.
+	maxQueues = 10_000
+)
+
+// DepthFunc measures a queue. limit is its maxSize; 0 means that there is no limit, or no queue.
+type DepthFunc func(ctx context.Context, queueKey int64) (limit, depth int64, err error)
+
+// Quotas admits messages to queues. It is safe for concurrent use.
+type Quotas struct {
+	depth  DepthFunc
+	mu     sync.Mutex
+	queues map[int64]*state
+}
+
+// New returns Quotas that measure with depth.
+func New(depth DepthFunc) *Quotas { return &Quotas{depth: depth, queues: map[int64]*state{}} }
+
+// Demand is how many messages a push brings to a queue with a maxSize.
+type Demand struct {
+	QueueKey int64
+	Queue    string
+	Messages int64
+}
+
+// Admission is what was admitted. The zero Admission is empty.
+type Admission struct{ shares []share }
+
+type share struct {
+	key int64
+	of  *state
+	n   int64
+}
+
+// Settle ends the admission. stored says that the messages were stored, or may have been. It must be
+// called once.
+func (a Admission) Settle(stored bool) {
+	for _, s := range a.shares {
+		s.of.settle(s.n, stored)
+	}
+}
+
+// Granted returns how many messages were admitted, by queue.
+func (a Admission) Granted() map[int64]int64 {
+	granted := make(map[int64]int64, len(a.shares))
+	for _, s := range a.shares {
+		granted[s.key] = s.n
+	}
+	return granted
+}
+
+// Admit admits all messages or none. It blocks while a queue is measured. Errors: CodeQueueFull, the
+// error of the measurement, and the end of ctx.
+func (q *Quotas) Admit(ctx context.Context, demands []Demand) (Admission, error) {
+	return q.admit(ctx, demands, false)
+}
+
+// AdmitSome admits of each demand as many messages as the queue has room for. Errors: the error of
+// the measurement, and the end of ctx.
+func (q *Quotas) AdmitSome(ctx context.Context, demands []Demand) (Admission, error) {
+	return q.admit(ctx, demands, true)
+}
+
+func (q *Quotas) admit(ctx context.Context, demands []Demand, some bool) (Admission, error) {
+	var a Admission
+	for _, d := range demands {
+		one := q.of(d.QueueKey)
+		granted := d.Messages
+		err := q.take(ctx, one, d)
+		if some {
+			granted, err = q.takeSome(ctx, one, d, err)
+		}
+		if err != nil {
+			a.Settle(false)
+			return Admission{}, err
+		}
+		a.shares = append(a.shares, share{d.QueueKey, one, granted})
+	}
+	return a, nil
+}
+
+func (q *Quotas) of(key int64) *state {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one := q.queues[key]; one != nil {
+		return one
+	}
+	if len(q.queues) >= maxQueues {
+		q.queues = map[int64]*state{}
+	}
+	one := &state{}
+	q.queues[key] = one
+	return one
+}
+
+// take admits the messages of d, and measures the queue when the last measurement no longer counts.
+func (q *Quotas) take(ctx context.Context, one *state, d Demand) error {
+	for {
+		admitted, fresh, measuring := one.try(d.Messages)
+		if fresh {
+			if admitted {
+				return nil
+			}
+			return one.full(d)
+		}
+		if measuring == nil {
+			limited, err := q.measure(ctx, one, d)
+			if err != nil || !limited {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-measuring:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// takeSome continues after take ended with err: it admits as many messages as there is room for.
+func (q *Quotas) takeSome(ctx context.Context, one *state, d Demand, err error) (granted int64, _ error) {
+	for queue.CodeOf(err) == queue.CodeQueueFull {
+		if d.Messages = min(d.Messages-1, one.room()); d.Messages == 0 {
+			return 0, nil
+		}
+		err = q.take(ctx, one, d)
+	}
+	return d.Messages, err
+}
+
+// measure measures the queue and wakes the callers that wait for it. When the queue has no limit any
+// more, it admits d without a limit, and the measurement does not count for other callers: a limit
+// may be set the next instant, and the push itself verifies what it remembers about the queue.
+func (q *Quotas) measure(ctx context.Context, one *state, d Demand) (limited bool, err error) {
+	began := time.Now()
+	limit, depth, err := q.depth(ctx, d.QueueKey)
+	ended := time.Now()
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if err == nil && limit == 0 {
+		one.inFlight += d.Messages
+	} else if err == nil {
+		one.limit, one.depth = limit, depth
+		one.freshUntil = ended.Add(min(max(20*ended.Sub(began), minFresh), maxFresh))
+	}
+	close(one.measuring)
+	one.measuring = nil
+	if err != nil {
+		return false, fmt.Errorf("measuring the depth of queue %q: %w", d.Queue, err)
+	}
+	return limit > 0, nil
+}

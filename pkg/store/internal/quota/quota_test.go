@@ -1,0 +1,72 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// measured is a queue in memory.
+type measured struct {
+	limit, depth int64
+	err          error
+	calls        int
+}
+
+func (m *measured) of(ctx context.Context, _ int64) (limit, depth int64, err error) {
+	m.calls++
+	select {
+	case <-time.After(time.Millisecond):
+	case <-ctx.Done():
+	}
+	return m.limit, m.depth, m.err
+}
+
+func demand(n int64) []Demand { return []Demand{{QueueKey: 1, Queue: "q", Messages: n}} }
+
+func TestAdmissionsCountUntilTheNextMeasurement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{limit: 5, depth: 2}
+		q := New(m.of)
+		first, err := q.Admit(t.Context(), demand(2))
+		require.NoError(t, err)
+		_, err = q.Admit(t.Context(), demand(2))
+		require.Equal(t, queue.CodeQueueFull, queue.CodeOf(err))
+		some, err := q.AdmitSome(t.Context(), demand(3))
+		require.NoError(t, err)
+		require.Equal(t, map[int64]int64{1: 1}, some.Granted())
+		none, err := q.AdmitSome(t.Context(), demand(3))
+		require.NoError(t, err)
+		require.Equal(t, map[int64]int64{1: 0}, none.Granted())
+		require.Equal(t, 1, m.calls)
+
+		first.Settle(false)
+		_, err = q.Admit(t.Context(), demand(2))
+		require.NoError(t, err, "a refused push leaves its room to others")
+		time.Sleep(maxFresh)
+		m.depth = 0
+		_, err = q.Admit(t.Context(), demand(2))
+		require.NoError(t, err)
+		require.Equal(t, 2, m.calls)
+	})
+}
+
+func TestAFailedMeasurementAdmitsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{limit: 5, err: errors.New("no database")}
+		q := New(m.of)
+		_, err := q.Admit(t.Context(), demand(1))
+		require.ErrorIs(t, err, m.err)
+		m.err = nil
+		_, err = q.Admit(t.Context(), demand(5))
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,221 @@
+// Package transaction applies pushes and acks together or not at all, in a database transaction of
+// their own.
+//
+// It uses the parts of internal/push and internal/ack: the same statements, locks and rules. It is
+// imported by pkg/store.
+package transaction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/ack"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/store/internal/push"
+	"github.com/belfry-mq/belfry/pkg/store/internal/quota"
+	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+)
+
+// openAttempts is how often partitions are looked up that were deleted since they were remembered.
+const openAttempts = 3
+
+// Why a transaction, or one of its operations, is not applied. Clients see these texts.
+const (
+	errUnknownStatus = "Unknown status: use completed, success, failed, retry or dlq"
+	errNotCovered    = "Invalid or expired lease: none of requiredLeases is the group's live lease on this partition"
+	pushFailed       = "PUSH operation failed: "
+	ackFailed        = "ACK operation failed: "
+)
+
+// Deps are what a Runner works with.
+type Deps struct {
+	Pool   *postgres.Pool
+	Names  *names.Directory
+	Quotas *quota.Quotas
+	Waker  *wake.Waker
+	Pushes *push.Pusher
+	Acks   *ack.Acker
+}
+
+// Runner applies transactions. It is safe for concurrent use.
+type Runner struct {
+	Deps
+	flushes *batch.Manager[*call]
+}
+
+// New returns a Runner. Each transaction has a flush of its own, because a refused transaction is
+// rolled back. The manager only orders them: transactions that share a partition do not hold
+// connections while they wait for each other.
+func New(deps Deps, cfg batch.Config, observer batch.Observer) *Runner {
+	cfg.MaxSize, cfg.MaxWait, cfg.ConcurrentSize = 1, 0, 1
+	r := &Runner{Deps: deps}
+	r.flushes = batch.New(cfg, r.flush, groupcommit.Judge, observer)
+	return r
+}
+
+// Status returns the state of the manager.
+func (r *Runner) Status() batch.Status { return r.flushes.Status() }
+
+// Close answers the transactions that were accepted and refuses new ones, until ctx ends.
+func (r *Runner) Close(ctx context.Context) error { return r.flushes.Close(ctx) }
+
+// Transact applies the operations of tx; see Store.Transact.
+func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
+	ctx, cancel := r.Pool.Bounded(ctx)
+	defer cancel()
+	t := newCall(tx)
+	if err := r.Acks.Resolve(ctx, t.acks); err != nil {
+		return queue.TransactionResult{}, postgres.Wrap(err)
+	}
+	if t.precheck(); t.refused() {
+		return t.result(), nil
+	}
+	var err error
+	if t.push.Items, err = r.Pushes.ResolveDelays(ctx, t.push.Items); err != nil {
+		return queue.TransactionResult{}, postgres.Wrap(err)
+	}
+	waiter := r.Acks.NewWaiter()
+	for attempt := 0; ; {
+		err := r.try(ctx, t)
+		if err == nil {
+			return t.result(), nil
+		}
+		if contended := ack.ContendedIn(err); contended != nil {
+			if err = waiter.Wait(ctx, contended); err == nil {
+				continue
+			}
+		}
+		if attempt == openAttempts || postgres.SQLState(err) != postgres.PartitionGone {
+			return queue.TransactionResult{}, groupcommit.Wrap(err)
+		}
+		attempt++
+		r.Names.Forget(t.push.Opened)
+	}
+}
+
+// try opens the partitions and commits.
+func (r *Runner) try(ctx context.Context, t *call) error {
+	stripes, err := r.Pushes.Open(ctx, t.push)
+	if err != nil {
+		return err
+	}
+	stripes = append(stripes, t.acks.Stripes()...)
+	admission, err := r.Quotas.Admit(ctx, t.push.Demands())
+	if err != nil {
+		return err
+	}
+	n := len(t.operations)
+	err = r.flushes.Do(ctx, t, stripes, max(1, n))
+	admission.Settle(postgres.SQLState(err) == "" && ack.ContendedIn(err) == nil && !t.refused())
+	if err != nil {
+		return fmt.Errorf("applying a transaction of %d operations: %w", n, err)
+	}
+	return nil
+}
+
+// call is one call of Transact.
+type call struct {
+	operations []queue.Operation
+	push       *push.Call
+	acks       *ack.Call
+	// pushAt and ackAt are the operations that the items of push and acks belong to.
+	pushAt, ackAt []int
+	required      []queue.ID
+	// failures say, by operation, why it is refused, and failure why the whole transaction is.
+	failures []string
+	failure  string
+	// appliedBefore: an earlier try, or the same transaction sent before, was committed.
+	appliedBefore bool
+	// judged: the acks have their results.
+	judged bool
+}
+
+func newCall(tx *queue.Transaction) *call {
+	t := &call{operations: tx.Operations, failures: make([]string, len(tx.Operations))}
+	var items []queue.PushItem
+	var acks []queue.AckItem
+	for at, op := range tx.Operations {
+		if op.Push != nil {
+			items, t.pushAt = append(items, *op.Push), append(t.pushAt, at)
+		} else {
+			acks, t.ackAt = append(acks, *op.Ack), append(t.ackAt, at)
+		}
+	}
+	t.push, t.acks = push.NewCall(items), ack.NewCall(acks)
+	setFingerprints(t.push, tx)
+	known := map[queue.ID]bool{}
+	for _, text := range tx.RequiredLeases {
+		if text == "" {
+			continue // messages delivered with autoAck have no lease
+		}
+		id, err := queue.ParseID(text)
+		switch {
+		case err != nil:
+			t.failure = leaseNotLive(text)
+		case !known[id]:
+			known[id] = true
+			t.required = append(t.required, id)
+		}
+	}
+	return t
+}
+
+func leaseNotLive(lease string) string {
+	return fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", lease)
+}
+
+func duplicate(item *queue.PushItem) string {
+	return fmt.Sprintf("Duplicate transactionId %q in queue %q, partition %q", item.TransactionID, item.Queue, item.Partition)
+}
+
+// precheck refuses what can be refused without a lock.
+func (t *call) precheck() {
+	for i, first := range t.push.First {
+		if first != i {
+			t.failures[t.pushAt[i]] = duplicate(&t.push.Items[i])
+		}
+	}
+	for i, at := range t.ackAt {
+		switch {
+		case t.acks.Partitions[i] == nil:
+			t.failures[at] = ack.ErrMessageNotFound
+		case t.acks.Items[i].Status == queue.AckUnknown:
+			t.failures[at] = errUnknownStatus
+		}
+	}
+}
+
+// refused says whether the transaction is refused.
+func (t *call) refused() bool {
+	return t.failure != "" || slices.ContainsFunc(t.failures, func(s string) bool { return s != "" })
+}
+
+// result returns the results in the order of the operations.
+func (t *call) result() queue.TransactionResult {
+	r := queue.TransactionResult{Applied: !t.refused(), Error: t.failure, Operations: make([]queue.OperationResult, len(t.operations))}
+	for i, at := range t.pushAt {
+		r.Operations[at].Push = &t.push.Results[i]
+	}
+	for i, at := range t.ackAt {
+		r.Operations[at].Ack = &t.acks.Results[i]
+	}
+	for at, failure := range t.failures {
+		if failure == "" {
+			continue
+		}
+		prefix := ackFailed
+		if t.operations[at].Push != nil {
+			prefix = pushFailed
+		}
+		r.Operations[at].Error = failure
+		if r.Error == "" {
+			r.Error = prefix + failure
+		}
+	}
+	return r
+}
