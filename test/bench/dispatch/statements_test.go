@@ -39,8 +39,8 @@ func TestStatementSums(t *testing.T) {
 	require.Len(t, all, 3, "the list stays whole")
 	require.Equal(t, 5, callsOf(all, "store/claim", "store/preflight"))
 	require.Equal(t, 0, callsOf(all, "store/append"))
-	require.Equal(t, "claim 2.00 (0.50 ms)", describe(all[:1], 2))
-	require.Equal(t, "4 x claim, 1 x preflight", list(work(all)))
+	require.Equal(t, "store/claim 2.00 (0.50 ms)", describe(all[:1], 2))
+	require.Equal(t, "4 x store/claim, 1 x store/preflight", list(work(all)))
 }
 
 func TestFurther(t *testing.T) {
