@@ -18,8 +18,8 @@ const (
 	// bursts of versions are the old versions that each row gets, walked how many
 	// buffers it takes at least to walk them.
 	bursts, versions, walked = 8, 200, 600
-	// most is how many buffers a statement may touch. One entry of the index of cursors
-	// may stand for 220 versions (migration 000024), of which a page holds several.
+	// most is how many buffers a statement may touch. One entry of the index of cursors may lead to
+	// 220 versions of a row, and a page holds several of them.
 	most = 250
 )
 
@@ -45,9 +45,9 @@ func (b *bench) outdate(n int) {
 	END LOOP; END $$`)
 }
 
-// While somebody holds a snapshot nothing removes old versions. What runs often
-// does not walk them: neither those of a row, nor those of what was due once. (A push
-// may: see migration 000011.)
+// While a session holds a snapshot, vacuum removes no old row version. Statements that run often do
+// not walk them: neither the old versions of one row, nor the rows that were due once. A push may
+// walk them; see sql/functions/push/append.sql.
 func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -106,8 +106,8 @@ func TestAcksInSQLFollowTheSameRules(t *testing.T) {
 		if step%6 == 0 {
 			b.push([]string{"p", "other"}[w.random.IntN(2)], fmt.Sprint("a", step), fmt.Sprint("b", step))
 		}
-		// The longest due comes first, so both must have waited equally long; not for
-		// longer than a floor allows for (migration 000027).
+		// A claim takes the longest due cursor first, so both must be due equally long. They must not
+		// be due for longer than a scan floor allows.
 		b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp() - interval '0.1 s' + make_interval(secs => partition_id / 1000.0)
 			WHERE ready_at <= statement_timestamp()`)
 		switch n := w.random.IntN(20); {

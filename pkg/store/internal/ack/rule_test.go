@@ -82,8 +82,7 @@ func runAckCases(t *testing.T, cases []ackCase) {
 	}
 }
 
-// The worked scenarios of the wire contract, section 3.4, as a better server
-// answers them (its column B).
+// The scenarios of docs/compatibility.md#ack.
 func TestAckScenariosOfTheContract(t *testing.T) {
 	t.Parallel()
 	retried := func(n int32) cursorState { return leased(1, 5).with(func(s *cursorState) { s.failures = n }) }
