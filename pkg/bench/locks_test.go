@@ -12,9 +12,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// A wait of more than a tenth of a second is seen, and a snapshot is held for as
-// long as the watch lasts.
-func TestWatch(t *testing.T) {
+// The watch reports a wait of more than 100 ms and holds a snapshot until it ends.
+func TestWatchLocks(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Database(t)
 	connect := func() *pgx.Conn {
@@ -24,7 +23,7 @@ func TestWatch(t *testing.T) {
 		return conn
 	}
 	holder, waiter := connect(), connect()
-	end, err := watch(t.Context(), url, true)
+	end, err := watchLocks(t.Context(), url, true)
 	require.NoError(t, err)
 	snapshots := func() (n int) {
 		row := holder.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity

@@ -1,4 +1,4 @@
-package bench
+package load
 
 import (
 	"bytes"
@@ -21,22 +21,22 @@ func popped(n int) []byte {
 		}
 		id := fmt.Sprintf("0199d1a0-7a3c-7d51-8f0e-%012x", i)
 		b = fmt.Appendf(b, `{"id":%q,"transactionId":%q,"traceId":null,"data":`, id, id)
-		b = appendPayload(b, 3, i, 256)
+		b = AppendPayload(b, Ref{3, i}, 256)
 		b = fmt.Appendf(b, `,"producerSub":null,"createdAt":"2026-05-16T08:41:27.123456Z","partitionId":%q,"partition":"p3",`+
 			`"leaseId":%q,"consumerGroup":"__QUEUE_MODE__","attempt":1}`, partition, lease)
 	}
 	return append(b, `]}`...)
 }
 
-// read decodes an answer as (*client).pop does.
-func read(in *inbound, body []byte) (*delivery, error) {
+// read decodes an answer as (*Client).pop does.
+func read(in *popBuffer, body []byte) (*Delivery, error) {
 	in.body = *bytes.NewBuffer(body)
-	in.delivery = delivery{LeaseID: missing, Messages: in.delivery.Messages[:0]}
+	in.delivery = Delivery{LeaseID: missing, Messages: in.delivery.Messages[:0]}
 	return &in.delivery, in.decode()
 }
 
-// plainly decodes an answer without any haste.
-func plainly(body []byte) (*delivery, error) {
+// plainly decodes an answer with the ordinary decoder.
+func plainly(body []byte) (*Delivery, error) {
 	var answer struct {
 		LeaseID  string `json:"leaseId"`
 		Messages []struct {
@@ -54,18 +54,18 @@ func plainly(body []byte) (*delivery, error) {
 		quoted, _ := jsontext.AppendQuote(nil, text)
 		return quoted
 	}
-	d := &delivery{LeaseID: quote(answer.LeaseID)}
+	d := &Delivery{LeaseID: quote(answer.LeaseID)}
 	for _, m := range answer.Messages {
-		d.Messages = append(d.Messages, message{quote(m.TransactionID), quote(m.PartitionID), m.Partition, number(m.Data)})
+		d.Messages = append(d.Messages, Message{quote(m.TransactionID), quote(m.PartitionID), m.Partition, Payload(m.Data)})
 	}
 	return d, err
 }
 
-func TestAnswersAreReadAsTheyStand(t *testing.T) {
+func TestPopAnswersAreDecoded(t *testing.T) {
 	t.Parallel()
-	lane := func(lane, n int) message { return message{missing, missing, "", number{lane, n}} }
-	in := &inbound{}
-	for text, want := range map[string][]message{
+	lane := func(lane, n int) Message { return Message{missing, missing, "", Payload{lane, n}} }
+	in := &popBuffer{}
+	for text, want := range map[string][]Message{
 		`null`:            nil,
 		`{}`:              nil,
 		`{"messages":[]}`: nil,
@@ -77,7 +77,7 @@ func TestAnswersAreReadAsTheyStand(t *testing.T) {
 		"{\t\"messages\" : [ {\"data\" : {\"lane\" : 1 , \"n\":\n2 } } ]\r\n}":                   {lane(1, 2)},
 		`{"more":{"a":[1.5,-0,2e9,{"b":"]}"}],"c":true},"messages":[{"data":{"x":[[]],"n":3}}]}`: {lane(0, 3)},
 		`{"messages":[{"partition":"\u00703","transactionId":"a\"b\\\u00e9","partitionId":"é"},{"partition":"p3","data":{"n":4}}]}`: {
-			{jsontext.Value(`"a\"b\\\u00e9"`), jsontext.Value(`"é"`), "p3", number{}}, {missing, missing, "p3", number{0, 4}},
+			{jsontext.Value(`"a\"b\\\u00e9"`), jsontext.Value(`"é"`), "p3", Payload{}}, {missing, missing, "p3", Payload{0, 4}},
 		},
 	} {
 		d, err := read(in, []byte(text))
@@ -94,9 +94,9 @@ func TestAnswersAreReadAsTheyStand(t *testing.T) {
 		{"transactionId":"","partitionId":"p","leaseId":"l","status":"completed"}]}`, string(appendAck(nil, d, "g")))
 }
 
-func TestMalformedAnswersAreErrors(t *testing.T) {
+func TestMalformedPopAnswersAreErrors(t *testing.T) {
 	t.Parallel()
-	in := &inbound{}
+	in := &popBuffer{}
 	for _, text := range []string{
 		``, ` `, `[]`, `"text"`, `1`, `nul`, `nullx`, `{`, `{}}`, `{} {}`, `{,}`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a" 1}`, `{a:1}`, `{"a":1 "b":2}`,
 		`{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`, `{"a":+1}`, `{"a":1x}`, `{"a":tru}`, `{"a":truex}`, `{"a":"b}`, `{"a":[1,]}`, `{"a":{"b":1,}}`,
@@ -110,20 +110,20 @@ func TestMalformedAnswersAreErrors(t *testing.T) {
 		require.Error(t, err, text)
 	}
 	_, err := read(in, []byte(`{"messages":1}`))
-	require.ErrorContains(t, err, "there is no [", "it says what should have come")
+	require.ErrorContains(t, err, "there is no [", "the error names the expected token")
 }
 
-// Every byte of an answer is changed to others, and the answer is cut before it:
-// it is as good or as bad as for a decoder that takes its time.
-func TestAnswersAreReadAsByAPlainDecoder(t *testing.T) {
+// The test changes every byte of an answer to other bytes, and cuts the answer at every byte.
+// Both decoders must return the same messages or both an error.
+func TestPopDecoderAgreesWithTheOrdinaryDecoder(t *testing.T) {
 	t.Parallel()
 	body := popped(2)
-	in := &inbound{}
+	in := &popBuffer{}
 	agree := func(changed []byte) {
 		want, wanted := plainly(changed)
 		got, err := read(in, changed)
 		if (err == nil) != (wanted == nil) || err == nil && !same(got, want) {
-			require.Failf(t, "read otherwise", "%s\nerror %v, and should be %v", changed, err, wanted)
+			require.Failf(t, "decoded differently", "%s\nerror %v, want %v", changed, err, wanted)
 		}
 	}
 	agree(body)
@@ -137,14 +137,14 @@ func TestAnswersAreReadAsByAPlainDecoder(t *testing.T) {
 	}
 }
 
-// unquoted is what a JSON string says.
+// unquoted decodes a JSON string.
 func unquoted(quoted jsontext.Value) []byte {
 	text, _ := jsontext.AppendUnquote(nil, quoted)
 	return text
 }
 
-// same compares what two decoders have read, whatever was escaped.
-func same(a, b *delivery) bool {
+// same compares two deliveries, however their strings are escaped.
+func same(a, b *Delivery) bool {
 	equal := len(a.Messages) == len(b.Messages) && bytes.Equal(unquoted(a.LeaseID), unquoted(b.LeaseID))
 	for i := 0; equal && i < len(a.Messages); i++ {
 		x, y := &a.Messages[i], &b.Messages[i]
@@ -155,7 +155,7 @@ func same(a, b *delivery) bool {
 }
 
 func BenchmarkDecodePop(b *testing.B) {
-	body, in := popped(100), &inbound{}
+	body, in := popped(100), &popBuffer{}
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {

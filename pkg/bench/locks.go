@@ -10,29 +10,27 @@ import (
 )
 
 const (
-	// watchEvery is how often the database is asked who waits for a lock.
-	watchEvery = 50 * time.Millisecond
-	// longWait is a wait for a lock that is reported.
+	// sampleInterval is the time between two looks at the waits for locks.
+	sampleInterval = 50 * time.Millisecond
+	// longWait is the wait for a lock that counts as long.
 	longWait = 100 * time.Millisecond
 )
 
-// Locks is what the database saw during a run, in all of it.
+// Locks describes the waits for locks in a database during a run.
 type Locks struct {
-	// Samples of who waits for a heavyweight lock, and the longest wait seen.
+	// Samples is the number of looks at heavyweight locks, LongestMS the longest wait.
 	Samples   int     `json:"samples"`
 	LongestMS float64 `json:"longestMs"`
-	// Longest is what waited longest, and for what: the type of the lock and the
-	// beginning of the statement.
+	// Longest describes the longest wait: the type of the lock and the beginning of the statement.
 	Longest string `json:"longest,omitempty"`
 	// Long counts the samples with a wait of more than longWait.
 	Long      int   `json:"long"`
 	Deadlocks int64 `json:"deadlocks"`
 }
 
-// watch samples the database at url until the returned function is called. Where
-// hold is set it also keeps a snapshot open for all of that time, as a forgotten
-// session would.
-func watch(ctx context.Context, url string, hold bool) (end func() (*Locks, error), err error) {
+// watchLocks samples the database at url until the returned function is called. With hold it also
+// keeps a snapshot open for that time.
+func watchLocks(ctx context.Context, url string, hold bool) (end func() (*Locks, error), err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	conns := make([]*pgx.Conn, 0, 2)
 	release := func() error {
@@ -51,7 +49,7 @@ func watch(ctx context.Context, url string, hold bool) (end func() (*Locks, erro
 		conns = append(conns, conn)
 	}
 	if hold {
-		// A snapshot is taken by the first statement.
+		// The first statement takes the snapshot.
 		if _, err := conns[1].Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"); err != nil {
 			return nil, errors.Join(fmt.Errorf("holding a snapshot: %w", err), release())
 		}
@@ -74,7 +72,7 @@ func watch(ctx context.Context, url string, hold bool) (end func() (*Locks, erro
 }
 
 func (l *Locks) sample(ctx context.Context, conn *pgx.Conn, stopped <-chan struct{}) error {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -105,8 +103,8 @@ func (l *Locks) sample(ctx context.Context, conn *pgx.Conn, stopped <-chan struc
 	}
 }
 
-// deadlocks returns how many this database has had. The statistics are up to a
-// second late.
+// deadlocks returns the number of deadlocks of the database so far. The statistics may be a second
+// old.
 func deadlocks(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
 	row := conn.QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`)
 	if err := row.Scan(&n); err != nil {
