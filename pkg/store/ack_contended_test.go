@@ -15,11 +15,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// promptly is what a stranger's call may take at most while somebody holds a cursor
-// that is not its own. Machines that run tests are slow; it takes 0.1 s.
+// promptly limits the duration of a call while another session has locked a cursor that the call
+// does not need. Such a call takes 0.1 s; the limit is higher because test machines are slow.
 const promptly = time.Second
 
-// acked is what an ack in the background came to, and how long it took.
+// acked is the outcome of an ack in the background, and its duration.
 type acked struct {
 	results []queue.AckResult
 	err     error
@@ -49,8 +49,8 @@ func (b *bench) requireAcked(a acked) {
 	}
 }
 
-// late returns what a consumer over HTTP had popped, whose lease was over, and the
-// open transaction of the consumer in SQL that has popped it since.
+// late returns the delivery of an HTTP consumer whose lease has ended, and the open transaction of
+// a SQL consumer that has popped the same message since.
 func (b *bench) late() (queue.Delivery, pgx.Tx) {
 	b.t.Helper()
 	b.register("g")
@@ -62,7 +62,7 @@ func (b *bench) late() (queue.Delivery, pgx.Tx) {
 	return d, tx
 }
 
-// popEach pops one message of each of n partitions.
+// popEach pushes one message to each of n partitions and pops each by itself.
 func (b *bench) popEach(prefix string, n int) []queue.Delivery {
 	b.t.Helper()
 	for _, partition := range numbered(prefix, n) {
@@ -76,12 +76,13 @@ func (b *bench) popEach(prefix string, n int) []queue.Delivery {
 	return deliveries
 }
 
-// An ack of what a consumer in SQL holds, and the acks of twenty strangers in the
-// same flush: they are answered soon, and it gets what it waits for, or is refused.
-func TestStrangersDoNotWaitForAHeldCursor(t *testing.T) {
+// A flush holds an ack of a cursor that a SQL consumer has locked and twenty acks of other cursors.
+// The other acks are answered promptly. The contended ack succeeds once the cursor is free, or is
+// refused after its patience.
+func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{true, false} {
-		t.Run(fmt.Sprintf("the transaction ends %v", ends), func(t *testing.T) {
+		t.Run(fmt.Sprintf("the SQL transaction ends: %v", ends), func(t *testing.T) {
 			t.Parallel()
 			b := oneByOne(t)
 			d, tx := b.late()
@@ -116,9 +117,9 @@ func TestStrangersDoNotWaitForAHeldCursor(t *testing.T) {
 	}
 }
 
-// Many calls wait for many cursors. Strangers are served meanwhile, and few
+// Many calls wait for many locked cursors. Other calls are served meanwhile, and only a few
 // connections wait.
-func TestManyHeldCallsLeaveRoomForStrangers(t *testing.T) {
+func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
 	t.Parallel()
 	const cursors, calls, turns = 12, 3, 4
 	b := newBench(t)
@@ -142,7 +143,7 @@ func TestManyHeldCallsLeaveRoomForStrangers(t *testing.T) {
 		var waiting int
 		require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
-		require.LessOrEqual(t, waiting, turns+1, "those that wait by themselves, and one flush")
+		require.LessOrEqual(t, waiting, turns+1, "the connections of the contended calls, and one flush")
 	}
 	for _, one := range held {
 		b.requireHeld(<-one)
@@ -155,9 +156,9 @@ func TestManyHeldCallsLeaveRoomForStrangers(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// More cursors are held than calls wait for at a time: the one that is let go is
-// got, although the others are not.
-func TestHeldCallsTakeTurns(t *testing.T) {
+// More cursors are locked than connections wait for. A call gets its cursor when that is released,
+// although the other cursors stay locked.
+func TestContendedCallsTakeTurns(t *testing.T) {
 	t.Parallel()
 	const cursors = 8
 	b := newBench(t)
@@ -182,9 +183,9 @@ func TestHeldCallsTakeTurns(t *testing.T) {
 	}
 }
 
-// A call of several partitions, one of which is held, does not keep the others from
-// strangers while it waits.
-func TestAHeldCallHoldsNothingMeanwhile(t *testing.T) {
+// A call acknowledges messages of several partitions, and one cursor is locked by another session.
+// While the call waits, it locks none of the other cursors.
+func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -204,7 +205,7 @@ func TestAHeldCallHoldsNothingMeanwhile(t *testing.T) {
 	awaitLockWait(t, b)
 	var free int
 	b.scan(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`, nil, &free)
-	require.Equal(t, 2, free, "those of p and of a")
+	require.Equal(t, 2, free, "the cursors of p and a are free")
 	stranger := <-b.beginAck(acks(d, queue.AckCompleted, of["2"]))
 	b.requireAcked(stranger)
 	require.Less(t, stranger.took, promptly)
@@ -214,9 +215,9 @@ func TestAHeldCallHoldsNothingMeanwhile(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// Calls that wait for one cursor are applied together; one with a value that the
-// database refuses fails alone.
-func TestABadHeldCallFailsAlone(t *testing.T) {
+// Calls that wait for one cursor are applied together. A call with a value that the database
+// refuses fails alone.
+func TestABadContendedCallFailsAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -244,8 +245,8 @@ func TestABadHeldCallFailsAlone(t *testing.T) {
 	require.Empty(t, b.letters())
 }
 
-// Close answers those that wait, and a request's time bounds the wait as well.
-func TestAHeldCallIsAnswered(t *testing.T) {
+// A contended call ends at its request timeout, and Close answers the waiting calls.
+func TestAContendedCallIsAlwaysAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// countWakes makes the database note each wake, and returns how many there were
-// since it was last asked.
+// countWakes makes the database record each wake. The returned function returns the number of wakes
+// since its last call.
 func (b *bench) countWakes() func() int {
 	b.t.Helper()
 	b.exec(`CREATE TABLE belfry.woken (partitions bigint[])`)
@@ -26,9 +26,9 @@ func (b *bench) countWakes() func() int {
 	}
 }
 
-// A wake costs as much as the rest of an ack: only a cursor that is left asleep
-// needs one.
-func TestAnAckWakesOnlyWhatItLeavesAsleep(t *testing.T) {
+// A wake costs as much as the rest of an ack. An ack runs it only for a cursor that it leaves
+// without ready_at.
+func TestAnAckWakesOnlyCursorsWithoutReadyAt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -37,14 +37,14 @@ func TestAnAckWakesOnlyWhatItLeavesAsleep(t *testing.T) {
 	for _, left := range []int{0, 1} {
 		d := b.pop(request("g", 1))
 		require.Len(t, d.Messages, 1)
-		require.Zero(t, wakes(), "a lease needs none")
+		require.Zero(t, wakes(), "a claim needs no wake")
 		b.ack(d, queue.AckCompleted, d.Messages...)
 		require.Equal(t, left, wakes())
 	}
 }
 
-// A cursor may be left asleep although there is more: it gets its wake as well.
-func TestAnAckThatIsLeftAsleepForAnotherReasonIsWoken(t *testing.T) {
+// An ack may leave a cursor without ready_at although messages remain. It wakes that cursor too.
+func TestAnAckWakesACursorOfAPausedQueue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// A claim whose commit failed for a passing reason is made again, and delivers what
-// the last try brought.
-func TestAClaimThatIsMadeAgainDeliversOnce(t *testing.T) {
+// A claim whose commit failed with a transient error is retried. It delivers the messages of the
+// last try.
+func TestARetriedClaimDeliversOnce(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
 		b := newBench(t)
@@ -36,9 +36,9 @@ func TestAClaimThatIsMadeAgainDeliversOnce(t *testing.T) {
 	}
 }
 
-// A claim may need several tries, one of which gets nowhere: what any of them has
-// leased, and the last did not deliver, is free.
-func TestAClaimOfSeveralTriesHoldsWhatItDelivers(t *testing.T) {
+// A claim may need several tries, and a try may fail to connect. The claim releases every lease
+// that an earlier try took and the last try did not deliver.
+func TestARetriedClaimReleasesTheLeasesOfEarlierTries(t *testing.T) {
 	t.Parallel()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
@@ -55,7 +55,7 @@ func TestAClaimOfSeveralTriesHoldsWhatItDelivers(t *testing.T) {
 	_, ok, err := s.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	require.True(t, ok)
-	// The first new connection ends at once, with and without TLS; those after it are good.
+	// The first new connection ends at once, with and without TLS. Later connections work.
 	good := direct.pool.Config().ConnConfig
 	var lc net.ListenConfig
 	bad, err := lc.Listen(t.Context(), "tcp4", "127.0.0.1:0")
@@ -80,5 +80,5 @@ func TestAClaimOfSeveralTriesHoldsWhatItDelivers(t *testing.T) {
 	require.NoError(t, <-refused)
 	require.False(t, network.CutRow.Load(), "the answer was lost")
 	require.Len(t, d.Messages, 1)
-	require.Len(t, direct.pop(req).Messages, 1, "what the first try had leased is free")
+	require.Len(t, direct.pop(req).Messages, 1, "the lease of the first try was released")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// A round of claims, one of which cannot be opened for want of the key: the others
-// have their deliveries, and nothing stays leased that nobody got.
-func TestASealedQueueSpoilsNoRound(t *testing.T) {
+// One claim of a round returns messages that the store cannot decrypt. The other claims return
+// their deliveries, and the store releases the lease of the undelivered messages.
+func TestASealedQueueDoesNotFailTheOtherClaimsOfARound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
@@ -39,14 +39,13 @@ func TestASealedQueueSpoilsNoRound(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"open"}, transactionIDs(deliveries[0]))
 	require.Empty(t, deliveries[1].Messages)
-	require.True(t, deliveries[1].Contested, "who asked looks alone, and hears why")
+	require.True(t, deliveries[1].Contested, "the request pops by itself and gets the error")
 	require.Empty(t, deliveries[2].Messages)
-	require.Equal(t, []string{"sealed"}, transactionIDs(b.pop(request("g", 1))), "it was given back")
+	require.Equal(t, []string{"sealed"}, transactionIDs(b.pop(request("g", 1))), "the lease was released")
 }
 
-// A lease of a queue that is deleted is none, for a transaction that requires it
-// as for everybody else.
-func TestATransactionRequiresNoLeaseOfADeletedQueue(t *testing.T) {
+// A lease of a deleted queue is not live, so a transaction that requires it is refused.
+func TestATransactionRefusesALeaseOfADeletedQueue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

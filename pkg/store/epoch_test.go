@@ -11,27 +11,29 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// reborn empties the tables, lets the ids begin again, and gives the first ones to a
-// queue of strangers, with a message that has been due for their group for a minute.
-func (b *bench) reborn() {
+// replaceDatabase empties the tables and restarts the ids, as a restore of another database would.
+// Queue "strangers" gets the first ids, and a message that has been due for group "theirs" for a
+// minute.
+func (b *bench) replaceDatabase() {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
 	require.NoError(b.t, err)
 	stranger := newStore(b.t, b.pool, prometheus.NewRegistry(), nil)
 	_, err = stranger.Push(b.t.Context(), []queue.PushItem{{Queue: "strangers", Partition: "theirs", TransactionID: "theirs", Payload: []byte(`{}`)}})
 	require.NoError(b.t, err)
-	_, ok, err := stranger.Resolve(b.t.Context(), theirs())
+	_, ok, err := stranger.Resolve(b.t.Context(), strangersRequest())
 	require.NoError(b.t, err)
 	require.True(b.t, ok)
 	_, err = b.pool.Exec(b.t.Context(), `UPDATE belfry.cursor SET ready_at = ready_at - interval '1 minute'`)
 	require.NoError(b.t, err)
 }
 
-func theirs() *queue.PopRequest {
+// strangersRequest is a pop from queue "strangers".
+func strangersRequest() *queue.PopRequest {
 	return &queue.PopRequest{Queue: "strangers", Group: "theirs", Batch: 1, Partitions: 1}
 }
 
-// contents is what a queue holds, as partition/transaction id.
+// contents returns the messages of a queue as partition/transaction id.
 func (b *bench) contents(queueName string) (all []string) {
 	b.t.Helper()
 	b.scan(`SELECT array_agg(p.name || '/' || m.transaction_id ORDER BY p.name, m.seq)
@@ -40,7 +42,7 @@ func (b *bench) contents(queueName string) (all []string) {
 	return all
 }
 
-func TestPushInAnotherLife(t *testing.T) {
+func TestAPushAfterAnEpochChangeReachesItsOwnQueue(t *testing.T) {
 	t.Parallel()
 	for name, push := range map[string]func(b *bench){
 		"push": func(b *bench) { b.push("p", "2") },
@@ -59,7 +61,7 @@ func TestPushInAnotherLife(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.push("p", "1")
-			b.reborn()
+			b.replaceDatabase()
 			push(b)
 			require.Contains(t, b.contents("q"), "p/2")
 			require.Equal(t, []string{"theirs/theirs"}, b.contents("strangers"))
@@ -67,9 +69,9 @@ func TestPushInAnotherLife(t *testing.T) {
 	}
 }
 
-// What puts another state in the place of the tables locks them until it is there. A push
-// that waits for it meanwhile looks at the life it finds then.
-func TestPushThatWaitsForAnotherLife(t *testing.T) {
+// A transaction replaces the contents of the tables and locks them until its commit. A push that
+// waits for that lock reads the new epoch.
+func TestAPushThatWaitsForAnEpochChangeReadsTheNewEpoch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "1")
@@ -92,13 +94,14 @@ func TestPushThatWaitsForAnotherLife(t *testing.T) {
 	require.Empty(t, b.contents("strangers"))
 }
 
-// All lanes are gone at once: each push is told, and none is tried alone for that.
-func TestPushesInAnotherLifeAreNotTakenApart(t *testing.T) {
+// An epoch change makes the cached partitions of a whole flush invalid at once. The store sends all
+// pushes again together and does not split the flush.
+func TestAnEpochChangeDoesNotSplitAFlush(t *testing.T) {
 	t.Parallel()
 	const calls = 50
 	b := oneByOne(t)
 	b.push("p", "1")
-	b.reborn()
+	b.replaceDatabase()
 	release := b.occupy()
 	var outs []<-chan pushed
 	for i := range calls {
@@ -121,61 +124,61 @@ func TestPushesInAnotherLifeAreNotTakenApart(t *testing.T) {
 	}
 }
 
-func TestPopInAnotherLife(t *testing.T) {
+func TestAPopAfterAnEpochChangeFindsItsOwnQueue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	req := request("g", 1)
 	b.register("g")
 	before, _, err := b.Resolve(t.Context(), req)
 	require.NoError(t, err)
-	b.reborn()
+	b.replaceDatabase()
 
 	findings, err := b.Preflight(t.Context(), []queue.Probe{{Target: before, Want: 1}}, 30*time.Second)
 	require.NoError(t, err)
-	require.True(t, findings[0].Gone, "its id is a stranger's")
+	require.True(t, findings[0].Gone, "the id belongs to another group now")
 	deliveries, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: before}})
 	require.NoError(t, err)
 	require.True(t, deliveries[0].Gone)
 	require.Empty(t, deliveries[0].Messages)
-	require.Empty(t, b.pop(req).Messages, "the queue is not there")
+	require.Empty(t, b.pop(req).Messages, "the queue does not exist")
 
 	b.push("p", "2")
 	deliveries, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: before}})
 	require.NoError(t, err)
 	require.True(t, deliveries[0].Gone)
-	require.Len(t, b.pop(theirs()).Messages, 1, "a look for what is gone has not hidden it")
+	require.Len(t, b.pop(strangersRequest()).Messages, 1, "a claim with an old epoch moves no scan floor")
 	found := b.pop(req)
 	require.Equal(t, []string{"2"}, transactionIDs(found))
 	require.Equal(t, "p", found.Messages[0].Partition.Name)
 	require.NotEqual(t, before.Epoch, found.Target.Epoch)
 }
 
-// An ack is for a partition that is not there any more; what has its id, and a message
-// of the same name, is not touched, also by an ack without a lease.
-func TestAckInAnotherLife(t *testing.T) {
+// After an epoch change another partition has the id of the acknowledged partition, and a message
+// with the same transaction id. The ack does not touch it, also without a lease.
+func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 	t.Parallel()
 	transact := func(b *bench, one queue.AckItem, leases ...string) string {
 		result, err := b.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Ack: &one}}, RequiredLeases: leases})
 		require.NoError(t, err)
 		return result.Operations[0].Error
 	}
-	for name, ack := range map[string]func(b *bench, one queue.AckItem, theirs string) string{
+	for name, ack := range map[string]func(b *bench, one queue.AckItem, otherLease string) string{
 		"ack": func(b *bench, one queue.AckItem, _ string) string {
 			results, err := b.Ack(t.Context(), []queue.AckItem{one})
 			require.NoError(t, err)
 			return results[0].Error
 		},
-		"transaction":                   func(b *bench, one queue.AckItem, _ string) string { return transact(b, one) },
-		"transaction under their lease": func(b *bench, one queue.AckItem, theirs string) string { return transact(b, one, theirs) },
+		"transaction":                     func(b *bench, one queue.AckItem, _ string) string { return transact(b, one) },
+		"transaction under another lease": func(b *bench, one queue.AckItem, otherLease string) string { return transact(b, one, otherLease) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.push("p", "theirs")
 			popped := b.pop(request("theirs", 1))
-			b.reborn()
+			b.replaceDatabase()
 			stranger := newStore(t, b.pool, prometheus.NewRegistry(), nil)
-			held, err := stranger.Pop(t.Context(), theirs())
+			held, err := stranger.Pop(t.Context(), strangersRequest())
 			require.NoError(t, err)
 			require.Len(t, held.Messages, 1)
 
@@ -184,20 +187,20 @@ func TestAckInAnotherLife(t *testing.T) {
 			require.NotEmpty(t, ack(b, one, held.LeaseID.String()))
 			results, err := stranger.Ack(t.Context(), acks(held, queue.AckCompleted, held.Messages...))
 			require.NoError(t, err)
-			require.Empty(t, results[0].Error, "nobody else has acknowledged it")
+			require.Empty(t, results[0].Error, "the message was not acknowledged before")
 			require.True(t, results[0].Success)
 		})
 	}
 }
 
-// What was looked up in a life that has ended may be learnt after what belongs to the
-// next one.
-func TestAnOldNameIsNotGivenToWhatIsNew(t *testing.T) {
+// A lookup of the previous epoch may end after a lookup of the current one. The cache ignores its
+// result.
+func TestACachedPartitionOfAnOldEpochIsIgnored(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	old := b.OpenedAs(t.Context(), item("p", ""))
-	b.reborn()
-	req := theirs()
+	b.replaceDatabase()
+	req := strangersRequest()
 	target, _, err := b.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	b.Learn(old)
@@ -206,23 +209,23 @@ func TestAnOldNameIsNotGivenToWhatIsNew(t *testing.T) {
 	require.Equal(t, "theirs", deliveries[0].Messages[0].Partition.Name)
 }
 
-// Who waits for what is remembered by an id looks again, and nothing of another life is
-// remembered. The first look-up begins no other life.
-func TestAnotherLifeIsADoubt(t *testing.T) {
+// An epoch change sends one resync event and empties the cache of names. The first lookup of a store
+// is not an epoch change.
+func TestAnEpochChangeCausesOneResync(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
 	b.Observe(heard)
 	b.register("g")
 	b.push("p", "1")
-	require.Zero(t, heard.doubts.Load())
+	require.Zero(t, heard.resyncs.Load())
 	before, _, err := b.Resolve(t.Context(), request("g", 1))
 	require.NoError(t, err)
-	b.reborn()
+	b.replaceDatabase()
 	b.push("p", "2")
-	require.EqualValues(t, 1, heard.doubts.Load())
+	require.EqualValues(t, 1, heard.resyncs.Load())
 	after, _, err := b.Resolve(t.Context(), request("g", 1))
 	require.NoError(t, err)
 	require.NotEqual(t, before.Epoch, after.Epoch)
-	require.EqualValues(t, 1, heard.doubts.Load())
+	require.EqualValues(t, 1, heard.resyncs.Load())
 }

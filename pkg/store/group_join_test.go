@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Forty consumers of a group that nobody knew begin at once: one registers it,
-// the others do not even try. Each try would take a number.
-func TestManyConsumersJoinOnce(t *testing.T) {
+// Forty consumers of a new group start at once. One of them registers the group, and the others do
+// not try. Each try would take an id from the sequence.
+func TestConcurrentConsumersRegisterTheirGroupOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "a")

@@ -9,8 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// later registers group g to start in an hour, lets one message be stored, makes it
-// a dead letter and puts it back, and stores more, none of which is for g.
+// later registers group g to start in an hour. It pushes message a, dead-letters and redrives it,
+// and pushes more messages. Group g gets none of those.
 func (b *bench) later(more ...string) {
 	b.t.Helper()
 	b.register()
@@ -27,7 +27,7 @@ func (b *bench) later(more ...string) {
 	b.push("p", more...)
 }
 
-// deleteMessage is what pkg/deadletter does, with the wake that follows.
+// deleteMessage deletes a message as pkg/deadletter does, and wakes the cursors.
 func (b *bench) deleteMessage(id string) {
 	b.t.Helper()
 	b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), $1)`, id)
@@ -40,7 +40,7 @@ func (b *bench) wakeAll() {
 	require.NoError(b.t, err)
 }
 
-// starts lets the group start now: what comes from here on is for it.
+// starts makes the group start now and requires that it gets the next message.
 func (b *bench) starts() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.cursor SET start_at = clock_timestamp() WHERE start_at IS NOT NULL`)
@@ -48,9 +48,9 @@ func (b *bench) starts() {
 	require.Equal(b.t, []string{"first"}, transactionIDs(b.pop(request("g", 9))))
 }
 
-// A group that starts in the future gets what is redriven for it, and nothing that
-// was stored before its start, however the redelivery ends.
-func TestAGroupThatStartsLaterGetsNothingEarlier(t *testing.T) {
+// A group that starts in the future gets its redriven messages. It gets no message from before its
+// start, however the redelivery ends.
+func TestAGroupGetsNoMessageFromBeforeItsStart(t *testing.T) {
 	t.Parallel()
 	for name, settle := range map[string]func(b *bench){
 		"acknowledged": func(b *bench) {
@@ -94,9 +94,9 @@ func TestAGroupThatStartsLaterGetsNothingEarlier(t *testing.T) {
 	}
 }
 
-// What is said of earlier messages before a push has woken the partition makes
-// none of them ready.
-func TestNothingEarlierIsReadyBeforeTheWake(t *testing.T) {
+// An ack or a deletion of an earlier message, between a push and its wake, makes no earlier message
+// ready.
+func TestEarlierMessagesStayUnreadyBeforeTheWake(t *testing.T) {
 	t.Parallel()
 	for name, touch := range map[string]func(b *bench){
 		"an ack without a lease": func(b *bench) {
@@ -116,7 +116,7 @@ func TestNothingEarlierIsReadyBeforeTheWake(t *testing.T) {
 			b := newBench(t)
 			b.later("b", "c")
 			b.deleteMessage("a")
-			// As the push left it, before its wake.
+			// The state between the push and its wake.
 			b.exec(`UPDATE belfry.cursor SET committed = 1, ready_at = NULL`)
 			touch(b)
 			require.Empty(t, b.pop(request("g", 9)).Messages)

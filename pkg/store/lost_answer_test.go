@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store"
 )
 
-// runs heals in the background, and returns when that of the start is through.
+// runs starts Run in the background and returns once its first heal has ended.
 func runs(t *testing.T, s *store.Store) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
@@ -23,9 +23,9 @@ func runs(t *testing.T, s *store.Store) {
 	await(t, "the heal of the start", func() bool { passes, _ := s.Heals(); return passes > 0 })
 }
 
-// A push whose answer was lost is sent again and finds itself, and its cursors
-// awake: the first try woke them, and nobody heard of whom.
-func TestWhoWaitsHearsOfAPushWhoseAnswerWasLost(t *testing.T) {
+// The answer of a push is lost, and the push is sent again. The first try made the cursors ready,
+// but no waiter learned of it. The second try announces them.
+func TestAPushWithALostAnswerIsAnnounced(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.register("g")
@@ -36,12 +36,12 @@ func TestWhoWaitsHearsOfAPushWhoseAnswerWasLost(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, results[0].Duplicate)
 	require.False(t, network.CutCommit.Load(), "the answer was lost")
-	require.Positive(t, len(heard.ready)+int(heard.doubts.Load()))
+	require.Positive(t, len(heard.ready)+int(heard.resyncs.Load()))
 	require.Len(t, direct.pop(request("g", 1)).Messages, 1)
 }
 
-// The same of a transaction.
-func TestWhoWaitsHearsOfATransactionWhoseAnswerWasLost(t *testing.T) {
+// A transaction with a lost answer is sent again and announces its cursors.
+func TestATransactionWithALostAnswerIsAnnounced(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.register("g")
@@ -52,12 +52,12 @@ func TestWhoWaitsHearsOfATransactionWhoseAnswerWasLost(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, result.Applied, result.Error)
 	require.False(t, network.CutCommit.Load(), "the answer was lost")
-	require.Positive(t, len(heard.ready)+int(heard.doubts.Load()))
+	require.Positive(t, len(heard.ready)+int(heard.resyncs.Load()))
 }
 
-// What is not sent again is told of once the heal is through: nobody knows what
-// the connection that broke had made ready.
-func TestALostConnectionIsAReasonForDoubt(t *testing.T) {
+// An ack with a lost answer is not sent again, so its ready cursors are unknown. The store sends a
+// resync event after the next heal.
+func TestALostConnectionCausesAResync(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.push("p", "1")
@@ -65,20 +65,20 @@ func TestALostConnectionIsAReasonForDoubt(t *testing.T) {
 	heard := &receiver{}
 	s.Observe(heard)
 	runs(t, s)
-	require.Zero(t, heard.doubts.Load())
+	require.Zero(t, heard.resyncs.Load())
 	network.CutCommit.Store(true)
 	_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
-	await(t, "the doubt", func() bool { return heard.doubts.Load() > 0 })
+	await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
 	passes, healed := s.Heals()
 	require.Greater(t, passes, int64(1))
-	require.Zero(t, healed, "its cursor was awake")
+	require.Zero(t, healed, "the cursor was ready already")
 	require.Len(t, direct.pop(request("g", 1)).Messages, 1)
 }
 
-// What a push claimed for somebody who waits is leased to nobody when the answer is
-// lost: it is given back long before the lease would end.
-func TestAHandoffWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+// A push claims messages for a waiting request, and the answer is lost. The store releases that
+// lease long before it would expire.
+func TestAHandoffWithALostAnswerIsReleased(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.register("g")
@@ -89,13 +89,13 @@ func TestAHandoffWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	network.CutCommit.Store(true)
 	_, err = s.Push(t.Context(), []queue.PushItem{item("p", "1")})
 	require.NoError(t, err)
-	require.Empty(t, direct.pop(req).Messages, "it was claimed")
+	require.Empty(t, direct.pop(req).Messages, "the lost call has leased the partition")
 	runs(t, s)
 	gotBack(t, direct, req)
 }
 
-// The same of the claims of a round.
-func TestAClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
+// The answer of a round of claims is lost. The store releases the leases of the round.
+func TestAClaimWithALostAnswerIsReleased(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.push("p", "1")
@@ -106,12 +106,13 @@ func TestAClaimWhoseAnswerWasLostIsGivenBack(t *testing.T) {
 	_, err = s.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.False(t, network.CutRow.Load())
-	require.Empty(t, direct.pop(req).Messages, "it was claimed")
+	require.Empty(t, direct.pop(req).Messages, "the lost call has leased the partition")
 	runs(t, s)
 	gotBack(t, direct, req)
 }
 
-// gotBack awaits a message that was leased, as if that had never been.
+// gotBack waits until a leased message is released and requires that its lost delivery counted no
+// attempt.
 func gotBack(t *testing.T, b *bench, req *queue.PopRequest) {
 	t.Helper()
 	var got queue.Delivery
@@ -119,12 +120,12 @@ func gotBack(t *testing.T, b *bench, req *queue.PopRequest) {
 		got = b.pop(req)
 		return len(got.Messages) > 0
 	})
-	require.Equal(t, 1, got.Messages[0].Attempt, "nobody saw the first delivery")
+	require.Equal(t, 1, got.Messages[0].Attempt, "the lost delivery counts no attempt")
 }
 
-// A claim that is made again gives back what its first try has leased, and may take
-// something else: who waits hears of the former.
-func TestWhoWaitsHearsOfWhatAnEarlierTryHadLeased(t *testing.T) {
+// A retried claim releases the lease of its first try and may lease another partition. The store
+// announces the partition of the first try.
+func TestTheReleasedLeaseOfAnEarlierTryIsAnnounced(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.register("g")
@@ -140,7 +141,7 @@ func TestWhoWaitsHearsOfWhatAnEarlierTryHadLeased(t *testing.T) {
 	d, err := s.Pop(t.Context(), req)
 	require.NoError(t, err)
 	require.False(t, network.CutRow.Load(), "the answer was lost")
-	require.Equal(t, []string{"2"}, transactionIDs(d), "it had been ready for longer by then")
+	require.Equal(t, []string{"2"}, transactionIDs(d), "partition other had been ready for longer")
 	var partition int64
 	direct.scan(`SELECT id FROM belfry.partition WHERE name = 'p'`, nil, &partition)
 	require.Len(t, heard.ready, 1)

@@ -12,9 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store"
 )
 
-// Each commit of a consumer in SQL is told; what comes in quick succession is settled
-// together, and none of it is forgotten.
-func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
+// Each commit of a SQL consumer announces its cursor. The service settles cursors that are
+// announced in quick succession together, and it settles every one.
+func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 	t.Parallel()
 	const cursors = 200
 	b := newBench(t)
@@ -41,9 +41,9 @@ func TestWhatConsumersInSQLLeaveIsSettledTogether(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// What is told to have been left may have been filled since. A consumer in SQL that pops
-// meanwhile is not passed over for that.
-func TestWhatIsFilledIsNotHeldToBeSettled(t *testing.T) {
+// An announced cursor may have new messages. settle_drained does not lock it then, so a SQL
+// consumer can pop from it meanwhile.
+func TestSettleDoesNotLockACursorWithMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

@@ -10,12 +10,12 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// A pop says what it looked at: who waits is armed for that, or must arm anew.
-func TestPopNamesWhatItLookedAt(t *testing.T) {
+// A pop returns the target that it searched. A waiter compares it with the target it waits for.
+func TestAPopReturnsTheTargetItSearched(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	req := request("g", 1)
-	require.Zero(t, b.pop(req).Target, "there is no queue")
+	require.Zero(t, b.pop(req).Target, "the queue does not exist")
 
 	resolve := func() queue.Target {
 		t.Helper()
@@ -30,8 +30,8 @@ func TestPopNamesWhatItLookedAt(t *testing.T) {
 
 	_, err := b.pool.Exec(t.Context(), sql.Query("catalog/queue_delete"), "q")
 	require.NoError(t, err)
-	require.Equal(t, first, resolve(), "it is remembered")
-	require.Zero(t, b.pop(req).Target, "it was deleted")
+	require.Equal(t, first, resolve(), "the target is cached")
+	require.Zero(t, b.pop(req).Target, "the queue was deleted")
 
 	b.register()
 	second := resolve()
@@ -43,9 +43,9 @@ func TestPopNamesWhatItLookedAt(t *testing.T) {
 	require.Len(t, delivery.Messages, 1)
 }
 
-// What a consumer in SQL holds is leased, not deleted: who waits sleeps until it
-// is time to look again.
-func TestPopNamesWhatIsHeld(t *testing.T) {
+// A cursor that a SQL consumer has locked counts as leased, not as deleted. The empty answer says
+// when to pop again.
+func TestAPopOfALockedCursorReturnsItsTarget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -60,10 +60,10 @@ func TestPopNamesWhatIsHeld(t *testing.T) {
 	require.Equal(t, target, held.Target)
 }
 
-// A pop that waits finds its group deleted: what was stored before is not new to
-// the group it makes anew. When its queue was deleted, all that the new one holds
-// came after the pop.
-func TestWhatIsNewToAGroupMadeAnew(t *testing.T) {
+// A group is deleted while a pop waits, and the pop creates it again. Messages from before the
+// deletion are not new to that group. If the queue was deleted too, every message of the new queue
+// is new.
+func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register()

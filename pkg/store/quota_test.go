@@ -26,7 +26,7 @@ type pusher interface {
 	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
 }
 
-// requireFull requires a refusal with exactly this text.
+// requireFull requires a CodeQueueFull error with exactly this text.
 func requireFull(t *testing.T, err error, text string) {
 	t.Helper()
 	var coded *queue.Error
@@ -36,14 +36,14 @@ func requireFull(t *testing.T, err error, text string) {
 	require.Equal(t, text, coded.Message)
 }
 
-// stored counts the messages.
+// stored returns the number of stored messages.
 func (b *bench) stored() (n int) {
 	b.t.Helper()
 	b.scan(`SELECT count(*) FROM belfry.message`, nil, &n)
 	return n
 }
 
-// pushSoon pushes until there is room, which the store may see a little late.
+// pushSoon repeats a push until it succeeds. The store may notice free room with a delay.
 func (b *bench) pushSoon(partition string, n int) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return tryPush(b.t.Context(), b, partition, n) == nil }, 20*time.Second, 10*time.Millisecond)
@@ -55,7 +55,7 @@ func TestAFullQueueRefusesAPush(t *testing.T) {
 	b.register()
 	b.option("max_size = 5")
 	require.NoError(t, tryPush(t.Context(), b, "p", 2))
-	require.NoError(t, tryPush(t.Context(), b, "other", 2), "a queue, not a partition")
+	require.NoError(t, tryPush(t.Context(), b, "other", 2), "the limit applies to the queue, not to a partition")
 	requireFull(t, tryPush(t.Context(), b, "third", 2), `queue "q" is full: its maxSize is 5, 4 messages wait in it and this request brings 2; `+
 		`nothing of it was stored: send it again once consumers have caught up, or raise maxSize`)
 	requireFull(t, tryPush(t.Context(), b, "p", 6), `queue "q" is full: its maxSize is 5, 4 messages wait in it and this request brings 6; `+
@@ -67,7 +67,7 @@ func TestAFullQueueRefusesAPush(t *testing.T) {
 	mixed[0].Queue = "without a limit"
 	_, err := b.Push(t.Context(), mixed)
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(err))
-	require.Equal(t, 5, b.stored(), "of a refused request nothing is stored, in other queues neither")
+	require.Equal(t, 5, b.stored(), "a refused request stores nothing, also not in its other queues")
 }
 
 func TestConsumptionMakesRoom(t *testing.T) {
@@ -88,8 +88,7 @@ func TestConsumptionMakesRoom(t *testing.T) {
 	b.pushSoon("p", 3)
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)))
 
-	// Nobody reads partition "lonely": all that is stored there counts, and nothing
-	// that was deleted.
+	// Partition "lonely" has no cursor: all its stored messages count, and deleted messages do not.
 	b.option("max_size = 9")
 	b.pushSoon("lonely", 5)
 	b.exec(`DELETE FROM belfry.cursor WHERE partition_id = (SELECT id FROM belfry.partition WHERE name = 'lonely')`)
@@ -99,8 +98,8 @@ func TestConsumptionMakesRoom(t *testing.T) {
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)))
 }
 
-// Another instance hears at its next push that a queue has a limit, or has none.
-func TestALimitReachesOtherInstancesAtOnce(t *testing.T) {
+// Another instance applies a new limit at its next push. It notices a removed limit soon.
+func TestANewLimitAppliesOnAllInstancesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, b.pool, prometheus.NewRegistry(), nil)
@@ -118,9 +117,9 @@ func TestALimitReachesOtherInstancesAtOnce(t *testing.T) {
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), other, "p", 90)))
 }
 
-// Many who push at once do not exceed the limit of one instance. Two instances may
-// by what one of them stored while the other did not look.
-func TestPushesAtOnceAndTheLimit(t *testing.T) {
+// Concurrent pushes to one instance do not exceed the limit. Two instances may exceed it by the
+// messages that one stored since the other last measured.
+func TestConcurrentPushesRespectTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, pushers = 500, 16
 	for instances := 1; instances <= 2; instances++ {

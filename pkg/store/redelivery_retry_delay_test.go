@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// rested dead-letters messages, puts them back for group g, and lets the named one
-// fail, so that it rests for ten minutes.
+// rested dead-letters messages and redrives them for group g. Then the message with index fails
+// fails and gets a retry delay of ten minutes.
 func (b *bench) rested(fails int, ids ...string) {
 	b.t.Helper()
 	b.register("g")
@@ -26,14 +26,14 @@ func (b *bench) rested(fails int, ids ...string) {
 	require.True(b.t, b.ack(d, queue.AckFailed, d.Messages[fails])[0].LeaseReleased)
 }
 
-// redriveRestOver lets the time of a rest pass.
+// redriveRestOver ends the retry delay of every redriven message.
 func (b *bench) redriveRestOver() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.redrive SET retry_at = statement_timestamp() WHERE retry_at IS NOT NULL`)
 	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp() WHERE lease_id IS NULL`)
 }
 
-func TestARedrivenMessageThatFailedRests(t *testing.T) {
+func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.rested(0, "a")
@@ -41,7 +41,7 @@ func TestARedrivenMessageThatFailedRests(t *testing.T) {
 		b.requireRest(want)
 		empty := b.pop(request("g", 9))
 		require.Empty(t, empty.Messages)
-		require.True(t, empty.HasNext, "who waits learns when")
+		require.True(t, empty.HasNext, "the empty answer says when the delay ends")
 		require.Greater(t, empty.NextIn, want*8/10-time.Minute)
 		b.redriveRestOver()
 		d := b.pop(request("g", 9))
@@ -49,12 +49,12 @@ func TestARedrivenMessageThatFailedRests(t *testing.T) {
 		b.ack(d, queue.AckFailed, d.Messages...)
 	}
 	b.requireRedrives(0)
-	require.Len(t, b.letters(), 1, "out of retries: no rest, a dead letter")
+	require.Len(t, b.letters(), 1, "out of retries: a dead letter without a delay")
 }
 
-// What was redriven comes in order among itself: those behind the one that rests
-// wait for it, those before it do not.
-func TestRedrivenMessagesBehindOneThatRestsWait(t *testing.T) {
+// Redriven messages keep their order. The messages after a delayed one wait for it, and the
+// messages before it do not.
+func TestRedrivenMessagesWaitForADelayedOneBeforeThem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.rested(1, "a", "b", "c")
@@ -66,9 +66,9 @@ func TestRedrivenMessagesBehindOneThatRestsWait(t *testing.T) {
 	require.Equal(t, []string{"b", "c"}, transactionIDs(b.pop(request("g", 9))))
 }
 
-// The log has its own order: it goes on meanwhile, whatever it was when the rest
-// began, and every way of leaving it finds the end of the rest.
-func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
+// The log does not wait for a delayed redriven message. Every operation that leaves the log empty
+// sets ready_at to the end of that delay.
+func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
@@ -76,7 +76,7 @@ func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
 	b.rested(0, "a")
 	heard.ready = nil
 	b.push("p", "1", "2", "3")
-	require.NotEmpty(t, heard.ready, "who waits hears of it")
+	require.NotEmpty(t, heard.ready, "the push announces the cursor")
 	d := b.pop(request("g", 1))
 	require.Equal(t, []string{"1"}, transactionIDs(d))
 	require.NoError(t, b.Release(t.Context(), d.LeaseID))
@@ -101,7 +101,7 @@ func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
 		"a seek": func() {
 			b.exec(`SELECT belfry.seek_cursors(ARRAY (SELECT id FROM belfry.partition), (SELECT group_id FROM belfry.cursor), 'infinity')`)
 		},
-		"a message deleted by itself": func() {
+		"a deletion of one message": func() {
 			b.push("p", "5")
 			b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '5')`)
 		},
@@ -116,7 +116,7 @@ func TestTheLogDoesNotWaitForARedrivenMessage(t *testing.T) {
 	}
 	b.option("retry_backoff_ms = 0")
 	b.rearm()
-	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 9))), "no rest where there is no delay any more")
+	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 9))), "without retryDelay the message is due")
 }
 
 func (b *bench) onlyPartition() (id int64) {
@@ -125,8 +125,9 @@ func (b *bench) onlyPartition() (id int64) {
 	return id
 }
 
-// Whoever finds the log anew after a crash finds it behind a rest as well.
-func TestARestartFindsTheLogBehindARest(t *testing.T) {
+// A crash loses the wake of a push while a redriven message is delayed. A heal finds the pushed
+// message.
+func TestAHealFindsTheLogDuringARedriveDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.rested(0, "a")
@@ -137,8 +138,8 @@ func TestARestartFindsTheLogBehindARest(t *testing.T) {
 	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 9))))
 }
 
-// A consumer in SQL gives the same rests, and nothing is stranded behind one.
-func TestARedrivenMessageThatFailedInSQLRests(t *testing.T) {
+// A failed ack in SQL causes the same retry delay. The delay strands no message.
+func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -165,9 +166,9 @@ func TestARedrivenMessageThatFailedInSQLRests(t *testing.T) {
 	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 9, 1)))
 }
 
-// The service finds the rest of what a consumer in SQL let fail, so that no pop in SQL
-// looks before it is over.
-func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
+// A SQL consumer fails a redriven message. The service sets ready_at to the end of the retry delay,
+// so that no SQL pop examines the cursor earlier.
+func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.redriven("0", "a")
@@ -181,7 +182,7 @@ func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
 	b.scan(`SELECT group_id FROM belfry.cursor`, nil, &group)
 	var settled int
 	b.scan(sql.Query("store/settle_drained"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
-	require.Zero(t, settled, "one that does not rest stays due")
+	require.Zero(t, settled, "a message without a retry delay stays due")
 
 	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "failed")
 	b.OnReady([]queue.Ready{{Group: group, Partition: b.onlyPartition()}}, events.SQL)
@@ -194,9 +195,8 @@ func TestTheServiceSettlesARestThatAConsumerInSQLLeaves(t *testing.T) {
 	b.requireRest(10 * time.Minute)
 }
 
-// A redriven message that was delivered too often is given up by a pop in SQL, too,
-// and is not in the way of the log.
-func TestAPopInSQLGivesUpARedrivenMessage(t *testing.T) {
+// A SQL pop also gives up a redriven message after maxDeliveries, and the log continues.
+func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.redriven("1", "a")
@@ -210,8 +210,8 @@ func TestAPopInSQLGivesUpARedrivenMessage(t *testing.T) {
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)))
 }
 
-// A group that starts later gets nothing earlier while a redriven message rests.
-func TestARestDoesNotBeginTheLogOfALaterGroup(t *testing.T) {
+// A group that starts later gets no earlier message while a redriven message is delayed.
+func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.rested(0, "a")
@@ -221,15 +221,16 @@ func TestARestDoesNotBeginTheLogOfALaterGroup(t *testing.T) {
 	b.requireRest(10 * time.Minute)
 }
 
-// A rest may end before the log goes on: then it is what is due next.
-func TestARestThatEndsBeforeTheLogGoesOn(t *testing.T) {
+// If the delay of a redriven message ends before the next message of the log is visible, the end of
+// that delay is the ready_at.
+func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.rested(0, "a")
 	b.push("p", "1", "in an hour")
 	b.exec(`UPDATE belfry.message SET visible_at = clock_timestamp() + interval '1 hour' WHERE transaction_id = 'in an hour'`)
 	b.exec(`UPDATE belfry.partition SET visible_until = clock_timestamp() + interval '1 hour'`)
-	// What a claim leaves is right before the wake that follows it.
+	// The claim itself leaves the right ready_at, before the wake that follows it.
 	const claim = `SELECT count(*) FILTER (WHERE k.item = 2)
 		FROM belfry.cursor c CROSS JOIN LATERAL belfry.claim(c.group_id, NULL, 1, 1, NULL) AS k`
 	var taken int
@@ -244,9 +245,9 @@ func TestARestThatEndsBeforeTheLogGoesOn(t *testing.T) {
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
 }
 
-// A push that commits just before a claim leaves a cursor to its rest is found by
-// the wake behind that claim (I3).
-func TestAPushBesideAClaimThatLeavesARestIsFound(t *testing.T) {
+// A push commits just before a claim sets ready_at to the end of a retry delay. The wake after that
+// claim finds the pushed message (I3).
+func TestTheWakeAfterAClaimFindsAConcurrentPush(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.rested(0, "a")

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// restLeft is how long the only cursor still rests, by ready_at.
+// restLeft returns how long the retry delay of the only cursor still lasts, by its ready_at.
 func (b *bench) restLeft() time.Duration {
 	b.t.Helper()
 	var seconds float64
@@ -18,13 +18,13 @@ func (b *bench) restLeft() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// restOver lets the time of a rest pass.
+// restOver ends the retry delay of every cursor.
 func (b *bench) restOver() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.cursor SET retry_at = statement_timestamp(), ready_at = statement_timestamp()`)
 }
 
-// rearm computes anew when every cursor is ready, as a change of options does.
+// rearm recomputes ready_at of every cursor, as a change of queue options does.
 func (b *bench) rearm() {
 	b.t.Helper()
 	var partitions, groups []int64
@@ -32,8 +32,8 @@ func (b *bench) rearm() {
 	b.exec(sql.Query("catalog/rearm"), partitions, groups)
 }
 
-// requireRest requires a rest of so long, a fifth more or less; the machine may
-// have paused since it began.
+// requireRest requires a retry delay of want, a fifth more or less. It tolerates that the machine
+// paused for a minute after the delay began.
 func (b *bench) requireRest(want time.Duration) {
 	b.t.Helper()
 	left := b.restLeft()
@@ -41,7 +41,7 @@ func (b *bench) requireRest(want time.Duration) {
 	require.LessOrEqual(b.t, left, want*12/10)
 }
 
-func TestAFailedPartitionRests(t *testing.T) {
+func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -54,17 +54,17 @@ func TestAFailedPartitionRests(t *testing.T) {
 		b.requireRest(want)
 		empty := b.pop(request("g", 9))
 		require.Empty(t, empty.Messages)
-		require.True(t, empty.HasNext, "who waits learns when")
+		require.True(t, empty.HasNext, "the empty answer says when the delay ends")
 		require.Greater(t, empty.NextIn, want*8/10-time.Minute)
 		b.restOver()
 	}
 	d := b.pop(request("g", 9))
 	b.ack(d, queue.AckFailed, d.Messages[0])
 	b.ack(d, queue.AckRetry, d.Messages[1])
-	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "out of retries: no rest, the next one at once")
+	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "a dead-lettered message delays nothing")
 }
 
-func TestNothingShortensARest(t *testing.T) {
+func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -80,14 +80,14 @@ func TestNothingShortensARest(t *testing.T) {
 		"a push":  func() { b.push("p", "4") },
 		"a wake":  func() { b.exec(sql.Query("store/wake"), []int64{partition}) },
 		"a rearm": b.rearm,
-		"a pause that ends": func() {
+		"the end of a pause": func() {
 			b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 			b.exec(sql.Query("store/wake"), []int64{partition})
 		},
-		"a restart":                    func() { _, err := b.Heal(t.Context()); require.NoError(t, err) },
-		"a stale ack":                  func() { b.ack(d, queue.AckFailed, d.Messages[0]) },
-		"a retry without a lease":      func() { b.ack(unfenced, queue.AckRetry, d.Messages[0]) },
-		"a dead letter further behind": func() { b.ack(unfenced, queue.AckDead, d.Messages[1]) },
+		"a restart":                              func() { _, err := b.Heal(t.Context()); require.NoError(t, err) },
+		"a stale ack":                            func() { b.ack(d, queue.AckFailed, d.Messages[0]) },
+		"a retry without a lease":                func() { b.ack(unfenced, queue.AckRetry, d.Messages[0]) },
+		"a dead letter after the failed message": func() { b.ack(unfenced, queue.AckDead, d.Messages[1]) },
 	} {
 		run()
 		left := b.restLeft()
@@ -95,10 +95,10 @@ func TestNothingShortensARest(t *testing.T) {
 		require.LessOrEqual(t, left, 12*time.Minute, name)
 	}
 	b.ack(unfenced, queue.AckCompleted, d.Messages[0])
-	require.Equal(t, []string{"3", "4"}, transactionIDs(b.pop(request("g", 9))), "what failed is done: nothing rests any more")
+	require.Equal(t, []string{"3", "4"}, transactionIDs(b.pop(request("g", 9))), "completing the failed message ends the delay")
 }
 
-func TestWhoeverWaitsHearsWhenARestEnds(t *testing.T) {
+func TestAFailedAckAnnouncesTheEndOfTheDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
@@ -114,7 +114,7 @@ func TestWhoeverWaitsHearsWhenARestEnds(t *testing.T) {
 	require.LessOrEqual(t, heard.ready[0].In, 12*time.Minute)
 }
 
-func TestADeletedLastMessageLeavesNoRest(t *testing.T) {
+func TestDeletingTheLastMessageEndsItsRetryDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -124,5 +124,24 @@ func TestADeletedLastMessageLeavesNoRest(t *testing.T) {
 	b.ack(d, queue.AckFailed, d.Messages...)
 	b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '1')`)
 	b.push("p", "2")
-	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "what comes later never failed")
+	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "the new message never failed")
+}
+
+// Setting retryDelay to 0 ends a running retry delay. A later release of a delivery does not
+// restore it.
+func TestSettingRetryDelayToZeroEndsARetryDelay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.option("retry_backoff_ms = 600000")
+	b.push("p", "1")
+	d := b.pop(request("g", 1))
+	b.ack(d, queue.AckFailed, d.Messages...)
+	b.option("retry_backoff_ms = 0")
+	b.rearm()
+	for range 2 {
+		d = b.pop(request("g", 1))
+		require.Len(t, d.Messages, 1)
+		require.NoError(t, b.Release(t.Context(), d.LeaseID))
+	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// A connection falls silent while an ack has its cursors locked. Postgres is not
-// told that the server gave up after its request timeout; it must let the locks go
-// by itself soon after, or nobody gets at the partition.
-func TestSilenceInTheMiddleOfAnAck(t *testing.T) {
+// A connection falls silent while an ack has locked its cursors. Postgres does not learn that the
+// server gave up at its request timeout. It must release the locks by itself soon after, because no
+// other session can use the partition until then.
+func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
 	t.Parallel()
 	const timeout = time.Second
 	direct := newBench(t)
@@ -30,7 +30,7 @@ func TestSilenceInTheMiddleOfAnAck(t *testing.T) {
 	}()
 	awaitLockWait(t, direct)
 	network.FreezeOld()
-	release() // the ack has its lock, and its server never hears of it
+	release() // the ack gets its lock, and the server gets no answer
 	require.Error(t, <-failed)
 	began := time.Now()
 	await(t, "the locks of the silent session", func() bool {

@@ -22,12 +22,12 @@ type sqlPopped struct {
 	Attempt       int
 }
 
-// connect opens a session of a stranger, with the settings of the server.
+// connect opens a separate session, as an application does.
 func (b *bench) connect() *pgx.Conn {
 	b.t.Helper()
 	conn, err := pgx.Connect(b.t.Context(), b.pool.Config().ConnString())
 	require.NoError(b.t, err)
-	b.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // a test may have ended it
+	b.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test may have closed it already
 	return conn
 }
 
@@ -44,7 +44,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// sqlPop pops as a stranger does.
+// sqlPop calls belfry.pop.
 func (b *bench) sqlPop(q querier, group string, batch, partitions int) []sqlPopped {
 	b.t.Helper()
 	rows, err := q.Query(b.t.Context(), `SELECT lease, message_id, partition_name, transaction_id, attempt
@@ -66,7 +66,7 @@ func sqlIDs(popped []sqlPopped) []string {
 	return ids
 }
 
-// sqlAck acknowledges; ids nil: everything.
+// sqlAck calls belfry.ack. ids nil: all messages of the lease.
 func sqlAck(ctx context.Context, q querier, lease string, ids []string, status string) (n int, err error) {
 	err = q.QueryRow(ctx, `SELECT belfry.ack($1, $2::uuid[], $3, 'the reason')`, lease, ids, status).Scan(&n)
 	return n, err
@@ -98,13 +98,13 @@ func TestEffectsAndAckCommitTogether(t *testing.T) {
 		tx := b.begin(conn)
 		popped := b.sqlPop(tx, "g", 9, 1)
 		require.Equal(t, []string{"1", "2"}, sqlIDs(popped))
-		require.Equal(t, 1, popped[0].Attempt, "what was rolled back was never delivered")
+		require.Equal(t, 1, popped[0].Attempt, "a rolled back pop counts no attempt")
 		_, err := tx.Exec(t.Context(), `INSERT INTO public.effect VALUES ('done')`)
 		require.NoError(t, err)
 		require.Equal(t, 2, b.sqlAck(tx, popped[0].Lease, nil, "completed"))
 		var durable string
 		require.NoError(t, tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&durable))
-		require.Equal(t, "on", durable, "the consumer's own commit waits for the disk")
+		require.Equal(t, "on", durable, "the commit of the consumer waits for the disk")
 		if commits {
 			require.NoError(t, tx.Commit(t.Context()))
 		} else {
@@ -118,7 +118,7 @@ func TestEffectsAndAckCommitTogether(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 9)).Messages)
 }
 
-func TestALeaseThatIsOverFailsTheTransaction(t *testing.T) {
+func TestAnExpiredLeaseFailsTheTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -142,11 +142,11 @@ func TestALeaseThatIsOverFailsTheTransaction(t *testing.T) {
 	var effects int
 	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
 	require.Zero(t, effects)
-	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success, "the other's lease is untouched")
+	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success, "the lease of the other consumer is untouched")
 }
 
-// It is over all the same: others may have looked, and count on it.
-func TestAnExpiredLeaseNobodyTookFailsToo(t *testing.T) {
+// An expired lease fails even if no other consumer has popped the messages since.
+func TestAnExpiredLeaseWithoutASuccessorFailsToo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -161,7 +161,7 @@ func TestAnExpiredLeaseNobodyTookFailsToo(t *testing.T) {
 	require.Len(t, b.pop(request("g", 1)).Messages, 1)
 }
 
-func TestExtendKeepsALease(t *testing.T) {
+func TestExtendNeverShortensALease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -176,9 +176,9 @@ func TestExtendKeepsALease(t *testing.T) {
 	require.Equal(t, 1, b.sqlAck(conn, popped[0].Lease, nil, "completed"))
 }
 
-// A consumer in SQL holds its partitions while its transaction lasts; others pass
-// over them and do not wait for it.
-func TestOthersPassOverWhatAnOpenTransactionHolds(t *testing.T) {
+// A SQL consumer locks its partitions until its transaction ends. Other consumers skip these
+// partitions and do not wait.
+func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -189,23 +189,23 @@ func TestOthersPassOverWhatAnOpenTransactionHolds(t *testing.T) {
 
 	held := b.pop(request("g", 9))
 	require.Empty(t, held.Messages)
-	require.True(t, held.HasNext, "a rollback is not heard, so who waits looks again")
+	require.True(t, held.HasNext, "a rollback sends no notification, so the answer says when to pop again")
 	require.LessOrEqual(t, held.NextIn, time.Second)
 	require.Empty(t, b.sqlPop(another, "g", 9, 1))
 
 	b.push("other", "3")
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 9))))
-	b.push("p", "4") // a push does not wait for it either
-	require.NoError(t, conn.Close(t.Context()), "the consumer dies")
+	b.push("p", "4") // a push does not wait either
+	require.NoError(t, conn.Close(t.Context()), "the consumer disconnects")
 	require.Eventually(t, func() bool {
 		d := b.pop(request("g", 9))
 		return len(d.Messages) == 3 && d.Messages[0].Attempt == 1
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// I3: a push that commits while a consumer in SQL is about to commit that nothing
-// is left sees a cursor that is not asleep, and no wake follows that commit.
-func TestAConsumerInSQLStrandsNothing(t *testing.T) {
+// I3: a push commits while a SQL consumer is about to commit an ack that drains the cursor. No wake
+// follows that commit, so the ack leaves the cursor marked ready.
+func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g", "h")
@@ -218,7 +218,7 @@ func TestAConsumerInSQLStrandsNothing(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))))
 
-	// Likewise a group that joins.
+	// The same holds for a group that joins.
 	tx = b.begin(conn)
 	_, err := tx.Exec(t.Context(), `SELECT belfry.subscribe('q', 'late', 'new')`)
 	require.NoError(t, err)
@@ -228,9 +228,9 @@ func TestAConsumerInSQLStrandsNothing(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// What a consumer in SQL leaves due with nothing behind it is put to sleep by the
-// service, and what is pushed meanwhile wakes it.
-func TestTheServiceSettlesWhatConsumersInSQLLeave(t *testing.T) {
+// A SQL consumer leaves a drained cursor marked ready. The service clears its ready_at, and the next
+// push sets it again.
+func TestTheServiceSettlesDrainedCursorsOfSQLConsumers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -256,14 +256,14 @@ func TestTheServiceSettlesWhatConsumersInSQLLeave(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
+func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
 	listener, conn := b.connect(), b.connect()
 	_, err := listener.Exec(t.Context(), `LISTEN belfry`)
 	require.NoError(t, err)
-	const told = `SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@' || `
+	const record = `SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@' || `
 	b.push("p", "1")
 	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.announce_ready(c.group_id, c.partition_id)`
 	const leased = `(SELECT lease_id FROM belfry.cursor OFFSET 0) AS c, `
@@ -281,9 +281,9 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 		require.NoError(t, err, verb)
 		var want string
 		if verb == soon {
-			b.scan(told+`0 FROM belfry.cursor`, nil, &want) // may be over by a commit
+			b.scan(record+`0 FROM belfry.cursor`, nil, &want) // the instant may have passed by the commit
 		} else {
-			b.scan(told+`(extract(epoch FROM ready_at) * 1000000)::bigint FROM belfry.cursor`, nil, &want)
+			b.scan(record+`(extract(epoch FROM ready_at) * 1000000)::bigint FROM belfry.cursor`, nil, &want)
 		}
 		require.Equal(t, want, heard.Payload, verb)
 	}
@@ -297,27 +297,27 @@ func TestTheCommitOfAConsumerInSQLIsHeard(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = listener.WaitForNotification(short)
-	require.Error(t, err, "these were quiet")
+	require.Error(t, err, "with belfry.notify off no notification is sent")
 }
 
-// Looking for something to take leaves no lock on what others hold: they could not
-// acknowledge while this transaction lasts.
-func TestAPopInSQLLocksOnlyWhatItTakes(t *testing.T) {
+// A SQL pop keeps no lock on a partition that another consumer has leased. Otherwise that consumer
+// could not acknowledge before the end of the transaction.
+func TestASQLPopLocksOnlyThePartitionsItLeases(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "1")
 	b.push("p2", "2")
-	theirs := b.pop(request("g", 1))
-	require.Len(t, theirs.Messages, 1)
+	other := b.pop(request("g", 1))
+	require.Len(t, other.Messages, 1)
 	tx := b.begin(b.connect())
 	require.Len(t, b.sqlPop(tx, "g", 9, 9), 1)
 	require.Empty(t, b.sqlPop(tx, "g", 9, 9))
-	require.True(t, b.ack(theirs, queue.AckCompleted, theirs.Messages...)[0].Success)
+	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success)
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 
-func TestAPopInSQLSaysWhatIsWrong(t *testing.T) {
+func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -359,8 +359,9 @@ func TestAPopInSQLSaysWhatIsWrong(t *testing.T) {
 	requireState(t, err, "BF011", "HTTP API")
 }
 
-// In a procedure or a DO block statement_timestamp() is that of its beginning.
-func TestAConsumerThatLoopsInTheDatabaseSeesWhatIsPushedLater(t *testing.T) {
+// A consumer loops in a DO block, where statement_timestamp() stays at the start of the block. It
+// still gets messages that are pushed later.
+func TestAConsumerInADOBlockGetsLaterMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

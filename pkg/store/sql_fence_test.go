@@ -8,10 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A lease that ends between the pop and the ack of one transaction fails it, also
-// where now() and statement_timestamp() lie before its end: who works too long in
-// one transaction, or in one DO block, loses the effects.
-func TestALeaseThatEndsInItsOwnTransactionFailsIt(t *testing.T) {
+// A transaction fails if its lease ends between its pop and its ack. now() and
+// statement_timestamp() may still be before the end of the lease, as in a long DO block.
+func TestAnAckFailsIfItsLeaseEndedInTheSameTransaction(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -34,11 +33,11 @@ func TestALeaseThatEndsInItsOwnTransactionFailsIt(t *testing.T) {
 	var effects int
 	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
 	require.Zero(t, effects)
-	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)), "it is due at once")
+	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)), "the message is due at once")
 }
 
-// Who acknowledges twice is not told that its messages come again.
-func TestASecondAckIsToldThatThereWasAFirst(t *testing.T) {
+// The error of a second ack mentions that the messages may be acknowledged already.
+func TestTheErrorOfASecondAckMentionsTheFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -53,9 +52,9 @@ func TestASecondAckIsToldThatThereWasAFirst(t *testing.T) {
 	require.Contains(t, pg.Detail, "Either all its messages were acknowledged")
 }
 
-// An ack in time holds: the lease may be over at the commit, and nobody gets the
-// messages in between.
-func TestAnAckInTimeHoldsUntilTheCommit(t *testing.T) {
+// An ack in time stays valid if the lease ends before the commit. No other consumer gets the
+// messages before that commit.
+func TestAnAckInTimeStaysValidUntilTheCommit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -72,13 +71,13 @@ func TestAnAckInTimeHoldsUntilTheCommit(t *testing.T) {
 	require.Equal(t, []string{"2"}, sqlIDs(b.sqlPop(another, "g", 2, 1)))
 }
 
-// With an older snapshot an ack and a pop that meet a change since then fail, and
-// neither takes what another one has.
+// An ack or a pop fails if its snapshot is older than the latest change of the cursor. It does
+// not touch the lease of another consumer.
 func TestAnOldSnapshotIsFenced(t *testing.T) {
 	t.Parallel()
 	for verb, state := range map[string]string{
 		`SELECT belfry.ack($1::uuid)`:                    "40001",
-		`SELECT belfry.extend($1::uuid, 60)`:             "BF010", // over in the snapshot as well
+		`SELECT belfry.extend($1::uuid, 60)`:             "BF010", // the lease has ended in the snapshot too
 		`SELECT $1::uuid FROM belfry.pop('q', 'g')`:      "40001",
 		`SELECT belfry.ack($1::uuid, status => 'retry')`: "40001",
 	} {
@@ -97,12 +96,12 @@ func TestAnOldSnapshotIsFenced(t *testing.T) {
 		_, err = tx.Exec(t.Context(), verb, popped[0].Lease)
 		requireState(t, err, state, "")
 		require.NoError(t, tx.Rollback(t.Context()))
-		require.Equal(t, 1, b.sqlAck(conn, other[0].Lease, nil, "completed"), "the other's lease is untouched")
+		require.Equal(t, 1, b.sqlAck(conn, other[0].Lease, nil, "completed"), "the lease of the other consumer is untouched")
 	}
 }
 
-// belfry.ack speaks of one cursor; a lease of more is not acknowledged in part.
-func TestALeaseOfSeveralPartitionsIsRefusedInSQL(t *testing.T) {
+// belfry.ack settles one cursor. It refuses a lease of several partitions and changes nothing.
+func TestSQLAckRefusesALeaseOfSeveralPartitions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

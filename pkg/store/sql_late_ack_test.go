@@ -8,9 +8,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A consumer over HTTP whose lease was over acknowledges what a consumer in SQL
-// works on. It is refused, and the acks of others do not wait until its time is up.
-func TestALateAckDoesNotHoldUpStrangers(t *testing.T) {
+// The lease of an HTTP consumer has ended, and a SQL consumer has the message now. The ack of the
+// HTTP consumer waits for the cursor and is then refused. Acks of other cursors do not wait.
+func TestALateAckDoesNotDelayOtherAcks(t *testing.T) {
 	t.Parallel()
 	b := oneByOne(t)
 	b.register("g")
@@ -33,7 +33,7 @@ func TestALateAckDoesNotHoldUpStrangers(t *testing.T) {
 	require.Equal(t, 4, b.consumed())
 }
 
-// consumed is how many messages all groups have done.
+// consumed returns how many messages all groups have consumed.
 func (b *bench) consumed() (n int) {
 	b.t.Helper()
 	b.scan(`SELECT coalesce(sum(consumed), 0) FROM belfry.cursor`, nil, &n)

@@ -15,9 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// consumeInSQL takes one round as a consumer in SQL does: pop, effects and ack in
-// one transaction, which rolls back now and then. It returns how many messages
-// were consumed.
+// consumeInSQL runs one round of a SQL consumer: pop, effects and ack in one transaction. One in
+// five transactions rolls back. It returns the number of consumed messages.
 func consumeInSQL(ctx context.Context, conn *pgx.Conn, group string) (n int, err error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -46,10 +45,10 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// Consumers in SQL and over HTTP race for the same group, while messages are
-// pushed. Each message is consumed once (their effects collide otherwise), nothing
-// is stranded and nobody is in a deadlock.
-func TestConsumersOfBothKindsRace(t *testing.T) {
+// SQL consumers and HTTP consumers of one group race while messages are pushed. Each message is
+// consumed once, because a second effect violates the primary key. No cursor is stranded, and no
+// deadlock occurs.
+func TestSQLAndHTTPConsumersRace(t *testing.T) {
 	t.Parallel()
 	const rounds, partitions, each = 2000, 3, 2
 	b := newBench(t)

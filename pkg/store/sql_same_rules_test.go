@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// place is what a cursor looks like, and what its group has parked.
+// place returns the state of each cursor of a group, with its redriven messages and dead letters.
 func (b *bench) place(group string) (text string) {
 	b.t.Helper()
 	b.scan(`SELECT string_agg(format('%s: committed %s failures %s attempts %s skip %s leased %s end %s consumed %s redrives %s (%s) dead %s',
@@ -25,8 +25,8 @@ func (b *bench) place(group string) (text string) {
 	return text
 }
 
-// twins are a consumer of group h through the API and one of group s in SQL, who
-// do the same.
+// twins are a consumer of group h through the API and a consumer of group s in SQL. Both make the
+// same calls.
 type twins struct {
 	*bench
 	random *rand.Rand
@@ -48,18 +48,18 @@ func (w *twins) pops() {
 	w.held, w.popped = append(w.held, d), append(w.popped, popped)
 }
 
-// acks says the same of some messages of one delivery.
+// acks sends the same ack for some messages of one delivery, through the API and in SQL.
 func (w *twins) acks() {
 	if len(w.held) == 0 {
 		return
 	}
 	at := len(w.held) - 1
 	if w.random.IntN(4) == 0 {
-		at = w.random.IntN(len(w.held)) // most likely over
+		at = w.random.IntN(len(w.held)) // this lease has probably ended
 	}
 	d, popped := w.held[at], w.popped[at]
 	status := []string{"completed", "completed", "failed", "retry", "dlq"}[w.random.IntN(5)]
-	// In SQL it is said of what the lease still holds alone.
+	// belfry.ack accepts only messages that the lease still covers.
 	var done int64
 	var parked []int64
 	w.scan(`SELECT coalesce(max(committed) FILTER (WHERE lease_end > 0), 0), coalesce(max(skip) FILTER (WHERE lease_end > 0), '{}')
@@ -92,8 +92,8 @@ func (w *twins) acks() {
 	require.Equal(w.t, fenced, err != nil, "%+v, but in SQL %v", results, err)
 }
 
-// What is said of messages in SQL has the consequences it has through the API.
-func TestAcksInSQLFollowTheSameRules(t *testing.T) {
+// An ack in SQL has the same effect as an ack through the API.
+func TestSQLAcksFollowTheSameRules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("h", "s")
@@ -106,8 +106,9 @@ func TestAcksInSQLFollowTheSameRules(t *testing.T) {
 		if step%6 == 0 {
 			b.push([]string{"p", "other"}[w.random.IntN(2)], fmt.Sprint("a", step), fmt.Sprint("b", step))
 		}
-		// A claim takes the longest due cursor first, so both must be due equally long. They must not
-		// be due for longer than a scan floor allows.
+		// A pop takes the cursor that has been due longest. So the cursors of both groups get the same
+		// order. They are due for less than the 0.5 s that sql/functions/consume/save_scan_floor.sql
+		// keeps below a floor.
 		b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp() - interval '0.1 s' + make_interval(secs => partition_id / 1000.0)
 			WHERE ready_at <= statement_timestamp()`)
 		switch n := w.random.IntN(20); {

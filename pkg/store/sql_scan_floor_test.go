@@ -12,15 +12,15 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// floorOf is the setting with a session's floor of the only group.
+// floorOf returns the name of the session setting that holds the scan floor of the only group.
 func (b *bench) floorOf() (setting string) {
 	b.t.Helper()
 	b.scan(`SELECT 'belfry.floor_' || id FROM belfry.consumer_group`, nil, &setting)
 	return setting
 }
 
-// outdateHeld outdates what there is while a snapshot is held, which is until the test
-// ends. Then all cursors are due now.
+// outdateHeld opens a snapshot until the test ends and writes versions that it keeps. Then it
+// makes all cursors due now.
 func (b *bench) outdateHeld() {
 	b.t.Helper()
 	holder := b.begin(b.connect())
@@ -30,35 +30,35 @@ func (b *bench) outdateHeld() {
 	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 }
 
-// outdateUntilDear is outdateHeld, and as much more of it as makes a look dear enough for
-// a floor on a machine that is fast.
-func (b *bench) outdateUntilDear() {
+// outdateUntilSlow calls outdateHeld and writes more versions until a scan is slow enough to save
+// a floor, also on a fast machine.
+func (b *bench) outdateUntilSlow() {
 	b.t.Helper()
 	b.outdateHeld()
 	conn := b.connect()
-	for looks := 0; looks < 50; looks++ {
-		var dear bool
+	for scans := 0; scans < 50; scans++ {
+		var slow bool
 		tx := b.begin(conn)
 		require.Len(b.t, b.sqlPop(tx, "g", 1, 1), 1)
 		require.NoError(b.t, tx.QueryRow(b.t.Context(), `SELECT coalesce(to_timestamp(split_part(nullif(current_setting($1, true), ''), '/', 2)::bigint / 1e6)
-			> clock_timestamp() + interval '60 ms', false)`, b.floorOf()).Scan(&dear))
+			> clock_timestamp() + interval '60 ms', false)`, b.floorOf()).Scan(&slow))
 		require.NoError(b.t, tx.Rollback(b.t.Context()))
 		switch {
-		case looks == 0: // the first look of a session is dear whatever it walks
-		case dear:
+		case scans == 0: // the first scan of a session is always slow
+		case slow:
 			return
 		default:
 			b.outdate(bursts * versions)
 			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 		}
 	}
-	require.Fail(b.t, "no look is dear")
+	require.Fail(b.t, "no scan is slow enough for a floor")
 }
 
-// While somebody holds a snapshot, one pop in a while walks all that was ever due, and those
-// after it do not, nor all versions of what others hold; nor does an ack, or what puts
-// a cursor to sleep after it.
-func TestSQLDoesNotWalkAHeldSnapshot(t *testing.T) {
+// A held snapshot keeps all old versions. The first pop reads them all and saves a floor. With
+// the floor, the next pops do not read them, even if other sessions have locked the first cursors.
+// An ack and settle_drained do not read them either.
+func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -72,24 +72,24 @@ func TestSQLDoesNotWalkAHeldSnapshot(t *testing.T) {
 	require.NoError(t, err)
 	tx := b.begin(b.connect())
 	const pop = `SELECT lease FROM belfry.pop('q', 'g')`
-	require.Greater(t, b.buffers(tx, pop), walked, "there is something to walk")
+	require.Greater(t, b.buffers(tx, pop), walked, "the old versions are there")
 	_, err = tx.Exec(t.Context(), `SELECT set_config($1, regexp_replace(current_setting($1), '\d+$',
 		(extract(epoch FROM clock_timestamp() + interval '9 s') * 1000000)::bigint::text), false)`, b.floorOf())
 	require.NoError(t, err)
 	require.Less(t, b.buffers(tx, pop), most, "a pop with a floor")
-	// Finding it by its name walks what the name once stood for.
+	// The lookup of the partition by its name reads old versions of the partition.
 	require.Less(t, b.buffers(tx, `SELECT lease FROM belfry.pop('q', 'g', partition => 'p7')`), walked, "a pop from one partition")
 	popped := b.sqlPop(tx, "g", 1, 1)
 	require.Len(t, popped, 1)
 	require.Less(t, b.buffers(tx, `SELECT belfry.ack($1)`, popped[0].Lease), walked, "an ack")
 	var partition, group int64
 	b.scan(`SELECT max(partition_id), max(group_id) FROM belfry.cursor`, nil, &partition, &group)
-	require.Less(t, b.buffers(tx, `SELECT belfry.settle_drained($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_told")
+	require.Less(t, b.buffers(tx, `SELECT belfry.settle_drained($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_drained")
 }
 
-// Where the newest version of a cursor is held by somebody, or is not due, the older ones
-// are not looked at: neither by a claim from that partition, nor by settle_told.
-func TestTheNewestVersionIsTheAnswer(t *testing.T) {
+// If the newest version of a cursor is locked or not due, neither a claim from that partition nor
+// settle_drained reads the older versions.
+func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -118,17 +118,17 @@ func TestTheNewestVersionIsTheAnswer(t *testing.T) {
 	settle := func(partition int64) int {
 		return touched(sql.Query("store/settle_drained"), []int64{partition}, []int64{group})
 	}
-	claim(due) // these read the catalog
+	claim(due) // the first calls read the catalog
 	settle(due)
 	for _, partition := range partitions[:4] {
 		require.Less(t, claim(partition), most, "a claim")
-		require.Less(t, settle(partition), most, "settle_told")
+		require.Less(t, settle(partition), most, "settle_drained")
 	}
 }
 
-// The floor of a session is not above what a look has seen: what another transaction holds
-// comes back as it was, and what has nothing left may have something in a moment.
-func TestAFloorInSQLIsBelowAllThatIsDue(t *testing.T) {
+// The floor of a session is not above the ready_at of any cursor that the scan saw. A locked
+// cursor may become free unchanged, and an empty cursor may get a message.
+func TestASQLFloorIsBelowEveryDueCursor(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]func(b *bench, rival pgx.Tx){
 		"held": func(b *bench, rival pgx.Tx) {
@@ -146,7 +146,7 @@ func TestAFloorInSQLIsBelowAllThatIsDue(t *testing.T) {
 			for _, partition := range numbered("p", 20) {
 				b.push(partition, "m")
 			}
-			b.outdateUntilDear()
+			b.outdateUntilSlow()
 			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '30 min'
 				WHERE partition_id = (SELECT min(id) FROM belfry.partition)`)
 			rival := b.begin(b.connect())
@@ -158,18 +158,18 @@ func TestAFloorInSQLIsBelowAllThatIsDue(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, b.sqlPop(old, "g", 1, 1), 1)
 			require.NoError(t, old.QueryRow(t.Context(), `SELECT coalesce(current_setting($1, true), '') <> ''`, b.floorOf()).Scan(&kept))
-			require.False(t, kept, "what an old snapshot saw is no floor")
+			require.False(t, kept, "a scan of an old snapshot saves no floor")
 			require.NoError(t, old.Rollback(t.Context()))
 			require.Len(t, b.sqlPop(conn, "g", 9, 9), 9)
 			require.NoError(t, conn.QueryRow(t.Context(), `SELECT to_timestamp(split_part(current_setting($1), '/', 1)::bigint / 1e6)
 				BETWEEN min(ready_at) - interval '1 ms' AND min(ready_at) FROM belfry.cursor`, b.floorOf()).Scan(&kept))
-			require.True(t, kept, "the floor is where the first one was due")
+			require.True(t, kept, "the floor is the ready_at of the first cursor")
 		})
 	}
 }
 
-// What lies below a floor is hidden until the floor is over; then it is found.
-func TestAFloorInSQLEnds(t *testing.T) {
+// A floor hides the cursors below it until it expires.
+func TestASQLFloorExpires(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -181,24 +181,24 @@ func TestAFloorInSQLEnds(t *testing.T) {
 		require.NoError(t, err)
 	}
 	floor("9 s")
-	require.Empty(t, b.sqlPop(conn, "g", 1, 1), "it is used")
+	require.Empty(t, b.sqlPop(conn, "g", 1, 1), "the floor is used")
 	for _, until := range []string{"-1 ms", "1 min"} {
 		floor(until)
 		tx := b.begin(conn)
-		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "one that is over, or longer than any can be, is not: %s", until)
+		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "an expired floor and a floor with an impossible expiry are ignored: %s", until)
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 	for _, text := range []string{"", "x", "1/", "99999999999999999999/99999999999999999999", "-1/5"} {
 		_, err := conn.Exec(t.Context(), `SELECT set_config($1, $2, false)`, b.floorOf(), text)
 		require.NoError(t, err)
 		tx := b.begin(conn)
-		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "%q is none", text)
+		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "%q is not a floor", text)
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 }
 
-// How long a floor is kept goes by what the look took: not at all for most.
-func TestAFloorInSQLIsKeptForLooksThatAreDear(t *testing.T) {
+// A floor lasts longer after a slower scan. A fast scan saves none.
+func TestASQLFloorLastsInProportionToItsScan(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	conn := b.connect()

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// transacted is what a transaction in the background came to.
+// transacted is the outcome of a transaction in the background.
 type transacted struct {
 	result queue.TransactionResult
 	err    error
@@ -25,15 +25,14 @@ func (b *bench) beginTransact(tx *queue.Transaction) <-chan transacted {
 	return out
 }
 
-// A transaction that waits for a cursor which a consumer in SQL holds keeps nobody
-// from the partitions it pushes to, nor from transactions of their own; it names the
-// cursor by an ack, or by a lease that it requires.
-func TestATransactionThatWaitsIsInNobodysWay(t *testing.T) {
+// A transaction may wait for a cursor that a SQL consumer has locked, because of an ack or of a
+// required lease. Meanwhile it blocks neither pushes to its partitions nor other transactions.
+func TestAWaitingTransactionBlocksNoOtherCall(t *testing.T) {
 	t.Parallel()
-	const transactions = 6 // more of them than there are flushes
+	const transactions = 6 // more transactions than flushes
 	for _, by := range []string{"ack", "lease"} {
 		for _, ends := range []bool{true, false} {
-			t.Run(fmt.Sprintf("by %s, and the holder ends %v", by, ends), func(t *testing.T) {
+			t.Run(fmt.Sprintf("by %s, the holder releases the cursor: %v", by, ends), func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
 				b.register("g")

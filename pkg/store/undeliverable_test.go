@@ -11,13 +11,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// option changes columns of the queue.
+// option sets columns of every queue.
 func (b *bench) option(assignments string) {
 	b.t.Helper()
 	b.exec("UPDATE belfry.queue SET " + assignments)
 }
 
-// crash ends every lease as a consumer does that never comes back.
+// crash ends every lease, as if its consumer had crashed and the lease had expired.
 func (b *bench) crash() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.cursor SET lease_until = statement_timestamp(), ready_at = statement_timestamp() WHERE lease_id IS NOT NULL`)
@@ -29,7 +29,7 @@ func (b *bench) age(n int, by time.Duration) {
 	b.exec(`UPDATE belfry.message SET created_at = created_at - $2::interval WHERE seq <= $1`, n, by)
 }
 
-// letters are the dead letters, as "transaction id: text (attempts)".
+// letters returns the dead letters as "transaction id: text (attempts)".
 func (b *bench) letters() []string {
 	b.t.Helper()
 	var list []string
@@ -38,7 +38,7 @@ func (b *bench) letters() []string {
 	return list
 }
 
-// counted is the value of a counter of the store.
+// counted returns the value of a counter of the store.
 func (b *bench) counted(name string) int64 {
 	b.t.Helper()
 	families, err := b.reg.Gather()
@@ -48,7 +48,7 @@ func (b *bench) counted(name string) int64 {
 			return int64(family.GetMetric()[0].GetCounter().GetValue())
 		}
 	}
-	require.Fail(b.t, "there is no such metric", name)
+	require.Fail(b.t, "unknown metric", name)
 	return 0
 }
 
@@ -68,7 +68,7 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 		b.scan(`SELECT expired, committed FROM belfry.cursor`, nil, &expired, &committed)
 		require.EqualValues(t, 3, expired)
 		require.EqualValues(t, 3, b.counted("belfry_messages_expired_total"))
-		require.Empty(t, b.letters(), "counted, no more")
+		require.Empty(t, b.letters(), "expired messages are counted only")
 		if autoAck {
 			require.EqualValues(t, 5, committed)
 		}
@@ -76,8 +76,8 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 	}
 }
 
-// When all has expired a pop is empty, and what is pushed then is delivered.
-func TestAPartitionOfExpiredMessagesFallsAsleep(t *testing.T) {
+// If all messages have expired, a pop is empty and clears ready_at. The next push is delivered.
+func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -92,8 +92,8 @@ func TestAPartitionOfExpiredMessagesFallsAsleep(t *testing.T) {
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 9))))
 }
 
-// A message that is delivered may be acknowledged however old it gets; one that is
-// not any more is not delivered again.
+// A leased message can be acknowledged after its expiry. It is not delivered again after its lease
+// ends.
 func TestALeasedMessageExpiresAtItsNextDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -123,7 +123,7 @@ func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
 	b.crash()
 	require.Equal(t, []string{"4"}, transactionIDs(b.pop(request("g", 9))))
 	require.Equal(t, []string{"1: expired after 60 s (1)", "2: Retries exhausted (0)", "3: expired after 60 s (0)"}, b.letters())
-	require.EqualValues(t, 2, b.counted("belfry_messages_expired_total"), "what was dead already did not expire")
+	require.EqualValues(t, 2, b.counted("belfry_messages_expired_total"), "a dead letter does not expire")
 }
 
 // Many expired messages are dead-lettered a thousand at a time.
@@ -140,9 +140,9 @@ func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
 	require.EqualValues(t, 2500, b.counted("belfry_messages_expired_total"))
 }
 
-// A consumer that dies of one message dies maxDeliveries times with its batch
-// whole or of that message alone; the messages around it are not lost with it.
-func TestACrashLoopEndsInTheDeadLetters(t *testing.T) {
+// One message crashes its consumer. The consumer crashes at most 2*maxDeliveries-1 times: with the
+// whole batch, then with that message alone. The other messages are delivered.
+func TestACrashLoopEndsInADeadLetter(t *testing.T) {
 	t.Parallel()
 	for limit := 1; limit <= 3; limit++ {
 		for _, killer := range []int{0, 3} {
@@ -187,7 +187,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 			want = append(want, name)
 		}
 	}
-	require.Equal(t, want, done, "all others, in order")
+	require.Equal(t, want, done, "all other messages, in order")
 	require.Equal(t, []string{fmt.Sprintf("%s: delivered %d times without success (maxDeliveries) (%d)", killer, limit, limit)}, b.letters())
 	require.GreaterOrEqual(t, deliveries[killer], limit)
 	require.LessOrEqual(t, crashes, max(1, 2*limit-1))
@@ -196,7 +196,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 }
 
 // The claim that gives a message up goes on with the next one.
-func TestAClaimGoesOnBehindAMessageItGivesUp(t *testing.T) {
+func TestAClaimContinuesAfterAMessageItGivesUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g", "taker")
@@ -209,15 +209,14 @@ func TestAClaimGoesOnBehindAMessageItGivesUp(t *testing.T) {
 	}
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"2", "3"}, transactionIDs(d))
-	require.Equal(t, 1, d.Messages[0].Attempt, "a new count")
+	require.Equal(t, 1, d.Messages[0].Attempt, "the next message has its own count")
 	take := request("taker", 9)
 	take.AutoAck = true
-	require.Len(t, b.pop(take).Messages, 3, "a delivery that consumes is whole, and another group has its own count")
+	require.Len(t, b.pop(take).Messages, 3, "an autoAck delivery is whole, and another group has its own count")
 }
 
-// Failed and retried deliveries count, a delivery that did not reach its client
-// does not.
-func TestWhatCountsAsADelivery(t *testing.T) {
+// Failed and retried deliveries count. Released deliveries do not.
+func TestFailedAndRetriedDeliveriesCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

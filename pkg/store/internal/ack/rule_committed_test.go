@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A message that is done stays done: a late failed ack cannot dead-letter it,
-// even when no retry is left. Only an explicit dlq parks it.
+// A message before the cursor stays done: a late failed ack does not dead-letter it, even if no retry
+// is left. Only status dlq does.
 func TestFailedAckOfACompletedMessageChangesNothing(t *testing.T) {
 	t.Parallel()
 	state := cursorState{committed: 5, retryLimit: 0}
@@ -20,11 +20,11 @@ func TestFailedAckOfACompletedMessageChangesNothing(t *testing.T) {
 	_, verdicts = decideAck(state, []ackEntry{{seq: 3, status: queue.AckDead}})
 	require.True(t, verdicts[0].park)
 	_, verdicts = decideAck(state, []ackEntry{{seq: 6, status: queue.AckFailed}})
-	require.True(t, verdicts[0].park, "one that is not done yet is dead-lettered")
+	require.True(t, verdicts[0].park, "a message after the cursor is dead-lettered")
 }
 
-// What follows a batch that was completed late was never delivered: its first
-// delivery is attempt 1.
+// The message after a batch that was completed late was never delivered. Its first delivery is
+// attempt 1.
 func TestBatchCompletedAfterItsLeaseLeavesNoAttempt(t *testing.T) {
 	t.Parallel()
 	state := cursorState{committed: 2, attempts: 1, leaseID: "l", leaseEnd: 4, retryLimit: 3}
