@@ -9,8 +9,8 @@
 // stuck, or if a measure failed.
 //
 // The command starts a private Postgres, durable and with pg_stat_statements, and the servers as
-// child processes with their default settings. So their processor time and memory are apart from
-// those of the load; both are read from /proc, which needs Linux. All times are of the clock of
+// child processes with their default settings. So the processor time and memory of a server do not
+// include the load. Both are read from /proc, which needs Linux. All times are of the clock of
 // this process. Only timers also uses the clock of the database, which is the same on one
 // machine. Every wait has a limit: a message that does not arrive within seconds counts as stuck
 // or lost.

@@ -54,9 +54,11 @@ func measureHerd(ctx context.Context, r *suite, out *report) (err error) {
 			rounds = append(rounds, round)
 		}
 	}
-	if err := t.finish(ctx, err, h.consumers, out, "", true); err != nil {
+	counts, err := t.finish(ctx, err, h.consumers)
+	if err != nil {
 		return err
 	}
+	out.promises("", counts, true)
 	reportHerd(out, rounds[1:])
 	return nil
 }

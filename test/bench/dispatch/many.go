@@ -47,9 +47,11 @@ func measureMany(ctx context.Context, r *suite, out *report) (err error) {
 	}
 	err = t.manyPushes(waiting.Context, before, out)
 	// Several consumers share a queue without a lease, and pushes overlap: the order is unknown.
-	if err := t.finish(ctx, err, waiting, out, "", false); err != nil {
+	counts, err := t.finish(ctx, err, waiting)
+	if err != nil {
 		return err
 	}
+	out.promises("", counts, false)
 	times := t.Meter.Times(load.TimeFromAnswer)
 	out.noteTime(fmt.Sprintf("%d messages to %d groups, p50", times.Count(), manyQueues), times, 0.5)
 	out.quick(fromAnswer+"p99", times.Quantile(0.99), 50*time.Millisecond)

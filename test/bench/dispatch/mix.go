@@ -59,9 +59,11 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 	if err = errors.Join(err, producers.Wait()); err == nil {
 		_, err = t.Ledger.WaitDrained(consumers.Context, drainPatience)
 	}
-	if err := t.finish(ctx, err, consumers, out, "", true); err != nil {
+	counts, err := t.finish(ctx, err, consumers)
+	if err != nil {
 		return err
 	}
+	out.promises("", counts, true)
 	for i, server := range t.servers {
 		doubled, err := metric(ctx, server.Client, doubleAssignments)
 		if err != nil {

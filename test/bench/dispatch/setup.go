@@ -191,26 +191,25 @@ func (t *trial) measure(ctx context.Context) error {
 	return t.resetStatements(ctx)
 }
 
-// finish stops the consumers, pops the remaining messages and reports broken promises. err is
-// the error of the load. how is a prefix of the names; ordered says that the order is known.
-func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers, out *report, how string, ordered bool) error {
+// finish stops the consumers, pops the remaining messages and returns what the ledger found. err is
+// the error of the load.
+func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers) (load.Counts, error) {
 	if err = errors.Join(err, consumers.Stop(), t.Meter.Err()); err != nil {
-		return err
+		return load.Counts{}, err
 	}
 	found := 0
 	if t.Ledger.Counts().Lost > 0 {
 		for _, queue := range t.queues {
 			n, err := t.Search(ctx, load.PopOptions{Queue: queue, Batch: 100, Partitions: 1})
 			if err != nil {
-				return err
+				return load.Counts{}, err
 			}
 			found += n
 		}
 	}
 	c := t.Ledger.Counts()
 	c.Stuck += found
-	out.promises(how, c, ordered)
-	return nil
+	return c, nil
 }
 
 // enoughFiles returns an error unless this process, and a child, may open n connections. The Go

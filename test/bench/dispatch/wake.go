@@ -70,9 +70,11 @@ func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoA
 	if err = t.waitArrived(consumers.Context, popped, 1); err == nil {
 		err = t.pushOneByOne(consumers.Context)
 	}
-	if err := t.finish(ctx, err, consumers, out, how, true); err != nil {
+	counts, err := t.finish(ctx, err, consumers)
+	if err != nil {
 		return nil, err
 	}
+	out.promises(how, counts, true)
 	all, err := t.statements(ctx)
 	if err != nil {
 		return nil, err

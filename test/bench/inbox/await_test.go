@@ -17,8 +17,8 @@ type sqlConsumer struct {
 	conn *pgx.Conn
 }
 
-// pop pops and acknowledges one message of a queue in a transaction. If there is none, it registers
-// with belfry.await and returns "".
+// pop pops and acknowledges one message of a queue in a transaction. If the queue is empty, pop
+// registers with belfry.await and returns "".
 func (s sqlConsumer) pop(queue string) (id string) {
 	s.T.Helper()
 	tx, err := s.conn.Begin(s.Ctx)

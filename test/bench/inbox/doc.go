@@ -1,6 +1,6 @@
-// Package inbox measures producers that use only SQL: the time from a commit to a consumer that
-// waits over HTTP, the cost of many small inserts, the rate at which a large COPY is sequenced,
-// and the effect of a transaction that stays open. Small inserts are compared with the naive
+// Package inbox measures producers that use only SQL. Four figures count: the time from a commit
+// to a consumer that waits over HTTP, the cost of many small inserts, the rate at which a large
+// COPY is sequenced, and the effect of a transaction that stays open. Small inserts are compared with the naive
 // design, a table whose trigger notifies for each row, and with their effect on HTTP producers.
 // The tests run small in CI, where they verify that all messages arrive in order. The server and
 // the inserters are processes of their own. No package imports it.

@@ -79,7 +79,7 @@ func StartServer(ctx context.Context, dsn string, env ...string) (*Server, error
 
 // Stop closes the idle connections and stops the child.
 func (s *Server) Stop() error {
-	s.Client.Close()
+	s.Close()
 	return s.Process.Stop()
 }
 

@@ -106,8 +106,8 @@ func (f fixture) load(stop func(elapsed time.Duration) bool) *load.Meter {
 
 var popOptions = load.PopOptions{Queue: liveQueue, Batch: 100, Partitions: 100, AutoAck: true}
 
-// everyPace calls request at a fixed pace until ctx ends. A slow answer does not reduce the pace of
-// the next requests, except for those that were due meanwhile.
+// everyPace calls request at a fixed pace until ctx ends. It skips requests that are due during a
+// slow request.
 func everyPace(ctx context.Context, request func() error) error {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
