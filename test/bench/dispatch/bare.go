@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -19,14 +20,16 @@ func startBare() (*rig.Server, error) { return rig.StartListening(bareChild) }
 
 // serveBare holds requests as long as Belfry does, and does nothing else: its cost is that of
 // HTTP.
-func serveBare(in *bufio.Reader) error {
+func serveBare(in *bufio.Reader, out io.Writer) error {
 	ctx := rig.UntilEnd(in)
 	var config net.ListenConfig
 	ln, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	fmt.Println(ln.Addr())
+	if _, err := fmt.Fprintln(out, ln.Addr()); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	server := &http.Server{Handler: http.HandlerFunc(hold), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()

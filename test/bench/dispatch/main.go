@@ -45,7 +45,9 @@ var measures = []measure{
 }
 
 func main() {
-	rig.RunChild(map[string]rig.Child{bareChild: serveBare})
+	if code, ok := rig.RunChild(map[string]rig.Child{bareChild: serveBare}); ok {
+		os.Exit(code)
+	}
 	var s settings
 	flag.StringVar(&s.only, "only", "", "measures to run, separated by commas: "+strings.Join(names(), ",")+" (default: all)")
 	flag.IntVar(&s.samples, "samples", 300, "messages of wake and of instances")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -24,7 +25,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	rig.RunChild(map[string]rig.Child{insertChild: runInserter})
+	if code, ok := rig.RunChild(map[string]rig.Child{insertChild: runInserter}); ok {
+		os.Exit(code)
+	}
 	pgtest.Main(m)
 }
 

@@ -76,7 +76,7 @@ func (f *fixture) insertAlone(d design) float64 {
 // After the next line it inserts and writes the statements per second. Its connections stay open
 // until in ends. Each connection first inserts a row: a session compiles its triggers once, and
 // producers keep their sessions.
-func runInserter(in *bufio.Reader) error {
+func runInserter(in *bufio.Reader, out io.Writer) error {
 	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return err
@@ -97,7 +97,9 @@ func runInserter(in *bufio.Reader) error {
 			}
 		}
 	}
-	fmt.Println("connected")
+	if _, err := fmt.Fprintln(out, "connected"); err != nil {
+		return err
+	}
 	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
@@ -105,7 +107,9 @@ func runInserter(in *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(rate)
+	if _, err := fmt.Fprintln(out, rate); err != nil {
+		return err
+	}
 	_, err = io.Copy(io.Discard, in)
 	return err
 }

@@ -22,30 +22,30 @@ const (
 )
 
 // Child is the main function of a child. It returns when in ends.
-type Child func(in *bufio.Reader) error
+type Child func(in *bufio.Reader, out io.Writer) error
 
-// RunChild does nothing in a parent. In a child it runs the named function and exits. The child
-// named server is always known.
-func RunChild(children map[string]Child) {
+// RunChild runs the child that this process is, and returns its exit code. ok is false in a parent.
+// The child named server is always known.
+func RunChild(children map[string]Child) (code int, ok bool) {
 	name := os.Getenv(childVariable)
 	if name == "" {
-		return
+		return 0, false
 	}
-	run, ok := children[name]
+	run, known := children[name]
 	if name == serverChild {
-		run, ok = serve, true
+		run, known = serve, true
 	}
 	// Ctrl-C reaches the whole process group, but the parent ends its children.
 	signal.Ignore(os.Interrupt)
 	err := fmt.Errorf("there is no child %q", name)
-	if ok {
-		err = run(bufio.NewReader(os.Stdin))
+	if known {
+		err = run(bufio.NewReader(os.Stdin), os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		os.Exit(1)
+		return 1, true
 	}
-	os.Exit(0)
+	return 0, true
 }
 
 // UntilEnd returns a context that ends when in ends.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -26,7 +27,7 @@ const (
 )
 
 // serve runs a server with the settings of the environment and writes its address.
-func serve(in *bufio.Reader) error {
+func serve(in *bufio.Reader, out io.Writer) error {
 	cfg, err := config.Load(config.Options{Environ: os.Environ()})
 	if err != nil {
 		return err
@@ -37,7 +38,9 @@ func serve(in *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	return app.Run(UntilEnd(in), cfg, log, func(addr net.Addr) { fmt.Println(addr) })
+	return app.Run(UntilEnd(in), cfg, log, func(addr net.Addr) {
+		_, _ = fmt.Fprintln(out, addr) // without the line the parent stops this process
+	})
 }
 
 // Server is a child that answers HTTP requests, and a client of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	rig.RunChild(nil)
+	if code, ok := rig.RunChild(nil); ok {
+		os.Exit(code)
+	}
 	pgtest.Main(m)
 }
 
