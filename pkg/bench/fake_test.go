@@ -31,10 +31,12 @@ type cursor struct {
 
 // fake is a server in memory that can break its promises.
 type fake struct {
-	// Each number names the event that goes wrong; 0 is never. lose drops a message but answers
-	// that it is stored. again repeats the last message of a delivery. swap stores a message before
-	// its predecessor. fail stores a push of more than two messages but answers 503. mix delivers
-	// with the name of another partition.
+	// Each number says which event goes wrong. 0 is never.
+	//   - lose: the fake drops a message and answers that the message is stored.
+	//   - again: a delivery repeats its last message.
+	//   - swap: the fake stores a message before its predecessor.
+	//   - fail: the fake stores a push of more than two messages and answers 503.
+	//   - mix: a delivery names another partition.
 	lose, again, swap, fail, mix int
 	// takes is the duration of a push.
 	takes time.Duration

@@ -216,6 +216,9 @@ func kindOf(err error) string {
 	return "connection"
 }
 
+// URL returns the URL of a path.
+func (c *Client) URL(path string) *url.URL { return c.base.JoinPath(path) }
+
 // Call sends a request to a path, which may have a query, and decodes the JSON answer. body nil
 // sends no body, into nil ignores the answer. It blocks like Do.
 func (c *Client) Call(ctx context.Context, method, path string, body, into any) (Response, error) {

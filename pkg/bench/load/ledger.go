@@ -98,8 +98,8 @@ type Ledger struct {
 
 	mu    sync.Mutex
 	lanes []laneState
-	// due counts stored messages without a delivery in each group, pending those of pushes
-	// without an answer.
+	// due counts stored messages without a delivery in each group. pending counts messages of
+	// pushes without an answer.
 	due, pending int
 	// pops counts pops with messages.
 	pops int

@@ -30,12 +30,23 @@ func yes(int) bool { return true }
 
 func no(int) bool { return false }
 
-func TestLedgerCountsFaults(t *testing.T) {
+// ledgerCase delivers the three messages of a ledger. want is without Pushed.
+type ledgerCase struct {
+	do   func(l *Ledger, at time.Time)
+	want Counts
+}
+
+func (c ledgerCase) check(t *testing.T, name string) {
+	t.Helper()
+	l, began := filled(3)
+	c.do(l, began.Add(time.Second))
+	c.want.Pushed = 3
+	require.Equal(t, c.want, l.Counts(), name)
+}
+
+func TestLedgerCountsFaultsWithLeases(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		do   func(l *Ledger, at time.Time)
-		want Counts
-	}{
+	for name, c := range map[string]ledgerCase{
 		"all are delivered": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 		}, Counts{Delivered: 3}},
@@ -76,6 +87,14 @@ func TestLedgerCountsFaults(t *testing.T) {
 			l.acked(0, got(at, 0, 1, 2), no)
 			l.delivered("q", 0, got(at, 0), nil)
 		}, Counts{Delivered: 3, Duplicates: 1}},
+	} {
+		c.check(t, name)
+	}
+}
+
+func TestLedgerCountsFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]ledgerCase{
 		"autoAck, two consumers": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 1, 2), map[int]int{})
 			l.delivered("q", 0, got(at, 0), map[int]int{})
@@ -109,10 +128,7 @@ func TestLedgerCountsFaults(t *testing.T) {
 			l.delivered("q", 0, d, nil)
 		}, Counts{Delivered: 2, Unexpected: 1, Lost: 1}},
 	} {
-		l, began := filled(3)
-		c.do(l, began.Add(time.Second))
-		c.want.Pushed = 3
-		require.Equal(t, c.want, l.Counts(), name)
+		c.check(t, name)
 	}
 }
 

@@ -33,7 +33,11 @@ type Times struct {
 
 // NewTimes returns a collection without times.
 func NewTimes() *Times {
-	return &Times{positive: hdrhistogram.New(1, longest.Microseconds(), digits)}
+	return &Times{positive: newHistogram()}
+}
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(1, longest.Microseconds(), digits)
 }
 
 // Add adds a time.
@@ -43,11 +47,24 @@ func (t *Times) Add(d time.Duration) {
 	into, value := t.positive, d.Microseconds()
 	if value < 0 {
 		if t.negative == nil {
-			t.negative = hdrhistogram.New(1, longest.Microseconds(), digits)
+			t.negative = newHistogram()
 		}
 		into, value = t.negative, -value
 	}
 	_ = into.RecordValue(min(value, longest.Microseconds())) // it fails only for a value out of range
+}
+
+// Merge adds all times of another collection, which does not change meanwhile.
+func (t *Times) Merge(other *Times) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.positive.Merge(other.positive)
+	if other.negative != nil {
+		if t.negative == nil {
+			t.negative = newHistogram()
+		}
+		t.negative.Merge(other.negative)
+	}
 }
 
 // Count returns the number of times.
