@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -18,7 +18,6 @@ import (
 const pageSize = 1000
 
 var (
-	sqlEpoch           = sql.Query("store/epoch")
 	sqlWake            = sql.Query("store/wake")
 	sqlQueuePartitions = sql.Query("catalog/queue_partitions")
 )
@@ -31,19 +30,15 @@ type Catalog struct {
 	// purgeRequested holds at most one signal: there may be rows to purge.
 	purgeRequested chan struct{}
 
-	mu sync.Mutex
-	// recomputePending holds the queues whose options changed while ready_at of their cursors was
-	// not recomputed, because Configure failed in between. The next Configure recomputes it, even
-	// if it changes no option. Guarded by mu.
-	recomputePending map[int64]bool
+	// recomputePending holds the ids of the queues whose options changed while ready_at of their
+	// cursors was not recomputed, because Configure failed in between. The next Configure recomputes
+	// it, even if it changes no option.
+	recomputePending sync.Map
 }
 
 // New returns a Catalog on pool that publishes its changes on bus.
 func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Catalog {
-	return &Catalog{
-		pool: pool, log: log, events: bus,
-		purgeRequested: make(chan struct{}, 1), recomputePending: map[int64]bool{},
-	}
+	return &Catalog{pool: pool, log: log, events: bus, purgeRequested: make(chan struct{}, 1)}
 }
 
 func (c *Catalog) requestPurge() {
@@ -53,9 +48,21 @@ func (c *Catalog) requestPurge() {
 	}
 }
 
-// partitionsAbove returns a page of partition ids of a queue in ascending order.
-func (c *Catalog) partitionsAbove(ctx context.Context, queueID, above int64) ([]int64, error) {
-	return c.ids(ctx, "listing partitions", sqlQueuePartitions, queueID, above, int64(pageSize))
+// pages yields the partition ids of a queue in ascending order, page by page.
+func (c *Catalog) pages(ctx context.Context, queueID int64) iter.Seq2[[]int64, error] {
+	return func(yield func([]int64, error) bool) {
+		for above := int64(0); ; {
+			ids, err := c.ids(ctx, "listing partitions", sqlQueuePartitions, queueID, above, int64(pageSize))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(ids) == 0 || !yield(ids, nil) {
+				return
+			}
+			above = ids[len(ids)-1]
+		}
+	}
 }
 
 // wake makes cursors of the partitions ready if they have messages to deliver.
@@ -64,33 +71,9 @@ func (c *Catalog) wake(ctx context.Context, partitions []int64) error {
 	return err
 }
 
-// checkEpoch returns CodeUnavailable if the database is no longer in the given epoch. The
-// statements that ran with ids of that epoch then changed nothing.
-func (c *Catalog) checkEpoch(ctx context.Context, epoch int64) error {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	var now int64
-	if err := c.pool.QueryRow(ctx, sqlEpoch).Scan(&now); err != nil {
-		return err
-	}
-	if now != epoch {
-		return &queue.Error{
-			Code: queue.CodeUnavailable, RetryAfter: postgres.RetryAfter,
-			Message: "the database was started again, or restored, meanwhile; send the request again",
-		}
-	}
-	return nil
-}
-
 // ids runs a query that returns ids. what describes it in errors.
 func (c *Catalog) ids(ctx context.Context, what, query string, args ...any) ([]int64, error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	rows, err := c.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	ids, err := postgres.Collect(ctx, c.pool, query, pgx.RowTo[int64], args...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

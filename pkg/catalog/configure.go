@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -40,9 +39,8 @@ func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, erro
 	out, err := c.configure(ctx, set)
 	if err != nil {
 		c.events.Resync("the outcome of configuring a queue is unknown", events.Here)
-		return Configured{}, postgres.Wrap(fmt.Errorf("configuring queue %q: %w", set.Queue, err))
 	}
-	return out, nil
+	return out, postgres.Wrapf(err, "configuring queue %q", set.Queue)
 }
 
 func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, error) {
@@ -59,11 +57,14 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 		} else if stored.partitionCreated {
 			c.events.Created(set.Queue, queue.DefaultPartition, events.Here)
 		}
-		if !stored.recompute && !c.isRecomputePending(stored.id) {
+		if _, pending := c.recomputePending.Load(stored.id); !stored.recompute && !pending {
 			return stored.Configured, nil
 		}
-		err = c.recompute(ctx, stored.id)
-		c.setRecomputePending(stored.id, err != nil)
+		if err = c.recompute(ctx, stored.id); err != nil {
+			c.recomputePending.Store(stored.id, true)
+		} else {
+			c.recomputePending.Delete(stored.id)
+		}
 		c.events.Resync("a delay or a window was changed", events.Here)
 		return stored.Configured, err
 	}
@@ -85,7 +86,7 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	defer cancel()
 	o, x := set.Options, set.Extensions
 	err = c.pool.QueryRow(ctx, sqlOpenPartitions, []string{set.Queue}, []string{queue.DefaultPartition}, o.LeaseTime, o.RetryLimit).
-		Scan(nil, nil, nil, nil, (*[16]byte)(&out.PartitionID), nil, nil, &out.partitionCreated, &out.queueCreated, nil)
+		Scan(nil, nil, nil, nil, &out.PartitionID, nil, nil, &out.partitionCreated, &out.queueCreated, nil)
 	if err != nil {
 		return out, err
 	}
@@ -94,6 +95,6 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
 		o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
 		x.RetryBackoff, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
-		Scan(&out.id, (*[16]byte)(&out.QueueID), &out.retagged, &out.recompute)
+		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
 	return out, err
 }

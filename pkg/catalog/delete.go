@@ -21,18 +21,13 @@ var (
 // free and no verb reaches the messages of the queue. Run closes its partitions and purges its
 // rows. Errors: CodeUnavailable; the next start continues a deletion that was begun.
 func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err error) {
-	stepCtx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err = c.pool.QueryRow(stepCtx, sqlQueueDelete, name).Scan(nil)
+	err = c.pool.ScanRow(ctx, []any{nil}, sqlQueueDelete, name)
 	if postgres.IsNoRows(err) {
 		return false, nil
 	}
 	c.requestPurge()
 	c.events.Resync("a queue was deleted", events.Here)
-	if err != nil {
-		return true, postgres.Wrap(fmt.Errorf("deleting queue %q: %w", name, err))
-	}
-	return true, nil
+	return true, postgres.Wrapf(err, "deleting queue %q", name)
 }
 
 // closePartitions closes every partition of a queue, page by page.
@@ -61,16 +56,12 @@ func (c *Catalog) closePage(ctx context.Context, queueID int64, from string) (cl
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sqlPartitionsClose, queueID, int64(pageSize), from)
+		rows, _ := tx.Query(ctx, sqlPartitionsClose, queueID, int64(pageSize), from) // CollectRows returns the error
+		ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id int64, err error) {
+			err = row.Scan(&id, &upto)
+			return id, err
+		})
 		if err != nil {
-			return err
-		}
-		var ids []int64
-		var id int64
-		if _, err = pgx.ForEachRow(rows, []any{&id, &upto}, func() error {
-			ids = append(ids, id)
-			return nil
-		}); err != nil {
 			return err
 		}
 		closed = len(ids)

@@ -29,7 +29,7 @@ type DeletedGroup struct {
 }
 
 // groupKey is a consumer group of one queue, by database id.
-type groupKey struct{ queue, group int64 }
+type groupKey struct{ Queue, Group int64 }
 
 // DeleteGroup deletes a consumer group from one queue, or from all queues if queueName is nil. When
 // it returns, the leases of the group are fenced, and the next pop with that name creates a new
@@ -53,56 +53,38 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 		}
 	}
 	if err == nil && len(found) > 0 {
-		err = c.checkEpoch(ctx, epoch)
+		err = c.pool.CheckEpoch(ctx, epoch)
 	}
 	if len(found) > 0 || err != nil {
 		c.requestPurge()
 		c.events.Resync("a consumer group was deleted", events.Here)
 	}
-	if err != nil {
-		return out, postgres.Wrap(fmt.Errorf("deleting consumer group %q: %w", group, err))
-	}
-	return out, nil
+	return out, postgres.Wrapf(err, "deleting consumer group %q", group)
 }
 
 // groupsNamed returns the groups with that name and the epoch of the database.
 func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, epoch int64, err error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	rows, err := c.pool.Query(ctx, sqlGroupsNamed, group, queueName)
-	if err != nil {
-		return nil, 0, err
-	}
-	var key groupKey
-	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group, &epoch}, func() error {
-		found = append(found, key)
-		return nil
-	})
+	found, err = postgres.Collect(ctx, c.pool, sqlGroupsNamed, func(row pgx.CollectableRow) (key groupKey, err error) {
+		err = row.Scan(&key.Queue, &key.Group, &epoch)
+		return key, err
+	}, group, queueName)
 	return found, epoch, err
 }
 
 // countCursors counts the cursors of a group, one page of partitions per statement.
 func (c *Catalog) countCursors(ctx context.Context, key groupKey) (cursors int64, err error) {
-	for above := int64(0); ; {
-		var n int64
-		above, n, err = c.countCursorsAbove(ctx, key, above)
-		switch {
-		case postgres.IsNoRows(err):
+	var above, n int64
+	for ctx.Err() == nil {
+		err := c.pool.ScanRow(ctx, []any{&above, &n}, sqlGroupCursorsCount, key.Group, key.Queue, above, int64(pageSize))
+		if postgres.IsNoRows(err) {
 			return cursors, nil
-		case err != nil:
+		}
+		if err != nil {
 			return cursors, err
-		case ctx.Err() != nil:
-			return cursors, ctx.Err()
 		}
 		cursors += n
 	}
-}
-
-func (c *Catalog) countCursorsAbove(ctx context.Context, key groupKey, above int64) (upto, cursors int64, err error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err = c.pool.QueryRow(ctx, sqlGroupCursorsCount, key.group, key.queue, above, int64(pageSize)).Scan(&upto, &cursors)
-	return upto, cursors, err
+	return cursors, ctx.Err()
 }
 
 // deleteGroup deletes the row of one group in a transaction of its own. It locks the queue, so that
@@ -111,17 +93,17 @@ func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, epoch int64, ke
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlGroupLock, key.queue); err != nil {
+		if _, err := tx.Exec(ctx, sqlGroupLock, key.Queue); err != nil {
 			return err
 		}
 		var name, mode string
 		var start, created pgtype.Timestamptz
-		err := tx.QueryRow(ctx, sqlGroupDelete, key.group, epoch).Scan(nil, &name, &mode, &start, &created)
+		err := tx.QueryRow(ctx, sqlGroupDelete, key.Group, epoch).Scan(nil, &name, &mode, &start, &created)
 		if postgres.IsNoRows(err) {
 			return nil // another request deleted the group, or the epoch changed
 		}
 		if existed = err == nil; existed && keepSubscription && start.Valid {
-			_, err = tx.Exec(ctx, sqlGroupKeep, key.queue, name, mode, start, created)
+			_, err = tx.Exec(ctx, sqlGroupKeep, key.Queue, name, mode, start, created)
 		}
 		return err
 	})

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -29,11 +28,7 @@ type Lateness struct {
 func (c *Catalog) Lateness(ctx context.Context) (Lateness, error) {
 	ctx, cancel := context.WithTimeout(ctx, latenessTimeout)
 	defer cancel()
-	var seconds float64
 	var late Lateness
-	if err := c.pool.QueryRow(ctx, sqlLateness).Scan(&seconds, &late.Groups); err != nil {
-		return Lateness{}, postgres.Wrap(fmt.Errorf("reading the age of ready messages: %w", err))
-	}
-	late.Oldest = time.Duration(seconds * float64(time.Second))
-	return late, nil
+	err := c.pool.QueryRow(ctx, sqlLateness).Scan((*postgres.Seconds)(&late.Oldest), &late.Groups)
+	return late, postgres.Wrapf(err, "reading the age of ready messages")
 }

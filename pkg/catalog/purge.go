@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -46,8 +47,7 @@ var (
 )
 
 // Run purges deleted queues and groups until ctx ends: at the start, and after each Delete and
-// DeleteGroup. A purge that fails is logged and repeated after 5
-// seconds. Run returns nil.
+// DeleteGroup. A purge that fails is logged and repeated after purgeRetry. Run returns nil.
 func (c *Catalog) Run(ctx context.Context) error {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -78,9 +78,9 @@ func (c *Catalog) Purge(ctx context.Context) error {
 			return err
 		}
 	}
-	groups, err := c.groupsDeleted(ctx)
+	groups, err := postgres.Collect(ctx, c.pool, sqlGroupsDeleted, pgx.RowToStructByPos[groupKey])
 	if err != nil {
-		return err
+		return fmt.Errorf("listing deleted groups: %w", err)
 	}
 	for _, key := range groups {
 		if err := c.purgeGroup(ctx, key); err != nil {
@@ -139,42 +139,20 @@ func (c *Catalog) deleteAll(ctx context.Context, statements []statement, args ..
 // purgeGroup deletes the cursors of a deleted group, then its dead letters and redrives. An ack
 // writes dead letters while it holds the cursor, so none appears after the cursor is deleted.
 func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
-	for above := int64(0); ; {
-		ids, err := c.partitionsAbove(ctx, key.queue, above)
+	for ids, err := range c.pages(ctx, key.Queue) {
 		if err != nil {
 			return err
 		}
-		if len(ids) == 0 {
-			break
-		}
-		if _, err := c.exec(ctx, "purging cursors of a group", sqlGroupCursorsPurge, ids, key.group); err != nil {
+		if _, err := c.exec(ctx, "purging cursors of a group", sqlGroupCursorsPurge, ids, key.Group); err != nil {
 			return err
 		}
-		if err := c.deleteAll(ctx, purgeGroupRows, ids, key.group, int64(purgePageSize)); err != nil {
+		if err := c.deleteAll(ctx, purgeGroupRows, ids, key.Group, int64(purgePageSize)); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		above = ids[len(ids)-1]
 	}
-	_, err := c.exec(ctx, "marking a group as purged", sqlGroupPurged, key.group)
+	_, err := c.exec(ctx, "marking a group as purged", sqlGroupPurged, key.Group)
 	return err
-}
-
-func (c *Catalog) groupsDeleted(ctx context.Context) ([]groupKey, error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	rows, err := c.pool.Query(ctx, sqlGroupsDeleted)
-	if err != nil {
-		return nil, fmt.Errorf("listing deleted groups: %w", err)
-	}
-	groups, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (key groupKey, err error) {
-		err = row.Scan(&key.group, &key.queue)
-		return key, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing deleted groups: %w", err)
-	}
-	return groups, nil
 }

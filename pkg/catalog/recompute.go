@@ -27,20 +27,15 @@ type cursorKey struct{ partition, group int64 }
 //     lock while it waits.
 func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 	var locked []cursorKey
-	for above := int64(0); ; {
-		ids, err := c.partitionsAbove(ctx, queueID, above)
+	for ids, err := range c.pages(ctx, queueID) {
 		if err != nil {
 			return err
-		}
-		if len(ids) == 0 {
-			break
 		}
 		more, err := c.recomputePage(ctx, ids)
 		if err != nil {
 			return err
 		}
 		locked = append(locked, more...)
-		above = ids[len(ids)-1]
 	}
 	for _, key := range locked {
 		if err := c.recomputeOne(ctx, key); err != nil {
@@ -50,46 +45,24 @@ func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 	return nil
 }
 
-func (c *Catalog) isRecomputePending(queueID int64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.recomputePending[queueID]
-}
-
-func (c *Catalog) setRecomputePending(queueID int64, pending bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if pending {
-		c.recomputePending[queueID] = true
-	} else {
-		delete(c.recomputePending, queueID)
-	}
-}
-
 // recomputePage recomputes the free cursors of some partitions. It returns the cursors that another
 // transaction holds.
 func (c *Catalog) recomputePage(ctx context.Context, partitions []int64) (locked []cursorKey, err error) {
 	err = c.recomputeLocked(ctx, partitions, func(ctx context.Context, tx pgx.Tx) (taken []cursorKey, err error) {
-		rows, err := tx.Query(ctx, sqlRearmLock, partitions)
-		if err != nil {
-			return nil, err
-		}
 		// The query returns every cursor with own = false, and again with own = true each cursor
 		// that it locked.
-		var all []cursorKey
-		takenSet := map[cursorKey]bool{}
+		owned := map[cursorKey]bool{}
 		var key cursorKey
 		var own bool
+		rows, _ := tx.Query(ctx, sqlRearmLock, partitions) // ForEachRow returns the error
 		_, err = pgx.ForEachRow(rows, []any{&key.partition, &key.group, &own}, func() error {
-			if own {
-				taken, takenSet[key] = append(taken, key), true
-			} else {
-				all = append(all, key)
-			}
+			owned[key] = owned[key] || own
 			return nil
 		})
-		for _, key := range all {
-			if !takenSet[key] {
+		for key, own := range owned {
+			if own {
+				taken = append(taken, key)
+			} else {
 				locked = append(locked, key)
 			}
 		}

@@ -2,10 +2,10 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -56,33 +56,37 @@ type seekTarget struct{ queue, group, partition, epoch int64 }
 // then some cursors are moved, and the same request moves the rest.
 func (c *Catalog) Seek(ctx context.Context, queueName, group string, to Position) (moved int64, err error) {
 	target, err := c.seekTarget(ctx, queueName, group, nil)
-	var announced int64
-	for above := int64(0); err == nil && target.group != 0; {
-		var ids, seqs []int64
-		if ids, err = c.partitionsAbove(ctx, target.queue, above); err != nil || len(ids) == 0 {
-			break
-		}
-		if seqs, err = c.seek(ctx, ids, target, to); err != nil {
-			break
-		}
-		if moved == 0 && len(seqs) > 0 {
-			// Consumers read the first page while the other pages are moved.
-			c.publishSeek()
-			announced = int64(len(seqs))
-		}
-		moved += int64(len(seqs))
-		above = ids[len(ids)-1]
-	}
 	if err == nil && target.group != 0 {
-		err = c.checkEpoch(ctx, target.epoch)
-	}
-	if moved > announced || err != nil {
-		c.publishSeek()
+		moved, err = c.seekPages(ctx, target, to)
 	}
 	if err != nil {
-		return moved, postgres.Wrap(fmt.Errorf("moving group %q of queue %q: %w", group, queueName, err))
+		c.publishSeek()
 	}
-	return moved, nil
+	return moved, postgres.Wrapf(err, "moving group %q of queue %q", group, queueName)
+}
+
+// seekPages moves the cursors page by page. It publishes the first page at once, so that consumers
+// read it while the other pages are moved.
+func (c *Catalog) seekPages(ctx context.Context, target seekTarget, to Position) (moved int64, err error) {
+	var published int64
+	for ids, err := range c.pages(ctx, target.queue) {
+		if err != nil {
+			return moved, err
+		}
+		seqs, err := c.seek(ctx, ids, target, to)
+		if err != nil {
+			return moved, err
+		}
+		moved += int64(len(seqs))
+		if published == 0 && moved > 0 {
+			c.publishSeek()
+			published = moved
+		}
+	}
+	if moved > published {
+		c.publishSeek()
+	}
+	return moved, c.pool.CheckEpoch(ctx, target.epoch)
 }
 
 // SeekPartition is Seek for one partition. Errors: CodeNotFound for an unknown queue or partition,
@@ -98,24 +102,21 @@ func (c *Catalog) SeekPartition(ctx context.Context, queueName, group, partition
 	}
 	if err != nil {
 		c.events.Resync("the outcome of moving a consumer group is unknown", events.Here)
-		return out, postgres.Wrap(fmt.Errorf("moving group %q in partition %q of queue %q: %w", group, partition, queueName, err))
 	}
-	return out, nil
+	return out, postgres.Wrapf(err, "moving group %q in partition %q of queue %q", group, partition, queueName)
 }
 
 func (c *Catalog) seekPartition(ctx context.Context, target seekTarget, to Position) (PartitionSeek, error) {
 	seqs, err := c.seek(ctx, []int64{target.partition}, target, to)
 	if err == nil && len(seqs) == 0 {
-		err = c.checkEpoch(ctx, target.epoch)
+		err = c.pool.CheckEpoch(ctx, target.epoch)
 	}
 	if err != nil || len(seqs) == 0 {
 		return PartitionSeek{}, err
 	}
 	c.publishSeek()
 	out := PartitionSeek{Moved: true}
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err = c.pool.QueryRow(ctx, sqlMessageAt, target.partition, seqs[0]).Scan((*[16]byte)(&out.Message))
+	err = c.pool.ScanRow(ctx, []any{&out.Message}, sqlMessageAt, target.partition, seqs[0])
 	if postgres.IsNoRows(err) {
 		err = nil
 	}
@@ -135,14 +136,11 @@ func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarge
 	return seqs, err
 }
 
-func (c *Catalog) seekTarget(ctx context.Context, queueName, group string, partition *string) (seekTarget, error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	var q, g, p pgtype.Int8
-	var epoch int64
-	err := c.pool.QueryRow(ctx, sqlSeekTarget, queueName, group, partition).Scan(&q, &g, &p, &epoch)
+func (c *Catalog) seekTarget(ctx context.Context, queueName, group string, partition *string) (t seekTarget, err error) {
+	ids := []any{(*zeronull.Int8)(&t.queue), (*zeronull.Int8)(&t.group), (*zeronull.Int8)(&t.partition), &t.epoch}
+	err = c.pool.ScanRow(ctx, ids, sqlSeekTarget, queueName, group, partition)
 	if postgres.IsNoRows(err) {
-		return seekTarget{}, nil
+		err = nil
 	}
-	return seekTarget{q.Int64, g.Int64, p.Int64, epoch}, err
+	return t, err
 }
