@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -94,30 +95,20 @@ func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offs
 	if total, _, err = l.count(ctx, &f); err != nil {
 		return nil, 0, postgres.Wrap(err)
 	}
-	rows, err := l.pool.Query(ctx, sqlList, append(f.args(), timestamp(after.FailedAt), after.ID, limit, offset)...)
-	if err == nil {
-		letters, err = pgx.CollectRows(rows, l.readLetter)
-	}
-	if err != nil {
-		return nil, 0, postgres.Wrap(fmt.Errorf("listing dead letters: %w", err))
-	}
-	return letters, total, nil
+	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(), timestamp(after.FailedAt), after.ID, limit, offset)...)
+	letters, err = pgx.CollectRows(rows, l.readLetter) // also returns the error of Query
+	return letters, total, postgres.Wrapf(err, "listing dead letters")
 }
 
-func (l *Letters) readLetter(row pgx.CollectableRow) (Letter, error) {
-	var one Letter
-	var message pgtype.UUID
-	var transaction, sub pgtype.Text
-	var created pgtype.Timestamptz
+func (l *Letters) readLetter(row pgx.CollectableRow) (one Letter, err error) {
 	var encrypted bool
-	err := row.Scan(&one.ID, &one.FailedAt, &one.Failures, &one.Error, &one.Queue, &one.Group, &one.Partition,
-		(*[16]byte)(&one.PartitionID), &message, &transaction, &one.Payload, &encrypted, &sub, &created)
-	if err != nil {
-		return one, err
+	err = row.Scan(&one.ID, &one.FailedAt, &one.Failures, &one.Error, &one.Queue, &one.Group, &one.Partition,
+		&one.PartitionID, (*zeronull.UUID)(&one.MessageID), (*zeronull.Text)(&one.TransactionID), &one.Payload, &encrypted,
+		(*zeronull.Text)(&one.ProducerSub), (*zeronull.Timestamptz)(&one.CreatedAt))
+	if err == nil {
+		one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted)
 	}
-	one.MessageID, one.TransactionID, one.ProducerSub, one.CreatedAt = message.Bytes, transaction.String, sub.String, created.Time
-	one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted)
-	return one, nil
+	return one, err
 }
 
 // decrypt returns the payload, or the reason why it cannot be decrypted. The reason is a text and
@@ -141,6 +132,10 @@ func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time,
 	return n, now, nil
 }
 
-func readyIn(group, partition int64, seconds float64) queue.Ready {
-	return queue.Ready{Group: group, Partition: partition, In: time.Duration(seconds * float64(time.Second))}
+// appendReady adds a partition that is ready for a group in that time. nil: it is not ready.
+func appendReady(ready []queue.Ready, group, partition int64, in *postgres.Seconds) []queue.Ready {
+	if in == nil {
+		return ready
+	}
+	return append(ready, queue.Ready{Group: group, Partition: partition, In: time.Duration(*in)})
 }

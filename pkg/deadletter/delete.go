@@ -44,37 +44,32 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 	}
 	for {
 		existed, err = l.tryDelete(ctx, partition, m.partitionID, transactionID)
-		if err == nil {
-			return existed, nil
+		if postgres.SQLState(err) == postgres.LockTimeout {
+			if backoff.Sleep(ctx, deletePause) == nil {
+				continue
+			}
+			err = fmt.Errorf("another transaction holds it: %w", err)
 		}
-		if postgres.SQLState(err) != postgres.LockTimeout {
-			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: %w", transactionID, partition, err))
-		}
-		if backoff.Sleep(ctx, deletePause) != nil {
-			return false, postgres.Wrap(fmt.Errorf("deleting message %q of partition %s: another transaction holds it: %w", transactionID, partition, err))
-		}
+		return existed, postgres.Wrapf(err, "deleting message %q of partition %s", transactionID, partition)
 	}
 }
 
 // tryDelete deletes a message in one transaction and publishes the effects. partitionID is the
 // database id of the partition.
 func (l *Letters) tryDelete(ctx context.Context, partition queue.ID, partitionID int64, transactionID string) (existed bool, err error) {
-	rows, err := l.pool.Query(ctx, sqlMessageDelete, [16]byte(partition), transactionID, deleteLockTimeout.Milliseconds())
-	if err != nil {
-		return false, err
-	}
-	var group pgtype.Int8
-	var lease pgtype.UUID
-	var seconds pgtype.Float8
+	var group *int64
+	var lease *queue.ID
+	var in *postgres.Seconds
 	var leases []queue.ID
 	var ready []queue.Ready
-	_, err = pgx.ForEachRow(rows, []any{&group, &lease, &seconds}, func() error {
+	rows, _ := l.pool.Query(ctx, sqlMessageDelete, [16]byte(partition), transactionID, deleteLockTimeout.Milliseconds())
+	_, err = pgx.ForEachRow(rows, []any{&group, &lease, &in}, func() error { // also returns the error of Query
 		existed = true
-		if lease.Valid {
-			leases = append(leases, lease.Bytes)
+		if lease != nil {
+			leases = append(leases, *lease)
 		}
-		if seconds.Valid {
-			ready = append(ready, readyIn(group.Int64, partitionID, seconds.Float64))
+		if group != nil {
+			ready = appendReady(ready, *group, partitionID, in)
 		}
 		return nil
 	})
@@ -92,21 +87,17 @@ func (l *Letters) tryDelete(ctx context.Context, partition queue.ID, partitionID
 // wake makes cursors of a partition ready if they have messages to deliver. The deletion may have
 // cleared ready_at of a cursor while a push stored the next message.
 func (l *Letters) wake(ctx context.Context, partition int64) {
-	rows, err := l.pool.Query(ctx, sqlWake, []int64{partition})
 	var ready []queue.Ready
-	if err == nil {
-		var group int64
-		var seconds pgtype.Float8
-		var at pgtype.Timestamptz
-		_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &at}, func() error {
-			if seconds.Valid {
-				one := readyIn(group, partition, seconds.Float64)
-				one.At = at.Time
-				ready = append(ready, one)
-			}
-			return nil
-		})
-	}
+	var group int64
+	var in *postgres.Seconds
+	var at pgtype.Timestamptz
+	rows, _ := l.pool.Query(ctx, sqlWake, []int64{partition})
+	_, err := pgx.ForEachRow(rows, []any{&group, &partition, &in, &at}, func() error { // also returns the error of Query
+		if in != nil {
+			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: time.Duration(*in), At: at.Time})
+		}
+		return nil
+	})
 	if err != nil {
 		l.log.Warn("a wake failed; a heal will repeat it", zap.Int64("partition_id", partition), zap.Error(err))
 		l.pool.SignalLoss()

@@ -2,11 +2,10 @@ package deadletter
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -17,10 +16,6 @@ var (
 	sqlMessageShow   = sql.Query("deadletter/message_show")
 	sqlMessageGroups = sql.Query("deadletter/message_groups")
 )
-
-func errMessageNotFound() error {
-	return &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
-}
 
 // Message is one message with the options of its queue and the state of each consumer group.
 type Message struct {
@@ -66,41 +61,29 @@ func (l *Letters) Message(ctx context.Context, partition queue.ID, transactionID
 		return m, err
 	}
 	m.Payload, m.PayloadError = l.decrypt(m.Payload, m.Encrypted)
-	rows, err := l.pool.Query(ctx, sqlMessageGroups, m.partitionID, m.seq)
-	if err == nil {
-		m.Groups, err = pgx.CollectRows(rows, readGroupState)
-	}
-	if err != nil {
-		return m, postgres.Wrap(fmt.Errorf("reading the consumer groups of partition %s: %w", partition, err))
-	}
-	return m, nil
+	rows, _ := l.pool.Query(ctx, sqlMessageGroups, m.partitionID, m.seq)
+	m.Groups, err = pgx.CollectRows(rows, readGroupState) // also returns the error of Query
+	return m, postgres.Wrapf(err, "reading the consumer groups of partition %s", partition)
 }
 
-func readGroupState(row pgx.CollectableRow) (GroupState, error) {
-	var g GroupState
-	var leased, failed pgtype.Timestamptz
-	var failures pgtype.Int4
-	var reason pgtype.Text
-	err := row.Scan(&g.Group, &g.Consumed, &leased, &failures, &reason, &failed)
-	g.LeasedUntil, g.FailedAt = leased.Time, failed.Time
-	g.Dead, g.Failures, g.Error = failures.Valid, int(failures.Int32), reason.String
+func readGroupState(row pgx.CollectableRow) (g GroupState, err error) {
+	var failures *int
+	err = row.Scan(&g.Group, &g.Consumed, (*zeronull.Timestamptz)(&g.LeasedUntil), &failures, (*zeronull.Text)(&g.Error),
+		(*zeronull.Timestamptz)(&g.FailedAt))
+	if failures != nil {
+		g.Dead, g.Failures = true, *failures
+	}
 	return g, err
 }
 
 // find reads a message without its groups. The payload is as it is stored.
-func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID string) (Message, error) {
-	var m Message
-	var trace pgtype.UUID
-	var sub pgtype.Text
-	err := l.pool.QueryRow(ctx, sqlMessageShow, [16]byte(partition), transactionID).Scan(
-		&m.partitionID, &m.seq, (*[16]byte)(&m.ID), &trace, &sub, &m.CreatedAt, &m.Payload, &m.Encrypted, &m.Partition,
-		&m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime, &m.RetryLimit, &m.RetryDelay, &m.TTL)
+func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID string) (m Message, err error) {
+	err = l.pool.QueryRow(ctx, sqlMessageShow, [16]byte(partition), transactionID).Scan(
+		&m.partitionID, &m.seq, &m.ID, (*zeronull.UUID)(&m.TraceID), (*zeronull.Text)(&m.ProducerSub), &m.CreatedAt,
+		&m.Payload, &m.Encrypted, &m.Partition, &m.Queue, &m.Namespace, &m.Task, &m.Priority, &m.LeaseTime,
+		&m.RetryLimit, &m.RetryDelay, &m.TTL)
 	if postgres.IsNoRows(err) {
-		return m, errMessageNotFound()
+		return m, &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
 	}
-	if err != nil {
-		return m, postgres.Wrap(fmt.Errorf("finding message %q of partition %s: %w", transactionID, partition, err))
-	}
-	m.TraceID, m.ProducerSub = trace.Bytes, sub.String
-	return m, nil
+	return m, postgres.Wrapf(err, "finding message %q of partition %s", transactionID, partition)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -18,6 +18,7 @@ var (
 	sqlPage           = sql.Query("deadletter/page")
 	sqlDelete         = sql.Query("deadletter/delete")
 	sqlRedriveLetters = sql.Query("deadletter/redrive_letters")
+	sqlOfMessage      = sql.Query("deadletter/of_message")
 )
 
 // Result is the result of Redrive or Purge.
@@ -51,10 +52,7 @@ type takeFunc func(ctx context.Context, b batch) (taken int64, err error)
 // and the same request continues.
 func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Result, error) {
 	result, err := l.takePages(ctx, f, rate, dryRun, l.redrive)
-	if err != nil {
-		return result, postgres.Wrap(fmt.Errorf("redriving dead letters: %w", err))
-	}
-	return result, nil
+	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
 // Purge deletes dead letters. Their messages stay in the log, consumed by the group. It is bounded
@@ -64,10 +62,7 @@ func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, err
 		tag, err := l.pool.Exec(ctx, sqlDelete, b.ids, b.epoch)
 		return tag.RowsAffected(), err
 	})
-	if err != nil {
-		return result, postgres.Wrap(fmt.Errorf("purging dead letters: %w", err))
-	}
-	return result, nil
+	return result, postgres.Wrapf(err, "purging dead letters")
 }
 
 // takePages hands the dead letters of a filter to take, page by page. It leaves out what fails
@@ -88,27 +83,21 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 		size = min(size, rate)
 	}
 	started := time.Now()
-	next := time.NewTimer(0)
-	defer next.Stop()
+	var after ListKey
 	var seen int64
-	for after := (ListKey{}); ; {
-		select {
-		case <-ctx.Done():
-		case <-next.C:
-		}
-		if ctx.Err() != nil {
-			return result, nil //nolint:nilerr // the caller has left; what was taken stays taken
-		}
+	var pause time.Duration
+	for backoff.Sleep(ctx, pause) == nil {
 		taken, n, last, err := l.takePage(ctx, &f, after, size, take)
 		seen += n
 		result.Taken += taken
 		result.Skipped = seen - result.Taken
 		result.Matched, result.Remaining = max(matched, seen), max(0, matched-seen)
-		if n < size && err == nil {
-			result.Remaining = 0
-		}
-		if err != nil || n < size {
+		if err != nil {
 			return result, err
+		}
+		if n < size {
+			result.Remaining = 0
+			return result, nil
 		}
 		after = last
 		var due time.Duration
@@ -116,23 +105,21 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 			due = time.Duration(float64(seen) / float64(rate) * float64(time.Second))
 		}
 		if max(due, time.Since(started)) >= l.budget {
-			return result, nil
+			break
 		}
-		next.Reset(max(0, due-time.Since(started)))
+		pause = due - time.Since(started)
 	}
+	return result, nil // if the caller has left, what was taken stays taken
 }
 
 // takePage takes one page after a key. It returns the size of the page and its last key.
 func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (taken, n int64, last ListKey, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := l.pool.Query(ctx, sqlPage, append(f.args(), timestamp(after.FailedAt), after.ID, size)...)
-	if err != nil {
-		return 0, 0, after, err
-	}
 	var b batch
 	last = after
-	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &b.epoch}, func() error {
+	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(), timestamp(after.FailedAt), after.ID, size)...)
+	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
 		b.ids = append(b.ids, last.ID)
 		return nil
 	})
@@ -145,18 +132,13 @@ func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size i
 
 // redrive is the takeFunc of Redrive.
 func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
-	rows, err := l.pool.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
-	if err != nil {
-		return 0, err
-	}
 	var ready []queue.Ready
 	var group, partition, redriven int64
-	var seconds pgtype.Float8
-	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &seconds}, func() error {
+	var in *postgres.Seconds
+	rows, _ := l.pool.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &in}, func() error { // also returns the error of Query
 		n += redriven
-		if seconds.Valid {
-			ready = append(ready, readyIn(group, partition, seconds.Float64))
-		}
+		ready = appendReady(ready, group, partition, in)
 		return nil
 	})
 	if err != nil {
@@ -164,4 +146,39 @@ func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
 	}
 	l.events.Ready(ready, events.Here)
 	return n, nil
+}
+
+// Retry redrives the dead letters of one message for one group, or for every group if group is nil.
+// It returns how many it redrove. Errors: CodeNotFound if the message does not exist or none of its
+// dead letters can be redriven; CodeUnavailable.
+func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (n int64, err error) {
+	ctx, cancel := l.pool.Bounded(ctx)
+	defer cancel()
+	if _, err := l.find(ctx, partition, transactionID); err != nil {
+		return 0, err
+	}
+	var found batch
+	var id int64
+	rows, _ := l.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, group)
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.epoch}, func() error { // also returns the error of Query
+		found.ids = append(found.ids, id)
+		return nil
+	})
+	if err == nil && len(found.ids) > 0 {
+		n, err = l.redrive(ctx, found)
+		if err == nil && n == 0 {
+			err = l.pool.CheckEpoch(ctx, found.epoch)
+		}
+	}
+	if err == nil && n == 0 {
+		return 0, &queue.Error{Code: queue.CodeNotFound, Message: "the message is not in the dead letter queue of " + groupText(group)}
+	}
+	return n, postgres.Wrapf(err, "redriving message %q of partition %s", transactionID, partition)
+}
+
+func groupText(group *string) string {
+	if group == nil {
+		return "any consumer group"
+	}
+	return fmt.Sprintf("consumer group %q", *group)
 }
