@@ -44,27 +44,21 @@ func DefaultConfig() Config {
 // Validate returns an error that names every invalid value.
 func (c Config) Validate() error {
 	var errs []error
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"retention_interval", c.RetentionInterval}, {"eviction_interval", c.EvictionInterval},
-		{"partition_cleanup_interval", c.PartitionCleanupInterval},
-	} {
-		if d.value < minInterval {
-			errs = append(errs, fmt.Errorf("sweep.%s is %s: it must be at least %s", d.key, d.value, minInterval))
+	interval := func(key string, d time.Duration) {
+		if d < minInterval {
+			errs = append(errs, fmt.Errorf("sweep.%s is %s: it must be at least %s", key, d, minInterval))
 		}
 	}
-	for _, n := range []struct {
-		key                     string
-		value, minimum, maximum int
-	}{
-		{"retention_batch_size", c.RetentionBatchSize, 1, maxBatch}, {"eviction_batch_size", c.EvictionBatchSize, 1, maxBatch},
-		{"partition_cleanup_days", c.PartitionCleanupDays, 0, maxDays},
-	} {
-		if n.value < n.minimum || n.value > n.maximum {
-			errs = append(errs, fmt.Errorf("sweep.%s is %d: it must be from %d to %d", n.key, n.value, n.minimum, n.maximum))
+	number := func(key string, n, minimum, maximum int) {
+		if n < minimum || n > maximum {
+			errs = append(errs, fmt.Errorf("sweep.%s is %d: it must be from %d to %d", key, n, minimum, maximum))
 		}
 	}
+	interval("retention_interval", c.RetentionInterval)
+	interval("eviction_interval", c.EvictionInterval)
+	interval("partition_cleanup_interval", c.PartitionCleanupInterval)
+	number("retention_batch_size", c.RetentionBatchSize, 1, maxBatch)
+	number("eviction_batch_size", c.EvictionBatchSize, 1, maxBatch)
+	number("partition_cleanup_days", c.PartitionCleanupDays, 0, maxDays)
 	return errors.Join(errs...)
 }

@@ -40,11 +40,8 @@ type jobLease struct {
 
 // acquire leases a job. It returns nil if the job is not due or another instance runs it.
 func (s *Sweeper) acquire(ctx context.Context, j job) (*jobLease, error) {
-	ctx, cancel := s.pool.Bounded(ctx)
-	defer cancel()
 	l := &jobLease{s: s, job: j.name, id: queue.NewID(), renewed: time.Now()}
-	var name string
-	err := s.pool.QueryRow(ctx, sqlTake, j.name, [16]byte(l.id), leaseDuration.Seconds(), dueShare*j.interval.Seconds()).Scan(&name)
+	err := s.pool.ScanRow(ctx, []any{nil}, sqlTake, j.name, [16]byte(l.id), leaseDuration.Seconds(), dueShare*j.interval.Seconds())
 	switch {
 	case postgres.IsNoRows(err):
 		return nil, nil
@@ -63,10 +60,7 @@ func (l *jobLease) renew(ctx context.Context) error {
 	if time.Since(l.renewed) < renewAfter {
 		return nil
 	}
-	ctx, cancel := l.s.pool.Bounded(ctx)
-	defer cancel()
-	var name string
-	err := l.s.pool.QueryRow(ctx, sqlHold, l.job, [16]byte(l.id), leaseDuration.Seconds()).Scan(&name)
+	err := l.s.pool.ScanRow(ctx, []any{nil}, sqlHold, l.job, [16]byte(l.id), leaseDuration.Seconds())
 	switch {
 	case postgres.IsNoRows(err):
 		return errLeaseLost

@@ -1,6 +1,9 @@
 package sweep
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 // Metrics count the work of this instance. The table belfry.queue_sweep counts the work of all
 // instances for each queue.
@@ -12,20 +15,15 @@ type Metrics struct {
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
+	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		reg.MustRegister(c)
-		return c
+		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	counters := func(name, help, label string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-		reg.MustRegister(c)
-		return c
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	}
 	gauges := func(name, help string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"job"})
-		reg.MustRegister(g)
-		return g
+		return auto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"job"})
 	}
 	m := &Metrics{
 		deleted:  counters("belfry_sweep_deleted_total", "Messages deleted, by the rule that deleted them.", "reason"),

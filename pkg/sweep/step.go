@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -23,36 +24,32 @@ func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, er
 	defer cancel()
 	b := &pgx.Batch{}
 	for _, one := range now {
-		b.Queue("BEGIN")
-		b.Queue(sqlTrim, one.queue, one.partition, j.evict, j.batch, one.above)
-		b.Queue("COMMIT")
+		done := &stepResult{partition: one.partition}
+		queueTransaction(b, done.read, func() {
+			s.record(done)
+			if !done.more {
+				one.above = done.continueAbove
+			}
+			if done.more || done.continueAbove.Valid {
+				again = append(again, one)
+			}
+		}, sqlTrim, one.queue, one.partition, j.evict, j.batch, one.above)
 	}
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("trimming %d partitions: %w", len(now), err)
-	}
-	defer conn.Release() // closes the connection if it is still in a transaction
-	results := conn.SendBatch(ctx, b)
-	for _, one := range now {
-		var done stepResult
-		if done, err = readStep(results, one.partition); err != nil {
-			break
-		}
-		s.record(done)
-		if done.more {
-			again = append(again, one)
-		} else if done.continueAbove.Valid {
-			one.above = done.continueAbove
-			again = append(again, one)
-		}
-	}
-	if closing := results.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("trimming %d partitions: %w", len(now), err)
 	}
 	return again, nil
+}
+
+// queueTransaction adds a statement to b in a transaction of its own. When the results of b are
+// closed, read reads the row of the statement, and committed is called after its commit.
+func queueTransaction(b *pgx.Batch, read func(pgx.Row) error, committed func(), statement string, args ...any) {
+	b.Queue("BEGIN")
+	b.Queue(statement, args...).QueryRow(read)
+	b.Queue("COMMIT").Exec(func(pgconn.CommandTag) error {
+		committed()
+		return nil
+	})
 }
 
 // deletionRules are the rules in the order of stepResult.deleted, as the metrics name them.
@@ -60,6 +57,7 @@ var deletionRules = [...]string{"retention", "completed", "evicted"}
 
 // stepResult is the result of one step.
 type stepResult struct {
+	partition int64
 	// deleted counts the deleted messages for each of deletionRules.
 	deleted [len(deletionRules)]int64
 	// unread counts deleted messages that a group had not consumed. expired counts expired messages
@@ -71,41 +69,34 @@ type stepResult struct {
 	more bool
 	// continueAbove is the value of step.above for the next step. NULL: no kept messages are left.
 	continueAbove pgtype.Int8
-	ready         []queue.Ready
+	// The partition becomes poppable for each of groups in the time of readyIn. nil: it does not.
+	groups  []int64
+	readyIn []*postgres.Seconds
 }
 
 // record counts the result of a step and publishes what became poppable.
-func (s *Sweeper) record(done stepResult) {
+func (s *Sweeper) record(done *stepResult) {
 	for i, rule := range deletionRules {
 		s.metrics.deleted.WithLabelValues(rule).Add(float64(done.deleted[i]))
 	}
 	s.metrics.unread.Add(float64(done.unread))
 	s.metrics.expired.Add(float64(done.expired))
 	s.metrics.skipped.Add(float64(done.skipped))
-	s.events.Ready(done.ready, events.Here)
-}
-
-// readStep reads the results of one step: BEGIN, the step, COMMIT. The step has no row if the
-// partition or the queue is deleted.
-func readStep(results pgx.BatchResults, partition int64) (done stepResult, err error) {
-	if _, err := results.Exec(); err != nil {
-		return done, fmt.Errorf("beginning: %w", err)
-	}
-	var groups []int64
-	var readyIn []pgtype.Float8
-	err = results.QueryRow().Scan(&done.deleted[0], &done.deleted[1], &done.deleted[2], &done.expired, &done.unread, &done.skipped,
-		&done.more, &done.continueAbove, &groups, &readyIn)
-	if err != nil && !postgres.IsNoRows(err) {
-		return done, fmt.Errorf("trimming partition %d: %w", partition, err)
-	}
-	for i, group := range groups {
-		if readyIn[i].Valid {
-			in := time.Duration(readyIn[i].Float64 * float64(time.Second))
-			done.ready = append(done.ready, queue.Ready{Group: group, Partition: partition, In: in})
+	var ready []queue.Ready
+	for i, group := range done.groups {
+		if in := done.readyIn[i]; in != nil {
+			ready = append(ready, queue.Ready{Group: group, Partition: done.partition, In: time.Duration(*in)})
 		}
 	}
-	if _, err := results.Exec(); err != nil {
-		return done, fmt.Errorf("committing: %w", err)
+	s.events.Ready(ready, events.Here)
+}
+
+// read reads the row of a step. There is none if the partition or the queue is deleted.
+func (r *stepResult) read(row pgx.Row) error {
+	err := row.Scan(&r.deleted[0], &r.deleted[1], &r.deleted[2], &r.expired, &r.unread, &r.skipped, &r.more, &r.continueAbove,
+		&r.groups, &r.readyIn)
+	if postgres.IsNoRows(err) {
+		return nil
 	}
-	return done, nil
+	return err
 }

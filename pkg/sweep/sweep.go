@@ -2,10 +2,10 @@ package sweep
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -69,18 +69,16 @@ func (s *Sweeper) partitions() job {
 // Run runs each job at once and then once per interval, until ctx ends. It returns nil. A run that
 // fails is logged; the next interval repeats it.
 func (s *Sweeper) Run(ctx context.Context) error {
-	var running errgroup.Group
+	var running sync.WaitGroup
 	jobs := []job{s.retention(), s.eviction()}
 	if s.cfg.PartitionCleanupDays > 0 {
 		jobs = append(jobs, s.partitions())
 	}
 	for _, j := range jobs {
-		running.Go(func() error {
-			s.runPeriodically(ctx, j)
-			return nil
-		})
+		running.Go(func() { s.runPeriodically(ctx, j) })
 	}
-	return running.Wait()
+	running.Wait()
+	return nil
 }
 
 func (s *Sweeper) runPeriodically(ctx context.Context, j job) {

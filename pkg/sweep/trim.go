@@ -31,7 +31,10 @@ func (s *Sweeper) trimJob(j job) job {
 	var queues []int64
 	j.needed = func(ctx context.Context) (bool, error) {
 		var err error
-		queues, err = s.queues(ctx, j.evict)
+		queues, err = postgres.Collect(ctx, s.pool, sqlQueues, pgx.RowTo[int64], j.evict)
+		if err != nil {
+			err = fmt.Errorf("listing queues: %w", err)
+		}
 		return len(queues) > 0, err
 	}
 	j.run = func(ctx context.Context, l *jobLease) error {
@@ -43,20 +46,6 @@ func (s *Sweeper) trimJob(j job) job {
 		return nil
 	}
 	return j
-}
-
-func (s *Sweeper) queues(ctx context.Context, evict bool) ([]int64, error) {
-	ctx, cancel := s.pool.Bounded(ctx)
-	defer cancel()
-	rows, err := s.pool.Query(ctx, sqlQueues, evict)
-	if err != nil {
-		return nil, fmt.Errorf("listing queues: %w", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return nil, fmt.Errorf("listing queues: %w", err)
-	}
-	return ids, nil
 }
 
 // trimQueue trims the partitions of a queue page by page.
@@ -106,16 +95,11 @@ type foundPage struct {
 
 // find searches a page of partitions, from a name on, and returns the steps to take.
 func (s *Sweeper) find(ctx context.Context, j job, queueID int64, from string) (found foundPage, err error) {
-	ctx, cancel := s.pool.Bounded(ctx)
-	defer cancel()
 	// kept are partitions in which an earlier sweep kept a message for a dead letter.
 	var work, kept []int64
-	err = s.pool.QueryRow(ctx, sqlFind, queueID, from, int64(pageSize), j.evict).Scan(&found.searched, &found.last, &work, &kept)
-	switch {
-	case postgres.IsNoRows(err):
-		return foundPage{}, nil
-	case err != nil:
-		return foundPage{}, fmt.Errorf("finding partitions from %q on: %w", from, err)
+	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, queueID, from, int64(pageSize), j.evict)
+	if err != nil && !postgres.IsNoRows(err) {
+		return found, fmt.Errorf("finding partitions from %q on: %w", from, err)
 	}
 	for _, partition := range work {
 		found.steps = append(found.steps, step{queue: queueID, partition: partition})
