@@ -2,11 +2,10 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -56,20 +55,18 @@ func (g *Groups) List(ctx context.Context) ([]Group, error) {
 	for i := range groups {
 		byKey[groups[i].key] = &groups[i]
 	}
-	err = g.pages(ctx, sqlGroupLag, func(row pgx.Rows) (lastID int64, err error) {
-		var key pgtype.Int8
+	err = g.pages(ctx, sqlGroupLag, func(row pgx.CollectableRow) (lastID int64, err error) {
+		var key int64
 		var page Group
-		var age float64
-		var consumedAt pgtype.Timestamptz
-		err = row.Scan(&lastID, &key, &page.Partitions, &page.Lagging, &page.Lag, &age, &consumedAt)
-		if one := byKey[key.Int64]; one != nil && err == nil {
-			page.Oldest, page.ConsumedAt = inSeconds(age), consumedAt.Time
+		err = row.Scan(&lastID, (*zeronull.Int8)(&key), &page.Partitions, &page.Lagging, &page.Lag, (*postgres.Seconds)(&page.Oldest),
+			(*zeronull.Timestamptz)(&page.ConsumedAt))
+		if one := byKey[key]; one != nil && err == nil {
 			one.add(&page)
 		}
 		return lastID, err
 	})
 	if err != nil {
-		return nil, failed("reading the lag of consumer groups", err)
+		return nil, postgres.Wrapf(err, "reading the lag of consumer groups")
 	}
 	// A row without cursors and without whole_queue is the kept subscription of a deleted
 	// group.
@@ -96,53 +93,25 @@ func (g *Group) add(page *Group) {
 // named returns the groups with a name, without their figures. A nil name means every
 // group.
 func (g *Groups) named(ctx context.Context, name *string) ([]Group, error) {
-	groups, err := collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (one Group, err error) {
-		var mode string
-		var start pgtype.Timestamptz
-		err = row.Scan(&one.key, &one.Name, &one.Queue, &one.queueKey, &mode, &start, &one.CreatedAt, &one.whole)
-		one.Mode, one.StartAt = queue.SubscriptionMode(mode), start.Time
+	groups, err := postgres.Collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (one Group, err error) {
+		err = row.Scan(&one.key, &one.Name, &one.Queue, &one.queueKey, &one.Mode, (*zeronull.Timestamptz)(&one.StartAt),
+			&one.CreatedAt, &one.whole)
 		return one, err
 	}, name)
-	if err != nil {
-		return nil, failed("listing consumer groups", err)
-	}
-	return groups, nil
+	return groups, postgres.Wrapf(err, "listing consumer groups")
 }
 
 // pages runs a statement over all partitions, page by page, until it returns no row. The
 // first two parameters of the statement are the partition id to start after and the size
 // of a page. read reads a row and returns the id of the last partition of the page.
-func (g *Groups) pages(ctx context.Context, statement string, read func(row pgx.Rows) (lastID int64, err error), args ...any) error {
-	for after := int64(0); ; {
-		lastID, err := g.page(ctx, statement, read, append([]any{after, int64(groupPage)}, args...))
-		switch {
-		case err != nil:
+func (g *Groups) pages(ctx context.Context, statement string, read pgx.RowToFunc[int64], args ...any) error {
+	args = append([]any{int64(0), int64(groupPage)}, args...)
+	for ctx.Err() == nil {
+		ids, err := postgres.Collect(ctx, g.pool, statement, read, args...)
+		if err != nil || len(ids) == 0 {
 			return err
-		case lastID == 0:
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
 		}
-		after = lastID
+		args[0] = ids[len(ids)-1]
 	}
+	return ctx.Err()
 }
-
-func (g *Groups) page(ctx context.Context, statement string, read func(row pgx.Rows) (int64, error), args []any) (lastID int64, err error) {
-	ctx, cancel := g.pool.Bounded(ctx)
-	defer cancel()
-	rows, err := g.pool.Query(ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if lastID, err = read(rows); err != nil {
-			return 0, err
-		}
-	}
-	return lastID, rows.Err()
-}
-
-func failed(doing string, err error) error { return postgres.Wrap(fmt.Errorf("%s: %w", doing, err)) }
-
-func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -105,7 +107,7 @@ func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter
 	if from.Before(earliest) {
 		from = earliest
 	}
-	return collect(ctx, r.pool, sqlMessagePartitions, func(row pgx.CollectableRow) (*partitionScan, error) {
+	return postgres.Collect(ctx, r.pool, sqlMessagePartitions, func(row pgx.CollectableRow) (*partitionScan, error) {
 		s := &partitionScan{maxTime: to}
 		if err := row.Scan(&s.key, &s.bound); err != nil {
 			return nil, err
@@ -170,7 +172,7 @@ func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
 	}
 	block = max(minBlock, min(block, maxRows/len(chunk)))
 	read := make([]int, len(chunk))
-	rows, err := collect(ctx, m.reader.pool, sqlMessageBlock, func(row pgx.CollectableRow) (Message, error) {
+	rows, err := postgres.Collect(ctx, m.reader.pool, sqlMessageBlock, func(row pgx.CollectableRow) (Message, error) {
 		one, number, err := scanMessage(row)
 		if err == nil {
 			s := chunk[number-1]
@@ -210,23 +212,10 @@ func (m *merger) matches(one *Message) bool {
 
 // scanMessage returns a message and the number of its partition in the chunk, from 1.
 func scanMessage(row pgx.CollectableRow) (m Message, number int64, err error) {
-	var s messageState
-	var trace *[16]byte
-	var sub *string
-	var leasedUntil *time.Time
-	err = row.Scan(&number, &m.position.seq, &m.CreatedAt, (*[16]byte)(&m.ID), &m.TransactionID, &trace, &sub,
-		(*[16]byte)(&m.PartitionID), &m.Partition, &m.queueKey, &s.dead, &s.queueMode, &s.queueDone, &leasedUntil,
-		&s.groups, &s.doneBy)
-	if trace != nil {
-		m.TraceID = *trace
-	}
-	if sub != nil {
-		m.ProducerSub = *sub
-	}
-	if leasedUntil != nil {
-		s.leased, m.LeasedUntil = true, *leasedUntil
-	}
-	m.position.at, m.Groups, m.DoneBy = m.CreatedAt, s.groups, s.doneBy
-	m.Status, m.QueueStatus = s.status()
+	err = row.Scan(&number, &m.position.seq, &m.CreatedAt, &m.ID, &m.TransactionID, (*zeronull.UUID)(&m.TraceID),
+		(*zeronull.Text)(&m.ProducerSub), &m.PartitionID, &m.Partition, &m.queueKey, &m.dead, &m.queueMode, &m.queueDone,
+		(*zeronull.Timestamptz)(&m.LeasedUntil), &m.Groups, &m.DoneBy)
+	m.position.at = m.CreatedAt
+	m.setStatus()
 	return m, number, err
 }

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +65,9 @@ type Message struct {
 
 	position Position
 	queueKey int64
+	// dead: a dead letter of a group. queueMode: a reader without a group reads the
+	// partition. queueDone: it is done with the message.
+	dead, queueMode, queueDone bool
 }
 
 // Mode describes the readers of the queues of a list.
@@ -103,10 +105,7 @@ type MessageList struct {
 // exist is empty. The package doc gives the cost. Errors: CodeInvalid, CodeUnavailable.
 func (r *Reader) Messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
 	list, err := r.messages(ctx, filter)
-	if err != nil {
-		return MessageList{}, postgres.Wrap(fmt.Errorf("listing messages: %w", err))
-	}
-	return list, nil
+	return list, postgres.Wrapf(err, "listing messages")
 }
 
 func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
@@ -121,7 +120,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 		byKey[keys[i]] = &queues[i]
 	}
 	var list MessageList
-	modes, err := collect(ctx, r.pool, sqlModes, pgx.RowToStructByPos[Mode], keys)
+	modes, err := postgres.Collect(ctx, r.pool, sqlModes, pgx.RowToStructByPos[Mode], keys)
 	if err != nil {
 		return list, err
 	}
@@ -160,31 +159,23 @@ func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, e
 	return []Queue{q}, nil
 }
 
-// messageState holds the facts that decide the status of a message.
-type messageState struct {
-	dead, queueMode, queueDone bool
-	leased                     bool
-	groups, doneBy             int64
-}
-
-// status returns the status of the message and the status for the reader without a
-// group. The package doc has the rules.
-func (s messageState) status() (status, queueStatus Status) {
-	queueStatus = StatusPending
+// setStatus sets Status and QueueStatus. The package doc has the rules.
+func (m *Message) setStatus() {
+	m.QueueStatus = StatusPending
 	switch {
-	case s.queueMode && s.queueDone:
-		queueStatus = StatusCompleted
-	case s.queueMode && s.leased:
-		queueStatus = StatusProcessing
+	case m.queueMode && m.queueDone:
+		m.QueueStatus = StatusCompleted
+	case m.queueMode && !m.LeasedUntil.IsZero():
+		m.QueueStatus = StatusProcessing
 	}
 	switch {
-	case s.dead:
-		return StatusDeadLetter, queueStatus
-	case s.queueMode:
-		return queueStatus, queueStatus
-	case s.groups > 0 && s.doneBy == s.groups:
-		return StatusCompleted, queueStatus
+	case m.dead:
+		m.Status = StatusDeadLetter
+	case m.queueMode:
+		m.Status = m.QueueStatus
+	case m.Groups > 0 && m.DoneBy == m.Groups:
+		m.Status = StatusCompleted
 	default:
-		return StatusPending, queueStatus
+		m.Status = StatusPending
 	}
 }

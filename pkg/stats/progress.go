@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -53,7 +54,7 @@ func (g *Groups) Group(ctx context.Context, name string, limit int) ([]QueueProg
 	for i := range groups {
 		in, err := g.inQueue(ctx, &groups[i], limit)
 		if err != nil {
-			return nil, failed("reading the progress of a consumer group", err)
+			return nil, postgres.Wrapf(err, "reading the progress of a consumer group")
 		}
 		limit -= len(in.Partitions)
 		if groups[i].whole || len(in.Partitions) > 0 || in.Truncated {
@@ -69,12 +70,9 @@ func (g *Groups) inQueue(ctx context.Context, of *Group, limit int) (QueueProgre
 	for after := int64(0); !in.Truncated; {
 		room := limit - len(in.Partitions)
 		want := min(room, groupPage) + 1 // the extra row shows whether there are more
-		found, err := collect(ctx, g.pool, sqlGroupPartitions, func(row pgx.CollectableRow) (p PartitionProgress, err error) {
-			var lease pgtype.UUID
-			var consumedAt pgtype.Timestamptz
-			var age float64
-			err = row.Scan(&after, &p.Partition, &p.Consumed, &consumedAt, &lease, &p.Lag, &age, &p.Expired)
-			p.Lease, p.ConsumedAt, p.Age = lease.Bytes, consumedAt.Time, inSeconds(age)
+		found, err := postgres.Collect(ctx, g.pool, sqlGroupPartitions, func(row pgx.CollectableRow) (p PartitionProgress, err error) {
+			err = row.Scan(&after, &p.Partition, &p.Consumed, (*zeronull.Timestamptz)(&p.ConsumedAt), (*zeronull.UUID)(&p.Lease),
+				&p.Lag, (*postgres.Seconds)(&p.Age), &p.Expired)
 			return p, err
 		}, of.key, of.queueKey, after, int64(want))
 		if err != nil {
@@ -102,30 +100,21 @@ type LaggingPartition struct {
 // first, limit at most. Errors: CodeUnavailable.
 func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int) ([]LaggingPartition, error) {
 	var found []LaggingPartition
-	err := g.pages(ctx, sqlLagging, func(row pgx.Rows) (lastID int64, err error) {
+	err := g.pages(ctx, sqlLagging, func(row pgx.CollectableRow) (lastID int64, err error) {
 		var p LaggingPartition
-		var queueName, group, partition pgtype.Text
-		var id, lease pgtype.UUID
-		var lag pgtype.Int8
-		var age pgtype.Float8
-		var oldest, consumedAt pgtype.Timestamptz
-		err = row.Scan(&lastID, &queueName, &group, &partition, &id, &lease, &lag, &age, &oldest, &consumedAt)
-		if err != nil || !queueName.Valid {
+		err = row.Scan(&lastID, (*zeronull.Text)(&p.Queue), (*zeronull.Text)(&p.Group), (*zeronull.Text)(&p.Partition),
+			(*zeronull.UUID)(&p.PartitionID), (*zeronull.UUID)(&p.Lease), (*zeronull.Int8)(&p.Lag), (*postgres.Seconds)(&p.Age),
+			(*zeronull.Timestamptz)(&p.Oldest), (*zeronull.Timestamptz)(&p.ConsumedAt))
+		if err != nil || p.Queue == "" {
 			return lastID, err
 		}
-		p.Queue, p.Group, p.Partition, p.PartitionID = queueName.String, group.String, partition.String, id.Bytes
-		p.Lease, p.Lag, p.Age = lease.Bytes, lag.Int64, inSeconds(age.Float64)
-		p.Oldest, p.ConsumedAt = oldest.Time, consumedAt.Time
 		found = append(found, p)
 		if len(found) >= 2*limit {
 			found = largestLag(found, limit)
 		}
 		return lastID, nil
 	}, over.Seconds(), int64(limit))
-	if err != nil {
-		return nil, failed("listing lagging partitions", err)
-	}
-	return largestLag(found, limit), nil
+	return largestLag(found, limit), postgres.Wrapf(err, "listing lagging partitions")
 }
 
 // largestLag keeps the limit entries with the largest time lag, largest first.

@@ -3,7 +3,6 @@ package stats
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,6 +23,12 @@ const (
 	partitionPage = 1000
 	queuePage     = 100
 )
+
+// Reader reads queues and messages. It is safe for concurrent use.
+type Reader struct{ pool *postgres.Pool }
+
+// New returns a Reader on pool.
+func New(pool *postgres.Pool) *Reader { return &Reader{pool: pool} }
 
 // Counts counts messages by state. The package doc defines the states.
 type Counts struct{ Total, Pending, Processing, Completed, DeadLetter int64 }
@@ -64,10 +69,7 @@ func (r *Reader) Queues(ctx context.Context, filter QueueFilter) ([]Queue, error
 	if err == nil {
 		err = r.count(ctx, queues, nil)
 	}
-	if err != nil {
-		return nil, postgres.Wrap(fmt.Errorf("listing queues: %w", err))
-	}
-	return queues, nil
+	return queues, postgres.Wrapf(err, "listing queues")
 }
 
 // queues lists queues without counts.
@@ -76,13 +78,13 @@ func (r *Reader) queues(ctx context.Context, filter QueueFilter) ([]Queue, error
 	if limit == 0 {
 		limit = 1<<63 - 1
 	}
-	return collect(ctx, r.pool, sqlQueues, scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
+	return postgres.Collect(ctx, r.pool, sqlQueues, scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
 }
 
 func scanQueue(row pgx.CollectableRow) (Queue, error) {
 	var q Queue
 	o := &q.Options
-	err := row.Scan(&q.key, (*[16]byte)(&q.ID), &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &o.Priority, &o.LeaseTime,
+	err := row.Scan(&q.key, &q.ID, &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &o.Priority, &o.LeaseTime,
 		&o.RetryLimit, &o.RetryDelay, &o.TTL, &o.MaxSize, &o.DeadLetterQueue)
 	return q, err
 }
@@ -96,13 +98,13 @@ type lags struct {
 
 // countPage is one row of stats/counts: the counts of a page of partitions of one queue.
 type countPage struct {
-	// number is the number of the queue among those asked for, from 1.
-	number     int64
-	partitions int64
-	// last is the name of the last partition of the page.
-	last   *string
-	counts Counts
-	lags   lags
+	// Number is the number of the queue among those asked for, from 1.
+	Number, Partitions int64
+	// Last is the name of the last partition of the page.
+	Last *string
+	Counts
+	Offsets []int64
+	Ages    []float64
 }
 
 // count fills in Partitions and Counts of each queue. It also fills in found, unless
@@ -139,32 +141,24 @@ func (r *Reader) countPages(ctx context.Context, open []uncounted, found *lags) 
 	for i, o := range open {
 		keys[i], after[i] = o.queue.key, o.after
 	}
-	pages, err := collect(ctx, r.pool, sqlCounts, scanCounts, keys, after, int64(partitionPage), found != nil)
+	pages, err := postgres.Collect(ctx, r.pool, sqlCounts, pgx.RowToStructByPos[countPage], keys, after, int64(partitionPage), found != nil)
 	if err != nil {
 		return nil, err
 	}
 	var more []uncounted
 	for _, page := range pages {
-		q := open[page.number-1].queue
-		q.Partitions += page.partitions
-		q.Counts.add(page.counts)
+		q := open[page.Number-1].queue
+		q.Partitions += page.Partitions
+		q.Counts.add(page.Counts)
 		if found != nil {
-			found.offsets = append(found.offsets, page.lags.offsets...)
-			found.ages = append(found.ages, page.lags.ages...)
+			found.offsets = append(found.offsets, page.Offsets...)
+			found.ages = append(found.ages, page.Ages...)
 		}
-		if page.partitions == partitionPage {
-			more = append(more, uncounted{queue: q, after: page.last})
+		if page.Partitions == partitionPage {
+			more = append(more, uncounted{queue: q, after: page.Last})
 		}
 	}
 	return more, nil
-}
-
-func scanCounts(row pgx.CollectableRow) (countPage, error) {
-	var p countPage
-	c := &p.counts
-	err := row.Scan(&p.number, &p.partitions, &p.last, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
-		&p.lags.offsets, &p.lags.ages)
-	return p, err
 }
 
 // Tag is a namespace or a task, with the sums over its queues.

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -29,7 +28,7 @@ func (r *Reader) Overview(ctx context.Context) (Overview, error) {
 		err = r.count(ctx, queues, found)
 	}
 	if err != nil {
-		return Overview{}, postgres.Wrap(fmt.Errorf("summing up the queues: %w", err))
+		return Overview{}, postgres.Wrapf(err, "summing up the queues")
 	}
 	o := Overview{
 		Queues:     int64(len(queues)),

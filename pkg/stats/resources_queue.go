@@ -2,7 +2,6 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,10 +51,7 @@ type QueueDetail struct {
 // CodeUnavailable.
 func (r *Reader) Queue(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
 	detail, err := r.queueDetail(ctx, name, after, limit)
-	if err != nil {
-		return QueueDetail{}, postgres.Wrap(fmt.Errorf("reading queue %q: %w", name, err))
-	}
-	return detail, nil
+	return detail, postgres.Wrapf(err, "reading queue %q", name)
 }
 
 func (r *Reader) queueDetail(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
@@ -73,7 +69,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 			return detail, err
 		}
 		want := min(limit-len(detail.Page), partitionPage)
-		page, err := collect(ctx, r.pool, sqlPartitions, scanPartition, q.key, after, int64(want))
+		page, err := postgres.Collect(ctx, r.pool, sqlPartitions, scanPartition, q.key, after, int64(want))
 		if err != nil {
 			return detail, err
 		}
@@ -100,15 +96,13 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 // Exists returns nil when there is a queue of that name. Errors: CodeNotFound,
 // CodeUnavailable.
 func (r *Reader) Exists(ctx context.Context, name string) error {
-	if _, err := r.queue(ctx, name); err != nil {
-		return postgres.Wrap(fmt.Errorf("looking for queue %q: %w", name, err))
-	}
-	return nil
+	_, err := r.queue(ctx, name)
+	return postgres.Wrapf(err, "looking for queue %q", name)
 }
 
 // queue returns a queue without its counts.
 func (r *Reader) queue(ctx context.Context, name string) (Queue, error) {
-	found, err := collect(ctx, r.pool, sqlQueue, scanQueue, name)
+	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, name)
 	if err != nil {
 		return Queue{}, err
 	}
@@ -121,7 +115,7 @@ func (r *Reader) queue(ctx context.Context, name string) (Queue, error) {
 func scanPartition(row pgx.CollectableRow) (Partition, error) {
 	var p Partition
 	c := &p.Counts
-	err := row.Scan((*[16]byte)(&p.ID), &p.Name, &p.CreatedAt, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
+	err := row.Scan(&p.ID, &p.Name, &p.CreatedAt, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
 		(*zeronull.Timestamptz)(&p.Oldest), (*zeronull.Timestamptz)(&p.Newest), &p.Consumed,
 		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired)
 	return p, err

@@ -2,7 +2,6 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +32,7 @@ type SweepTotals struct {
 
 // swept returns the totals of a queue; zero when no sweep has changed it.
 func (r *Reader) swept(ctx context.Context, key int64) (SweepTotals, error) {
-	found, err := collect(ctx, r.pool, sqlSwept, pgx.RowToStructByPos[SweepTotals], key)
+	found, err := postgres.Collect(ctx, r.pool, sqlSwept, pgx.RowToStructByPos[SweepTotals], key)
 	if err != nil || len(found) == 0 {
 		return SweepTotals{}, err
 	}
@@ -51,9 +50,6 @@ type Sweep struct {
 
 // Sweeps returns the sweeps that have run, by job. Errors: CodeUnavailable.
 func (r *Reader) Sweeps(ctx context.Context) ([]Sweep, error) {
-	found, err := collect(ctx, r.pool, sqlSweeps, pgx.RowToStructByPos[Sweep])
-	if err != nil {
-		return nil, postgres.Wrap(fmt.Errorf("reading the state of the sweeps: %w", err))
-	}
-	return found, nil
+	found, err := postgres.Collect(ctx, r.pool, sqlSweeps, pgx.RowToStructByPos[Sweep])
+	return found, postgres.Wrapf(err, "reading the state of the sweeps")
 }
