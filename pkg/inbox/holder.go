@@ -54,10 +54,7 @@ func (h *Holder) endStatement() string {
 // nil. It returns when ctx ends. Errors: CodeUnavailable.
 func (s *Sequencer) Holder(ctx context.Context) (*Holder, error) {
 	h, err := holder(ctx, s.pool, leaderLock, watchLock)
-	if err != nil {
-		return nil, postgres.Wrap(fmt.Errorf("reading who holds the lock of the inbox: %w", err))
-	}
-	return h, nil
+	return h, postgres.Wrapf(err, "reading who holds the lock of the inbox")
 }
 
 // holder returns the session that holds the first held one of the locks, nil if all are free.

@@ -2,10 +2,10 @@ package inbox
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -31,12 +31,8 @@ type Counts struct {
 // Counts counts the rows of the inbox. It returns when ctx ends. Errors: CodeUnavailable.
 func (s *Sequencer) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Leading: s.leading.Load()}
-	var oldest float64
-	if err := s.pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Waiting, &c.Rejected, &oldest); err != nil {
-		return c, postgres.Wrap(fmt.Errorf("counting the inbox: %w", err))
-	}
-	c.Oldest = time.Duration(oldest * float64(time.Second))
-	return c, nil
+	err := s.pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Waiting, &c.Rejected, (*postgres.Seconds)(&c.Oldest))
+	return c, postgres.Wrapf(err, "counting the inbox")
 }
 
 // Metrics count the work of this instance.
@@ -48,10 +44,9 @@ type Metrics struct {
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
+	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		reg.MustRegister(c)
-		return c
+		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
 		sequenced:    counter("belfry_inbox_sequenced_total", "Messages written by SQL that were moved into their partitions."),
@@ -59,16 +54,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		transactions: counter("belfry_inbox_transactions_total", "Transactions that moved messages written by SQL."),
 		failures:     counter("belfry_inbox_failures_total", "Failures of the sequencer, which tries again."),
 		takeovers:    counter("belfry_inbox_takeovers_total", "How often this instance became the sequencer."),
-		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+		rejected: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "belfry_inbox_rejected_total", Help: "Messages written by SQL that could not be sequenced, by reason.",
 		}, []string{"code"}),
-		leading: prometheus.NewGauge(prometheus.GaugeOpts{
+		leading: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "belfry_inbox_sequencer", Help: "1 while this instance is the sequencer.",
 		}),
 	}
 	for _, code := range []queue.Code{queue.CodeInvalid, queue.CodeTooLarge, queue.CodeQueueFull} {
 		m.rejected.WithLabelValues(string(code))
 	}
-	reg.MustRegister(m.rejected, m.leading)
 	return m
 }

@@ -81,17 +81,11 @@ func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error)
 
 // checkReadable returns up to n rows with an id above after. Rows that are not UTF-8 have a problem.
 func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]row, error) {
-	ctx, cancel := s.own.Bounded(ctx)
-	defer cancel()
-	rows, err := s.own.Query(ctx, sqlReadable, after, int64(n), s.cfg.MaxPayload)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(line pgx.CollectableRow) (one row, err error) {
+	return postgres.Collect(ctx, s.own, sqlReadable, func(line pgx.CollectableRow) (one row, err error) {
 		var readable bool
 		if err = line.Scan(&one.id, &readable); !readable {
 			one.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
 		}
 		return one, err
-	})
+	}, after, int64(n), s.cfg.MaxPayload)
 }

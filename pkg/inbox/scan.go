@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -119,31 +120,18 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 }
 
 // readRow reads one row. Only the first row of a scan has a snapshot. ok is false if the row has
-// nothing else.
+// nothing else: no row was found, or it was deleted meanwhile.
 func (s *Sequencer) readRow(rows pgx.Rows) (one row, snapshot string, ok bool, err error) {
-	var seen, queueName, partition, transactionID pgtype.Text
-	var id, bytes pgtype.Int8
-	var trace pgtype.UUID
-	var visible pgtype.Timestamptz
+	var queueName pgtype.Text
+	var bytes int64
 	var tooLate bool
-	var payload []byte
-	if err := rows.Scan(&seen, &id, &queueName, &partition, &payload, &bytes, &transactionID, &trace, &visible, &tooLate); err != nil {
-		return row{}, "", false, err
-	}
-	if !queueName.Valid {
-		return row{}, seen.String, false, nil // no row was found, or it was deleted meanwhile
-	}
-	one = row{id: id.Int64, item: queue.PushItem{
-		Queue: queueName.String, Partition: partition.String, TransactionID: transactionID.String, Payload: payload,
-	}}
-	if trace.Valid {
-		one.item.TraceID = trace.Bytes
-	}
-	if visible.Valid {
-		one.item.VisibleAt = visible.Time
-	}
-	one.problem = s.check(&one.item, bytes.Int64, tooLate)
-	return one, seen.String, true, nil
+	item := &one.item
+	err = rows.Scan((*zeronull.Text)(&snapshot), (*zeronull.Int8)(&one.id), &queueName, (*zeronull.Text)(&item.Partition),
+		(*[]byte)(&item.Payload), (*zeronull.Int8)(&bytes), &item.TransactionID, (*zeronull.UUID)(&item.TraceID),
+		(*zeronull.Timestamptz)(&item.VisibleAt), &tooLate)
+	item.Queue = queueName.String
+	one.problem = s.check(item, bytes, tooLate)
+	return one, snapshot, queueName.Valid, err
 }
 
 // check returns the error with which a push over HTTP would be refused, or nil.
