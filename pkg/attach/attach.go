@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -58,11 +59,11 @@ func (r *Request) args() []any {
 	if payload == "" {
 		payload = PayloadRow
 	}
-	var condition *string
-	if r.Condition != "" {
-		condition = &r.Condition
-	}
-	return []any{r.Table, r.Queue, events, key, condition, payload, r.Columns, r.Strict}
+	return []any{r.Table, r.Queue, events, key, zeronull.Text(r.Condition), payload, r.Columns, r.Strict}
+}
+
+func (r *Request) doing() string {
+	return fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue)
 }
 
 // Attachment is an attached table with its queue.
@@ -115,64 +116,47 @@ func (c *Client) Close(ctx context.Context) error { return c.conn.Close(ctx) }
 // error of Postgres, with its hint.
 func (c *Client) Attach(ctx context.Context, r *Request) error {
 	_, err := c.conn.Exec(ctx, sqlAttach, r.args()...)
-	return explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
+	return explain(r.doing(), err)
 }
 
 // SQL returns the statements that Attach would run, as one transaction. It makes the same
 // checks as Attach.
 func (c *Client) SQL(ctx context.Context, r *Request) (text string, err error) {
 	err = c.conn.QueryRow(ctx, sqlPrint, r.args()...).Scan(&text)
-	return "BEGIN;\n" + text + "COMMIT;\n", explain(fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue), err)
+	return "BEGIN;\n" + text + "COMMIT;\n", explain(r.doing(), err)
 }
 
 // Detach drops the triggers of a table for a queue and returns the queue. With an empty
 // name it drops all triggers of attachments, also unrecorded ones, and returns all queues.
 // It blocks until transactions that use the table have ended.
 func (c *Client) Detach(ctx context.Context, table, queueName string) ([]string, error) {
-	var only *string
-	if queueName != "" {
-		only = &queueName
-	}
-	rows, err := c.conn.Query(ctx, sqlDetach, table, only)
-	if err != nil {
-		return nil, explain("detaching table "+table, err)
-	}
-	queues, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return queues, explain("detaching table "+table, err)
-}
-
-// List returns the attachments of the tables that the role owns, by table and queue. An
-// admin gets all attachments.
-func (c *Client) List(ctx context.Context) ([]Attachment, error) {
-	rows, err := c.conn.Query(ctx, sqlAttachments)
-	if err != nil {
-		return nil, explain("listing attachments", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attachment, err error) {
-		var condition, failure *string
-		var failedAt *time.Time
-		err = row.Scan(&a.Table, &a.Queue, &a.Events, &a.Key, &condition, &a.Payload, &a.Columns, &a.Strict, &a.AttachedBy,
-			&a.AttachedAt, &a.Triggers, &a.Failures, &failedAt, &failure)
-		if condition != nil {
-			a.Condition = *condition
-		}
-		if failure != nil {
-			a.LastFailedAt, a.LastFailure = *failedAt, *failure
-		}
-		return a, err
-	})
-	return list, explain("listing attachments", err)
+	return c.strings(ctx, "detaching table "+table, sqlDetach, table, zeronull.Text(queueName))
 }
 
 // RoleSQL returns the statements that create the missing roles of belfry_producer,
 // belfry_consumer and belfry_admin, and grant all three their rights.
 func (c *Client) RoleSQL(ctx context.Context) ([]string, error) {
-	rows, err := c.conn.Query(ctx, sqlRoles)
-	if err != nil {
-		return nil, explain("listing the grants", err)
-	}
-	statements, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return statements, explain("listing the grants", err)
+	return c.strings(ctx, "listing the grants", sqlRoles)
+}
+
+// strings runs a query that returns texts. doing describes it in errors.
+func (c *Client) strings(ctx context.Context, doing, query string, args ...any) ([]string, error) {
+	rows, _ := c.conn.Query(ctx, query, args...)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string]) // also returns the error of Query
+	return list, explain(doing, err)
+}
+
+// List returns the attachments of the tables that the role owns, by table and queue. An
+// admin gets all attachments.
+func (c *Client) List(ctx context.Context) ([]Attachment, error) {
+	rows, _ := c.conn.Query(ctx, sqlAttachments)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attachment, err error) {
+		err = row.Scan(&a.Table, &a.Queue, &a.Events, &a.Key, (*zeronull.Text)(&a.Condition), &a.Payload, &a.Columns, &a.Strict,
+			&a.AttachedBy, &a.AttachedAt, &a.Triggers, &a.Failures, (*zeronull.Timestamptz)(&a.LastFailedAt),
+			(*zeronull.Text)(&a.LastFailure))
+		return a, err
+	})
+	return list, explain("listing attachments", err)
 }
 
 // missingRight matches the errors of Postgres for a role without rights on the schema. Such
@@ -184,9 +168,10 @@ func explain(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
+	err = fmt.Errorf("%s: %w", doing, err)
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
 	var more []string
 	if pg.Code == "3F000" || (pg.Code == "42883" || pg.Code == "42P01") && strings.Contains(pg.Message, "belfry.") {
@@ -195,14 +180,10 @@ func explain(doing string, err error) error {
 	if missingRight.MatchString(pg.Message) {
 		more = append(more, "This needs belfry_producer: GRANT belfry_producer TO the role that connects.")
 	}
-	if pg.Detail != "" {
-		more = append(more, pg.Detail)
+	for _, text := range append(more, pg.Detail, pg.Hint) {
+		if text != "" {
+			err = fmt.Errorf("%w\n%s", err, text)
+		}
 	}
-	if pg.Hint != "" {
-		more = append(more, pg.Hint)
-	}
-	if len(more) == 0 {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return fmt.Errorf("%s: %w\n%s", doing, err, strings.Join(more, "\n"))
+	return err
 }
