@@ -47,23 +47,18 @@
 //
 // # Which rows are rejected
 //
-// A row may contain what an HTTP producer may push, and has the same effects: queues and partitions
-// are created, transaction ids deduplicate, payloads are encrypted, delays and maxSize hold, and
-// waiting requests are woken. created_at is the instant of sequencing.
+// A row may contain what an HTTP producer may push, and has the same effects. created_at is the
+// instant of sequencing. Other rows move to belfry.inbox_rejected with a code and a reason:
 //
-// Other rows move to belfry.inbox_rejected with a code and a reason:
-//
-//   - invalid: a name or transaction id is too long, visible_at is more than a year away, or a text
-//     is not UTF-8. The last case exists in databases whose encoding allows it. Such a row makes
-//     the scan fail, so the database searches for it (readable.sql).
+//   - invalid: a name or transaction id is too long, visible_at is more than a year away, or the
+//     database refuses the row. The sequencer halves a refused batch until the row is alone.
+//   - invalid: a text is not UTF-8, in a database whose encoding allows it. Such a row makes the scan
+//     fail, so the database searches for it (readable.sql).
 //   - too_large: the payload exceeds http.max_body_bytes.
 //   - queue_full: the queue holds maxSize messages.
-//   - invalid: the database refuses the row for another reason. The sequencer halves the batch until
-//     the row is alone.
 //
-// The producer has committed, so it cannot get the error, and to wait would block later rows.
-// belfry.inbox_retry moves rejected rows back to the end of the inbox. An error that no row causes,
-// such as a full disk, rejects nothing and is retried.
+// The producer has committed, so it cannot get the error, and to wait would block later rows. An
+// error that no row causes, such as a full disk, rejects nothing and is retried.
 //
 // # Notifications
 //
@@ -75,12 +70,10 @@
 //     every 25 ms, until no scan has found more than one row for 0.1 s.
 //   - A single commit notifies a sleeping sequencer, which scans at once.
 //   - A session with belfry.notify = off neither notifies nor locks. Its rows move with other rows,
-//     after SELECT belfry.wake(), or with the next full scan. A transaction that will be prepared
-//     needs this setting, because Postgres prepares none that has notified.
-//   - No producer notifies while the notification queue of the cluster is nearly full, because an
-//     overflow fails the transaction.
-//   - Rows from logical replication fire no trigger.
+//     after SELECT belfry.wake(), or with the next full scan.
 //   - While the listener is not proven, the sequencer scans every dispatch.max_poll_interval.
+//
+// docs/sql.md describes prepared transactions, logical replication and a full notification queue.
 //
 // # Why a sleeping sequencer misses no row
 //
@@ -134,14 +127,13 @@
 //     second, the sequencer is frozen. They end its session. A slow database does not look frozen.
 //  4. A sequencer that stops notifies them.
 //
-// Any session that may connect can take these locks:
+// Any session that may connect can take these locks. No row is lost:
 //
-//   - With the leader lock or WATCH, it keeps every instance from being the sequencer. Rows wait, and
-//     none is lost. An idle session is ended as a frozen one is, if Belfry has the right to. If the
-//     first row has waited for five seconds, a log line names the session and the statement that
-//     ends it, once a minute. The error of an instance that cannot take WATCH names its holder. The
-//     status of the dispatcher shows inbox.holder, belfry_inbox_sequencer is 1 nowhere, and
-//     belfry_inbox_oldest_seconds grows.
+//   - With the leader lock or WATCH, it keeps every instance from being the sequencer. An idle
+//     session is ended as a frozen one is, if Belfry has the right to. If the first row has waited for
+//     five seconds, a log line names the session and the statement that ends it, once a minute. The
+//     error of an instance that cannot take WATCH names its holder. The status of the dispatcher shows
+//     inbox.holder, belfry_inbox_sequencer is 1 nowhere, and belfry_inbox_oldest_seconds grows.
 //   - With SLEEP, it keeps the sequencer from sleeping, as a long transaction does.
 //   - With AWAKE, it makes producers leave out notifications although no sequencer is awake. While
 //     a sequencer sleeps, they notify all the same. Without a sequencer, the rows wait for

@@ -17,11 +17,8 @@ func NewID() ID { return ID(uuid.Must(uuid.NewV7())) }
 // ParseID reads a UUID in its 36-character text form, in either case. Any other
 // form is an error.
 func ParseID(s string) (ID, error) {
-	if len(s) != 36 {
-		return ID{}, fmt.Errorf("%q is not a UUID", s)
-	}
 	id, err := uuid.Parse(s)
-	if err != nil {
+	if err != nil || len(s) != 36 {
 		return ID{}, fmt.Errorf("%q is not a UUID", s)
 	}
 	return ID(id), nil
