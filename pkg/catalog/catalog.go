@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -14,13 +15,14 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// pageSize is how many partitions one transaction touches.
-const pageSize = 1000
-
 var (
 	sqlWake            = sql.Query("store/wake")
 	sqlQueuePartitions = sql.Query("catalog/queue_partitions")
+	sqlLateness        = sql.Query("catalog/lateness")
 )
+
+// pageSize is how many partitions one transaction touches.
+const pageSize = 1000
 
 // Catalog runs the administrative verbs. It is safe for concurrent use.
 type Catalog struct {
@@ -89,4 +91,27 @@ func (c *Catalog) exec(ctx context.Context, what, statement string, args ...any)
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	return tag.RowsAffected(), nil
+}
+
+// latenessTimeout keeps a metrics scrape from waiting long for the query.
+const latenessTimeout = time.Second
+
+// Lateness says how long ready messages have waited for a consumer.
+type Lateness struct {
+	// Oldest is the age of the oldest ready message, 0 if none is ready. Only the partition that
+	// has been ready the longest is read for each group.
+	Oldest time.Duration
+	// Groups is the number of groups with a ready message that is older than maxWaitTimeSeconds of
+	// its queue.
+	Groups int64
+}
+
+// Lateness runs one query that costs O(groups). It returns when ctx ends or after one second.
+// Errors: CodeUnavailable.
+func (c *Catalog) Lateness(ctx context.Context) (Lateness, error) {
+	ctx, cancel := context.WithTimeout(ctx, latenessTimeout)
+	defer cancel()
+	var late Lateness
+	err := c.pool.QueryRow(ctx, sqlLateness).Scan((*postgres.Seconds)(&late.Oldest), &late.Groups)
+	return late, postgres.Wrapf(err, "reading the age of ready messages")
 }
