@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
 
@@ -53,12 +52,7 @@ type Filter struct {
 }
 
 func (f *Filter) args() []any {
-	return []any{f.Queue, f.Group, f.Partition, timestamp(f.From), timestamp(f.To), f.TransactionID}
-}
-
-// timestamp is NULL for the zero time.
-func timestamp(t time.Time) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID}
 }
 
 // ListKey is the sort key of a dead letter. A page of a list begins after a key. The zero ListKey is
@@ -95,7 +89,7 @@ func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offs
 	if total, _, err = l.count(ctx, &f); err != nil {
 		return nil, 0, postgres.Wrap(err)
 	}
-	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(), timestamp(after.FailedAt), after.ID, limit, offset)...)
+	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, limit, offset)...)
 	letters, err = pgx.CollectRows(rows, l.readLetter) // also returns the error of Query
 	return letters, total, postgres.Wrapf(err, "listing dead letters")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -118,7 +119,7 @@ func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size i
 	defer cancel()
 	var b batch
 	last = after
-	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(), timestamp(after.FailedAt), after.ID, size)...)
+	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, size)...)
 	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
 		b.ids = append(b.ids, last.ID)
 		return nil

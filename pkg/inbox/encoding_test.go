@@ -58,7 +58,7 @@ func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	own, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(own.Close)
-	r.own = own
+	r.Own = own
 	r.runStep()
 	require.Len(t, r.stored("a"), 23)
 	require.Zero(t, r.waiting())

@@ -154,19 +154,19 @@ func (s session) insert(partition, id string) {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.pool.Exec(testContext(r.t), statement, args...)
+	_, err := r.Pool.Exec(testContext(r.t), statement, args...)
 	require.NoError(r.t, err)
 }
 
 func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.Pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
 	return n
 }
 
 func (r *fixture) texts(query string, args ...any) []string {
 	r.t.Helper()
-	rows, err := r.pool.Query(testContext(r.t), query, args...)
+	rows, err := r.Pool.Query(testContext(r.t), query, args...)
 	require.NoError(r.t, err)
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(r.t, err)

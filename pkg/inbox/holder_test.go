@@ -13,7 +13,7 @@ import (
 // observeLogs returns the log of the instance.
 func (r *fixture) observeLogs() *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
-	r.log = zap.New(core)
+	r.Log = zap.New(core)
 	return logs
 }
 

@@ -41,9 +41,9 @@ var (
 
 // tryLead makes this instance the sequencer if no session holds the leader lock.
 func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
-	ctx, cancel := s.own.Bounded(ctx)
+	ctx, cancel := s.Own.Bounded(ctx)
 	defer cancel()
-	conn, err := s.own.Acquire(ctx)
+	conn, err := s.Own.Acquire(ctx)
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}
@@ -58,7 +58,7 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	s.conn, s.watching, s.firstRow, s.scanned = conn, false, 0, emptySnapshot
-	err = AdvanceIDs(ctx, conn, s.log)
+	err = AdvanceIDs(ctx, conn, s.Log)
 	if err == nil {
 		// Producers may be open that left out their notification because of the sequencer before.
 		err = s.lockWatch(ctx)
@@ -67,13 +67,13 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 		s.closeLeaderSession()
 		return false, err
 	}
-	s.metrics.takeovers.Inc()
-	s.metrics.leading.Set(1)
+	s.Metrics.takeovers.Inc()
+	s.Metrics.leading.Set(1)
 	s.leading.Store(true)
 	// The sequencer before may have died between a commit and its wake, or before it published the
 	// wake. A heal finds such partitions.
-	s.pool.ReportBrokenConnection()
-	s.log.Info("this instance became the sequencer of the inbox")
+	s.Pool.ReportBrokenConnection()
+	s.Log.Info("this instance became the sequencer of the inbox")
 	return true, nil
 }
 
@@ -83,7 +83,7 @@ func (s *Sequencer) dropLeadership() {
 	s.watchLocked, s.awake = false, false
 	s.conn.Release()
 	s.conn = nil
-	s.metrics.leading.Set(0)
+	s.Metrics.leading.Set(0)
 	s.leading.Store(false)
 }
 
@@ -104,7 +104,7 @@ func (s *Sequencer) resign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sqlResign); err != nil {
-		s.log.Debug("resigning as the sequencer failed; another instance takes over without a notification", zap.Error(err))
+		s.Log.Debug("resigning as the sequencer failed; another instance takes over without a notification", zap.Error(err))
 	}
 	s.closeLeaderSession() // ends the locks even if the statement failed
 }

@@ -31,7 +31,7 @@ type Counts struct {
 // Counts counts the rows of the inbox. It returns when ctx ends. Errors: CodeUnavailable.
 func (s *Sequencer) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Leading: s.leading.Load()}
-	err := s.pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Waiting, &c.Rejected, (*postgres.Seconds)(&c.Oldest))
+	err := s.Pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Waiting, &c.Rejected, (*postgres.Seconds)(&c.Oldest))
 	return c, postgres.Wrapf(err, "counting the inbox")
 }
 

@@ -31,7 +31,7 @@ func (s *Sequencer) sequenceAll(ctx context.Context) error {
 		switch {
 		case postgres.SQLState(err) == postgres.InboxRowTaken:
 			// The next scan from the same snapshot finds the rows that are left.
-			s.log.Info("another session moved rows of the inbox", zap.Error(err))
+			s.Log.Info("another session moved rows of the inbox", zap.Error(err))
 		case notUTF8(err):
 			// The scan returns no row after the unreadable one. The next scan begins with the first
 			// row, as the search for unreadable rows does.
@@ -43,7 +43,7 @@ func (s *Sequencer) sequenceAll(ctx context.Context) error {
 		case err != nil && moved && !s.conn.Conn().IsClosed():
 			// A scan of large rows may time out. The moved rows stay moved.
 			s.scanned = emptySnapshot
-			s.log.Debug("a scan of the inbox was interrupted", zap.Error(err))
+			s.Log.Debug("a scan of the inbox was interrupted", zap.Error(err))
 		case err != nil:
 			// The scan may have timed out because of the backlog. A full scan is bounded.
 			s.scanned = emptySnapshot
@@ -88,7 +88,7 @@ func (s *Sequencer) sequence(ctx context.Context, rows []row) (refused []row, er
 	for i := range rows {
 		ids[i], items[i] = rows[i].id, rows[i].item
 	}
-	results, err := s.appender.Sequence(ctx, s.conn, ids, items)
+	results, err := s.Appender.Sequence(ctx, s.conn, ids, items)
 	switch {
 	case err == nil:
 		return s.countResults(rows, results), nil
@@ -132,8 +132,8 @@ func (s *Sequencer) countResults(rows []row, results []queue.SequenceResult) (re
 			stored++
 		}
 	}
-	s.metrics.transactions.Inc()
-	s.metrics.sequenced.Add(float64(stored))
-	s.metrics.duplicates.Add(float64(duplicates))
+	s.Metrics.transactions.Inc()
+	s.Metrics.sequenced.Add(float64(stored))
+	s.Metrics.duplicates.Add(float64(duplicates))
 	return refused
 }

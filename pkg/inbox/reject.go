@@ -25,7 +25,7 @@ func (s *Sequencer) reject(ctx context.Context, rows []row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	ctx, cancel := s.own.Bounded(ctx)
+	ctx, cancel := s.Own.Bounded(ctx)
 	defer cancel()
 	ids, codes, reasons := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
 	for i, one := range rows {
@@ -35,9 +35,9 @@ func (s *Sequencer) reject(ctx context.Context, rows []row) error {
 		return fmt.Errorf("rejecting %d rows: %w", len(rows), err)
 	}
 	for _, code := range codes {
-		s.metrics.rejected.WithLabelValues(code).Inc()
+		s.Metrics.rejected.WithLabelValues(code).Inc()
 	}
-	s.log.Warn("messages written by SQL were rejected; they are in belfry.inbox_rejected",
+	s.Log.Warn("messages written by SQL were rejected; they are in belfry.inbox_rejected",
 		zap.Int("rows", len(rows)), zap.String("first_reason", reasons[0]))
 	return nil
 }
@@ -81,7 +81,7 @@ func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error)
 
 // checkReadable returns up to n rows with an id above after. Rows that are not UTF-8 have a problem.
 func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]row, error) {
-	return postgres.Collect(ctx, s.own, sqlReadable, func(line pgx.CollectableRow) (one row, err error) {
+	return postgres.Collect(ctx, s.Own, sqlReadable, func(line pgx.CollectableRow) (one row, err error) {
 		var readable bool
 		if err = line.Scan(&one.id, &readable); !readable {
 			one.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")

@@ -178,7 +178,7 @@ func TestDeletedRowsCostNothing(t *testing.T) {
 				Read int64 `json:"Shared Read Blocks"`
 			}
 		}
-		require.NoError(t, r.pool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+scanQuery(snapshot), snapshot, scanRows, 1000).Scan(&plan))
+		require.NoError(t, r.Pool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+scanQuery(snapshot), snapshot, scanRows, 1000).Scan(&plan))
 		return plan[0].Plan.Hit + plan[0].Plan.Read
 	}
 	require.Less(t, buffers(r.scanned), int64(60))
@@ -208,7 +208,7 @@ func TestAFullScanIsBounded(t *testing.T) {
 		var plan []struct {
 			Plan planNode
 		}
-		require.NoError(t, r.own.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
+		require.NoError(t, r.Own.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
 		return plan[0].Plan.most()
 	}
 	require.Less(t, rows(scanQuery(r.scanned)), 100.0)

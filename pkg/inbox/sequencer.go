@@ -49,12 +49,8 @@ type Config struct {
 // goroutines.
 type Sequencer struct {
 	events.Nop
-	pool, own *postgres.Pool
-	appender  Appender
-	proven    func() bool
-	cfg       Config
-	metrics   *Metrics
-	log       *zap.Logger
+	Deps
+	cfg Config
 	// wake holds at most one signal: rows may wait.
 	wake chan struct{}
 	// notifications counts the notifications since the last scan began.
@@ -100,8 +96,7 @@ type Deps struct {
 // New returns a Sequencer. Run does its work.
 func New(deps Deps, cfg Config) *Sequencer {
 	s := &Sequencer{
-		pool: deps.Pool, own: deps.Own, appender: deps.Appender, proven: deps.Proven, cfg: cfg, metrics: deps.Metrics, log: deps.Log,
-		wake: make(chan struct{}, 1), scanned: emptySnapshot, linger: linger, stalledAfter: stalledAfter,
+		Deps: deps, cfg: cfg, wake: make(chan struct{}, 1), scanned: emptySnapshot, linger: linger, stalledAfter: stalledAfter,
 	}
 	deps.Events.Subscribe(s)
 	return s
@@ -163,10 +158,10 @@ func (s *Sequencer) Run(ctx context.Context) error {
 }
 
 func (s *Sequencer) handleFailure(err error, next time.Duration) {
-	s.metrics.failures.Inc()
-	level := s.log.Warn
+	s.Metrics.failures.Inc()
+	level := s.Log.Warn
 	if s.failures > 1 {
-		level = s.log.Debug // only the first of several failures is a warning
+		level = s.Log.Debug // only the first of several failures is a warning
 	}
 	level("sequencing the inbox failed; it will be tried again", zap.Duration("after", next), zap.Error(err))
 	if s.conn != nil && s.conn.Conn().IsClosed() {
@@ -191,7 +186,7 @@ func (s *Sequencer) step(ctx context.Context) (next time.Duration, err error) {
 
 // idleInterval is the time until the next step of an instance that has nothing to do.
 func (s *Sequencer) idleInterval() time.Duration {
-	if s.proven() {
+	if s.Proven() {
 		return s.cfg.FallbackInterval
 	}
 	return min(s.cfg.PollInterval, s.cfg.FallbackInterval)

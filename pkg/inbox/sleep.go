@@ -58,7 +58,7 @@ func (s *Sequencer) lead(ctx context.Context) (next time.Duration, err error) {
 	if err := s.sequenceAll(ctx); err != nil || ctx.Err() != nil {
 		return s.idleInterval(), err
 	}
-	ctx, cancel := s.own.Bounded(ctx)
+	ctx, cancel := s.Own.Bounded(ctx)
 	defer cancel()
 	switch loaded := s.notifications.Load() > 1 && s.lastBatch.After(began); {
 	case s.awake && time.Since(s.lastBatch) < s.linger:
@@ -85,7 +85,7 @@ func (s *Sequencer) lockWatch(ctx context.Context) error {
 	if s.watchLocked {
 		return nil
 	}
-	who, err := holder(ctx, s.own, watchLock)
+	who, err := holder(ctx, s.Own, watchLock)
 	if err != nil {
 		return errors.Join(errWatchLocked, err)
 	}
@@ -135,7 +135,7 @@ func (s *Sequencer) beginSleep(ctx context.Context) error {
 		s.awake = false
 	}
 	if s.sleepConn == nil {
-		conn, err := s.own.Acquire(ctx)
+		conn, err := s.Own.Acquire(ctx)
 		if err != nil {
 			return fmt.Errorf("connecting to wait for the sleep lock: %w", err)
 		}
@@ -193,7 +193,7 @@ func (s *Sequencer) stopSleep(ctx context.Context) error {
 func (s *Sequencer) closeSleepConn() {
 	if s.sleepResult != nil {
 		s.cancelSleep()
-		s.log.Debug("the wait for the sleep lock ended with its session", zap.NamedError("result", <-s.sleepResult))
+		s.Log.Debug("the wait for the sleep lock ended with its session", zap.NamedError("result", <-s.sleepResult))
 		s.sleepResult, s.cancelSleep = nil, nil
 	}
 	if s.sleepConn != nil {

@@ -64,11 +64,11 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 		s.watching, s.firstRow, s.quiet = true, 0, false
 		return watchInterval, nil
 	}
-	ctx, cancel := s.own.Bounded(ctx)
+	ctx, cancel := s.Own.Bounded(ctx)
 	defer cancel()
 	var first int64
 	var frozen, watchLocked bool
-	if err := s.own.QueryRow(ctx, sqlWatch, lockClass, leaderLock, frozenAfter.Seconds(), watchLock).Scan(&first, &frozen, &watchLocked); err != nil {
+	if err := s.Own.QueryRow(ctx, sqlWatch, lockClass, leaderLock, frozenAfter.Seconds(), watchLock).Scan(&first, &frozen, &watchLocked); err != nil {
 		return 0, fmt.Errorf("watching the sequencer: %w", err)
 	}
 	firstBefore, quietBefore := s.firstRow, s.quiet
@@ -80,7 +80,7 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 		s.watching = false
 		return s.idleInterval(), nil
 	case frozen && first > 0 && firstBefore == 0:
-		if _, err := s.own.Exec(ctx, sqlWake); err != nil {
+		if _, err := s.Own.Exec(ctx, sqlWake); err != nil {
 			return 0, fmt.Errorf("notifying the sequencer: %w", err)
 		}
 		return watchInterval, s.warnIfStalled(ctx, firstBefore)
@@ -92,15 +92,15 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 
 // endFrozen ends the leader session if it is still frozen.
 func (s *Sequencer) endFrozen(ctx context.Context) error {
-	who, err := holder(ctx, s.own, leaderLock)
+	who, err := holder(ctx, s.Own, leaderLock)
 	if err != nil {
 		return fmt.Errorf("reading who the sequencer is: %w", err)
 	}
 	var ended int64
-	if err := s.own.QueryRow(ctx, sqlDepose, lockClass, leaderLock, frozenAfter.Seconds(), sleepLock).Scan(&ended); err != nil {
+	if err := s.Own.QueryRow(ctx, sqlDepose, lockClass, leaderLock, frozenAfter.Seconds(), sleepLock).Scan(&ended); err != nil {
 		return fmt.Errorf("ending the frozen sequencer, %s (it must have the same role as this instance): %w", who, err)
 	}
-	s.log.Warn("the sequencer was frozen; its session was ended, and this instance may take over",
+	s.Log.Warn("the sequencer was frozen; its session was ended, and this instance may take over",
 		zap.Stringer("holder", who), zap.Int64("sessions", ended))
 	return nil
 }
@@ -136,7 +136,7 @@ func (h *Holder) endStatement() string {
 // Holder returns the session that is the sequencer, or that keeps the instances from being it, or
 // nil. It returns when ctx ends. Errors: CodeUnavailable.
 func (s *Sequencer) Holder(ctx context.Context) (*Holder, error) {
-	h, err := holder(ctx, s.pool, leaderLock, watchLock)
+	h, err := holder(ctx, s.Pool, leaderLock, watchLock)
 	return h, postgres.Wrapf(err, "reading who holds the lock of the inbox")
 }
 
@@ -161,12 +161,12 @@ func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error 
 	if time.Since(s.firstRowSince) < s.stalledAfter || time.Since(s.warnedAt) < warnInterval {
 		return nil
 	}
-	h, err := holder(ctx, s.own, leaderLock)
+	h, err := holder(ctx, s.Own, leaderLock)
 	if err != nil || h == nil {
 		return err
 	}
 	s.warnedAt = time.Now()
-	s.log.Warn("the session with the lock of the inbox moved no row; if it is no session of Belfry, end it",
+	s.Log.Warn("the session with the lock of the inbox moved no row; if it is no session of Belfry, end it",
 		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.firstRowSince)), zap.String("hint", h.endStatement()))
 	return nil
 }

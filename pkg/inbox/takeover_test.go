@@ -69,7 +69,7 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
 	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
-	require.True(t, b.pool.TakeBroken(), "a heal is requested for commits whose wake a did not publish")
+	require.True(t, b.Pool.TakeBroken(), "a heal is requested for commits whose wake a did not publish")
 }
 
 func TestDeadSequencerIsReplaced(t *testing.T) {
@@ -206,7 +206,7 @@ func TestALongScanIsNotFrozen(t *testing.T) {
 	leader, reader := r.session(), r.session()
 	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	frozen := func() (is bool) {
-		require.NoError(t, r.pool.QueryRow(testContext(t), sqlWatch, lockClass, leaderLock, 0.2, watchLock).Scan(nil, &is, nil))
+		require.NoError(t, r.Pool.QueryRow(testContext(t), sqlWatch, lockClass, leaderLock, 0.2, watchLock).Scan(nil, &is, nil))
 		return is
 	}
 	r.await("the session counts as frozen", frozen)
@@ -228,7 +228,7 @@ func TestALongScanIsNotFrozen(t *testing.T) {
 func TestAnUnprovenListenerCausesPolling(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	r.proven = func() bool { return false }
+	r.Proven = func() bool { return false }
 	r.cfg.PollInterval = 50 * time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -245,7 +245,7 @@ func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	rival := newInstance(t, r.dsn, nil)
-	conn, err := rival.own.Acquire(testContext(t))
+	conn, err := rival.Own.Acquire(testContext(t))
 	require.NoError(t, err)
 	defer conn.Release()
 	rival.conn = conn

@@ -195,15 +195,9 @@ func newestFirst(a, b Position) int {
 	return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.partition, a.partition), cmp.Compare(b.seq, a.seq))
 }
 
-// positionBytes is the length of a token before base64.
-const positionBytes = 24
-
 // Token returns the position as text for ParsePosition.
 func (p Position) Token() string {
-	b := make([]byte, 0, positionBytes)
-	b = binary.BigEndian.AppendUint64(b, uint64(p.at.UnixMicro()))
-	b = binary.BigEndian.AppendUint64(b, uint64(p.partition))
-	b = binary.BigEndian.AppendUint64(b, uint64(p.seq))
+	b, _ := binary.Append(nil, binary.BigEndian, [3]int64{p.at.UnixMicro(), p.partition, p.seq}) // has a fixed size
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
@@ -212,11 +206,12 @@ var earliest = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // ParsePosition reads a token. Errors: CodeInvalid.
 func ParsePosition(token string) (Position, error) {
+	var n [3]int64
 	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err == nil && len(b) == positionBytes {
-		number := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
-		p := Position{at: time.UnixMicro(number(0)).UTC(), partition: number(1), seq: number(2)}
-		if p.at.After(earliest) && p.at.Year() < 10000 && p.partition > 0 && p.seq > 0 {
+	if err == nil && len(b) == binary.Size(n) {
+		_, err = binary.Decode(b, binary.BigEndian, &n)
+		p := Position{at: time.UnixMicro(n[0]).UTC(), partition: n[1], seq: n[2]}
+		if err == nil && p.at.After(earliest) && p.at.Year() < 10000 && p.partition > 0 && p.seq > 0 {
 			return p, nil
 		}
 	}

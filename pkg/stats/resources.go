@@ -1,8 +1,8 @@
 package stats
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -189,24 +189,22 @@ func (r *Reader) tags(ctx context.Context, of func(*Queue) string) ([]Tag, error
 }
 
 func sumTags(queues []Queue, of func(*Queue) string) []Tag {
-	byName := map[string]int{}
-	tags := []Tag{}
+	byName := map[string]*Tag{}
 	for i := range queues {
 		name := of(&queues[i])
-		if name == "" {
-			continue
+		tag := byName[name]
+		if tag == nil {
+			tag = &Tag{Name: name}
+			byName[name] = tag
 		}
-		index, known := byName[name]
-		if !known {
-			index = len(tags)
-			byName[name] = index
-			tags = append(tags, Tag{Name: name})
-		}
-		tag := &tags[index]
 		tag.Queues++
 		tag.Partitions += queues[i].Partitions
 		tag.Counts.add(queues[i].Counts)
 	}
-	slices.SortFunc(tags, func(a, b Tag) int { return cmp.Compare(a.Name, b.Name) })
+	delete(byName, "") // the queues without a tag
+	tags := make([]Tag, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		tags = append(tags, *byName[name])
+	}
 	return tags
 }
