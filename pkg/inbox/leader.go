@@ -15,18 +15,11 @@ import (
 // The advisory locks of the inbox. The trigger belfry.inbox_notify and the package doc use the same
 // numbers.
 const (
-	// lockClass is the first key of each lock: "BELF".
-	lockClass int32 = 0x42454c46
-	// leaderLock is held by the sequencer.
-	leaderLock int32 = 7
-	// sleepLock (SLEEP) is shared by producers that leave out their notification, until their
-	// transaction ends. A sleeping sequencer holds it exclusively.
-	sleepLock int32 = 8
-	// watchLock (WATCH) is held by the sequencer while such producers may exist.
-	watchLock int32 = 9
-	// awakeLock (AWAKE) is held by the sequencer while it is awake, that is, while new producers may
-	// leave out their notification.
-	awakeLock int32 = 10
+	lockClass  int32 = 0x42454c46 // the first key of each lock: "BELF"
+	leaderLock int32 = 7          // held by the sequencer
+	sleepLock  int32 = 8          // SLEEP
+	watchLock  int32 = 9          // WATCH
+	awakeLock  int32 = 10         // AWAKE
 )
 
 // closeTimeout bounds the statements that end a session.

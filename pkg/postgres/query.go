@@ -58,9 +58,6 @@ func (s *Seconds) ScanFloat64(v pgtype.Float8) error {
 	return nil
 }
 
-// SkipUnderlyingTypePlan makes pgx use ScanFloat64.
-func (Seconds) SkipUnderlyingTypePlan() {}
-
 // Wrapf is Wrap for an error that says what failed: the formatted text. It returns nil for nil.
 func Wrapf(err error, format string, args ...any) error {
 	if err == nil {

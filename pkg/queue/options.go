@@ -3,30 +3,13 @@ package queue
 import "time"
 
 // Options are the fifteen options of a queue, as POST /api/v1/configure accepts
-// and echoes them. Durations are whole seconds on the wire. RetryDelay alone is in
-// milliseconds.
+// and echoes them. docs/concepts.md has a table of their effects. Durations are
+// whole seconds on the wire. RetryDelay alone is in milliseconds.
 //
 // All options are stored and echoed. A change takes effect at once on all
-// instances.
-//
-//	leaseTime                  how long a delivery is leased; 0: 60
-//	retryLimit                 failed acks of a first message before it is dead-lettered
-//	delayedProcessing          a message is delivered this long after it was stored
-//	windowBuffer               a partition is delivered once no message arrived for this long
-//	encryptionEnabled          payloads are encrypted at rest if the server has a key
-//	retentionEnabled           switches the next two options on
-//	retentionSeconds           older messages are deleted
-//	completedRetentionSeconds  older messages that every group has passed are deleted
-//	maxWaitTimeSeconds         older messages that a group has not passed are deleted
-//	maxSize                    a push that would leave more messages waiting is refused; 0: no limit
-//	priority                   order of the queues in pops by namespace and task
-//	retryDelay                 see Extensions.RetryBackoff: only if the caller sends it
-//	ttl                        accepted and ignored: use Extensions.ExpireAfterSeconds
-//	deadLetterQueue            accepted and ignored: dead letters are always kept
-//	dlqAfterMaxRetries         accepted and ignored: dead letters are always kept
-//
-// The ignored options stay ignored on purpose. Clients send them, or rely on their
-// defaults (a ttl of one hour), and do not expect to lose messages.
+// instances. ttl, deadLetterQueue and dlqAfterMaxRetries have no effect, on
+// purpose: clients send them, or rely on their defaults (a ttl of one hour), and
+// do not expect to lose messages.
 //
 // maxSize works as follows:
 //

@@ -22,18 +22,15 @@
 // The lag of a partition is pending + processing; its age is the age of the oldest
 // of these messages.
 //
-// The counts are inexact in one case. A cursor does not know which messages before it
-// are deleted when they were deleted one by one before its group joined or sought
-// back, or by retention beyond a live lease of the cursor. total and deadLetter stay
-// exact. The other counts are wrong only after some cursor has moved on, and until
-// this cursor has passed the gap or a sweep has moved it over the gap. Until then,
-// done but stored messages may count as pending, or as processing when a lease spans
-// the gap: at most as many messages as are deleted.
+// The counts are inexact in one case: messages before a cursor were deleted one by one
+// before its group joined or sought back, or by retention beyond a live lease of the
+// cursor. The cursor does not know about these gaps. total and deadLetter stay exact.
+// Until the cursor or a sweep has passed the gap, done messages may count as pending or
+// processing: at most as many as are deleted.
 //
-// The counts of a queue are sums over its partitions. One statement, with one
-// snapshot, reads a page of 1,000 partitions of a queue. While messages move, the
-// pages show slightly different instants. Partitions and queues under deletion are
-// left out.
+// One statement, with one snapshot, reads a page of 1,000 partitions of a queue. While
+// messages move, the pages show slightly different instants. Partitions and queues
+// under deletion are left out.
 //
 // # The status of one message
 //
@@ -53,21 +50,18 @@
 // # The cost of a list of messages
 //
 // No index orders the messages of a queue by time, because it would slow down every
-// push. The list uses two facts. Within a partition, time never decreases with seq.
-// The row of each partition has the instant of its last push, which bounds the time
-// of its messages. The list works in three steps:
+// push. Within a partition, time never decreases with seq, and the row of the partition
+// has the instant of its last push. The list works in three steps:
 //
-//  1. Read the rows of the partitions, newest bound first. No message is read.
+//  1. Read the rows of the partitions, newest push first. No message is read.
 //  2. Open partitions in that order and merge their newest messages.
-//  3. Stop when the bound of the next partition is older than the page.
+//  3. Stop when the last push of the next partition is older than the page.
 //
 // A first page of n messages opens about n partitions, however many there are, and
-// reads O(n) messages.
-//
-// A later page, or one that ends in the past, also opens the partitions with later
-// pushes and does a binary search in each. One list opens at most 10,000 partitions
-// and reads at most 100,000 messages. A list that exceeds a bound fails with
-// CodeInvalid; the error says how to narrow the list. No payload is read.
+// reads O(n) messages. A later page, or one that ends in the past, also opens the
+// partitions with later pushes and does a binary search in each. One list opens at most
+// 10,000 partitions and reads at most 100,000 messages. A list that exceeds a bound
+// fails with CodeInvalid; the error says how to narrow the list. No payload is read.
 //
 // # Consumer groups
 //

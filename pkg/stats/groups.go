@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -70,13 +71,7 @@ func (g *Groups) List(ctx context.Context) ([]Group, error) {
 	}
 	// A row without cursors and without whole_queue is the kept subscription of a deleted
 	// group.
-	kept := groups[:0]
-	for _, one := range groups {
-		if one.whole || one.Partitions > 0 {
-			kept = append(kept, one)
-		}
-	}
-	return kept, nil
+	return slices.DeleteFunc(groups, func(one Group) bool { return !one.whole && one.Partitions == 0 }), nil
 }
 
 // add adds the figures of a page of partitions.

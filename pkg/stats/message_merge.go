@@ -198,16 +198,12 @@ func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
 func (m *merger) add(rows []Message) {
 	m.messagesRead += len(rows)
 	for i := range rows {
-		if m.matches(&rows[i]) {
-			m.found = append(m.found, rows[i])
+		if one := &rows[i]; !one.CreatedAt.Before(m.filter.From) && (m.filter.Status == "" || one.Status == m.filter.Status) {
+			m.found = append(m.found, *one)
 		}
 	}
 	slices.SortFunc(m.found, func(a, b Message) int { return newestFirst(a.position, b.position) })
 	m.found = m.found[:min(len(m.found), m.want+1)]
-}
-
-func (m *merger) matches(one *Message) bool {
-	return !one.CreatedAt.Before(m.filter.From) && (m.filter.Status == "" || one.Status == m.filter.Status)
 }
 
 // scanMessage returns a message and the number of its partition in the chunk, from 1.

@@ -52,6 +52,8 @@ type Queue struct {
 	Options    queue.Options // LeaseTime, RetryLimit, RetryDelay, TTL, MaxSize, Priority and DeadLetterQueue only
 	Partitions int64
 	Counts     Counts
+	// counted is the name of the last counted partition; nil: none.
+	counted *string
 }
 
 // QueueFilter chooses queues.
@@ -111,9 +113,9 @@ type countPage struct {
 // found is nil.
 func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 	for chunk := range slices.Chunk(queues, queuePage) {
-		open := make([]uncounted, len(chunk))
+		var open []*Queue
 		for i := range chunk {
-			open[i] = uncounted{queue: &chunk[i]}
+			open = append(open, &chunk[i])
 		}
 		for len(open) > 0 {
 			if err := ctx.Err(); err != nil {
@@ -128,34 +130,28 @@ func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 	return nil
 }
 
-// uncounted is a queue with partitions that are not counted yet: those after a name.
-type uncounted struct {
-	queue *Queue
-	after *string
-}
-
 // countPages counts the next page of each queue and returns the queues that may have
 // more partitions.
-func (r *Reader) countPages(ctx context.Context, open []uncounted, found *lags) ([]uncounted, error) {
+func (r *Reader) countPages(ctx context.Context, open []*Queue, found *lags) (more []*Queue, err error) {
 	keys, after := make([]int64, len(open)), make([]*string, len(open))
-	for i, o := range open {
-		keys[i], after[i] = o.queue.key, o.after
+	for i, q := range open {
+		keys[i], after[i] = q.key, q.counted
 	}
 	pages, err := postgres.Collect(ctx, r.pool, sqlCounts, pgx.RowToStructByPos[countPage], keys, after, int64(partitionPage), found != nil)
 	if err != nil {
 		return nil, err
 	}
-	var more []uncounted
 	for _, page := range pages {
-		q := open[page.Number-1].queue
+		q := open[page.Number-1]
 		q.Partitions += page.Partitions
 		q.Counts.add(page.Counts)
+		q.counted = page.Last
 		if found != nil {
 			found.offsets = append(found.offsets, page.Offsets...)
 			found.ages = append(found.ages, page.Ages...)
 		}
 		if page.Partitions == partitionPage {
-			more = append(more, uncounted{queue: q, after: page.Last})
+			more = append(more, q)
 		}
 	}
 	return more, nil

@@ -18,8 +18,7 @@
 // # One instance per job
 //
 //  1. An instance asks once per interval whether a queue needs the job. This is one query.
-//  2. If so, it leases the job by writing a row with an end time, and renews the lease while it
-//     works.
+//  2. If so, it leases the job by writing a row with an end time. It renews the lease while it works.
 //  3. An instance that dies or freezes loses the lease after leaseDuration. The next instance whose
 //     interval ends takes over. So a job is late by one interval plus leaseDuration at most.
 //  4. Two instances may work at once when a frozen one continues. This does no harm, because every
