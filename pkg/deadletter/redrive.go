@@ -37,9 +37,11 @@ type Result struct {
 	Remaining int64
 }
 
-// batch holds ids of dead letters, and the epoch of the database in which they are valid.
+// batch holds ids of dead letters, and the epoch of the database in which they are valid. last is the
+// key of the last one.
 type batch struct {
 	ids   []int64
+	last  ListKey
 	epoch int64
 }
 
@@ -88,7 +90,8 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 	var seen int64
 	var pause time.Duration
 	for backoff.Sleep(ctx, pause) == nil {
-		taken, n, last, err := l.takePage(ctx, &f, after, size, take)
+		page, taken, err := l.takePage(ctx, &f, after, size, take)
+		n := int64(len(page.ids))
 		seen += n
 		result.Taken += taken
 		result.Skipped = seen - result.Taken
@@ -100,7 +103,7 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 			result.Remaining = 0
 			return result, nil
 		}
-		after = last
+		after = page.last
 		var due time.Duration
 		if rate > 0 {
 			due = time.Duration(float64(seen) / float64(rate) * float64(time.Second))
@@ -113,22 +116,20 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 	return result, nil // if the caller has left, what was taken stays taken
 }
 
-// takePage takes one page after a key. It returns the size of the page and its last key.
-func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (taken, n int64, last ListKey, err error) {
+// takePage takes one page after a key.
+func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (b batch, taken int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	var b batch
-	last = after
 	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, size)...)
-	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
-		b.ids = append(b.ids, last.ID)
+	_, err = pgx.ForEachRow(rows, []any{&b.last.ID, &b.last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
+		b.ids = append(b.ids, b.last.ID)
 		return nil
 	})
 	if err != nil || len(b.ids) == 0 {
-		return 0, 0, last, err
+		return batch{}, 0, err
 	}
 	taken, err = take(ctx, b)
-	return taken, int64(len(b.ids)), last, err
+	return b, taken, err
 }
 
 // redrive is the takeFunc of Redrive.

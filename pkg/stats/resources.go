@@ -137,7 +137,8 @@ func (r *Reader) countPages(ctx context.Context, open []*Queue, found *lags) (mo
 	for i, q := range open {
 		keys[i], after[i] = q.key, q.counted
 	}
-	pages, err := postgres.Collect(ctx, r.pool, sqlCounts, pgx.RowToStructByPos[countPage], keys, after, int64(partitionPage), found != nil)
+	pages, err := postgres.Collect(ctx, r.pool, sqlCounts, pgx.RowToStructByPos[countPage],
+		keys, after, int64(partitionPage), found != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (s *Sweeper) record(done *stepResult) {
 	s.events.Ready(ready, events.Here)
 }
 
-// read reads the row of a step. There is none if the partition or the queue is deleted.
+// read reads the row of a step. The row is missing if the partition or the queue is deleted.
 func (r *stepResult) read(row pgx.Row) error {
 	err := row.Scan(&r.deleted[0], &r.deleted[1], &r.deleted[2], &r.expired, &r.unread, &r.skipped, &r.more, &r.continueAbove,
 		&r.groups, &r.readyIn)
