@@ -31,72 +31,51 @@ func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 		if err != nil {
 			return err
 		}
-		more, err := c.recomputePage(ctx, ids)
+		more, err := c.recomputeCursors(ctx, ids, sqlRearmLock, ids)
 		if err != nil {
 			return err
 		}
 		locked = append(locked, more...)
 	}
 	for _, key := range locked {
-		if err := c.recomputeOne(ctx, key); err != nil {
+		if _, err := c.recomputeCursors(ctx, []int64{key.partition}, sqlRearmWait, key.partition, key.group); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recomputePage recomputes the free cursors of some partitions. It returns the cursors that another
-// transaction holds.
-func (c *Catalog) recomputePage(ctx context.Context, partitions []int64) (locked []cursorKey, err error) {
-	err = c.recomputeLocked(ctx, partitions, func(ctx context.Context, tx pgx.Tx) (taken []cursorKey, err error) {
-		// The query returns every cursor with own = false, and again with own = true each cursor
-		// that it locked.
+// recomputeCursors recomputes the cursors that the statement lock locks, then wakes the partitions.
+// It returns the cursors that another transaction holds.
+func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (locked []cursorKey, err error) {
+	bounded, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	err = pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
+		// The statement may return a cursor with own = false, and with own = true if it locked it.
 		owned := map[cursorKey]bool{}
 		var key cursorKey
 		var own bool
-		rows, _ := tx.Query(ctx, sqlRearmLock, partitions) // ForEachRow returns the error
-		_, err = pgx.ForEachRow(rows, []any{&key.partition, &key.group, &own}, func() error {
+		rows, _ := tx.Query(bounded, lock, args...)
+		_, err := pgx.ForEachRow(rows, []any{&key.partition, &key.group, &own}, func() error { // also returns the error of Query
 			owned[key] = owned[key] || own
 			return nil
 		})
-		for key, own := range owned {
-			if own {
-				taken = append(taken, key)
-			} else {
-				locked = append(locked, key)
-			}
-		}
-		return taken, err
-	})
-	return locked, err
-}
-
-// recomputeOne waits for one cursor and recomputes it.
-func (c *Catalog) recomputeOne(ctx context.Context, key cursorKey) error {
-	return c.recomputeLocked(ctx, []int64{key.partition}, func(ctx context.Context, tx pgx.Tx) ([]cursorKey, error) {
-		_, err := tx.Exec(ctx, sqlRearmWait, key.partition, key.group)
-		return []cursorKey{key}, err
-	})
-}
-
-// recomputeLocked recomputes the cursors that lock locks and returns, then wakes the partitions.
-func (c *Catalog) recomputeLocked(ctx context.Context, partitions []int64, lock func(context.Context, pgx.Tx) ([]cursorKey, error)) error {
-	bounded, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err := pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
-		keys, err := lock(bounded, tx)
 		if err != nil {
 			return err
 		}
-		partitionIDs, groupIDs := make([]int64, len(keys)), make([]int64, len(keys))
-		for i, key := range keys {
-			partitionIDs[i], groupIDs[i] = key.partition, key.group
+		var partitionIDs, groupIDs []int64
+		for key, own := range owned {
+			if own {
+				partitionIDs, groupIDs = append(partitionIDs, key.partition), append(groupIDs, key.group)
+			} else {
+				locked = append(locked, key)
+			}
 		}
 		_, err = tx.Exec(bounded, sqlRearm, partitionIDs, groupIDs)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("recomputing when cursors are ready: %w", err)
+		return nil, fmt.Errorf("recomputing when cursors are ready: %w", err)
 	}
-	return c.wake(ctx, partitions)
+	return locked, c.wake(ctx, partitions)
 }
