@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -149,17 +150,10 @@ func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, e
 	if filter.Queue == nil {
 		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task})
 	}
-	q, err := r.queue(ctx, *filter.Queue)
-	if queue.CodeOf(err) == queue.CodeNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if filter.Namespace != "" && q.Namespace != filter.Namespace || filter.Task != "" && q.Task != filter.Task {
-		return nil, nil
-	}
-	return []Queue{q}, nil
+	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, *filter.Queue)
+	return slices.DeleteFunc(found, func(q Queue) bool {
+		return filter.Namespace != "" && q.Namespace != filter.Namespace || filter.Task != "" && q.Task != filter.Task
+	}), err
 }
 
 // setStatus sets Status and QueueStatus. The package doc has the rules.
