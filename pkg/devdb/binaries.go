@@ -141,10 +141,7 @@ func versionIn(path string) float64 {
 	if len(numbers) == 0 {
 		return 0
 	}
-	version, err := strconv.ParseFloat(numbers[len(numbers)-1], 64)
-	if err != nil {
-		return 0
-	}
+	version, _ := strconv.ParseFloat(numbers[len(numbers)-1], 64) // the pattern matches only numbers
 	return version
 }
 

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 )
@@ -26,14 +26,11 @@ type Cluster struct {
 	account account
 	log     *zap.Logger
 
-	// lifecycle serializes Stop and Restart, which hold it while they block. Done, Port
-	// and Kill do not take it.
+	// lifecycle serializes Stop and Restart, which hold it while they block.
 	lifecycle sync.Mutex
-
-	mu   sync.Mutex
-	lock *lock    // nil after Stop; written under lifecycle and mu
-	proc *process // the latest run; written by Restart under lifecycle and mu
-	port int      // written before the first run, then constant
+	lock      *lock                   // released by Stop; written under lifecycle
+	proc      atomic.Pointer[process] // the latest run
+	port      int                     // written before the first run, then constant
 }
 
 // Start starts the cluster in cfg.Dir and returns when it accepts connections. It creates
@@ -123,13 +120,7 @@ func (c *Cluster) Dir() string { return c.dir }
 
 // Done returns a channel that is closed when the postmaster has exited for any reason.
 // Restart starts a new run with a new channel.
-func (c *Cluster) Done() <-chan struct{} { return c.current().done }
-
-func (c *Cluster) current() *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.proc
-}
+func (c *Cluster) Done() <-chan struct{} { return c.proc.Load().done }
 
 // Stop shuts Postgres down (fast: it ends the sessions and writes a checkpoint) and
 // releases the folder. When ctx ends first, it stops Postgres immediately and returns an
@@ -138,19 +129,12 @@ func (c *Cluster) current() *process {
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()
-	err := c.current().stop(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lock != nil {
-		err = errors.Join(err, c.lock.release())
-		c.lock = nil
-	}
-	return err
+	return errors.Join(c.proc.Load().stop(ctx), c.lock.release())
 }
 
 // Kill kills every process of Postgres, like a power cut, and returns when the postmaster
 // has exited. The folder stays locked: call Restart or Stop afterwards.
-func (c *Cluster) Kill() error { return c.current().kill() }
+func (c *Cluster) Kill() error { return c.proc.Load().kill() }
 
 // Restart starts Postgres again after Stop, Kill or a crash, in the same folder and on the
 // same port. It returns when Postgres accepts connections, and waits as long as Start
@@ -158,17 +142,15 @@ func (c *Cluster) Kill() error { return c.current().kill() }
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()
-	if !c.current().exited() {
+	if !c.proc.Load().exited() {
 		return fmt.Errorf("restarting the cluster in %s: it is running; call Stop or Kill first", c.dir)
 	}
-	if c.lock == nil {
+	if !c.lock.file.Locked() {
 		_, l, err := openFolder(c.dir)
 		if err != nil {
 			return err
 		}
-		c.mu.Lock()
 		c.lock = l
-		c.mu.Unlock()
 	}
 	if err := stopOrphan(ctx, c.data(), c.log); err != nil {
 		return err
@@ -184,18 +166,11 @@ func freePort(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("picking a free port: %w", err)
 	}
-	port, err := portOf(l)
-	if err := errors.Join(err, l.Close()); err != nil {
-		return 0, fmt.Errorf("picking a free port: %w", err)
-	}
-	return port, nil
+	return portOf(l), l.Close()
 }
 
 // portOf returns the port of a TCP listener.
-func portOf(l net.Listener) (int, error) {
-	addr, err := netip.ParseAddrPort(l.Addr().String())
-	return int(addr.Port()), err
-}
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 // checkFree returns an error when no program can listen on the port.
 func checkFree(ctx context.Context, port int) error {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -165,7 +167,7 @@ func Remove(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	err = stopOrphan(ctx, filepath.Join(dir, dataName), nil)
+	err = stopOrphan(ctx, filepath.Join(dir, dataName), zap.NewNop())
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}
