@@ -88,9 +88,8 @@ func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 	}
 	defer s.close(ctx)
 	type view struct {
-		version uint
-		dirty   bool
-		pid     int32
+		record record
+		holder Holder
 	}
 	for before, first := (view{}), true; ; first = false {
 		holder, err := s.holder(ctx)
@@ -101,9 +100,9 @@ func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 		if err != nil {
 			return record{}, nil, err
 		}
-		now := view{version: r.version, dirty: r.dirty}
+		now := view{record: r}
 		if holder != nil {
-			now.pid = holder.PID
+			now.holder = *holder
 		}
 		if !first && now == before {
 			return r, holder, nil
