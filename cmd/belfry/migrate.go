@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
@@ -31,32 +33,32 @@ A failed migration is rolled back. Then "belfry migrate status" shows what to do
 	return cmd
 }
 
-// newMigrator returns a Migrator for the configuration. Its log is unbuffered, so no line
-// is lost when the process ends.
-func newMigrator(cmd *cobra.Command) (*migrate.Migrator, error) {
-	cfg, err := loadConfig(cmd)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Database.DirectURL() == "" {
-		return nil, errNoDatabaseToMigrate
-	}
-	log, err := newLogger(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return migrate.New(migrate.Config{URL: cfg.Database.DirectURL(), LockTimeout: cfg.Database.MigrateLockTimeout}, log), nil
-}
-
 // migrateRun returns the RunE of a migrate command: it runs work with a Migrator.
 func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		m, err := newMigrator(cmd)
+		return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
+			url := cfg.Database.DirectURL()
+			if url == "" {
+				return errNoDatabaseToMigrate
+			}
+			return work(cmd, migrate.New(migrate.Config{URL: url, LockTimeout: cfg.Database.MigrateLockTimeout}, log), args)
+		})
+	}
+}
+
+// migrateThenPrint is migrateRun, and prints the version that work has made.
+func migrateThenPrint(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
+	return migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		if err := work(cmd, m, args); err != nil {
+			return err
+		}
+		status, err := m.Status(cmd.Context())
 		if err != nil {
 			return err
 		}
-		return work(cmd, m, args)
-	}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema is at version %d, the latest is %d.\n", status.Version, status.Latest)
+		return err
+	})
 }
 
 func newMigrateUpCmd() *cobra.Command {
@@ -64,11 +66,8 @@ func newMigrateUpCmd() *cobra.Command {
 		Use:   "up",
 		Short: "Run every pending migration",
 		Args:  cobra.NoArgs,
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
-			if err := m.Up(cmd.Context()); err != nil {
-				return err
-			}
-			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
+		RunE: migrateThenPrint(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
+			return m.Up(cmd.Context())
 		}),
 	}
 }
@@ -84,7 +83,7 @@ asks for confirmation on a terminal and needs --yes elsewhere.`,
 		Example: `  belfry migrate down
   belfry migrate down 2 --yes`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), numbers(1)),
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		RunE: migrateThenPrint(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
 			steps := 1
 			if len(args) == 1 {
 				steps, _ = strconv.Atoi(args[0]) // checked by numbers
@@ -94,10 +93,7 @@ asks for confirmation on a terminal and needs --yes elsewhere.`,
 					return err
 				}
 			}
-			if err := m.Down(cmd.Context(), steps); err != nil {
-				return err
-			}
-			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
+			return m.Down(cmd.Context(), steps)
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
@@ -138,12 +134,9 @@ migration. This changes no table. "belfry migrate status" prints the right versi
 0 is the empty schema.`,
 		Example: `  belfry migrate force 2`,
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), numbers(0)),
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		RunE: migrateThenPrint(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
 			version, _ := strconv.Atoi(args[0]) // checked by numbers
-			if err := m.Force(cmd.Context(), version); err != nil {
-				return err
-			}
-			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
+			return m.Force(cmd.Context(), version)
 		}),
 	}
 }
@@ -178,15 +171,6 @@ func numbers(least int) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func printVersion(ctx context.Context, m *migrate.Migrator, out io.Writer) error {
-	status, err := m.Status(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "The schema is at version %d, the latest is %d.\n", status.Version, status.Latest)
-	return err
 }
 
 func printStatus(out io.Writer, status migrate.Status) error {

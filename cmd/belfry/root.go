@@ -99,6 +99,21 @@ func loadConfig(cmd *cobra.Command) (config.Config, error) {
 	return config.Load(opts)
 }
 
+// withLogger runs work with the settings and a logger.
+func withLogger(cmd *cobra.Command, work func(cfg config.Config, log *zap.Logger) error) error {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	log, err := newLogger(cfg)
+	if err != nil {
+		return err
+	}
+	// Sync fails on a terminal or a pipe.
+	defer func() { _ = log.Sync() }()
+	return work(cfg, log)
+}
+
 // newLogger returns the logger for the section "log". It writes to standard error, because
 // standard output is for the output of a command. It does no sampling: the id in a 500
 // response must be in the log.
@@ -140,33 +155,13 @@ func newVersionCmd() *cobra.Command {
 }
 
 // versionText returns the version set by the build. Without it, it returns the version
-// that Go recorded: the module version of `go install`, or the commit of a checkout.
+// that Go recorded: of `go install`, or of the commit of a checkout.
 func versionText() string {
 	if version != "" {
 		return version
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	return versionFrom(info)
-}
-
-func versionFrom(info *debug.BuildInfo) string {
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "-dirty"
-		}
-	}
-	if revision == "" {
-		return "unknown"
-	}
-	return revision + dirty
+	return "unknown"
 }
