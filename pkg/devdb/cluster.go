@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 )
 
@@ -61,7 +63,7 @@ func (c *Cluster) firstStart(ctx context.Context) (err error) {
 	if c.account, err = accountFor(c.data()); err != nil {
 		return err
 	}
-	if c.binDir, err = findBinaries(ctx, c.cfg.BinDir, c.log); err != nil {
+	if c.binDir, err = FindBinaries(ctx, c.log); err != nil {
 		return err
 	}
 	if err := stopOrphan(ctx, c.data(), c.log); err != nil {
@@ -157,6 +159,30 @@ func (c *Cluster) Restart(ctx context.Context) error {
 		return err
 	}
 	return c.start(ctx)
+}
+
+// CREATE DATABASE fails with duplicateDatabase if the name exists. A concurrent creation
+// can fail with uniqueViolation instead.
+const (
+	duplicateDatabase = "42P04"
+	uniqueViolation   = "23505"
+)
+
+// CreateDatabase creates a database unless it exists. The end of ctx cancels it.
+func (c *Cluster) CreateDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	if err != nil {
+		return fmt.Errorf("creating the database %s: %w", name, err)
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == duplicateDatabase || refused.Code == uniqueViolation) {
+		err = nil
+	}
+	if err = errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("creating the database %s: %w", name, err)
+	}
+	return nil
 }
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, dataName) }

@@ -24,8 +24,6 @@ type Config struct {
 	// Settings are settings of postgresql.conf for this run. They override the defaults
 	// of this package. Address, port and data folder are refused here.
 	Settings map[string]string
-	// BinDir is the folder with postgres, initdb and pg_ctl; empty: FindBinaries.
-	BinDir string
 	// Log gets the events of the cluster; nil: no log.
 	Log *zap.Logger
 }
