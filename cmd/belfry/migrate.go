@@ -113,7 +113,7 @@ newer than this binary.`,
 			if err != nil {
 				return err
 			}
-			if err := printStatus(cmd.OutOrStdout(), status); err != nil {
+			if _, err := io.WriteString(cmd.OutOrStdout(), statusText(status)); err != nil {
 				return err
 			}
 			var older *migrate.OlderError
@@ -154,7 +154,8 @@ func newMigratePlanCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printPlan(cmd.OutOrStdout(), steps, showSQL)
+			_, err = io.WriteString(cmd.OutOrStdout(), planText(steps, showSQL))
+			return err
 		}),
 	}
 	cmd.Flags().BoolVar(&showSQL, "sql", false, "print the statements too")
@@ -173,7 +174,7 @@ func numbers(least int) cobra.PositionalArgs {
 	}
 }
 
-func printStatus(out io.Writer, status migrate.Status) error {
+func statusText(status migrate.Status) string {
 	var b strings.Builder
 	dirty := "no"
 	if status.Dirty {
@@ -189,13 +190,12 @@ func printStatus(out io.Writer, status migrate.Status) error {
 	for _, step := range status.Pending {
 		fmt.Fprintf(&b, "pending    %06d %s\n", step.Version, step.Name)
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
-// printPlan prints the pending migrations. With showSQL, psql can run the output: every line
+// planText lists the pending migrations. With showSQL, psql can run the output: every line
 // that is not SQL is a comment.
-func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
+func planText(steps []migrate.Step, showSQL bool) string {
 	var b strings.Builder
 	comment := ""
 	if showSQL {
@@ -210,8 +210,7 @@ func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
 			b.WriteString(strings.TrimRight(step.SQL, "\n") + "\n\n")
 		}
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
 // confirmDown asks for confirmation on a terminal. It returns nil only for the answer "yes".
