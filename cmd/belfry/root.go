@@ -88,11 +88,9 @@ func markRunErrors(cmd *cobra.Command) {
 func loadConfig(cmd *cobra.Command) (config.Config, error) {
 	flags := cmd.Flags()
 	opts := config.Options{Environ: os.Environ(), Flags: map[string]string{}}
-	if f := flags.Lookup("config"); f != nil {
-		opts.File = f.Value.String()
-	}
+	opts.File = flags.Lookup("config").Value.String()
 	for _, kf := range keyFlags {
-		if f := flags.Lookup(config.FlagName(kf.key)); f != nil && f.Changed {
+		if f := flags.Lookup(config.FlagName(kf.key)); f.Changed {
 			opts.Flags[kf.key] = f.Value.String()
 		}
 	}

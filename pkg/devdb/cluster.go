@@ -42,11 +42,9 @@ type Cluster struct {
 // process owns the folder; the folder has other content; the data has another major
 // version. After an error no process is left. The caller must call Stop.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.normalized()
+	if err != nil {
 		return nil, err
-	}
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
 	}
 	dir, l, err := openFolder(cfg.Dir)
 	if err != nil {
