@@ -111,9 +111,13 @@ func (r *fileReader) value(k key, value *yaml.Node) {
 
 // children returns the names directly in a section; "" is the whole file.
 func children(section string) []string {
+	prefix := ""
+	if section != "" {
+		prefix = section + "."
+	}
 	var names []string
-	for _, k := range allKeys() {
-		rest, found := strings.CutPrefix("."+k.name, strings.TrimSuffix("."+section, ".")+".")
+	for _, name := range keyNames() {
+		rest, found := strings.CutPrefix(name, prefix)
 		if !found {
 			continue
 		}

@@ -33,32 +33,33 @@ A failed migration is rolled back. Then "belfry migrate status" shows what to do
 	return cmd
 }
 
-// migrateRun returns the RunE of a migrate command: it runs work with a Migrator.
-func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
+// migrateRun returns the RunE of a migrate command: it runs work with a Migrator and prints
+// the text that work returns.
+func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
 			url := cfg.Database.DirectURL()
 			if url == "" {
 				return errNoDatabaseToMigrate
 			}
-			return work(cmd, migrate.New(migrate.Config{URL: url, LockTimeout: cfg.Database.MigrateLockTimeout}, log), args)
+			m := migrate.New(migrate.Config{URL: url, LockTimeout: cfg.Database.MigrateLockTimeout}, log)
+			text, err := work(cmd, m, args)
+			_, printErr := io.WriteString(cmd.OutOrStdout(), text)
+			return errors.Join(err, printErr)
 		})
 	}
 }
 
-// migrateThenPrint is migrateRun, and prints the version that work has made.
-func migrateThenPrint(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
-	return migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
-		if err := work(cmd, m, args); err != nil {
-			return err
-		}
-		status, err := m.Status(cmd.Context())
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "The schema is at version %d, the latest is %d.\n", status.Version, status.Latest)
-		return err
-	})
+// versionAfter returns the text about the version after a change that returned err.
+func versionAfter(ctx context.Context, m *migrate.Migrator, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	status, err := m.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("The schema is at version %d, the latest is %d.\n", status.Version, status.Latest), nil
 }
 
 func newMigrateUpCmd() *cobra.Command {
@@ -66,8 +67,8 @@ func newMigrateUpCmd() *cobra.Command {
 		Use:   "up",
 		Short: "Run every pending migration",
 		Args:  cobra.NoArgs,
-		RunE: migrateThenPrint(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
-			return m.Up(cmd.Context())
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
+			return versionAfter(cmd.Context(), m, m.Up(cmd.Context()))
 		}),
 	}
 }
@@ -83,17 +84,17 @@ asks for confirmation on a terminal and needs --yes elsewhere.`,
 		Example: `  belfry migrate down
   belfry migrate down 2 --yes`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), numbers(1)),
-		RunE: migrateThenPrint(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error) {
 			steps := 1
 			if len(args) == 1 {
 				steps, _ = strconv.Atoi(args[0]) // checked by numbers
 			}
 			if !yes {
 				if err := confirmDown(cmd.Context(), m, steps, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
-					return err
+					return "", err
 				}
 			}
-			return m.Down(cmd.Context(), steps)
+			return versionAfter(cmd.Context(), m, m.Down(cmd.Context(), steps))
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
@@ -108,19 +109,16 @@ func newMigrateStatusCmd() *cobra.Command {
 migrations. The exit code is 0 unless the schema is dirty, being migrated, or
 newer than this binary.`,
 		Args: cobra.NoArgs,
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
 			status, err := m.Status(cmd.Context())
 			if err != nil {
-				return err
-			}
-			if _, err := io.WriteString(cmd.OutOrStdout(), statusText(status)); err != nil {
-				return err
+				return "", err
 			}
 			var older *migrate.OlderError
 			if errors.As(status.Problem, &older) {
-				return nil // the list of pending migrations shows it
+				return statusText(status), nil // the list of pending migrations shows it
 			}
-			return status.Problem
+			return statusText(status), status.Problem
 		}),
 	}
 }
@@ -134,9 +132,9 @@ migration. This changes no table. "belfry migrate status" prints the right versi
 0 is the empty schema.`,
 		Example: `  belfry migrate force 2`,
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), numbers(0)),
-		RunE: migrateThenPrint(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error) {
 			version, _ := strconv.Atoi(args[0]) // checked by numbers
-			return m.Force(cmd.Context(), version)
+			return versionAfter(cmd.Context(), m, m.Force(cmd.Context(), version))
 		}),
 	}
 }
@@ -149,13 +147,12 @@ func newMigratePlanCmd() *cobra.Command {
 		Example: `  belfry migrate plan
   belfry migrate plan --sql`,
 		Args: cobra.NoArgs,
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
 			steps, err := m.Plan(cmd.Context())
 			if err != nil {
-				return err
+				return "", err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), planText(steps, showSQL))
-			return err
+			return planText(steps, showSQL), nil
 		}),
 	}
 	cmd.Flags().BoolVar(&showSQL, "sql", false, "print the statements too")
