@@ -28,8 +28,8 @@ const (
 )
 
 // fetcher downloads the programs of Postgres from a Maven repository into cache, one folder
-// per version. The archives are those of github.com/zonkyio/embedded-postgres-binaries: a
-// .jar with one .txz in it.
+// per version. github.com/zonkyio/embedded-postgres-binaries publishes the archives: a .jar
+// with one .txz in it.
 type fetcher struct {
 	cache      string
 	repository string

@@ -30,7 +30,7 @@ type versions struct {
 	embedded bool
 }
 
-// load reads all migrations. The names of the files are those of golang-migrate.
+// load reads all migrations. The file names follow golang-migrate.
 func load(fsys fs.FS) (*versions, error) {
 	v := &versions{down: map[uint]string{}, embedded: fsys == nil}
 	if v.embedded {
