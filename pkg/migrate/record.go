@@ -13,12 +13,11 @@ import (
 // These statements are not in sql/queries, because they run before the schema
 // exists and cannot be checked against it.
 const (
-	hasRecord  = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL, to_regprocedure('belfry.baseline()') IS NOT NULL`
-	readRecord = `SELECT greatest(version, 0), dirty, greatest(coalesce(previous, 0), 0), previous IS NOT NULL
-  FROM belfry.schema_migrations`
+	hasRecord   = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
+	hasBaseline = `SELECT to_regprocedure('belfry.baseline()') IS NOT NULL`
+	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
-	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous)
-VALUES ($1::bigint, $2::boolean, CASE WHEN $2 THEN $3::bigint END)`
+	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
 	// cleanRecord runs as the last statement of every migration. A migration to version 0
 	// ends with clearRecord instead.
 	cleanRecord = `UPDATE belfry.schema_migrations SET dirty = false, previous = NULL`
@@ -34,15 +33,14 @@ VALUES ($1::bigint, $2::boolean, CASE WHEN $2 THEN $3::bigint END)`
 type record struct {
 	version  uint
 	dirty    bool
-	previous uint // the version the schema still has; only while dirty and known
-	known    bool // previous is in the record
-	baseline bool // the schema was made by the baseline migration of a release
+	previous *uint // the version the schema still has; only while dirty, nil if unknown
+	baseline bool  // the schema was made by the baseline migration of a release
 }
 
 // applied returns the version that the tables have.
 func (r record) applied() uint {
-	if r.dirty && r.known {
-		return r.previous
+	if r.dirty && r.previous != nil {
+		return *r.previous
 	}
 	return r.version
 }
@@ -50,22 +48,45 @@ func (r record) applied() uint {
 // unreleased reports whether an unreleased version of Belfry made the schema. A
 // dirty record of another tool does not say which version the schema has.
 func (r record) unreleased() bool {
-	if r.dirty && !r.known {
+	if r.dirty && r.previous == nil {
 		return false
 	}
 	return r.applied() > 0 && !r.baseline
 }
 
-// record reads the record. Without one, it returns version 0.
-func (s *session) record(ctx context.Context) (record, error) {
-	var r record
-	var exists bool
-	err := s.conn.QueryRow(ctx, hasRecord).Scan(&exists, &r.baseline)
-	if err == nil && exists {
-		err = s.conn.QueryRow(ctx, readRecord).Scan(&r.version, &r.dirty, &r.previous, &r.known)
+func (r record) dirtyError() *DirtyError {
+	e := &DirtyError{Version: r.version}
+	if r.previous != nil {
+		e.Previous, e.Known = *r.previous, true
 	}
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	return e
+}
+
+func (s *session) record(ctx context.Context) (record, error) {
+	var exists bool
+	if err := s.conn.QueryRow(ctx, hasRecord).Scan(&exists); err != nil {
+		return record{}, fmt.Errorf("looking for the record of the schema's version: %w", err)
+	}
+	if !exists {
+		return record{}, nil
+	}
+	var version int64
+	var previous *int64
+	var r record
+	if err := s.conn.QueryRow(ctx, hasBaseline).Scan(&r.baseline); err != nil {
+		return record{}, fmt.Errorf("looking for the marker of the baseline: %w", err)
+	}
+	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return record{}, nil
+	}
+	if err != nil {
 		return record{}, fmt.Errorf("reading the record of the schema's version: %w", err)
+	}
+	r.version = uint(max(version, 0))
+	if previous != nil {
+		p := uint(max(*previous, 0))
+		r.previous = &p
 	}
 	return r, nil
 }

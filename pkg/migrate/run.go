@@ -21,7 +21,7 @@ type move struct {
 // transaction. So even if this process dies, a dirty record means that the migration has
 // changed nothing.
 func (s *session) run(ctx context.Context, m move) error {
-	if err := s.write(ctx, record{version: m.to, dirty: true, previous: m.from}); err != nil {
+	if err := s.write(ctx, record{version: m.to, dirty: true, previous: &m.from}); err != nil {
 		return err
 	}
 	clean := cleanRecord

@@ -119,7 +119,7 @@ func (v *versions) refusal(r record) error {
 	case r.version > v.latest():
 		return &NewerError{Schema: r.version, Binary: v.latest()}
 	case r.dirty:
-		return &DirtyError{Version: r.version, Previous: r.previous, Known: r.known}
+		return r.dirtyError()
 	case !v.has(r.version):
 		return fmt.Errorf("the schema is at version %d, which this binary does not know although it knows version %d: "+
 			"it was migrated by a binary from another line of development; use that one", r.version, v.latest())

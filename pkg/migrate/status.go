@@ -88,8 +88,9 @@ func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 	}
 	defer s.close(ctx)
 	type view struct {
-		record record
-		holder Holder
+		version uint
+		dirty   bool
+		pid     int32
 	}
 	for before, first := (view{}), true; ; first = false {
 		holder, err := s.holder(ctx)
@@ -100,9 +101,9 @@ func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 		if err != nil {
 			return record{}, nil, err
 		}
-		now := view{record: r}
+		now := view{version: r.version, dirty: r.dirty}
 		if holder != nil {
-			now.holder = *holder
+			now.pid = holder.PID
 		}
 		if !first && now == before {
 			return r, holder, nil
