@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -195,7 +194,7 @@ func freePort(ctx context.Context) (int, error) {
 }
 
 // portOf returns the port of a TCP listener.
-func portOf(l net.Listener) int { return int(netip.MustParseAddrPort(l.Addr().String()).Port()) }
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 // checkFree returns an error when no program can listen on the port.
 func checkFree(ctx context.Context, port int) error {

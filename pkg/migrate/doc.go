@@ -1,8 +1,7 @@
 // Package migrate brings the schema belfry to the version this binary was built
-// for, and back. The versions are the files of sql/migrations, which have the names
-// of golang-migrate. We run them ourselves, because the Postgres drivers of that
-// library wait for their lock forever, cannot be stopped, and record a version in
-// another transaction than its migration.
+// for, and back. The versions are the files of sql/migrations. golang-migrate
+// reads and orders them. The connection is our own, because the Postgres driver
+// of that library waits for its lock forever and cannot be stopped.
 //
 // It promises:
 //

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	gomigrate "github.com/golang-migrate/migrate/v4"
 	"go.uber.org/zap"
 )
 
@@ -68,16 +69,12 @@ func (m *Migrator) Up(ctx context.Context) error {
 		if err := v.refusal(r); err != nil {
 			return err
 		}
-		from, moves := r.version, []move(nil)
-		for _, step := range v.after(r.version) {
-			moves = append(moves, move{step: step, from: from, to: step.Version, text: step.SQL})
-			from = step.Version
-		}
-		if len(moves) == 0 {
+		pending := v.after(r.version)
+		if len(pending) == 0 {
 			m.log.Debug("the schema is up to date", zap.Uint("version", r.version))
 			return nil
 		}
-		return m.runAll(ctx, s, moves, "schema migrated")
+		return m.runSteps(ctx, s, v, pending, 1)
 	})
 }
 
@@ -97,20 +94,13 @@ func (m *Migrator) Down(ctx context.Context, steps int) error {
 		if steps > len(applied) {
 			return fmt.Errorf("undoing %d migrations is not possible: only %d are applied; nothing was changed", steps, len(applied))
 		}
-		var moves []move
-		for i := len(applied) - 1; i >= len(applied)-steps; i-- {
-			step := applied[i]
-			text, found := v.down[step.Version]
-			if !found {
+		undone := applied[len(applied)-steps:]
+		for _, step := range undone {
+			if !v.undo[step.Version] {
 				return fmt.Errorf("version %d (%s) cannot be undone: it has no .down.sql file; nothing was changed", step.Version, step.Name)
 			}
-			var to uint
-			if i > 0 {
-				to = applied[i-1].Version
-			}
-			moves = append(moves, move{step: step, from: step.Version, to: to, text: text})
 		}
-		return m.runAll(ctx, s, moves, "schema undone")
+		return m.runSteps(ctx, s, v, undone, -1)
 	})
 }
 
@@ -133,7 +123,15 @@ func (m *Migrator) Force(ctx context.Context, version int) error {
 		if err := s.prepare(ctx); err != nil {
 			return err
 		}
-		if err := s.write(ctx, record{version: uint(version)}); err != nil {
+		target := version
+		if version == 0 {
+			target = -1 // the empty schema in golang-migrate
+		}
+		engine, err := newEngine(ctx, s, v)
+		if err != nil {
+			return err
+		}
+		if err := engine.Force(target); err != nil {
 			return err
 		}
 		m.log.Warn("the schema's version was forced", zap.Int("version", version),
@@ -165,22 +163,41 @@ func (m *Migrator) withLock(ctx context.Context, work func(*session, *versions, 
 	return work(s, v, r)
 }
 
-// runAll runs moves in order and logs each of them as done.
-func (m *Migrator) runAll(ctx context.Context, s *session, moves []move, done string) error {
+// runSteps runs steps in the given direction, with one call of golang-migrate for
+// each. For several steps that library reads ahead in goroutines, and leaves them
+// running after a failure.
+func (m *Migrator) runSteps(ctx context.Context, s *session, v *versions, steps []Step, direction int) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	for _, next := range moves {
-		version, name := next.step.Version, next.step.Name
+	engine, err := newEngine(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	for i := range steps {
+		step, done := steps[i], "migrated"
+		if direction < 0 {
+			step, done = steps[len(steps)-1-i], "undone"
+		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("stopping before version %d (%s): %w", version, name, ctx.Err())
+			return fmt.Errorf("stopping before version %d (%s): %w", step.Version, step.Name, ctx.Err())
 		}
 		started := time.Now()
-		if err := s.run(ctx, next); err != nil {
+		if err := engine.Steps(direction); err != nil {
 			return err
 		}
-		m.log.Info(done, zap.Uint("version", version), zap.String("name", name),
+		m.log.Info("schema "+done, zap.Uint("version", step.Version), zap.String("name", step.Name),
 			zap.Duration("took", time.Since(started).Round(time.Millisecond)))
 	}
 	return nil
+}
+
+// newEngine returns golang-migrate with our files and our connection. It needs
+// no Close, because neither of them is opened here.
+func newEngine(ctx context.Context, s *session, v *versions) (*gomigrate.Migrate, error) {
+	engine, err := gomigrate.NewWithInstance("files", v.driver, "belfry", &driver{ctx: ctx, s: s})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the migrations: %w", err)
+	}
+	return engine, nil
 }

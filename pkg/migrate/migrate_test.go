@@ -102,7 +102,7 @@ func TestUpDownAndBack(t *testing.T) {
 	require.Empty(t, tables(t, conn))
 	var recorded bool
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM belfry.schema_migrations)`).Scan(&recorded))
-	require.False(t, recorded, "the empty schema has no row")
+	require.False(t, recorded, "golang-migrate keeps no row for the empty schema")
 	require.ErrorContains(t, m.Down(t.Context(), 1), "only 0 are applied")
 	require.ErrorContains(t, m.Down(t.Context(), 0), "number from 1")
 
@@ -292,7 +292,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, m.Up(ended), context.Canceled)
-	// A role that may not write the record fails before the migration runs.
+	// A role that may not write the record fails between golang-migrate's calls.
 	exec(t, conn, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'; "+
 		"CREATE TRIGGER refuse BEFORE INSERT ON belfry.schema_migrations FOR EACH ROW EXECUTE FUNCTION refuse()")
 	require.ErrorContains(t, m.Up(t.Context()), "recording version 1")

@@ -18,8 +18,7 @@ const (
 	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
 	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
-	// cleanRecord runs as the last statement of every migration. A migration to version 0
-	// ends with clearRecord instead.
+	// cleanRecord runs as the last statement of every migration.
 	cleanRecord = `UPDATE belfry.schema_migrations SET dirty = false, previous = NULL`
 
 	hasSchema    = `SELECT to_regnamespace('belfry') IS NOT NULL`

@@ -1,13 +1,14 @@
 package migrate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"slices"
+	"path"
 
 	"github.com/golang-migrate/migrate/v4/source"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -24,67 +25,87 @@ type Step struct {
 
 // versions are the migrations of the binary, in order.
 type versions struct {
-	steps []Step
-	down  map[uint]string // the texts of the .down.sql files
+	driver source.Driver
+	steps  []Step
+	undo   map[uint]bool // versions that have a .down.sql
 	// embedded is set for the migrations of Belfry itself. Their baseline leaves a marker.
 	embedded bool
 }
 
-// load reads all migrations. The file names follow golang-migrate.
+// load reads all migrations. It refuses two things that golang-migrate ignores: a
+// file whose name it cannot parse, and a version without .up.sql.
 func load(fsys fs.FS) (*versions, error) {
-	v := &versions{down: map[uint]string{}, embedded: fsys == nil}
-	if v.embedded {
+	embedded := fsys == nil
+	if embedded {
 		sub, err := fs.Sub(sql.Migrations, "migrations")
 		if err != nil {
 			return nil, fmt.Errorf("reading the embedded migrations: %w", err)
 		}
 		fsys = sub
 	}
-	files, err := fs.Glob(fsys, "*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("listing the migrations: %w", err)
+	if err := checkNames(fsys); err != nil {
+		return nil, err
 	}
-	for _, name := range files {
-		if err := v.add(fsys, name); err != nil {
+	driver, err := iofs.New(fsys, ".")
+	if err != nil {
+		return nil, fmt.Errorf("reading the migrations: %w", err)
+	}
+	v := &versions{driver: driver, undo: map[uint]bool{}, embedded: embedded}
+	for version, err := driver.First(); ; version, err = driver.Next(version) {
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing the migrations: %w", err)
+		}
+		if err := v.add(version); err != nil {
 			return nil, err
 		}
 	}
 	if len(v.steps) == 0 {
 		return nil, errors.New("the binary brings no migrations: it was built without the files of sql/migrations")
 	}
-	slices.SortFunc(v.steps, func(a, b Step) int { return cmp.Compare(a.Version, b.Version) })
-	for version := range v.down {
-		if !v.has(version) {
-			return nil, fmt.Errorf("the .up.sql file of version %d is missing", version)
-		}
-	}
 	return v, nil
 }
 
-// add reads one file.
-func (v *versions) add(fsys fs.FS, name string) error {
-	m, err := source.DefaultParse(name)
+func checkNames(fsys fs.FS) error {
+	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
-		return fmt.Errorf("reading the name of migration %s: %w; name it 000001_what.up.sql or 000001_what.down.sql", name, err)
+		return fmt.Errorf("listing the migrations: %w", err)
 	}
-	if m.Version == 0 {
-		return fmt.Errorf("migration %s has version 0, which stands for the empty schema: start at 1", name)
-	}
-	text, err := fs.ReadFile(fsys, name)
-	if err != nil {
-		return fmt.Errorf("reading migration %s: %w", name, err)
-	}
-	_, known := v.down[m.Version]
-	if m.Direction == source.Up {
-		known = slices.ContainsFunc(v.steps, func(s Step) bool { return s.Version == m.Version })
-		v.steps = append(v.steps, Step{Version: m.Version, Name: m.Identifier, SQL: string(text)})
-	} else {
-		v.down[m.Version] = string(text)
-	}
-	if known {
-		return fmt.Errorf("migration %s repeats version %d: give it the next number", name, m.Version)
+	for _, name := range files {
+		m, err := source.DefaultParse(name)
+		if err != nil {
+			return fmt.Errorf("reading the name of migration %s: %w; name it 000001_what.up.sql or 000001_what.down.sql",
+				path.Base(name), err)
+		}
+		if m.Version == 0 {
+			return fmt.Errorf("migration %s has version 0, which stands for the empty schema: start at 1", path.Base(name))
+		}
 	}
 	return nil
+}
+
+func (v *versions) add(version uint) error {
+	up, name, err := v.driver.ReadUp(version)
+	if err != nil {
+		return fmt.Errorf("reading the .up.sql file of version %d: %w", version, err)
+	}
+	text, err := io.ReadAll(up)
+	if err := errors.Join(err, up.Close()); err != nil {
+		return fmt.Errorf("reading the .up.sql file of version %d: %w", version, err)
+	}
+	v.steps = append(v.steps, Step{Version: version, Name: name, SQL: string(text)})
+
+	down, _, err := v.driver.ReadDown(version)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the .down.sql file of version %d: %w", version, err)
+	}
+	v.undo[version] = true
+	return down.Close()
 }
 
 // latest returns the version the binary was built for.
@@ -107,7 +128,11 @@ func (v *versions) upTo(version uint) []Step {
 
 // has reports whether the schema can be at version. 0 is the empty schema.
 func (v *versions) has(version uint) bool {
-	return version == 0 || slices.ContainsFunc(v.steps, func(s Step) bool { return s.Version == version })
+	if version == 0 {
+		return true
+	}
+	reached := v.upTo(version)
+	return len(reached) > 0 && reached[len(reached)-1].Version == version
 }
 
 // refusal returns the reason why a schema with this record cannot be migrated, or
