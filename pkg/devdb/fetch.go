@@ -1,35 +1,25 @@
 package devdb
 
 import (
-	"archive/tar"
-	"archive/zip"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"path"
 	"path/filepath"
-	"runtime"
-	"strings"
-	"time"
 
-	"github.com/ulikunitz/xz"
+	embedded "github.com/fergusstrange/embedded-postgres"
 	"go.uber.org/zap"
 )
 
 const (
 	mavenCentral = "https://repo1.maven.org/maven2"
-	fetchVersion = "17.5.0"
+	fetchVersion = embedded.V17
+	fetchMajor   = "17"
 )
 
 // fetcher downloads the programs of Postgres from a Maven repository into cache, one folder
-// per version. github.com/zonkyio/embedded-postgres-binaries publishes the archives: a .jar
-// with one .txz in it.
+// per version.
 type fetcher struct {
 	cache      string
 	repository string
@@ -38,7 +28,7 @@ type fetcher struct {
 
 // fetch returns the folder with the programs. The first time, it downloads them.
 func (f fetcher) fetch(ctx context.Context) (string, error) {
-	home := filepath.Join(f.cache, fetchVersion)
+	home := filepath.Join(f.cache, string(fetchVersion))
 	binDir := filepath.Join(home, "bin")
 	if len(missingPrograms(binDir)) == 0 {
 		return binDir, nil
@@ -53,11 +43,10 @@ func (f fetcher) fetch(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("creating the folder for Postgres: %w", err)
 	}
 	f.log.Info("fetching Postgres once",
-		zap.String("version", fetchVersion), zap.String("from", f.repository), zap.String("to", home))
-	if err = f.extract(ctx, work); err != nil {
-		err = fmt.Errorf("fetching Postgres %s from %s: %w", fetchVersion, f.repository, err)
-	} else {
-		err = moveIntoPlace(work, home)
+		zap.String("version", string(fetchVersion)), zap.String("from", f.repository), zap.String("to", home))
+	err = f.extract(ctx, work)
+	if err == nil {
+		err = moveIntoPlace(filepath.Join(work, "extracted"), home)
 	}
 	return binDir, errors.Join(err, os.RemoveAll(work))
 }
@@ -67,138 +56,50 @@ func moveIntoPlace(from, home string) error {
 	if len(missingPrograms(filepath.Join(home, "bin"))) == 0 {
 		return nil
 	}
-	// Another account than the owner of the folder may run the programs.
-	err := errors.Join(os.Chmod(from, 0o755), os.RemoveAll(home))
-	if err == nil {
-		err = os.Rename(from, home)
+	if err := os.RemoveAll(home); err != nil {
+		return fmt.Errorf("clearing an incomplete Postgres: %w", err)
 	}
-	if err != nil {
+	if err := os.Rename(from, home); err != nil {
 		return fmt.Errorf("putting Postgres in place: %w", err)
 	}
 	return nil
 }
 
-// extract downloads the archive, verifies its checksum and unpacks it into dir.
-func (f fetcher) extract(ctx context.Context, dir string) error {
-	name := "embedded-postgres-binaries-" + platform()
-	url := fmt.Sprintf("%s/io/zonky/test/postgres/%s/%s/%s-%s.jar",
-		strings.TrimSuffix(f.repository, "/"), name, fetchVersion, name, fetchVersion)
-	jar, err := download(ctx, url)
+// extract downloads the programs and unpacks them into work/extracted. The library can do
+// this only as part of starting a server. It would run initdb as the current user, which
+// fails for root. Therefore it gets a decoy: a data folder that looks initialized. The
+// library skips initdb and fails to start a server on the decoy. That failure is ignored
+// if the programs are there.
+func (f fetcher) extract(ctx context.Context, work string) error {
+	extracted, decoy := filepath.Join(work, "extracted"), filepath.Join(work, "decoy")
+	if err := os.Mkdir(decoy, 0o700); err != nil {
+		return fmt.Errorf("preparing to fetch Postgres: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(decoy, "PG_VERSION"), []byte(fetchMajor+"\n"), 0o600); err != nil {
+		return fmt.Errorf("preparing to fetch Postgres: %w", err)
+	}
+	proxy, err := newDownloadProxy(ctx, f.repository)
 	if err != nil {
 		return err
 	}
-	checksum, err := download(ctx, url+".sha256")
-	if err != nil {
-		return err
+	server := embedded.NewDatabase(embedded.DefaultConfig().
+		Version(fetchVersion).
+		Port(0).
+		CachePath(filepath.Join(work, "archive")).
+		RuntimePath(filepath.Join(work, "runtime")).
+		DataPath(decoy).
+		BinariesPath(extracted).
+		BinaryRepositoryURL(proxy.url).
+		Logger(io.Discard))
+	started := server.Start()
+	if started == nil {
+		err = server.Stop()
 	}
-	if sum := sha256.Sum256(jar); strings.TrimSpace(string(checksum)) != hex.EncodeToString(sum[:]) {
-		return fmt.Errorf("the checksums do not match: %s has %x, and the repository names %q", url, sum, checksum)
+	if err = errors.Join(err, proxy.close()); err != nil {
+		return fmt.Errorf("fetching Postgres %s from %s: %w", fetchVersion, f.repository, err)
 	}
-	archive, err := zip.NewReader(bytes.NewReader(jar), int64(len(jar)))
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", url, err)
-	}
-	for _, file := range archive.File {
-		if path.Ext(file.Name) == ".txz" {
-			if err := unpack(file, dir); err != nil {
-				return fmt.Errorf("unpacking %s of %s: %w", file.Name, url, err)
-			}
-		}
-	}
-	if missing := missingPrograms(filepath.Join(dir, "bin")); len(missing) > 0 {
-		return fmt.Errorf("%s lacks %s", url, strings.Join(missing, ", "))
+	if missing := missingPrograms(filepath.Join(extracted, "bin")); len(missing) > 0 {
+		return fmt.Errorf("unpacking Postgres %s from %s: %v are missing: %w", fetchVersion, f.repository, missing, started)
 	}
 	return nil
-}
-
-// platform returns the system and the architecture in the names of the archives.
-func platform() string {
-	name := runtime.GOOS + "-" + runtime.GOARCH
-	switch runtime.GOARCH {
-	case "arm64":
-		name += "v8"
-	case "arm":
-		name += "32v7"
-	}
-	if _, err := os.Stat("/etc/alpine-release"); err == nil {
-		name += "-alpine"
-	}
-	return name
-}
-
-// download returns the content of a file on the web, about 30 MB for the archive.
-func download(ctx context.Context, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true,
-		TLSHandshakeTimeout: 20 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, err // net/http names the URL and the cause
-	}
-	defer func() { _ = resp.Body.Close() }() // read completely or abandoned
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", url, resp.Status)
-	}
-	content, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("downloading %s: %w", url, err)
-	}
-	return content, nil
-}
-
-// unpack writes the files of a .txz archive into dir. The root refuses names outside of it.
-func unpack(file *zip.File, dir string) error {
-	packed, err := file.Open()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = packed.Close() }() // read only
-	plain, err := xz.NewReader(packed)
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }() // only a handle of the folder
-	for archive := tar.NewReader(plain); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = unpackOne(root, header, archive)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
-	name := path.Clean(header.Name)
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	switch header.Typeflag {
-	case tar.TypeDir:
-		return root.MkdirAll(name, 0o755)
-	case tar.TypeSymlink:
-		return root.Symlink(header.Linkname, name)
-	case tar.TypeReg:
-		file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY, header.FileInfo().Mode().Perm())
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(file, content)
-		return errors.Join(err, file.Close())
-	default:
-		return nil // the archives hold nothing else
-	}
 }

@@ -21,7 +21,7 @@ var walls = []wall{
 	{"github.com/labstack/echo", []string{"pkg/httpapi", "pkg/dashboard"}},
 	{"github.com/jackc/pgxlisten", []string{"pkg/listen"}},
 	{"github.com/golang-migrate/migrate", []string{"pkg/migrate"}},
-	{"github.com/ulikunitz/xz", []string{"pkg/devdb"}},
+	{"github.com/fergusstrange/embedded-postgres", []string{"pkg/devdb"}},
 	{"github.com/spf13/cobra", []string{"cmd/belfry"}},
 }
 
@@ -81,7 +81,7 @@ func TestWallBreachesAreFound(t *testing.T) {
 		{"pkg/app/app.go", "github.com/labstack/echo/v5", "pkg/httpapi and pkg/dashboard"},
 		{"pkg/postgres/pool.go", "github.com/jackc/pgxlisten", "lives only in pkg/listen"},
 		{"test/pgtest/pgtest.go", "github.com/golang-migrate/migrate/v4", "lives only in pkg/migrate"},
-		{"test/pgtest/pgtest.go", "github.com/ulikunitz/xz", "lives only in pkg/devdb"},
+		{"test/pgtest/pgtest.go", "github.com/fergusstrange/embedded-postgres", "lives only in pkg/devdb"},
 		{"config/load.go", "github.com/spf13/cobra", "lives only in cmd/belfry"},
 		{"pkg/queue/id.go", "testing", "is for tests"},
 		{"pkg/queue/id.go", "github.com/stretchr/testify/require", "is for tests"},
