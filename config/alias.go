@@ -48,28 +48,23 @@ var aliases = []alias{
 	{key: "log.level", names: []string{"LOG_LEVEL"}},
 }
 
-// fromAliases reads the variables of Queen MQ. It skips every key for which isSet is true,
+// fromAliases reads the variables of Queen MQ. It skips every key that an upper layer sets,
 // also if its variables have mistakes: they may belong to another program.
-func (l *loader) fromAliases(isSet func(key string) bool) map[string]setting {
+func (l *loader) fromAliases(upper map[string]setting) map[string]setting {
 	layer := map[string]setting{}
+	read := func(key string, compose func() (setting, bool)) {
+		if _, set := upper[key]; set {
+			return
+		}
+		if s, ok := compose(); ok {
+			layer[key] = s
+		}
+	}
 	for _, a := range aliases {
-		if isSet(a.key) {
-			continue
-		}
-		if s, ok := l.fromAlias(a); ok {
-			layer[a.key] = s
-		}
+		read(a.key, func() (setting, bool) { return l.fromAlias(a) })
 	}
-	if !isSet("database.url") {
-		if s, ok := l.databaseURL(); ok {
-			layer["database.url"] = s
-		}
-	}
-	if !isSet("http.addr") {
-		if s, ok := l.httpAddr(); ok {
-			layer["http.addr"] = s
-		}
-	}
+	read("database.url", l.databaseURL)
+	read("http.addr", l.httpAddr)
 	return layer
 }
 
@@ -91,24 +86,27 @@ func (l *loader) fromAlias(a alias) (setting, bool) {
 	return setting{}, false
 }
 
+// part returns the value of a variable, or fallback if it is not set. It appends the name
+// of a variable that is set to set.
+func (l *loader) part(set *[]string, name, fallback string) string {
+	if text := l.env[name]; text != "" {
+		*set = append(*set, name)
+		return text
+	}
+	return fallback
+}
+
 // databaseURL composes a DSN if one of the PG_ variables is set. The other parts have the
 // defaults of Queen MQ.
 func (l *loader) databaseURL() (setting, bool) {
-	parts := map[string]string{
-		"PG_HOST": "localhost", "PG_PORT": "5432", "PG_DB": "postgres",
-		"PG_USER": "postgres", "PG_PASSWORD": "postgres",
-	}
 	var set []string
-	for _, name := range []string{"PG_HOST", "PG_PORT", "PG_DB", "PG_USER", "PG_PASSWORD"} {
-		if text := l.env[name]; text != "" {
-			parts[name] = text
-			set = append(set, name)
-		}
-	}
+	host, port := l.part(&set, "PG_HOST", "localhost"), l.part(&set, "PG_PORT", "5432")
+	database := l.part(&set, "PG_DB", "postgres")
+	user, password := l.part(&set, "PG_USER", "postgres"), l.part(&set, "PG_PASSWORD", "postgres")
 	if len(set) == 0 {
 		return setting{}, false
 	}
-	ok := l.checkPort("database.url", "PG_PORT", parts["PG_PORT"])
+	ok := l.checkPort("database.url", "PG_PORT", port)
 	query := url.Values{}
 	switch ssl := l.env["PG_USE_SSL"]; ssl {
 	case "", "false":
@@ -119,16 +117,11 @@ func (l *loader) databaseURL() (setting, bool) {
 		l.fail(fmt.Errorf("database.url takes PG_USE_SSL, which is %q: it must be true or false", ssl))
 		ok = false
 	}
-	u := url.URL{
-		Scheme: "postgres",
-		User:   url.UserPassword(parts["PG_USER"], parts["PG_PASSWORD"]),
-		Host:   net.JoinHostPort(strings.Trim(parts["PG_HOST"], "[]"), parts["PG_PORT"]),
-		Path:   "/" + parts["PG_DB"],
-	}
-	if strings.HasPrefix(parts["PG_HOST"], "/") { // the folder of a Unix socket
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: joinAddr(host, port), Path: "/" + database}
+	if strings.HasPrefix(host, "/") { // the folder of a Unix socket
 		u.Host = ""
-		query.Set("host", parts["PG_HOST"])
-		query.Set("port", parts["PG_PORT"])
+		query.Set("host", host)
+		query.Set("port", port)
 	}
 	u.RawQuery = query.Encode()
 	return setting{text: u.String(), source: "env " + strings.Join(set, ", ")}, ok
@@ -136,29 +129,21 @@ func (l *loader) databaseURL() (setting, bool) {
 
 // httpAddr applies HOST and PORT to the address of the lower layers. Each replaces its half.
 func (l *loader) httpAddr() (setting, bool) {
-	host, port := l.env["HOST"], l.env["PORT"]
-	if host == "" && port == "" {
-		return setting{}, false
+	host, port, err := net.SplitHostPort(l.v.GetString("http.addr"))
+	if err != nil {
+		_, port, _ = net.SplitHostPort(Default().HTTP.Addr)
 	}
 	var set []string
-	oldHost, oldPort, err := net.SplitHostPort(l.v.GetString("http.addr"))
-	if err != nil {
-		_, oldPort, _ = net.SplitHostPort(Default().HTTP.Addr)
+	host, port = l.part(&set, "HOST", host), l.part(&set, "PORT", port)
+	if len(set) == 0 {
+		return setting{}, false
 	}
-	if host != "" {
-		set = append(set, "HOST")
-	} else {
-		host = oldHost
-	}
-	ok := true
-	if port != "" {
-		set = append(set, "PORT")
-		ok = l.checkPort("http.addr", "PORT", port)
-	} else {
-		port = oldPort
-	}
-	return setting{text: net.JoinHostPort(strings.Trim(host, "[]"), port), source: "env " + strings.Join(set, ", ")}, ok
+	ok := l.env["PORT"] == "" || l.checkPort("http.addr", "PORT", port)
+	return setting{text: joinAddr(host, port), source: "env " + strings.Join(set, ", ")}, ok
 }
+
+// joinAddr accepts an IPv6 host with and without brackets.
+func joinAddr(host, port string) string { return net.JoinHostPort(strings.Trim(host, "[]"), port) }
 
 func (l *loader) checkPort(key, name, text string) bool {
 	if n, err := strconv.ParseUint(text, 10, 16); err == nil && n > 0 {

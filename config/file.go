@@ -16,7 +16,6 @@ import (
 // node has the line, and whether a value was written as text or as a number.
 type fileReader struct {
 	path   string
-	keys   []key
 	layer  map[string]setting
 	errs   []error
 	lineOf map[string]int
@@ -24,8 +23,8 @@ type fileReader struct {
 
 // parseFile returns the settings of a YAML file. The error joins one error for each unknown
 // key, repeated key and value of a wrong kind, each with its line.
-func parseFile(path string, data []byte, keys []key) (map[string]setting, error) {
-	r := &fileReader{path: path, keys: keys, layer: map[string]setting{}, lineOf: map[string]int{}}
+func parseFile(path string, data []byte) (map[string]setting, error) {
+	r := &fileReader{path: path, layer: map[string]setting{}, lineOf: map[string]int{}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -60,7 +59,7 @@ func (r *fileReader) section(prefix string, node *yaml.Node) {
 		if prefix == "" {
 			what = "the file"
 		}
-		r.fail(node, "%s must hold keys with values: %s", what, strings.Join(r.children(prefix), ", "))
+		r.fail(node, "%s must hold keys with values: %s", what, strings.Join(children(prefix), ", "))
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -78,14 +77,18 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 		return
 	}
 	r.lineOf[name] = nameNode.Line
-	k, found := r.key(name)
+	at := slices.Index(keyNames(), name)
 	switch {
-	case found:
-		r.value(k, resolve(value))
-	case nameNode.Kind == yaml.ScalarNode && len(r.children(name)) > 0:
+	case at >= 0:
+		r.value(allKeys()[at], resolve(value))
+	case nameNode.Kind == yaml.ScalarNode && len(children(name)) > 0:
 		r.section(name, value)
 	default:
-		r.fail(nameNode, "the key %s is unknown: the nearest is %s", name, nearest(name, r.candidates(name)))
+		candidates := keyNames()
+		if prefix == "" { // the user may have meant a section
+			candidates = append(candidates, children("")...)
+		}
+		r.fail(nameNode, "the key %s is unknown: the nearest is %s", name, nearest(name, candidates))
 	}
 }
 
@@ -106,42 +109,21 @@ func (r *fileReader) value(k key, value *yaml.Node) {
 	r.layer[k.name] = setting{text: value.Value, source: r.at(value)}
 }
 
-func (r *fileReader) key(name string) (key, bool) {
-	i := slices.IndexFunc(r.keys, func(k key) bool { return k.name == name })
-	if i < 0 {
-		return key{}, false
-	}
-	return r.keys[i], true
-}
-
-// children returns the names directly in a section.
-func (r *fileReader) children(section string) []string {
+// children returns the names directly in a section; "" is the whole file.
+func children(section string) []string {
 	prefix := ""
 	if section != "" {
 		prefix = section + "."
 	}
 	var names []string
-	for _, k := range r.keys {
-		rest, found := strings.CutPrefix(k.name, prefix)
+	for _, name := range keyNames() {
+		rest, found := strings.CutPrefix(name, prefix)
 		if !found {
 			continue
 		}
 		if first, _, _ := strings.Cut(rest, "."); !slices.Contains(names, first) {
 			names = append(names, first)
 		}
-	}
-	return names
-}
-
-// candidates returns the names that a user may have meant: all keys, and for a name without
-// a dot also the sections.
-func (r *fileReader) candidates(name string) []string {
-	var names []string
-	for _, k := range r.keys {
-		names = append(names, k.name)
-	}
-	if !strings.Contains(name, ".") {
-		names = append(names, r.children("")...)
 	}
 	return names
 }

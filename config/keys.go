@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agnivade/levenshtein"
 )
@@ -18,7 +19,15 @@ type key struct {
 }
 
 // allKeys returns the settings in the order of the structs.
-func allKeys() []key { return keysOf(reflect.TypeFor[Config](), "", nil) }
+var allKeys = sync.OnceValue(func() []key { return keysOf(reflect.TypeFor[Config](), "", nil) })
+
+func keyNames() []string {
+	names := make([]string, len(allKeys()))
+	for i, k := range allKeys() {
+		names[i] = k.name
+	}
+	return names
+}
 
 func keysOf(t reflect.Type, prefix string, index []int) []key {
 	var keys []key

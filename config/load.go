@@ -51,12 +51,11 @@ type setting struct {
 // which lists all problems.
 func Load(opts Options) (Config, error) {
 	l := &loader{
-		keys:    allKeys(),
 		env:     withoutServiceVariables(environment(opts.Environ)),
 		v:       viper.New(),
 		sources: map[string]string{},
 	}
-	for _, k := range l.keys {
+	for _, k := range allKeys() {
 		l.v.SetDefault(k.name, k.valueIn(Default()))
 	}
 	flags, env := l.fromFlags(opts.Flags), l.fromEnv()
@@ -67,11 +66,9 @@ func Load(opts Options) (Config, error) {
 	if file != "" {
 		l.apply(l.fromFile(file))
 	}
-	l.apply(l.fromAliases(func(key string) bool {
-		_, inEnv := env[key]
-		_, inFlags := flags[key]
-		return inEnv || inFlags
-	}))
+	upper := maps.Clone(env)
+	maps.Copy(upper, flags)
+	l.apply(l.fromAliases(upper))
 	l.apply(env)
 	l.apply(flags)
 
@@ -93,7 +90,6 @@ func Load(opts Options) (Config, error) {
 
 // loader is the state of one Load.
 type loader struct {
-	keys     []key
 	env      map[string]string
 	v        *viper.Viper
 	sources  map[string]string
@@ -127,14 +123,14 @@ func (l *loader) withSource(problem error) error {
 // apply parses a layer and puts it over the lower layers. If a value has the wrong type, the
 // value of the lower layer stays, so that Validate sees only parsed values.
 func (l *loader) apply(layer map[string]setting) {
-	for _, k := range l.keys {
+	for _, k := range allKeys() {
 		s, found := layer[k.name]
 		if !found {
 			continue
 		}
 		value, ok := k.parse(s.text)
 		if !ok {
-			l.failType(k, s)
+			l.fail(fmt.Errorf("%s is %q (%s): it must be %s", k.name, k.redact(s.text), s.source, k.expected()))
 			continue
 		}
 		l.v.Set(k.name, value)
@@ -142,15 +138,11 @@ func (l *loader) apply(layer map[string]setting) {
 	}
 }
 
-func (l *loader) failType(k key, s setting) {
-	l.fail(fmt.Errorf("%s is %q (%s): it must be %s", k.name, k.redact(s.text), s.source, k.expected()))
-}
-
 func (l *loader) fromFlags(flags map[string]string) map[string]setting {
 	layer := map[string]setting{}
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		if !slices.Contains(l.names(), name) {
-			l.fail(fmt.Errorf("flag --%s sets no setting: the nearest is %s", FlagName(name), nearest(name, l.names())))
+		if !slices.Contains(keyNames(), name) {
+			l.fail(fmt.Errorf("flag --%s sets no setting: the nearest is %s", FlagName(name), nearest(name, keyNames())))
 			continue
 		}
 		layer[name] = setting{text: flags[name], source: "flag --" + FlagName(name)}
@@ -162,7 +154,7 @@ func (l *loader) fromFlags(flags map[string]string) map[string]setting {
 func (l *loader) fromEnv() map[string]setting {
 	byEnv := map[string]string{}
 	known := []string{"BELFRY_CONFIG"}
-	for _, k := range l.keys {
+	for _, k := range allKeys() {
 		byEnv[EnvName(k.name)] = k.name
 		known = append(known, EnvName(k.name))
 	}
@@ -224,17 +216,9 @@ func (l *loader) fromFile(path string) map[string]setting {
 		l.fail(fmt.Errorf("reading the configuration file (from --config or BELFRY_CONFIG): %w", err))
 		return nil
 	}
-	layer, err := parseFile(path, data, l.keys)
+	layer, err := parseFile(path, data)
 	l.fail(err)
 	return layer
-}
-
-func (l *loader) names() []string {
-	names := make([]string, len(l.keys))
-	for i, k := range l.keys {
-		names[i] = k.name
-	}
-	return names
 }
 
 func environment(environ []string) map[string]string {

@@ -15,21 +15,27 @@ import (
 	"github.com/belfry-mq/belfry/pkg/attach"
 )
 
-// withAttach runs work on a new connection to the configured database, which bypasses a
-// pooler.
-func withAttach(cmd *cobra.Command, work func(ctx context.Context, client *attach.Client) error) error {
-	cfg, err := loadConfig(cmd)
-	if err != nil {
-		return err
+// attachRun returns a RunE that runs work on a new connection to the configured database,
+// which bypasses a pooler, and prints the text that work returns.
+func attachRun(work func(ctx context.Context, client *attach.Client, args []string) (string, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		cfg, err := loadConfig(cmd)
+		if err != nil {
+			return err
+		}
+		if cfg.Database.DirectURL() == "" {
+			return errors.New(noDatabase)
+		}
+		client, err := attach.Open(cmd.Context(), cfg.Database.DirectURL())
+		if err != nil {
+			return err
+		}
+		text, err := work(cmd.Context(), client, args)
+		if err == nil {
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
+		}
+		return errors.Join(err, client.Close(context.WithoutCancel(cmd.Context())))
 	}
-	if cfg.Database.DirectURL() == "" {
-		return errors.New(noDatabase)
-	}
-	client, err := attach.Open(cmd.Context(), cfg.Database.DirectURL())
-	if err != nil {
-		return err
-	}
-	return errors.Join(work(cmd.Context(), client), client.Close(context.WithoutCancel(cmd.Context())))
 }
 
 // attachFlags are the flags of attach.
@@ -62,7 +68,7 @@ also has the earlier values) or a list of columns.`,
   belfry attach orders --queue orders --print
   belfry attach --list`,
 		Args: f.checkArgs,
-		RunE: f.run,
+		RunE: attachRun(f.run),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.request.Queue, "queue", "", "the queue that gets the messages")
@@ -89,28 +95,17 @@ func (f *attachFlags) checkArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (f *attachFlags) run(cmd *cobra.Command, args []string) error {
+func (f *attachFlags) run(ctx context.Context, client *attach.Client, args []string) (string, error) {
 	if f.list {
-		return runAttachments(cmd)
+		return listAttachments(ctx, client, nil)
 	}
 	r := &f.request
 	r.Table = args[0]
 	r.Payload, r.Columns = parsePayload(f.payload)
-	return withAttach(cmd, func(ctx context.Context, client *attach.Client) error {
-		if f.printOnly {
-			text, err := client.SQL(ctx, r)
-			if err != nil {
-				return err
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
-			return err
-		}
-		if err := client.Attach(ctx, r); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "The changes of %s go to queue %s.\n", r.Table, r.Queue)
-		return err
-	})
+	if f.printOnly {
+		return client.SQL(ctx, r)
+	}
+	return fmt.Sprintf("The changes of %s go to queue %s.\n", r.Table, r.Queue), client.Attach(ctx, r)
 }
 
 // parsePayload reads --payload. A first word row or changes is the payload. All other words
@@ -137,19 +132,13 @@ are already written will be delivered. Without --queue, detach also finds trigge
 whose record is lost, which no list shows.`,
 		Example: `  belfry detach public.orders --queue orders`,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withAttach(cmd, func(ctx context.Context, client *attach.Client) error {
-				queues, err := client.Detach(ctx, args[0], queueName)
-				if err != nil {
-					return err
-				}
-				if len(queues) == 0 {
-					return fmt.Errorf("table %s is not attached; \"belfry attachments\" lists the attached tables", args[0])
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The changes of %s no longer go to queue %s.\n", args[0], strings.Join(queues, ", "))
-				return err
-			})
-		},
+		RunE: attachRun(func(ctx context.Context, client *attach.Client, args []string) (string, error) {
+			queues, err := client.Detach(ctx, args[0], queueName)
+			if err == nil && len(queues) == 0 {
+				err = fmt.Errorf("table %s is not attached; \"belfry attachments\" lists the attached tables", args[0])
+			}
+			return fmt.Sprintf("The changes of %s no longer go to queue %s.\n", args[0], strings.Join(queues, ", ")), err
+		}),
 	}
 	cmd.Flags().StringVar(&queueName, "queue", "", "only the triggers for this queue")
 	return cmd
@@ -162,37 +151,29 @@ func newAttachmentsCmd() *cobra.Command {
 		Long: `List the attached tables that belong to the role that connects. An admin
 (belfry_admin, the owner of the schema) gets all of them.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runAttachments(cmd) },
+		RunE: attachRun(listAttachments),
 	}
 }
 
-func runAttachments(cmd *cobra.Command) error {
-	return withAttach(cmd, func(ctx context.Context, client *attach.Client) error {
-		list, err := client.List(ctx)
-		if err != nil {
-			return err
-		}
-		return printAttachments(cmd.OutOrStdout(), list)
-	})
+func listAttachments(ctx context.Context, client *attach.Client, _ []string) (string, error) {
+	list, err := client.List(ctx)
+	return attachmentsText(list), err
 }
 
-func printAttachments(out io.Writer, list []attach.Attachment) error {
+func attachmentsText(list []attach.Attachment) string {
 	if len(list) == 0 {
-		_, err := io.WriteString(out, "Nothing is attached.\n")
-		return err
+		return "Nothing is attached.\n"
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	var b strings.Builder
-	b.WriteString("TABLE\tQUEUE\tON\tKEY\tPAYLOAD\tWHEN\tSTATE\n")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // to memory
+	row("TABLE", "QUEUE", "ON", "KEY", "PAYLOAD", "WHEN", "STATE")
 	for _, a := range list {
 		payload := strings.Join(append([]string{a.Payload}, a.Columns...), ",")
-		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Table, a.Queue, strings.Join(a.Events, ","), strings.Join(a.Key, ","),
-			payload, a.Condition, stateOf(&a))
+		row(a.Table, a.Queue, strings.Join(a.Events, ","), strings.Join(a.Key, ","), payload, a.Condition, stateOf(&a))
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	return w.Flush()
+	_ = w.Flush() // to memory
+	return b.String()
 }
 
 // stateOf describes the state of an attachment.
@@ -227,15 +208,9 @@ not, run the CREATE statements as a role with CREATEROLE and the rest as the own
 the schema. SELECT belfry.role_grants('producer', 'my_role') returns the grants for
 your own role.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAttach(cmd, func(ctx context.Context, client *attach.Client) error {
-				statements, err := client.RoleSQL(ctx)
-				if err != nil {
-					return err
-				}
-				_, err = io.WriteString(cmd.OutOrStdout(), strings.Join(statements, ";\n")+";\n")
-				return err
-			})
-		},
+		RunE: attachRun(func(ctx context.Context, client *attach.Client, _ []string) (string, error) {
+			statements, err := client.RoleSQL(ctx)
+			return strings.Join(statements, ";\n") + ";\n", err
+		}),
 	}
 }

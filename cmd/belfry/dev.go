@@ -55,18 +55,10 @@ cleans up.`,
   belfry dev --fresh --http-addr :7000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			log, err := newLogger(cfg)
-			if err != nil {
-				return err
-			}
-			// Sync fails on a terminal or a pipe.
-			defer func() { _ = log.Sync() }()
-			d := &devServer{out: cmd.OutOrStdout(), cfg: cfg, log: log, opts: opts, serve: app.Run}
-			return d.run(cmd.Context())
+			return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
+				d := &devServer{out: cmd.OutOrStdout(), cfg: cfg, log: log, opts: opts, serve: app.Run}
+				return d.run(cmd.Context())
+			})
 		},
 	}
 	cmd.Flags().StringVar(&opts.dataDir, "data-dir", "", "folder of the private Postgres (default: a folder of the user, printed at start)")
@@ -160,7 +152,7 @@ func unlessStopped(ctx context.Context, err error) error {
 // greet prints the addresses and example commands. The commands have no comments, because
 // some shells refuse them.
 func greet(out io.Writer, addr net.Addr, cluster *devdb.Cluster) error {
-	base := reachable(addr)
+	base := reachable(addr.String())
 	_, err := fmt.Fprintf(out, `Belfry listens on http://%[1]s; its data is in %[2]s
 psql %[3]s
 
@@ -183,12 +175,12 @@ Ctrl-C stops the server and its Postgres.
 
 // reachable returns host:port for a client on this machine. If the server listens on every
 // address, that is localhost.
-func reachable(addr net.Addr) string {
-	host, port, err := net.SplitHostPort(addr.String())
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return addr.String()
+		return addr
 	}
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
 	return net.JoinHostPort(host, port)

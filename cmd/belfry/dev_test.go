@@ -135,7 +135,7 @@ func TestReachable(t *testing.T) {
 	} {
 		tcp, err := net.ResolveTCPAddr("tcp", addr)
 		require.NoError(t, err)
-		require.Equal(t, want, reachable(tcp))
+		require.Equal(t, want, reachable(tcp.String()))
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 )
 
@@ -31,32 +33,33 @@ A failed migration is rolled back. Then "belfry migrate status" shows what to do
 	return cmd
 }
 
-// newMigrator returns a Migrator for the configuration. Its log is unbuffered, so no line
-// is lost when the process ends.
-func newMigrator(cmd *cobra.Command) (*migrate.Migrator, error) {
-	cfg, err := loadConfig(cmd)
-	if err != nil {
-		return nil, err
+// migrateRun returns the RunE of a migrate command: it runs work with a Migrator and prints
+// the text that work returns.
+func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
+			url := cfg.Database.DirectURL()
+			if url == "" {
+				return errNoDatabaseToMigrate
+			}
+			m := migrate.New(migrate.Config{URL: url, LockTimeout: cfg.Database.MigrateLockTimeout}, log)
+			text, err := work(cmd, m, args)
+			_, printErr := io.WriteString(cmd.OutOrStdout(), text)
+			return errors.Join(err, printErr)
+		})
 	}
-	if cfg.Database.DirectURL() == "" {
-		return nil, errNoDatabaseToMigrate
-	}
-	log, err := newLogger(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return migrate.New(migrate.Config{URL: cfg.Database.DirectURL(), LockTimeout: cfg.Database.MigrateLockTimeout}, log), nil
 }
 
-// migrateRun returns the RunE of a migrate command: it runs work with a Migrator.
-func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		m, err := newMigrator(cmd)
-		if err != nil {
-			return err
-		}
-		return work(cmd, m, args)
+// versionAfter returns the text about the version after a change that returned err.
+func versionAfter(ctx context.Context, m *migrate.Migrator, err error) (string, error) {
+	if err != nil {
+		return "", err
 	}
+	status, err := m.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("The schema is at version %d, the latest is %d.\n", status.Version, status.Latest), nil
 }
 
 func newMigrateUpCmd() *cobra.Command {
@@ -64,11 +67,8 @@ func newMigrateUpCmd() *cobra.Command {
 		Use:   "up",
 		Short: "Run every pending migration",
 		Args:  cobra.NoArgs,
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
-			if err := m.Up(cmd.Context()); err != nil {
-				return err
-			}
-			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
+			return versionAfter(cmd.Context(), m, m.Up(cmd.Context()))
 		}),
 	}
 }
@@ -84,20 +84,17 @@ asks for confirmation on a terminal and needs --yes elsewhere.`,
 		Example: `  belfry migrate down
   belfry migrate down 2 --yes`,
 		Args: cobra.MatchAll(cobra.MaximumNArgs(1), numbers(1)),
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error) {
 			steps := 1
 			if len(args) == 1 {
 				steps, _ = strconv.Atoi(args[0]) // checked by numbers
 			}
 			if !yes {
 				if err := confirmDown(cmd.Context(), m, steps, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
-					return err
+					return "", err
 				}
 			}
-			if err := m.Down(cmd.Context(), steps); err != nil {
-				return err
-			}
-			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
+			return versionAfter(cmd.Context(), m, m.Down(cmd.Context(), steps))
 		}),
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
@@ -112,19 +109,16 @@ func newMigrateStatusCmd() *cobra.Command {
 migrations. The exit code is 0 unless the schema is dirty, being migrated, or
 newer than this binary.`,
 		Args: cobra.NoArgs,
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
 			status, err := m.Status(cmd.Context())
 			if err != nil {
-				return err
-			}
-			if err := printStatus(cmd.OutOrStdout(), status); err != nil {
-				return err
+				return "", err
 			}
 			var older *migrate.OlderError
 			if errors.As(status.Problem, &older) {
-				return nil // the list of pending migrations shows it
+				return statusText(status), nil // the list of pending migrations shows it
 			}
-			return status.Problem
+			return statusText(status), status.Problem
 		}),
 	}
 }
@@ -138,12 +132,9 @@ migration. This changes no table. "belfry migrate status" prints the right versi
 0 is the empty schema.`,
 		Example: `  belfry migrate force 2`,
 		Args:    cobra.MatchAll(cobra.ExactArgs(1), numbers(0)),
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error) {
 			version, _ := strconv.Atoi(args[0]) // checked by numbers
-			if err := m.Force(cmd.Context(), version); err != nil {
-				return err
-			}
-			return printVersion(cmd.Context(), m, cmd.OutOrStdout())
+			return versionAfter(cmd.Context(), m, m.Force(cmd.Context(), version))
 		}),
 	}
 }
@@ -156,12 +147,12 @@ func newMigratePlanCmd() *cobra.Command {
 		Example: `  belfry migrate plan
   belfry migrate plan --sql`,
 		Args: cobra.NoArgs,
-		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) error {
+		RunE: migrateRun(func(cmd *cobra.Command, m *migrate.Migrator, _ []string) (string, error) {
 			steps, err := m.Plan(cmd.Context())
 			if err != nil {
-				return err
+				return "", err
 			}
-			return printPlan(cmd.OutOrStdout(), steps, showSQL)
+			return planText(steps, showSQL), nil
 		}),
 	}
 	cmd.Flags().BoolVar(&showSQL, "sql", false, "print the statements too")
@@ -180,16 +171,7 @@ func numbers(least int) cobra.PositionalArgs {
 	}
 }
 
-func printVersion(ctx context.Context, m *migrate.Migrator, out io.Writer) error {
-	status, err := m.Status(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "The schema is at version %d, the latest is %d.\n", status.Version, status.Latest)
-	return err
-}
-
-func printStatus(out io.Writer, status migrate.Status) error {
+func statusText(status migrate.Status) string {
 	var b strings.Builder
 	dirty := "no"
 	if status.Dirty {
@@ -205,13 +187,12 @@ func printStatus(out io.Writer, status migrate.Status) error {
 	for _, step := range status.Pending {
 		fmt.Fprintf(&b, "pending    %06d %s\n", step.Version, step.Name)
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
-// printPlan prints the pending migrations. With showSQL, psql can run the output: every line
+// planText lists the pending migrations. With showSQL, psql can run the output: every line
 // that is not SQL is a comment.
-func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
+func planText(steps []migrate.Step, showSQL bool) string {
 	var b strings.Builder
 	comment := ""
 	if showSQL {
@@ -226,8 +207,7 @@ func printPlan(out io.Writer, steps []migrate.Step, showSQL bool) error {
 			b.WriteString(strings.TrimRight(step.SQL, "\n") + "\n\n")
 		}
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
 // confirmDown asks for confirmation on a terminal. It returns nil only for the answer "yes".

@@ -69,20 +69,15 @@ func (b blocked) Read([]byte) (int, error) {
 func TestMigratePrints(t *testing.T) {
 	t.Parallel()
 	steps := []migrate.Step{{Version: 2, Name: "two", SQL: "SELECT 2;\n\n"}, {Version: 3, Name: "three", SQL: "SELECT 3"}}
-	for want, write := range map[string]func(*strings.Builder) error{
-		"000002 two\n000003 three\n":                                func(b *strings.Builder) error { return printPlan(b, steps, false) },
-		"-- 000002 two\nSELECT 2;\n\n-- 000003 three\nSELECT 3\n\n": func(b *strings.Builder) error { return printPlan(b, steps, true) },
-		"Nothing to run: the schema is at its latest version.\n":    func(b *strings.Builder) error { return printPlan(b, nil, false) },
-		"-- Nothing to run: the schema is at its latest version.\n": func(b *strings.Builder) error { return printPlan(b, nil, true) },
-		"version    1\nlatest     3\ndirty      yes\nmigrating  pid 7, application \"a\"\npending    000002 two\npending    000003 three\n": func(b *strings.Builder) error {
-			return printStatus(b, migrate.Status{Version: 1, Latest: 3, Dirty: true, Pending: steps, Migrating: &migrate.Holder{PID: 7, Application: "a"}})
-		},
-		"version    3\nlatest     3\ndirty      no\npending    none\n": func(b *strings.Builder) error {
-			return printStatus(b, migrate.Status{Version: 3, Latest: 3})
-		},
+	for want, text := range map[string]string{
+		"000002 two\n000003 three\n":                                planText(steps, false),
+		"-- 000002 two\nSELECT 2;\n\n-- 000003 three\nSELECT 3\n\n": planText(steps, true),
+		"Nothing to run: the schema is at its latest version.\n":    planText(nil, false),
+		"-- Nothing to run: the schema is at its latest version.\n": planText(nil, true),
+		"version    1\nlatest     3\ndirty      yes\nmigrating  pid 7, application \"a\"\npending    000002 two\npending    000003 three\n": statusText(
+			migrate.Status{Version: 1, Latest: 3, Dirty: true, Pending: steps, Migrating: &migrate.Holder{PID: 7, Application: "a"}}),
+		"version    3\nlatest     3\ndirty      no\npending    none\n": statusText(migrate.Status{Version: 3, Latest: 3}),
 	} {
-		var b strings.Builder
-		require.NoError(t, write(&b))
-		require.Equal(t, want, b.String())
+		require.Equal(t, want, text)
 	}
 }

@@ -88,15 +88,28 @@ func markRunErrors(cmd *cobra.Command) {
 func loadConfig(cmd *cobra.Command) (config.Config, error) {
 	flags := cmd.Flags()
 	opts := config.Options{Environ: os.Environ(), Flags: map[string]string{}}
-	if f := flags.Lookup("config"); f != nil {
-		opts.File = f.Value.String()
-	}
+	opts.File = flags.Lookup("config").Value.String()
 	for _, kf := range keyFlags {
-		if f := flags.Lookup(config.FlagName(kf.key)); f != nil && f.Changed {
+		if f := flags.Lookup(config.FlagName(kf.key)); f.Changed {
 			opts.Flags[kf.key] = f.Value.String()
 		}
 	}
 	return config.Load(opts)
+}
+
+// withLogger runs work with the settings and a logger.
+func withLogger(cmd *cobra.Command, work func(cfg config.Config, log *zap.Logger) error) error {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	log, err := newLogger(cfg)
+	if err != nil {
+		return err
+	}
+	// Sync fails on a terminal or a pipe.
+	defer func() { _ = log.Sync() }()
+	return work(cfg, log)
 }
 
 // newLogger returns the logger for the section "log". It writes to standard error, because
@@ -140,33 +153,13 @@ func newVersionCmd() *cobra.Command {
 }
 
 // versionText returns the version set by the build. Without it, it returns the version
-// that Go recorded: the module version of `go install`, or the commit of a checkout.
+// that Go recorded: of `go install`, or of the commit of a checkout.
 func versionText() string {
 	if version != "" {
 		return version
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	return versionFrom(info)
-}
-
-func versionFrom(info *debug.BuildInfo) string {
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value[:min(12, len(s.Value))]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "-dirty"
-		}
-	}
-	if revision == "" {
-		return "unknown"
-	}
-	return revision + dirty
+	return "unknown"
 }

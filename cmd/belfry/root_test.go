@@ -5,7 +5,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -63,18 +62,6 @@ func TestVersionIsTheSameBothWays(t *testing.T) {
 	require.Zero(t, code)
 	require.Equal(t, flag, command)
 	require.Regexp(t, `^belfry \S+\n$`, command)
-}
-
-func TestVersionFromBuildInfo(t *testing.T) {
-	t.Parallel()
-	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef"}
-	dirty := debug.BuildSetting{Key: "vcs.modified", Value: "true"}
-	require.Equal(t, "v1.2.3", versionFrom(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}}))
-	require.Equal(t, "0123456789ab", versionFrom(&debug.BuildInfo{
-		Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{revision},
-	}))
-	require.Equal(t, "0123456789ab-dirty", versionFrom(&debug.BuildInfo{Settings: []debug.BuildSetting{dirty, revision}}))
-	require.Equal(t, "unknown", versionFrom(&debug.BuildInfo{}))
 }
 
 func TestConfigPrintsFlagsOverFile(t *testing.T) {

@@ -25,26 +25,14 @@ accepts no new requests, finishes the requests in flight and exits with 0.`,
   belfry serve --config /etc/belfry/belfry.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
-			}
-			return serve(cmd, cfg)
+			return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
+				if cfg.Database.URL == "" {
+					return errNoDatabase
+				}
+				return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
+					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", versionText()))
+				})
+			})
 		},
 	}
-}
-
-func serve(cmd *cobra.Command, cfg config.Config) error {
-	if cfg.Database.URL == "" {
-		return errNoDatabase
-	}
-	log, err := newLogger(cfg)
-	if err != nil {
-		return err
-	}
-	// Sync fails on a terminal or a pipe.
-	defer func() { _ = log.Sync() }()
-	return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
-		log.Info("ready", zap.Stringer("addr", addr), zap.String("version", versionText()))
-	})
 }

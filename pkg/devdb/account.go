@@ -46,11 +46,10 @@ func accountFor(data string) (account, error) {
 		}
 	}
 	for _, name := range []string{"postgres", "nobody"} {
-		if found, err := user.Lookup(name); err == nil {
-			uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
-			gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
-			if uidErr == nil && gidErr == nil && uid != 0 {
-				return account{name: name, uid: uint32(uid), gid: uint32(gid), switched: true}, nil
+		found := account{name: name, switched: true}
+		if entry, err := user.Lookup(name); err == nil {
+			if _, err := fmt.Sscan(entry.Uid+" "+entry.Gid, &found.uid, &found.gid); err == nil && found.uid != 0 {
+				return found, nil
 			}
 		}
 	}

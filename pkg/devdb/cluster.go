@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 )
 
@@ -26,14 +28,11 @@ type Cluster struct {
 	account account
 	log     *zap.Logger
 
-	// lifecycle serializes Stop and Restart, which hold it while they block. Done, Port
-	// and Kill do not take it.
+	// lifecycle serializes Stop and Restart, which hold it while they block.
 	lifecycle sync.Mutex
-
-	mu   sync.Mutex
-	lock *lock    // nil after Stop; written under lifecycle and mu
-	proc *process // the latest run; written by Restart under lifecycle and mu
-	port int      // written before the first run, then constant
+	lock      *lock                   // released by Stop; written under lifecycle
+	proc      atomic.Pointer[process] // the latest run
+	port      int                     // written before the first run, then constant
 }
 
 // Start starts the cluster in cfg.Dir and returns when it accepts connections. It creates
@@ -42,11 +41,9 @@ type Cluster struct {
 // process owns the folder; the folder has other content; the data has another major
 // version. After an error no process is left. The caller must call Stop.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.normalized()
+	if err != nil {
 		return nil, err
-	}
-	if cfg.Log == nil {
-		cfg.Log = zap.NewNop()
 	}
 	dir, l, err := openFolder(cfg.Dir)
 	if err != nil {
@@ -63,7 +60,7 @@ func (c *Cluster) firstStart(ctx context.Context) (err error) {
 	if c.account, err = accountFor(c.data()); err != nil {
 		return err
 	}
-	if c.binDir, err = findBinaries(ctx, c.cfg.BinDir, c.log); err != nil {
+	if c.binDir, err = FindBinaries(ctx, c.log); err != nil {
 		return err
 	}
 	if err := stopOrphan(ctx, c.data(), c.log); err != nil {
@@ -123,13 +120,7 @@ func (c *Cluster) Dir() string { return c.dir }
 
 // Done returns a channel that is closed when the postmaster has exited for any reason.
 // Restart starts a new run with a new channel.
-func (c *Cluster) Done() <-chan struct{} { return c.current().done }
-
-func (c *Cluster) current() *process {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.proc
-}
+func (c *Cluster) Done() <-chan struct{} { return c.proc.Load().done }
 
 // Stop shuts Postgres down (fast: it ends the sessions and writes a checkpoint) and
 // releases the folder. When ctx ends first, it stops Postgres immediately and returns an
@@ -138,19 +129,12 @@ func (c *Cluster) current() *process {
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()
-	err := c.current().stop(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lock != nil {
-		err = errors.Join(err, c.lock.release())
-		c.lock = nil
-	}
-	return err
+	return errors.Join(c.proc.Load().stop(ctx), c.lock.release())
 }
 
 // Kill kills every process of Postgres, like a power cut, and returns when the postmaster
 // has exited. The folder stays locked: call Restart or Stop afterwards.
-func (c *Cluster) Kill() error { return c.current().kill() }
+func (c *Cluster) Kill() error { return c.proc.Load().kill() }
 
 // Restart starts Postgres again after Stop, Kill or a crash, in the same folder and on the
 // same port. It returns when Postgres accepts connections, and waits as long as Start
@@ -158,22 +142,44 @@ func (c *Cluster) Kill() error { return c.current().kill() }
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()
-	if !c.current().exited() {
+	if !c.proc.Load().exited() {
 		return fmt.Errorf("restarting the cluster in %s: it is running; call Stop or Kill first", c.dir)
 	}
-	if c.lock == nil {
+	if !c.lock.file.Locked() {
 		_, l, err := openFolder(c.dir)
 		if err != nil {
 			return err
 		}
-		c.mu.Lock()
 		c.lock = l
-		c.mu.Unlock()
 	}
 	if err := stopOrphan(ctx, c.data(), c.log); err != nil {
 		return err
 	}
 	return c.start(ctx)
+}
+
+// CREATE DATABASE fails with duplicateDatabase if the name exists. A concurrent creation
+// can fail with uniqueViolation instead.
+const (
+	duplicateDatabase = "42P04"
+	uniqueViolation   = "23505"
+)
+
+// CreateDatabase creates a database unless it exists. The end of ctx cancels it.
+func (c *Cluster) CreateDatabase(ctx context.Context, name string) error {
+	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	if err != nil {
+		return fmt.Errorf("creating the database %s: %w", name, err)
+	}
+	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize())
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && (refused.Code == duplicateDatabase || refused.Code == uniqueViolation) {
+		err = nil
+	}
+	if err = errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("creating the database %s: %w", name, err)
+	}
+	return nil
 }
 
 func (c *Cluster) data() string { return filepath.Join(c.dir, dataName) }
@@ -184,18 +190,11 @@ func freePort(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("picking a free port: %w", err)
 	}
-	port, err := portOf(l)
-	if err := errors.Join(err, l.Close()); err != nil {
-		return 0, fmt.Errorf("picking a free port: %w", err)
-	}
-	return port, nil
+	return portOf(l), l.Close()
 }
 
 // portOf returns the port of a TCP listener.
-func portOf(l net.Listener) (int, error) {
-	addr, err := netip.ParseAddrPort(l.Addr().String())
-	return int(addr.Port()), err
-}
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 // checkFree returns an error when no program can listen on the port.
 func checkFree(ctx context.Context, port int) error {

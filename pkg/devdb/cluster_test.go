@@ -107,8 +107,7 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 	var lc net.ListenConfig
 	taken, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
-	port, err := portOf(taken)
-	require.NoError(t, err)
+	port := portOf(taken)
 	cfg.Port = port
 	_, err = Start(ctx, cfg)
 	require.ErrorContains(t, err, "the port "+strconv.Itoa(port)+" for Postgres cannot be used: choose another one")

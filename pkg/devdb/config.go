@@ -3,10 +3,12 @@ package devdb
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.uber.org/zap"
@@ -24,8 +26,6 @@ type Config struct {
 	// Settings are settings of postgresql.conf for this run. They override the defaults
 	// of this package. Address, port and data folder are refused here.
 	Settings map[string]string
-	// BinDir is the folder with postgres, initdb and pg_ctl; empty: FindBinaries.
-	BinDir string
 	// Log gets the events of the cluster; nil: no log.
 	Log *zap.Logger
 }
@@ -33,7 +33,9 @@ type Config struct {
 // reserved lists the settings that only this package may set.
 var reserved = []string{"data_directory", "external_pid_file", "listen_addresses", "port", "unix_socket_directories"}
 
-func (c Config) validate() error {
+// normalized returns c with its defaults and with the names of Settings in small letters.
+// The error names every invalid value.
+func (c Config) normalized() (Config, error) {
 	var errs []error
 	if c.Dir == "" {
 		errs = append(errs, errors.New("the cluster has no folder: name one"))
@@ -41,12 +43,18 @@ func (c Config) validate() error {
 	if c.Port < 0 || c.Port > 65535 {
 		errs = append(errs, fmt.Errorf("the port %d is out of range: use 1 to 65535, or 0 for a free port", c.Port))
 	}
-	for name := range c.Settings {
+	settings := map[string]string{}
+	for name, value := range c.Settings {
 		if slices.Contains(reserved, strings.ToLower(name)) {
 			errs = append(errs, fmt.Errorf("the setting %s is reserved: the cluster sets it itself", name))
 		}
+		settings[strings.ToLower(name)] = value
 	}
-	return errors.Join(errs...)
+	c.Settings = settings
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c, errors.Join(errs...)
 }
 
 // arguments returns the command line of postgres. It overrides the configuration files in
@@ -58,28 +66,15 @@ func (c Config) arguments(data string, port int) []string {
 		"timezone":          "UTC",
 		"log_timezone":      "UTC",
 	}
-	for name, value := range c.Settings {
-		settings[strings.ToLower(name)] = value
-	}
+	maps.Copy(settings, c.Settings)
 	settings["listen_addresses"] = "127.0.0.1"
-	settings["port"] = fmt.Sprint(port)
+	settings["port"] = strconv.Itoa(port)
 	settings["unix_socket_directories"] = ""
 	args := []string{"-D", data}
-	for name, value := range settings {
-		args = append(args, "-c"+name+"="+value)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-c"+name+"="+settings[name])
 	}
-	slices.Sort(args[2:])
 	return args
-}
-
-// durable reports whether the data must survive a power cut.
-func (c Config) durable() bool {
-	for name, value := range c.Settings {
-		if strings.EqualFold(name, "fsync") {
-			return value != "off"
-		}
-	}
-	return true
 }
 
 // DefaultDir returns the folder of the cluster of `belfry dev`: a folder of the user, or,

@@ -60,7 +60,7 @@ func TestDoneClosesWhenPostgresDies(t *testing.T) {
 		t.Fatal("Done is closed while Postgres runs")
 	default:
 	}
-	require.NoError(t, syscall.Kill(c.current().pid, syscall.SIGQUIT))
+	require.NoError(t, syscall.Kill(c.proc.Load().pid, syscall.SIGQUIT))
 	<-c.Done()
 }
 
@@ -72,7 +72,7 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	query(t, c, makeNote, readNote)
 
 	// A stopped checkpointer cannot write, so a fast shutdown cannot finish.
-	children, err := childrenOf(c.current().pid)
+	children, err := childrenOf(c.proc.Load().pid)
 	require.NoError(t, err)
 	stopped := 0
 	for _, child := range children {
@@ -85,12 +85,12 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	}
 	require.Equal(t, 1, stopped)
 	require.ErrorIs(t, c.Stop(ended), context.Canceled)
-	require.True(t, c.current().cmd.ProcessState.Exited(), "the postmaster ended its processes itself")
+	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster ended its processes itself")
 	require.NoError(t, c.Restart(testContext(t)))
 	require.Equal(t, "kept", query(t, c, readNote))
 
 	// A stopped postmaster cannot stop at all.
-	require.NoError(t, syscall.Kill(c.current().pid, syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(c.proc.Load().pid, syscall.SIGSTOP))
 	require.ErrorIs(t, c.Stop(ended), context.Canceled)
 	<-c.Done()
 	require.NoError(t, c.Restart(testContext(t)))

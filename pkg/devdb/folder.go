@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -120,7 +122,7 @@ func (c *Cluster) initialize(ctx context.Context) error {
 		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	args := []string{"-D", dir, "-U", superuser, "--auth=trust", "--encoding=UTF8", "--no-locale"}
-	if !c.cfg.durable() {
+	if c.cfg.Settings["fsync"] == "off" { // the data need not survive a power cut
 		args = append(args, "--no-sync")
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(c.binDir, "initdb"), args...)
@@ -165,7 +167,7 @@ func Remove(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	err = stopOrphan(ctx, filepath.Join(dir, dataName), nil)
+	err = stopOrphan(ctx, filepath.Join(dir, dataName), zap.NewNop())
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}

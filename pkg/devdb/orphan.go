@@ -26,8 +26,6 @@ const (
 	orphanPoll = 20 * time.Millisecond
 )
 
-func isNoProcess(err error) bool { return errors.Is(err, syscall.ESRCH) }
-
 func pidFile(data string) string { return filepath.Join(data, "postmaster.pid") }
 
 // readPIDFile returns the content of postmaster.pid and its process id; 0: there is no
@@ -53,7 +51,7 @@ func readPIDFile(data string) (content []byte, pid int, err error) {
 }
 
 // stopOrphan stops a Postgres that runs on data while we hold the lock: its owner died. It
-// blocks until the process has exited or ctx ends. log may be nil.
+// blocks until the process has exited or ctx ends.
 func stopOrphan(ctx context.Context, data string, log *zap.Logger) error {
 	_, pid, err := readPIDFile(data)
 	if err != nil || pid == 0 {
@@ -63,16 +61,14 @@ func stopOrphan(ctx context.Context, data string, log *zap.Logger) error {
 	if err != nil || !running {
 		return err
 	}
-	if log != nil {
-		log.Warn("stopping the Postgres of a run whose owner died", zap.Int("pid", pid), zap.String("dir", filepath.Dir(data)))
-	}
+	log.Warn("stopping the Postgres of a run whose owner died", zap.Int("pid", pid), zap.String("dir", filepath.Dir(data)))
 	for _, step := range []struct {
 		signal  syscall.Signal
 		timeout time.Duration
 	}{
 		{syscall.SIGINT, orphanTimeout}, {syscall.SIGQUIT, immediateTimeout}, {syscall.SIGKILL, immediateTimeout},
 	} {
-		if err := syscall.Kill(pid, step.signal); err != nil && !isNoProcess(err) {
+		if err := syscall.Kill(pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stopping the orphaned Postgres in %s (process %d, stop it yourself): %w", data, pid, err)
 		}
 		gone, err := awaitExit(ctx, pid, data, step.timeout)
@@ -89,20 +85,14 @@ func stopOrphan(ctx context.Context, data string, log *zap.Logger) error {
 // awaitExit blocks until the postmaster has exited (true), timeout has passed (false) or ctx
 // has ended (error).
 func awaitExit(ctx context.Context, pid int, data string, timeout time.Duration) (bool, error) {
-	tick := time.NewTicker(orphanPoll)
-	defer tick.Stop()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	for {
+	for deadline := time.Now().Add(timeout); ; {
 		running, err := isPostmaster(pid, data)
-		if err != nil || !running {
+		switch {
+		case err != nil || !running:
 			return err == nil, err
-		}
-		select {
-		case <-tick.C:
-		case <-timer.C:
+		case time.Now().After(deadline):
 			return false, nil
-		case <-ctx.Done():
+		case !pause(ctx, orphanPoll):
 			return false, context.Cause(ctx)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -78,9 +77,7 @@ func (c *Cluster) attempt(ctx context.Context) error {
 		defer cancel()
 		return errors.Join(err, proc.stop(abandon))
 	}
-	c.mu.Lock()
-	c.proc = proc
-	c.mu.Unlock()
+	c.proc.Store(proc)
 	return nil
 }
 
@@ -127,11 +124,11 @@ func (c *Cluster) startFailure(proc *process) error {
 		cause = errors.New("it exited without an error")
 	}
 	err := fmt.Errorf("starting Postgres in %s on port %d: %w", c.dir, c.port, cause)
-	content, readErr := readTail(filepath.Join(c.dir, logName))
+	log, readErr := os.ReadFile(filepath.Join(c.dir, logName)) // small: it began with this start
 	if readErr != nil {
-		return errors.Join(err, readErr)
+		return errors.Join(err, fmt.Errorf("reading the log of Postgres: %w", readErr))
 	}
-	return fmt.Errorf("%w; the last lines of %s:\n%s", err, filepath.Join(c.dir, logName), tail(content))
+	return fmt.Errorf("%w; the last lines of %s:\n%s", err, filepath.Join(c.dir, logName), tail(log))
 }
 
 // keepOldLog renames the log of the last run, so that the log of a crash survives one
@@ -142,22 +139,6 @@ func (c *Cluster) keepOldLog() error {
 		return fmt.Errorf("keeping the last log of Postgres: %w", err)
 	}
 	return nil
-}
-
-// readTail returns the last 8 KiB of a file.
-func readTail(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading the log of Postgres: %w", err)
-	}
-	defer func() { _ = file.Close() }() // read only
-	const enough = 8 << 10
-	if info, err := file.Stat(); err == nil && info.Size() > enough {
-		if _, err := file.Seek(-enough, io.SeekEnd); err != nil {
-			return nil, fmt.Errorf("reading the log of Postgres: %w", err)
-		}
-	}
-	return io.ReadAll(file)
 }
 
 // tail returns the last lines of an output.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -117,7 +118,7 @@ func run(t *testing.T, program string, args ...string) (complaints string) {
 // attempt is run for a program that may fail.
 func attempt(t *testing.T, program string, args ...string) (complaints string, err error) {
 	t.Helper()
-	dir, err := devdb.FindBinaries(t.Context(), "")
+	dir, err := devdb.FindBinaries(t.Context(), zap.NewNop())
 	require.NoError(t, err)
 	path := filepath.Join(dir, program)
 	if _, err := os.Stat(path); err != nil {
