@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-FROM golang:1.26 AS build
+FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 
 # The modules change less often than the code, so they have their own layer.
@@ -13,7 +13,11 @@ ARG VERSION=dev
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /belfry ./cmd/belfry
 
 # The image has CA certificates and time zones, but no shell and no package manager.
-FROM gcr.io/distroless/static-debian12:nonroot
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /zoneinfo.zip
+ENV ZONEINFO=/zoneinfo.zip
+COPY LICENSE THIRD_PARTY_NOTICES /
 COPY --from=build /belfry /belfry
 USER 65532:65532
 EXPOSE 6632

@@ -13,9 +13,10 @@ FUZZTIME ?= 30s
 MODEL_CHECKS ?= 2000
 
 LINT_VERSION := v2.15.0
+VULN_VERSION := v1.9.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test pooler restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
+.PHONY: help run test pooler restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -93,11 +94,27 @@ MINUTES ?= 60
 chaos-long: ## Run chaos for MINUTES (60) with SEED.
 	go run ./test/chaos --seed $(SEED) --duration $(MINUTES)m
 
+# The platforms of a release; scripts/notices has the same list.
+PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
+
+release: ## Build static binaries for all platforms, and their checksums, in dist.
+	rm -rf dist && mkdir dist
+	@for platform in $(PLATFORMS); do \
+		name="belfry-$(VERSION)-$${platform%/*}-$${platform#*/}"; echo "building dist/$$name"; \
+		CGO_ENABLED=0 GOOS="$${platform%/*}" GOARCH="$${platform#*/}" \
+			go build -trimpath -ldflags '$(LDFLAGS)' -o "dist/$$name" ./cmd/belfry; \
+	done
+	cp LICENSE THIRD_PARTY_NOTICES dist/
+	cd dist && sha256sum * >SHA256SUMS
+
+vuln: ## Look for known vulnerabilities; needs the internet (vuln.go.dev).
+	go run golang.org/x/vuln/cmd/govulncheck@$(VULN_VERSION) ./...
+
 image: ## Build the container image.
 	docker build --build-arg VERSION='$(VERSION)' --tag '$(IMAGE)' .
 
 clean: ## Remove the built files and the linter.
-	rm -rf bin .bin
+	rm -rf bin .bin dist
 
 # FORCE runs the recipe every time. It installs the linter if the version differs from
 # LINT_VERSION.

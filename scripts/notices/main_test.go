@@ -1,0 +1,18 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheNoticesAreUpToDate(t *testing.T) {
+	t.Parallel()
+	want, err := generate()
+	require.NoError(t, err)
+	got, err := os.ReadFile(filepath.Join("..", "..", file))
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run go run ./scripts/notices")
+}
