@@ -128,7 +128,7 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 		})
 		n := min(len(requests), w.d.poll.MaxIntentions)
 		w.pause(ctx)
-		if len(requests) == 1 && w.d.intents.atMostOne(requests[0].target) {
+		if len(requests) == 1 && w.d.intents.isAlone(requests[0].in) {
 			w.claimDirectly(requests[0])
 		} else {
 			w.makeRound(ctx, requests[:n])

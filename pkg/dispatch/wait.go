@@ -26,9 +26,8 @@ type intent struct {
 	watchedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist.
 	target queue.Target
-	// ticket wakes the intent. It was taken at armedAt.
-	ticket  *readiness.Ticket
-	armedAt time.Time
+	// ticket wakes the intent.
+	ticket *readiness.Ticket
 
 	// registered is the target under which the Intents list this one. Only they use it.
 	registered queue.Target
@@ -85,13 +84,13 @@ const goneRetries = 3
 
 // armAndProbe takes a ticket and probes, again for as long as the target turns out to be gone. done
 // is true if the request is to be answered with in.delivery.
-func (d *Dispatcher) armAndProbe(in *intent, woken wakeSource) (done bool, err error) {
+func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error) {
 	for gone := 1; ; gone++ {
 		var keys []readiness.Key
 		if in.target, keys, err = d.resolve(in); err != nil {
 			return true, err
 		}
-		in.armedAt = time.Now()
+		armedAt := time.Now()
 		in.ticket = d.readiness.Ticket(keys...)
 		found, again, err := d.probe(in)
 		if err == nil && found == nil && !again {
@@ -112,7 +111,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken wakeSource) (done bool, err e
 			return true, err
 		}
 		if gone > goneRetries {
-			at := in.armedAt.Add(goneBackoff.Delay(gone-goneRetries, 0))
+			at := armedAt.Add(goneBackoff.Delay(gone-goneRetries, 0))
 			if in.deadline.Before(at) {
 				at = in.deadline
 			}
@@ -134,18 +133,18 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 
 // countWake counts the outcome of a wake. An arrival that finds nothing is not counted, because
 // every wait begins with one.
-func (d *Dispatcher) countWake(woken wakeSource, delivered bool) {
+func (d *Dispatcher) countWake(woken string, delivered bool) {
 	switch {
 	case delivered:
-		d.metrics.wakes.WithLabelValues(string(woken), "delivered").Inc()
+		d.metrics.wakes.WithLabelValues(woken, "delivered").Inc()
 	case woken != wakeArrival:
-		d.metrics.wakes.WithLabelValues(string(woken), "spurious").Inc()
+		d.metrics.wakes.WithLabelValues(woken, "spurious").Inc()
 	}
 }
 
 // sleep blocks until the ticket, a handoff, the fallback timer, the deadline, the client's leaving
 // or Stop. done is true if the request is to be answered without another probe.
-func (d *Dispatcher) sleep(in *intent) (woken wakeSource, done bool, err error) {
+func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	left := time.Until(in.deadline)
 	if left <= 0 {
 		return "", true, nil
@@ -160,7 +159,7 @@ func (d *Dispatcher) sleep(in *intent) (woken wakeSource, done bool, err error) 
 	case <-in.ticket.C():
 		in.emptyProbes = 0
 		d.backoffs.reset(in.target)
-		return d.intents.wokenBy(in, in.armedAt), false, nil
+		return in.ticket.Cause(), false, nil
 	case <-timer.C:
 		if !fallback.Before(in.deadline) {
 			return "", true, nil

@@ -7,7 +7,7 @@
 //	ticket := notifier.Ticket(key)   // before looking
 //	found, next := look()            // next: when there will be something, if known
 //	if !found {
-//		notifier.Announce(key, next) // schedules a wake at that instant
+//		notifier.Announce(key, next, notify.ByTimer) // schedules a wake at that instant
 //		select {
 //		case <-ticket.C():           // look again, with a new ticket
 //		case <-ctx.Done():

@@ -82,7 +82,7 @@ func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	defer n.mu.Unlock()
 	var woken []*Ticket[K]
 	for now := time.Now(); len(n.due) > 0 && !n.due[0].due.at.After(now); {
-		woken = n.takeLocked(woken, n.due[0])
+		woken = n.takeLocked(woken, n.due[0], ByTimer)
 	}
 	n.timed += uint64(len(woken))
 	n.armLocked()

@@ -11,21 +11,6 @@ type Instant[K comparable] struct {
 	At  time.Time
 }
 
-// Waiting returns the number of open tickets and the number of their keys.
-func (n *Notifier[K]) Waiting() (tickets, keys int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.all.tickets), len(n.entries)
-}
-
-// Next returns the earliest scheduled instant. It returns false if nothing is
-// scheduled.
-func (n *Notifier[K]) Next() (time.Time, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.nextLocked(), len(n.due) > 0
-}
-
 // Due returns the limit earliest scheduled instants, earliest first, or nil if
 // nothing is scheduled. It copies and sorts all scheduled instants: use it for
 // status pages and not per request.

@@ -34,17 +34,17 @@ func (t *Tracker) Close() { t.notifier.Close() }
 func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...) }
 
 // Ready announces partitions and their groups: now, or at the instant at which a partition becomes
-// ready. It returns how many tickets woke now.
-func (t *Tracker) Ready(ready []queue.Ready) (woken int) {
+// ready. It returns how many tickets woke now. The cause of these tickets is cause.
+func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	now := time.Now()
 	for _, r := range ready {
 		at := now.Add(max(0, r.In))
 		group := TargetKey(queue.Target{Group: r.Group})
 		partition := TargetKey(queue.Target{Group: r.Group, Partition: r.Partition})
 		t.empty.drop(group, partition)
-		woken += t.notifier.Announce(group, at)
+		woken += t.notifier.Announce(group, at, cause)
 		if partition != group {
-			woken += t.notifier.Announce(partition, at)
+			woken += t.notifier.Announce(partition, at, cause)
 		}
 	}
 	return woken
@@ -52,26 +52,26 @@ func (t *Tracker) Ready(ready []queue.Ready) (woken int) {
 
 // Created announces a new partition, or a new queue if partition is empty. A new queue wakes also
 // the pops by tags, whatever their tags.
-func (t *Tracker) Created(queueName, partition string) {
+func (t *Tracker) Created(queueName, partition, cause string) {
 	now := time.Now()
-	t.notifier.Announce(creationKey(queueName, partition), now)
+	t.notifier.Announce(creationKey(queueName, partition), now, cause)
 	if partition == "" {
-		t.notifier.Announce(anyCreation, now)
+		t.notifier.Announce(anyCreation, now, cause)
 	}
 }
 
 // CreatedUnnamed announces a new queue or partition whose name is unknown. Every ticket for a name
 // that does not exist wakes.
-func (t *Tracker) CreatedUnnamed() { t.notifier.Announce(anyCreation, time.Now()) }
+func (t *Tracker) CreatedUnnamed(cause string) { t.notifier.Announce(anyCreation, time.Now(), cause) }
 
 // Resync forgets every known-empty entry and wakes every ticket. It returns how many woke.
-func (t *Tracker) Resync() (woken int) {
+func (t *Tracker) Resync(cause string) (woken int) {
 	t.empty.dropAll()
-	return t.notifier.AnnounceAll()
+	return t.notifier.AnnounceAll(cause)
 }
 
 // WakeAt wakes the tickets that key has at that instant.
-func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(key, at) }
+func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(key, at, notify.ByTimer) }
 
 // Observe begins a probe of the target. It must be called before the database is asked.
 func (t *Tracker) Observe(target queue.Target) *Observation {
