@@ -167,14 +167,13 @@ func (b builder) openUrgent(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool.Pool, nil
 }
 
-// open opens one more pool. A broken connection may have lost a wake, so the pool reports broken
-// connections to the main pool.
+// open opens one more pool. A broken connection may have lost a wake, so the pool shares the losses
+// of the main pool.
 func (b builder) open(ctx context.Context, cfg postgres.Config, name string, warm int32) (*postgres.Pool, error) {
-	pool, err := postgres.Open(ctx, cfg, name, warm)
+	pool, err := b.pool.OpenRelated(ctx, cfg, name, warm)
 	if err != nil {
 		return nil, err
 	}
-	pool.ForwardLossesTo(b.pool)
 	b.closers = append(b.closers, pool.Close)
 	return pool, nil
 }
