@@ -101,7 +101,7 @@ func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
 	b.operator = catalog.New(b.pool, b.bus, b.log)
 	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
-	b.reg.MustRegister(newLateness(b.operator.Lateness), newInboxCounts(b.sequencer.Counts))
+	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	b.server = httpapi.New(b.cfg.HTTP, httpapi.Deps{
 		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupVerbs: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
@@ -176,4 +176,24 @@ func (b builder) open(ctx context.Context, cfg postgres.Config, name string, war
 	}
 	b.closers = append(b.closers, pool.Close)
 	return pool, nil
+}
+
+// inboxState returns what the dispatcher status shows of the inbox.
+func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
+	found, err := p.sequencer.Counts(ctx)
+	if err != nil {
+		return httpapi.InboxState{}, err
+	}
+	holder, err := p.sequencer.Holder(ctx)
+	return httpapi.InboxState{
+		Waiting: found.Waiting, Rejected: found.Rejected, Oldest: found.Oldest, Leading: found.Leading, Holder: (*httpapi.InboxHolder)(holder),
+	}, err
+}
+
+// listenerState returns what the status of the dispatcher shows of the listener.
+func listenerState(l *listen.Listener) httpapi.ListenerState {
+	state, proof := l.State()
+	return httpapi.ListenerState{
+		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: len(l.Peers()),
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/events"
-	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -97,13 +96,5 @@ func (o outbound) OnCreated(_, _ string, from events.Origin) {
 func (o outbound) OnResync(_ string, from events.Origin) {
 	if from == events.Here {
 		o.peers.Send(listen.Resync())
-	}
-}
-
-// listenerState returns what the status of the dispatcher shows of the listener.
-func listenerState(l *listen.Listener) httpapi.ListenerState {
-	state, proof := l.State()
-	return httpapi.ListenerState{
-		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: len(l.Peers()),
 	}
 }
