@@ -115,10 +115,9 @@ func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL()
-	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.log); err != nil {
+	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
-	b.sender.OnReadOnly(b.pool.RetireConnections)
 	in := inbound{bus: b.bus, reportLost: b.pool.SignalLoss}
 	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err

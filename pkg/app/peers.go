@@ -28,8 +28,9 @@ func (in inbound) callbacks() listen.Callbacks {
 			// If the listener is no longer proven, waiting requests need shorter fallbacks.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
 		},
-		OnInbox:    in.bus.Inbox,
-		SQLWaiters: in,
+		OnInbox:     in.bus.Inbox,
+		OnSQLWaiter: in.bus.SQLWaiter,
+		OnListening: in.bus.Listening,
 	}
 }
 
@@ -53,12 +54,6 @@ func (in inbound) message(m listen.Message) {
 	}
 	in.bus.Ready(ready, origin)
 }
-
-// Await publishes that a SQL session waits.
-func (in inbound) Await(w queue.SQLWaiter) { in.bus.SQLWaiter(w) }
-
-// AskAgain publishes that LISTEN came into force, so earlier waiters were not heard.
-func (in inbound) AskAgain() { in.bus.Listening() }
 
 // peerSender sends entries to the other instances.
 type peerSender interface{ Send(entries ...listen.Entry) }

@@ -94,8 +94,8 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		},
 		"SQL waiters": {
 			hear: func(l listen.Callbacks) {
-				l.SQLWaiters.Await(queue.SQLWaiter{Channel: "c"})
-				l.SQLWaiters.AskAgain()
+				l.OnSQLWaiter(queue.SQLWaiter{Channel: "c"})
+				l.OnListening()
 			},
 			want: []event{{kind: "SQL waiter", text: "c"}, {kind: "listening"}},
 		},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgxlisten"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
@@ -49,7 +48,6 @@ type Listener struct {
 	config    *pgx.ConnConfig
 	sender    *Sender
 	callbacks Callbacks
-	calls     sync.Mutex // held while a callback runs and while the state changes
 	peers     *peers
 
 	reconnect, deafRetry backoff.Policy
@@ -122,20 +120,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() { l.watch(ctx) })
-	library := pgxlisten.Listener{
-		Connect:  l.reader.connect,
-		LogError: l.reader.ended,
-		// connect waits instead, because the library always waits equally long.
-		ReconnectDelay: -1,
-	}
-	library.Handle(Channel, handler{&l.reader})
-	if l.callbacks.OnInbox != nil {
-		library.Handle(InboxChannel, inboxHandler{l})
-	}
-	if l.callbacks.SQLWaiters != nil {
-		library.Handle(AwaitChannel, sqlWaiterHandler{l})
-	}
-	err := library.Listen(ctx)
+	err := l.library().Listen(ctx)
 	l.reader.discard(ctx)
 	stopping := ctx.Err() != nil
 	cancel()
@@ -150,15 +135,13 @@ func (l *Listener) Run(ctx context.Context) error {
 // change sets the state to the result of next and calls OnState if the state differs.
 // next runs with mu held.
 func (l *Listener) change(next func(now State) State) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
 	l.mu.Lock()
 	before := l.state
 	l.state = next(before)
 	now := l.state
 	l.proven.Store(now == StateProven)
 	l.mu.Unlock()
-	if now != before && l.callbacks.OnState != nil {
+	if now != before {
 		l.callbacks.OnState(now)
 	}
 }

@@ -120,7 +120,7 @@ func (r *reader) listenStarted(ctx context.Context) {
 	if r.reconnects.Add(1) > 1 {
 		reason = "the listener reconnected"
 	}
-	r.requestResync(reason)
+	r.callbacks.OnResync(reason)
 	select {
 	case r.listening <- r.current:
 	case <-ctx.Done():
@@ -132,7 +132,7 @@ func (r *reader) handle(payload string) {
 	m, err := Decode(payload)
 	switch {
 	case err != nil:
-		r.requestResync(fmt.Sprintf("a notification was not understood: %v", err))
+		r.callbacks.OnResync(fmt.Sprintf("a notification was not understood: %v", err))
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
 	case m.Canary > 0:
@@ -148,7 +148,7 @@ func (r *reader) handleOther(m Message) {
 		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
 	}
 	if len(m.Entries) > 0 {
-		r.deliver(m)
+		r.callbacks.OnMessage(m)
 	}
 }
 

@@ -60,27 +60,25 @@ type Sender struct {
 // NewSender returns a Sender for the database at url, which should lead directly to
 // Postgres. instance identifies this process to the other instances. NewSender does not
 // connect. An error means that url is invalid.
-func NewSender(url string, instance queue.ID, cfg Config, log *zap.Logger) (*Sender, error) {
+//
+// readOnly is called when the Postgres of the sender has become read only. Another one
+// may be the primary then. The sender connects again. readOnly must not block.
+func NewSender(url string, instance queue.ID, cfg Config, readOnly func(), log *zap.Logger) (*Sender, error) {
 	config, err := parse(url, "belfry-notify")
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL for notifications: %w", err)
 	}
 	s := newSender(instance, cfg, log)
-	s.config, s.notify = config, s.exec
+	s.config, s.notify, s.readOnly = config, s.exec, readOnly
 	return s, nil
 }
 
 func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	return &Sender{
-		instance: instance, cfg: cfg, log: log, readOnly: func() {}, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
+		instance: instance, cfg: cfg, log: log, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
 		retry: backoff.Policy{Initial: cfg.NotifyInterval, Max: max(maxSendDelay, cfg.NotifyInterval), Threshold: 1, Multiplier: 2},
 	}
 }
-
-// OnReadOnly sets a function that is called when the Postgres of this sender has become
-// read only. Another one may be the primary then. The sender connects again. call must
-// not block. Call OnReadOnly before Run.
-func (s *Sender) OnReadOnly(call func()) { s.readOnly = call }
 
 // Instance returns the id under which other instances know this one.
 func (s *Sender) Instance() queue.ID { return s.instance }

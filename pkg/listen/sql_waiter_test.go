@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// nextWaiter returns the next SQL waiter. The zero SQLWaiter stands for AskAgain.
+// nextWaiter returns the next SQL waiter. The zero SQLWaiter stands for OnListening.
 func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	t.Helper()
 	select {
@@ -63,7 +63,7 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 }
 
 // Each time LISTEN takes effect, SQL waiters are asked to register again.
-func TestAskAgainIsCalledWhenListenTakesEffect(t *testing.T) {
+func TestOnListeningIsCalledWhenListenTakesEffect(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	i := proven(t, dsn, dsn, listen.DefaultConfig())

@@ -151,7 +151,7 @@ func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 func TestInvalidURLsAreErrors(t *testing.T) {
 	t.Parallel()
 	cfg := listen.DefaultConfig()
-	_, err := listen.NewSender("postgres://u:secret@h:port/db", queue.NewID(), cfg, zap.NewNop())
+	_, err := listen.NewSender("postgres://u:secret@h:port/db", queue.NewID(), cfg, nil, zap.NewNop())
 	require.ErrorContains(t, err, "reading the URL for notifications")
 	require.NotContains(t, err.Error(), "secret")
 	_, err = listen.NewListener("postgres://u:secret@h:port/db", nil, cfg, listen.Callbacks{}, zap.NewNop())

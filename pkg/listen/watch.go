@@ -127,7 +127,7 @@ func (w *watcher) onMissingProof() {
 	}
 	w.log.Warn("the listener has no proof, because no canary could be sent for too long; until then waiting requests poll the database")
 	if was == StateProven {
-		w.requestResync("the listener lost its proof")
+		w.callbacks.OnResync("the listener lost its proof")
 	}
 }
 
@@ -139,7 +139,7 @@ func (w *watcher) expirePeers(now time.Time) {
 		silent, earliest := w.peers.expire(now)
 		for _, id := range silent {
 			w.log.Warn("another instance fell silent without a goodbye", zap.Stringer("instance", id))
-			w.requestResync(fmt.Sprintf("peer %s silent", id))
+			w.callbacks.OnResync(fmt.Sprintf("peer %s silent", id))
 		}
 		if !earliest.IsZero() {
 			next = earliest
