@@ -193,6 +193,6 @@ func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 func listenerState(l *listen.Listener) httpapi.ListenerState {
 	state, proof := l.State()
 	return httpapi.ListenerState{
-		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: len(l.Peers()),
+		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: l.Peers(),
 	}
 }

@@ -40,7 +40,7 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	})
 	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
 		func() float64 { return listenerState(p.listener).Proof.Seconds() })
-	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(len(p.listener.Peers())) })
+	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(p.listener.Peers()) })
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })
 	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats().Flushes) })

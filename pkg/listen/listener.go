@@ -106,8 +106,8 @@ func (l *Listener) Proven() bool { return l.proven.Load() }
 // Reconnects returns how often LISTEN has taken effect after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Peers returns the other live instances.
-func (l *Listener) Peers() []Peer { return l.peers.list() }
+// Peers returns the number of other live instances.
+func (l *Listener) Peers() int { return l.peers.count() }
 
 // Run listens until ctx ends and then returns nil. It replaces broken connections, so
 // every error is a mistake in the program. It must be called only once. Sender.Run sends

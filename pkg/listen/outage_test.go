@@ -78,7 +78,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
 	b.sender.Send(listen.Created())
 	a.waitMessage(t)
-	require.Len(t, a.listener.Peers(), 1)
+	require.Equal(t, 1, a.listener.Peers())
 	thaw := network.Freeze()
 	a.waitState(t, listen.StateReconnecting)
 	links := network.Links.Load()
@@ -90,7 +90,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	require.Equal(t, listen.StateProven, a.next(t).state)
 	b.sender.Send(listen.Created())
 	require.Equal(t, b.id, a.next(t).message.Instance)
-	require.Len(t, a.listener.Peers(), 1)
+	require.Equal(t, 1, a.listener.Peers())
 }
 
 func TestAListenWithoutAnswerTimesOut(t *testing.T) {
