@@ -52,16 +52,13 @@ func (r *round) ranking() []int {
 	}
 	slices.SortFunc(order, func(i, j int) int {
 		a, b := &r.intents[i], &r.intents[j]
-		if a.Key.Group != b.Key.Group {
-			return cmp.Compare(a.Key.Group, b.Key.Group)
-		}
-		if a.Key.any() != b.Key.any() {
+		if a.Key.Group == b.Key.Group && a.Key.any() != b.Key.any() {
 			if b.Key.any() {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(a.Deadline.Compare(b.Deadline), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Key.Group, b.Key.Group), a.Deadline.Compare(b.Deadline), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	return order
 }
@@ -77,11 +74,10 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 			return cmp.Compare(o.Partition, partition)
 		})
 		if !found {
-			r.skip(i, SkipNoPartitions, time.Time{})
+			r.skip(i, SkipNoPartitions)
 			continue
 		}
-		outcome, next := skipReason(r.now, offered[at:at+1])
-		r.skip(i, outcome, next)
+		r.skip(i, skipReason(offered[at:at+1]))
 		if o := &offered[at]; o.obstacle == poppable && !o.taken && r.live(i) {
 			o.taken = true
 			r.grant(i, o.Partition)
@@ -96,19 +92,19 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 	if len(ranked) == 0 {
 		return
 	}
-	outcome, next := skipReason(r.now, offered)
+	outcome := skipReason(offered)
 	wanting := make([]int, 0, len(ranked))
 	for _, i := range ranked {
-		r.skip(i, outcome, next)
+		r.skip(i, outcome)
 		if r.live(i) {
 			wanting = append(wanting, i)
 		}
 	}
-	rest := freePartitions(r.rotate, offered)
+	rest := freeOffers(r.rotate, offered)
 	for len(wanting) > 0 && len(rest) > 0 {
 		more := wanting[:0]
 		for _, i := range wanting[:min(len(wanting), len(rest))] {
-			r.grant(i, rest[0].partition)
+			r.grant(i, rest[0].Partition)
 			rest = rest[1:]
 			if len(r.decisions[i].Partitions) < r.intents[i].Partitions {
 				more = append(more, i)
@@ -119,8 +115,8 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 }
 
 // skip records the decision that stands if the intent gets nothing.
-func (r *round) skip(i int, outcome Outcome, next time.Time) {
-	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome, Next: next}
+func (r *round) skip(i int, outcome Outcome) {
+	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome}
 }
 
 // grant adds a partition to the decision of intent i.

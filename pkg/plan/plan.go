@@ -56,10 +56,6 @@ type Decision struct {
 	// Partitions are the partitions to claim, in the order in which they were given.
 	// Nil unless Outcome is ViableAssigned.
 	Partitions []int64
-	// Next is the earliest instant after now at which a partition becomes poppable for
-	// the intent by the passing of time alone. Zero: no such instant is known. It is
-	// set with every outcome, because a claim may fail.
-	Next time.Time
 }
 
 // Outcome is the result for an intent. Its text is a metric label and a log field.
