@@ -88,11 +88,8 @@ const (
 	stateGone // in flight, answered or withdrawn
 )
 
-// New returns a Manager. If judge is nil, every failed batch is split.
+// New returns a Manager. judge decides what happens to a failed batch.
 func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, observe Observer) *Manager[T] {
-	if judge == nil {
-		judge = func(error) Verdict { return Split }
-	}
 	return &Manager[T]{cfg: cfg, flush: flush, judge: judge, observe: observe, drained: make(chan struct{})}
 }
 

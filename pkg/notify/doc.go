@@ -30,14 +30,11 @@
 //     look decides which waiter gets something.
 //   - No waiter wakes before the announced instant, by the clock of this process.
 //     Setting the wall clock does not move the instant.
-//   - An announcement never blocks. Channels are closed outside the lock, and
-//     nothing is sent.
-//   - There is one heap and one timer for all keys. A goroutine runs only while the
-//     timer fires.
-//   - A key exists only while it has tickets. An announcement for a key without
-//     tickets does nothing, and a scheduled instant is dropped with the last ticket
-//     of its key. A later waiter looks first and announces the instant again. So
-//     the number of open tickets bounds the memory.
+//   - An announcement never blocks. Channels are closed outside the lock.
+//   - All keys share one heap and one timer. A goroutine runs only while it fires.
+//   - A key exists only while it has tickets, and a scheduled instant is dropped with
+//     the last ticket of its key. A later waiter looks first and announces the instant
+//     again. So the number of open tickets bounds the memory.
 //
 // An announcement is a hint. A waiter that wakes may find nothing. It also needs a
 // fallback timer for announcements that were never made.

@@ -13,14 +13,12 @@ const maxChannels = 10_000
 type waiterSet struct {
 	mu sync.Mutex
 	m  map[string]*waiterLoop
-	// fresh are the loops that do not run yet.
-	fresh []*waiterLoop
-	// added holds one value if fresh is not empty.
-	added chan struct{}
+	// fresh are the loops that do not run yet. It has room for all loops.
+	fresh chan *waiterLoop
 }
 
 func newWaiterSet() *waiterSet {
-	return &waiterSet{m: map[string]*waiterLoop{}, added: make(chan struct{}, 1)}
+	return &waiterSet{m: map[string]*waiterLoop{}, fresh: make(chan *waiterLoop, maxChannels)}
 }
 
 // add notes that a waiter announced itself. It returns false if there are too many channels.
@@ -34,8 +32,7 @@ func (s *waiterSet) add(waiter queue.SQLWaiter) bool {
 		}
 		l = &waiterLoop{waiter: waiter, announced: make(chan struct{}, 1)}
 		s.m[waiter.Channel] = l
-		s.fresh = append(s.fresh, l)
-		setSignal(s.added)
+		s.fresh <- l
 	}
 	setSignal(l.announced)
 	return true
@@ -47,15 +44,6 @@ func setSignal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// takeNew returns the loops to start.
-func (s *waiterSet) takeNew() []*waiterLoop {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	fresh := s.fresh
-	s.fresh = nil
-	return fresh
 }
 
 // drop removes a loop. It returns false if a waiter has just announced itself.

@@ -75,8 +75,8 @@ type Watcher struct {
 	// others.
 	probing chan struct{}
 
-	warnMu sync.Mutex
-	warned time.Time
+	// warned is when the latest warning was logged, in nanoseconds since 1970.
+	warned atomic.Int64
 }
 
 // New returns a Watcher and subscribes it to the events.
@@ -105,10 +105,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.waiters.added:
-			for _, l := range w.waiters.takeNew() {
-				loops.Go(func() { w.runLoop(ctx, l) })
-			}
+		case l := <-w.waiters.fresh:
+			loops.Go(func() { w.runLoop(ctx, l) })
 		}
 	}
 }
@@ -161,12 +159,6 @@ func (w *Watcher) notify(ctx context.Context, channel string) {
 
 // mayWarn reports whether the last warning is at least warnGap ago.
 func (w *Watcher) mayWarn() bool {
-	w.warnMu.Lock()
-	defer w.warnMu.Unlock()
-	now := time.Now()
-	if now.Sub(w.warned) < warnGap {
-		return false
-	}
-	w.warned = now
-	return true
+	last, now := w.warned.Load(), time.Now().UnixNano()
+	return now-last >= int64(warnGap) && w.warned.CompareAndSwap(last, now)
 }
