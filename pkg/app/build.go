@@ -96,7 +96,7 @@ func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
-	b.bus.Subscribe(outbound{peers: b.sender})
+	b.bus.Subscribe(b.sender)
 
 	b.operator = catalog.New(b.pool, b.bus, b.log)
 	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)

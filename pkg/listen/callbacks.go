@@ -15,7 +15,7 @@ import (
 // them, and OnResync and OnState are also called by the one that watches it. So a callback
 // must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
-	// OnMessage receives a message of another instance with at least one entry.
+	// OnMessage receives a message of another instance with at least one hint.
 	OnMessage func(Message)
 	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
 	// so look at the tables. reason is for the log.

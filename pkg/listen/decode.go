@@ -44,10 +44,12 @@ func decode(payload string) (m Message, err error) {
 			m.Canary, err = strconv.ParseUint(value, 10, 64)
 		case "bye":
 			m.Goodbye = true
-		case string(KindCreated), string(KindResync):
-			m.Entries = append(m.Entries, Entry{Kind: Kind(name)})
+		case "born":
+			m.Created = true
+		case "all":
+			m.Resync = true
 		case "r":
-			m.Entries, err = appendReady(m.Entries, value)
+			m.Ready, err = decodeReady(value)
 		default:
 			err = errors.New("it is unknown")
 		}
@@ -58,7 +60,7 @@ func decode(payload string) (m Message, err error) {
 	return m, nil
 }
 
-func appendReady(entries []Entry, list string) ([]Entry, error) {
+func decodeReady(list string) (ready []queue.Ready, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		group, rest, ok1 := strings.Cut(text, "/")
 		partition, at, ok2 := strings.Cut(rest, "@")
@@ -67,16 +69,15 @@ func appendReady(entries []Entry, list string) ([]Entry, error) {
 		}
 		var numbers [3]int64
 		for i, digits := range []string{group, partition, at} {
-			var err error
 			if numbers[i], err = strconv.ParseInt(digits, 10, 64); err != nil {
 				return nil, err
 			}
 		}
-		e := Ready(numbers[0], numbers[1], time.Time{})
+		r := queue.Ready{Group: numbers[0], Partition: numbers[1]}
 		if numbers[2] != 0 {
-			e.At = time.UnixMicro(numbers[2]).UTC()
+			r.At = time.UnixMicro(numbers[2]).UTC()
 		}
-		entries = append(entries, e)
+		ready = append(ready, r)
 	}
-	return entries, nil
+	return ready, nil
 }

@@ -16,13 +16,13 @@
 //   - The Sender never blocks its callers. It coalesces entries into at most one
 //     notifying commit per notify_interval, because Postgres runs such commits one at a
 //     time in the whole cluster. Each entry is sent by a statement that starts after the
-//     call of Send. If the statement fails, the entry is sent again.
+//     call that queued it. If the statement fails, the entry is sent again.
 //   - Nothing hangs. Each connection has a time limit and is then cut. No connection
 //     and no goroutine outlives the Run that started it.
 //
 // Listener and Sender have connections of their own, never of a pool, and open no
 // transactions. Encode describes the text of a notification.
 //
-// Only this package knows pgxlisten. It is on floor 1 and importable from floor 2
+// Only this package knows pgxlisten. It is on floor 2 and importable from floor 3
 // upwards.
 package listen

@@ -31,7 +31,7 @@ func (s *Sender) flush(ctx context.Context) error {
 	if batch.empty() {
 		return nil
 	}
-	payloads, entries := batch.payloads(s.instance)
+	payloads, hints := batch.payloads(s.instance)
 	if err := s.notify(ctx, payloads); err != nil {
 		s.failures.Add(1)
 		s.updatePending(func(n *pendingNotifications) {
@@ -41,7 +41,7 @@ func (s *Sender) flush(ctx context.Context) error {
 		return fmt.Errorf("sending %d notifications: %w", len(payloads), err)
 	}
 	s.flushes.Add(1)
-	s.entriesOut.Add(entries)
+	s.entriesOut.Add(int64(hints))
 	if batch.canary > 0 {
 		s.announced = true
 		select {

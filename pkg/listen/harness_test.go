@@ -140,7 +140,7 @@ func (i *instance) waitState(t *testing.T, want listen.State) event {
 func (i *instance) waitMessage(t *testing.T) listen.Message {
 	t.Helper()
 	for {
-		if e := i.next(t); len(e.message.Entries) > 0 {
+		if e := i.next(t); e.message.Hints() > 0 {
 			return e.message
 		}
 	}

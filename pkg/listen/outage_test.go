@@ -76,7 +76,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	cfg := fastCanaries()
 	cfg.PeerTimeout = 1500 * time.Millisecond
 	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
-	b.sender.Send(listen.Created())
+	b.sender.SendCreated()
 	a.waitMessage(t)
 	require.Equal(t, 1, a.listener.Peers())
 	thaw := network.Freeze()
@@ -88,7 +88,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	thaw()
 	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	require.Equal(t, listen.StateProven, a.next(t).state)
-	b.sender.Send(listen.Created())
+	b.sender.SendCreated()
 	require.Equal(t, b.id, a.next(t).message.Instance)
 	require.Equal(t, 1, a.listener.Peers())
 }
@@ -113,7 +113,7 @@ func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
 	network, through := pgproxy.New(t, dsn)
 	a := proven(t, through, through, listen.DefaultConfig())
 	defer network.Freeze()()
-	a.sender.Send(listen.Created())
+	a.sender.SendCreated()
 	started := time.Now()
 	a.stopListener()
 	require.Less(t, time.Since(started), time.Second)

@@ -147,7 +147,7 @@ func (r *reader) handleOther(m Message) {
 	} else {
 		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
 	}
-	if len(m.Entries) > 0 {
+	if m.hints() > 0 {
 		r.callbacks.OnMessage(m)
 	}
 }

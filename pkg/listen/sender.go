@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -23,14 +24,15 @@ type SenderStats struct {
 	// Flushes is the number of notifying commits. Failures is the number of attempts
 	// that failed.
 	Flushes, Failures int64
-	// EntriesIn is the number of entries passed to Send. EntriesOut is the number of
-	// entries sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
+	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
+	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
 	EntriesIn, EntriesOut int64
 }
 
-// Sender notifies other instances of the changes that this one commits. It is safe for
-// concurrent use.
+// Sender notifies other instances of the changes that this one commits. Subscribe it to the
+// bus. It is safe for concurrent use.
 type Sender struct {
+	events.Nop
 	instance queue.ID
 	cfg      Config
 	log      *zap.Logger
@@ -91,19 +93,36 @@ func (s *Sender) Stats() SenderStats {
 	}
 }
 
-// Send queues entries and returns at once. Call it after the commit that they describe.
-// It may be called before Run. Entries that are queued after Run has returned are not
-// sent.
-func (s *Sender) Send(entries ...Entry) {
-	if len(entries) == 0 {
-		return
-	}
-	s.entriesIn.Add(int64(len(entries)))
-	s.updatePending(func(n *pendingNotifications) {
-		for _, e := range entries {
-			n.add(e)
+// OnReady queues partitions that this instance made ready, and returns at once. For a
+// partition that is poppable now it also sends since when. For the others the receiver
+// probes, and learns the instant from the database. A call before Run is not lost. What is
+// queued after Run has returned is not sent.
+func (s *Sender) OnReady(ready []queue.Ready, from events.Origin) {
+	s.queueHints(len(ready), from, func(n *pendingNotifications) {
+		for _, r := range ready {
+			if r.In > 0 {
+				r.At = time.Time{}
+			}
+			n.add(r)
 		}
 	})
+}
+
+// OnCreated queues that this instance created something, without its name.
+func (s *Sender) OnCreated(_, _ string, from events.Origin) {
+	s.queueHints(1, from, (*pendingNotifications).addCreated)
+}
+
+// OnResync queues a resync of the other instances.
+func (s *Sender) OnResync(_ string, from events.Origin) {
+	s.queueHints(1, from, (*pendingNotifications).resyncOnly)
+}
+
+func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingNotifications)) {
+	if from == events.Here {
+		s.entriesIn.Add(int64(count))
+		s.updatePending(change)
+	}
 }
 
 // sendCanary queues a canary. After its commit, sentCanaries receives its number or a

@@ -21,7 +21,7 @@ import (
 // flushed is one statement of the sender.
 type flushed struct {
 	after   time.Duration // since the start of the test
-	entries []Entry
+	entries []queue.Ready
 	canary  uint64
 	bye     bool
 }
@@ -58,10 +58,10 @@ func newSenderHarness(t *testing.T) *senderHarness {
 		for _, payload := range payloads {
 			m, err := Decode(payload)
 			require.NoError(t, err)
-			f.entries = append(f.entries, m.Entries...)
+			f.entries = append(f.entries, m.Ready...)
 			f.canary, f.bye = max(f.canary, m.Canary), f.bye || m.Goodbye
 		}
-		slices.SortFunc(f.entries, func(a, b Entry) int { return int(a.Partition - b.Partition) })
+		slices.SortFunc(f.entries, func(a, b queue.Ready) int { return int(a.Partition - b.Partition) })
 		h.flushes = append(h.flushes, f)
 		if err := backoff.Sleep(ctx, h.takes); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (h *senderHarness) at(after time.Duration) {
 	synctest.Wait()
 }
 
-func ready1(partitions ...int64) (entries []Entry) {
+func ready1(partitions ...int64) (entries []queue.Ready) {
 	for _, p := range partitions {
 		entries = append(entries, Ready(1, p, time.Time{}))
 	}
