@@ -28,24 +28,24 @@ func sourceOf(from events.Origin) string {
 // OnReady wakes the requests that wait for these partitions or their groups.
 func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	source := sourceOf(from)
-	woken := d.readiness.Ready(ready, source)
-	d.metrics.announced.WithLabelValues(source).Add(float64(len(ready)))
-	d.metrics.woken.WithLabelValues(source).Add(float64(woken))
+	woken := d.Readiness.Ready(ready, source)
+	d.Metrics.announced.WithLabelValues(source).Add(float64(len(ready)))
+	d.Metrics.woken.WithLabelValues(source).Add(float64(woken))
 }
 
 // OnCreated wakes the requests that wait for a name that did not exist. A peer does not send the
 // name, so its event wakes all of them.
 func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) {
 	if from == events.Here {
-		d.readiness.Created(queueName, partition, wakeLocal)
+		d.Readiness.Created(queueName, partition, wakeLocal)
 	} else {
-		d.readiness.CreatedUnnamed(wakeNotify)
+		d.Readiness.CreatedUnnamed(wakeNotify)
 	}
 }
 
 // OnResync forgets which targets are empty and makes every waiting request probe.
 func (d *Dispatcher) OnResync(reason string, _ events.Origin) {
-	woken := d.readiness.Resync(wakeSweep)
-	d.metrics.woken.WithLabelValues(wakeSweep).Add(float64(woken))
-	d.log.Debug("a resync woke all waiting requests", zap.String("reason", reason), zap.Int("woken", woken))
+	woken := d.Readiness.Resync(wakeSweep)
+	d.Metrics.woken.WithLabelValues(wakeSweep).Add(float64(woken))
+	d.Log.Debug("a resync woke all waiting requests", zap.String("reason", reason), zap.Int("woken", woken))
 }

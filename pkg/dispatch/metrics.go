@@ -66,7 +66,7 @@ func (m *Metrics) observe(d *Dispatcher) {
 	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
 	register.NewCounterFunc(prometheus.CounterOpts{
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
-	}, func() float64 { return float64(d.readiness.WokenByTimer()) })
+	}, func() float64 { return float64(d.Readiness.WokenByTimer()) })
 	gauge("belfry_dispatch_backoff_groups", "Groups backing off because the listener is not proven.",
 		func() float64 { return float64(len(d.backoffs.snapshot())) })
 }

@@ -20,7 +20,7 @@ func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.De
 	}
 	candidates, due := mergeCandidates(now, targets)
 	decisions, doubled := plan.Assign(now, w.round, intents, candidates)
-	m := w.d.metrics
+	m := w.d.Metrics
 	m.partitionsFound.Observe(float64(due))
 	m.doubleAssignments.Add(float64(doubled))
 	for i := range decisions {

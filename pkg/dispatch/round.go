@@ -128,7 +128,7 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 		})
 		n := min(len(requests), w.d.poll.MaxIntentions)
 		w.pause(ctx)
-		if len(requests) == 1 && w.d.intents.isAlone(requests[0].in) {
+		if len(requests) == 1 && w.d.Intents.isAlone(requests[0].in) {
 			w.claimDirectly(requests[0])
 		} else {
 			w.makeRound(ctx, requests[:n])
@@ -146,8 +146,8 @@ func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequ
 		switch {
 		case r.in.ctx.Err() != nil:
 			r.reply <- roundReply{err: r.in.ctx.Err()}
-		case w.d.readiness.KnownEmpty(r.target):
-			w.d.metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
+		case w.d.Readiness.KnownEmpty(r.target):
+			w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 			r.reply <- roundReply{}
 		default:
 			open = append(open, r)
@@ -188,7 +188,7 @@ func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
 		if !ok {
 			i = len(targets)
 			index[r.target] = i
-			targets = append(targets, roundTarget{target: r.target, observation: w.d.readiness.Observe(r.target)})
+			targets = append(targets, roundTarget{target: r.target, observation: w.d.Readiness.Observe(r.target)})
 		}
 		targets[i].want += r.in.req.Partitions
 	}
@@ -203,10 +203,10 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests 
 		// One more than wanted shows whether something is left over.
 		probes[i] = queue.Probe{Target: t.target, Want: t.want + 1}
 	}
-	m := w.d.metrics
+	m := w.d.Metrics
 	for {
 		started := time.Now()
-		results, err := w.d.store.Preflight(ctx, probes, w.limit)
+		results, err := w.d.Store.Preflight(ctx, probes, w.limit)
 		m.preflights.Inc()
 		m.preflightSeconds.Observe(time.Since(started).Seconds())
 		m.preflightIntents.Observe(float64(requests))
@@ -224,7 +224,7 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests 
 		}
 		m.preflightTimeouts.Inc()
 		w.limit = min(2*w.limit, maxPreflightTimeout)
-		w.d.log.Warn("a preflight exceeded smart_poll.preflight_timeout; the next one has twice the time",
+		w.d.Log.Warn("a preflight exceeded smart_poll.preflight_timeout; the next one has twice the time",
 			zap.Int("targets", len(probes)), zap.Duration("next_limit", w.limit))
 	}
 }

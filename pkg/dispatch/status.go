@@ -48,7 +48,7 @@ type BackoffGroup struct {
 // Status describes the waiting requests.
 func (d *Dispatcher) Status() Status {
 	s := Status{
-		Waiting: d.Waiting(), Groups: d.intents.groups(time.Now()), Due: d.readiness.Scheduled(statusLimit + 1),
+		Waiting: d.Waiting(), Groups: d.Intents.groups(time.Now()), Due: d.Readiness.Scheduled(statusLimit + 1),
 	}
 	for target, empty := range d.backoffs.snapshot() {
 		s.Backoff = append(s.Backoff, BackoffGroup{Target: target, EmptyProbes: empty, Delay: d.backoff.Delay(empty+1, 0)})

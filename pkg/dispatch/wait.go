@@ -67,7 +67,7 @@ func (d *Dispatcher) wait(in *intent) error {
 		var err error
 		woken, done, err = d.sleep(in)
 		in.ticket.Close()
-		if d.intents.markAwake(in) {
+		if d.Intents.markAwake(in) {
 			return d.acceptHandoff(in)
 		}
 		if done || err != nil {
@@ -91,7 +91,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 			return true, err
 		}
 		armedAt := time.Now()
-		in.ticket = d.readiness.Ticket(keys...)
+		in.ticket = d.Readiness.Ticket(keys...)
 		found, again, err := d.probe(in)
 		if err == nil && found == nil && !again {
 			d.countWake(woken, false)
@@ -136,9 +136,9 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 func (d *Dispatcher) countWake(woken string, delivered bool) {
 	switch {
 	case delivered:
-		d.metrics.wakes.WithLabelValues(woken, "delivered").Inc()
+		d.Metrics.wakes.WithLabelValues(woken, "delivered").Inc()
 	case woken != wakeArrival:
-		d.metrics.wakes.WithLabelValues(woken, "spurious").Inc()
+		d.Metrics.wakes.WithLabelValues(woken, "spurious").Inc()
 	}
 }
 
@@ -152,7 +152,7 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	fallback, shared := d.nextFallback(in)
 	timer := time.NewTimer(min(left, time.Until(fallback)))
 	defer timer.Stop()
-	d.intents.markSleeping(in)
+	d.Intents.markSleeping(in)
 	select {
 	case <-in.handedOver:
 		return wakeHandoff, false, nil
@@ -176,7 +176,7 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 // distrustKnownEmpty makes the probe of the fallback ask the database. If all requests of the target
 // share the fallback, one of them does.
 func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared bool) {
-	drop := func() { d.readiness.Drop(in.target) }
+	drop := func() { d.Readiness.Drop(in.target) }
 	if shared {
 		d.backoffs.grow(in.target, fallback, drop)
 	} else {
@@ -200,7 +200,7 @@ func (d *Dispatcher) waitIsOver(in *intent) (bool, error) {
 func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 	now := time.Now()
 	switch {
-	case d.proven():
+	case d.Proven():
 		return now.Add(d.fallback.Delay(1, rand.Float64())), false
 	case in.target.Group == 0:
 		in.emptyProbes++

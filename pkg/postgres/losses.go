@@ -3,6 +3,9 @@ package postgres
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // losses is what related pools share.
@@ -45,3 +48,40 @@ func (l *losses) SignalLoss() {
 // RetireConnections makes the related pools stop using the connections that exist now.
 // Work that is under way over such a connection continues.
 func (l *losses) RetireConnections() { l.allRetired.Store(int64(l.now())) }
+
+const (
+	// sqlstateReadOnly is the SQLSTATE of a write to a read-only Postgres.
+	sqlstateReadOnly = "25006"
+	// readOnlyAge is the least age of a connection for sqlstateReadOnly to mean that
+	// the primary was replaced. A younger connection leads to the current Postgres.
+	readOnlyAge = time.Second
+	// connectedKey is where a connection keeps the time of its start, as now returns it.
+	connectedKey = "belfry.connected"
+)
+
+// connectedAt returns the time of the start of conn.
+func connectedAt(conn *pgconn.PgConn) time.Duration {
+	after, _ := conn.CustomData()[connectedKey].(time.Duration)
+	return after
+}
+
+// isDemoted reports whether conn must be closed because its Postgres was the primary
+// and is read only now. The promotion of a standby need not end the connections to the
+// old primary. If conn is demoted, isDemoted retires all connections.
+func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
+	if refused.Code != sqlstateReadOnly || p.now()-connectedAt(conn) < readOnlyAge {
+		return false
+	}
+	p.RetireConnections()
+	return true
+}
+
+// retireOwn makes this pool stop using the connections that exist now. Work that is
+// under way over such a connection continues.
+func (p *Pool) retireOwn() { p.retired.Store(int64(p.now())) }
+
+// isRetired reports whether conn was made before the latest call of retireOwn or
+// RetireConnections.
+func (p *Pool) isRetired(conn *pgx.Conn) bool {
+	return int64(connectedAt(conn.PgConn())) < max(p.retired.Load(), p.allRetired.Load())
+}

@@ -59,12 +59,9 @@ const warnGap = time.Second
 // Watcher watches for the SQL waiters of all channels. It is safe for concurrent use.
 type Watcher struct {
 	events.Nop
-	store     Store
-	readiness *readiness.Tracker
-	proven    func() bool
-	log       *zap.Logger
-	cfg       Config
-	notified  prometheus.Counter
+	Deps
+	cfg      Config
+	notified prometheus.Counter
 
 	waiters *waiterSet
 	// announceAgain holds one value if all waiters are to announce themselves again.
@@ -82,7 +79,7 @@ type Watcher struct {
 // New returns a Watcher and subscribes it to the events.
 func New(deps Deps, cfg Config) *Watcher {
 	w := &Watcher{
-		store: deps.Store, readiness: deps.Readiness, proven: deps.Proven, log: deps.Log, cfg: cfg,
+		Deps: deps, cfg: cfg,
 		notified: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "belfry_dispatch_sql_told_total", Help: "Notifications to SQL waiters.",
 		}),
@@ -117,7 +114,7 @@ func (w *Watcher) OnSQLWaiter(waiter queue.SQLWaiter) {
 	if w.waiters.add(waiter) || !w.refused.CompareAndSwap(false, true) {
 		return
 	}
-	w.log.Warn("too many SQL waiters; the refused ones will be asked to announce themselves again",
+	w.Log.Warn("too many SQL waiters; the refused ones will be asked to announce themselves again",
 		zap.Int("limit", maxChannels), zap.Duration("retry_after", w.cfg.Fallback.Max))
 	time.AfterFunc(w.cfg.Fallback.Max, func() {
 		w.refused.Store(false)
@@ -143,13 +140,13 @@ func (w *Watcher) runAnnounceAgain(ctx context.Context) {
 // notify sends a notification. It blocks and retries until one was sent, or ctx ends.
 func (w *Watcher) notify(ctx context.Context, channel string) {
 	for failures := 1; ; failures++ {
-		err := w.store.Tell(ctx, channel)
+		err := w.Store.Tell(ctx, channel)
 		if err == nil {
 			w.notified.Inc()
 			return
 		}
 		if ctx.Err() == nil && w.mayWarn() {
-			w.log.Warn("notifying SQL waiters failed; it will be retried", zap.String("channel", channel), zap.Error(err))
+			w.Log.Warn("notifying SQL waiters failed; it will be retried", zap.String("channel", channel), zap.Error(err))
 		}
 		if backoff.Sleep(ctx, w.cfg.Backoff.Delay(failures, rand.Float64())) != nil {
 			return
