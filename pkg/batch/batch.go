@@ -170,11 +170,12 @@ func (m *Manager[T]) admitLocked() {
 func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	isO := func(other *op[T]) bool { return other == o }
 	switch o.state {
 	case stateBlocked:
-		m.blocked = without(m.blocked, o)
+		m.blocked = slices.DeleteFunc(m.blocked, isO)
 	case stateWaiting:
-		m.waiting = without(m.waiting, o)
+		m.waiting = slices.DeleteFunc(m.waiting, isO)
 		m.size -= o.size
 		m.admitLocked()
 	default:
@@ -184,13 +185,6 @@ func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.startLocked(nil) // later operations may have waited for its stripes
 	m.signalDrainedLocked()
 	return true
-}
-
-func without[E comparable](list []E, one E) []E {
-	if i := slices.Index(list, one); i >= 0 {
-		return slices.Delete(list, i, i+1)
-	}
-	return list
 }
 
 // Close refuses new operations. It blocks until every earlier operation has its

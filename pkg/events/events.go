@@ -17,12 +17,9 @@ type Origin uint8
 
 // The origins.
 const (
-	// Here is this instance.
-	Here Origin = iota
-	// Peer is another instance, or a doubt about what other instances did.
-	Peer
-	// SQL is a consumer or producer in a SQL session. Every instance hears it.
-	SQL
+	Here Origin = iota // this instance
+	Peer               // another instance, or a doubt about what other instances did
+	SQL                // a consumer or producer in a SQL session; every instance hears it
 )
 
 // Handler reacts to events. Its methods are called by any goroutine, also at the same time, and

@@ -114,11 +114,8 @@ func freeOffers(rotate uint64, offers []offer) []offer {
 	for rest := sorted; len(rest) > 0; {
 		equal := prefix(rest, func(o offer) bool { return o.Depth == rest[0].Depth })
 		rest = rest[len(equal):]
-		// Three reversals move the first k elements to the end in place.
 		k := int(rotate % uint64(len(equal)))
-		slices.Reverse(equal[:k])
-		slices.Reverse(equal[k:])
-		slices.Reverse(equal)
+		copy(equal, slices.Concat(equal[k:], equal[:k]))
 	}
 	return sorted
 }

@@ -38,14 +38,9 @@ type Candidate struct {
 	ReadyAt time.Time
 	// Depth is the number of messages that wait in the partition for the group.
 	Depth int64
-	// Leased: the group has a lease on the partition.
-	Leased bool
-	// WindowOpen: the window buffer of the queue still collects messages.
-	WindowOpen bool
-	// Delayed: the first message is not visible yet.
-	Delayed bool
-	// Paused: nothing is delivered until a resume.
-	Paused bool
+	// WindowOpen: the window buffer of the queue still collects messages. Delayed: the
+	// first message is not visible yet.
+	Leased, WindowOpen, Delayed, Paused bool
 }
 
 // Decision is the result for one intent.
@@ -66,18 +61,11 @@ type Outcome string
 // obstacles counts as the farthest of them. An expired intent has the outcome of an
 // intent that was served too late.
 const (
-	// ViableAssigned: the intent has partitions to claim.
-	ViableAssigned Outcome = "viable_assigned"
-	// SkipPartitionUnavailable: other intents got all poppable candidates.
-	SkipPartitionUnavailable Outcome = "skip_partition_unavailable"
-	// SkipLeaseTaken: the partition is leased.
-	SkipLeaseTaken Outcome = "skip_lease_taken"
-	// SkipWindowBuffer: the window buffer is open.
-	SkipWindowBuffer Outcome = "skip_window_buffer"
-	// SkipDelayed: the first message is due later.
-	SkipDelayed Outcome = "skip_delayed"
-	// SkipPaused: only a resume makes the partition poppable.
-	SkipPaused Outcome = "skip_paused"
-	// SkipNoPartitions: the intent has no candidate.
-	SkipNoPartitions Outcome = "skip_no_partitions"
+	ViableAssigned           Outcome = "viable_assigned"
+	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates
+	SkipLeaseTaken           Outcome = "skip_lease_taken"
+	SkipWindowBuffer         Outcome = "skip_window_buffer"
+	SkipDelayed              Outcome = "skip_delayed"
+	SkipPaused               Outcome = "skip_paused" // only a resume makes the partition poppable
+	SkipNoPartitions         Outcome = "skip_no_partitions"
 )
