@@ -42,8 +42,7 @@ type Observer interface {
 	Failed(Verdict)
 }
 
-// Manager commits the operations of many callers together. It is safe for
-// concurrent use.
+// Manager commits the operations of many callers together. It is safe for concurrent use.
 type Manager[T any] struct {
 	cfg     Config
 	flush   FlushFunc[T]
@@ -129,8 +128,7 @@ func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size
 	}
 }
 
-// add queues or blocks o. If leaves is true, the caller must run the batch own,
-// which contains o.
+// add queues or blocks o. If leaves is true, the caller must run the batch own, which contains o.
 func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -203,8 +201,7 @@ func (m *Manager[T]) Close(ctx context.Context) error {
 	}
 }
 
-// signalDrainedLocked closes drained if the manager is closed and has no operation
-// left.
+// signalDrainedLocked closes drained if the manager is closed and has no operation left.
 func (m *Manager[T]) signalDrainedLocked() {
 	if !m.closed || m.inFlight > 0 || len(m.waiting) > 0 || len(m.blocked) > 0 {
 		return
@@ -218,9 +215,8 @@ func (m *Manager[T]) signalDrainedLocked() {
 
 // Status is the load of a manager.
 type Status struct {
-	// Waiting is the total size of the waiting operations. Blocked is the number of
-	// callers for which the queue has no room. InFlight is the number of batches in
-	// flight.
+	// Waiting is the total size of the waiting operations. Blocked is the number of callers for
+	// which the queue has no room. InFlight is the number of batches in flight.
 	Waiting, Blocked, InFlight int
 }
 

@@ -1,23 +1,21 @@
-// Package batch is group commit: it sends the operations of many callers to the
-// database together, and returns to each caller the outcome of its own operation.
+// Package batch is group commit: it sends the operations of many callers to the database together,
+// and returns to each caller the outcome of its own operation.
 //
 // # When a batch leaves
 //
-// If no batch is in flight, an operation leaves at once, in the goroutine of its
-// caller. While a batch is in flight, the next one grows. So batches are as large as
-// the load makes them, and no operation waits for a timer unless Config.MaxWait says
-// so. A batch of at least Config.ConcurrentSize leaves while others are in flight, up
-// to Config.MaxFlushes of them. So small operations share a transaction and large
-// batches share the database. Batches leave in the order in which their operations
-// arrived.
+// If no batch is in flight, an operation leaves at once, in the goroutine of its caller. While a
+// batch is in flight, the next one grows. So batches are as large as the load makes them, and no
+// operation waits for a timer unless Config.MaxWait says so. A batch of at least
+// Config.ConcurrentSize leaves while others are in flight, up to Config.MaxFlushes of them. So
+// small operations share a transaction and large batches share the database. Batches leave in the
+// order in which their operations arrived.
 //
 // # Lock stripes
 //
-// An operation names the lock stripes it uses: hashes of the partitions it touches.
-// Batches that are in flight at the same time never share a stripe: they would only
-// wait for each other's row locks. An operation whose stripe is in use waits, and so
-// does every later operation on the same stripes. So an operation on many partitions
-// is never overtaken forever.
+// An operation names the lock stripes it uses: hashes of the partitions it touches. Batches that
+// are in flight at the same time never share a stripe: they would only wait for each other's row
+// locks. An operation whose stripe is in use waits, and so does every later operation on the same
+// stripes. So an operation on many partitions is never overtaken forever.
 //
 // # Errors
 //
@@ -27,11 +25,10 @@
 //   - Retry sends the same batch again, at most Config.Retries times.
 //   - Fail returns the error to all callers of the batch.
 //
-// A panic in a flush fails the callers of that flush and no others. The flush must
-// handle an unknown outcome, such as a lost COMMIT. Retry is right if a repetition
-// finds out what happened, as a push does by its message ids. Otherwise the flush
-// reports to its callers that the outcome is unknown.
+// A panic in a flush fails the callers of that flush and no others. The flush must handle an
+// unknown outcome, such as a lost COMMIT. Retry is right if a repetition finds out what happened,
+// as a push does by its message ids. Otherwise the flush reports to its callers that the outcome is
+// unknown.
 //
-// The package knows nothing of Postgres. It is on floor 1 and importable from floor 2
-// upwards.
+// The package knows nothing of Postgres. It is on floor 1 and importable from floor 2 upwards.
 package batch

@@ -11,9 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Decode reads a payload. It is strict: an error means that Encode of this version did
-// not write the payload, so a hint may be missed. It never panics, whatever the payload
-// is.
+// Decode reads a payload. It is strict: an error means that Encode of this version did not write
+// the payload, so a hint may be missed. It never panics, whatever the payload is.
 func Decode(payload string) (Message, error) {
 	m, err := decode(payload)
 	if err == nil && !slices.Equal(Encode(m), []string{payload}) {

@@ -53,8 +53,7 @@ func (s *Sender) flush(ctx context.Context) error {
 	return nil
 }
 
-// flushLast sends the pending entries and a goodbye. It tries until it succeeds or work
-// ends.
+// flushLast sends the pending entries and a goodbye. It tries until it succeeds or work ends.
 func (s *Sender) flushLast(work context.Context) {
 	if s.announced {
 		s.updatePending(func(n *pendingNotifications) { n.goodbye = true })
@@ -71,8 +70,7 @@ func (s *Sender) flushLast(work context.Context) {
 	}
 }
 
-// exec sends payloads over the sender's own connection. If that fails, it drops the
-// connection.
+// exec sends payloads over the sender's own connection. If that fails, it drops the connection.
 func (s *Sender) exec(ctx context.Context, payloads []string) (err error) {
 	if s.conn == nil {
 		if s.conn, err = openConn(ctx, s.config); err != nil {

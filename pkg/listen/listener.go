@@ -146,8 +146,7 @@ func (l *Listener) change(next func(now State) State) {
 	}
 }
 
-// prove records a proof. It returns the previous state and the time since the previous
-// proof.
+// prove records a proof. It returns the previous state and the time since the previous proof.
 func (l *Listener) prove() (before State, gap time.Duration) {
 	before, gap = l.State()
 	l.mu.Lock()

@@ -41,8 +41,7 @@ func (p *peers) remove(id queue.ID) {
 	delete(p.due, id)
 }
 
-// extendAll gives each instance a full timeout from now. Call it after a time without a
-// connection.
+// extendAll gives each instance a full timeout from now. Call it after a time without a connection.
 func (p *peers) extendAll(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,7 @@ const (
 	// maxPending is the most ready entries that wait to be sent. More entries become one
 	// resync: it loses nothing, and the other instances look at everything.
 	maxPending = 100_000
-	// maxPayloads is the most payloads of one statement. A larger set becomes one
-	// resync.
+	// maxPayloads is the most payloads of one statement. A larger set becomes one resync.
 	maxPayloads = 64
 )
 
@@ -31,8 +30,7 @@ func (n *pendingNotifications) empty() bool {
 	return len(n.ready) == 0 && !n.created && !n.resync && n.canary == 0 && !n.goodbye
 }
 
-// add adds a partition. One that cannot be encoded becomes a resync, so that the hint is
-// not lost.
+// add adds a partition. One that cannot be encoded becomes a resync, so that the hint is not lost.
 func (n *pendingNotifications) add(r queue.Ready) {
 	switch {
 	case n.resync:
@@ -82,8 +80,7 @@ func (n *pendingNotifications) merge(other *pendingNotifications) {
 	}
 }
 
-// payloads returns the payloads of one statement that sends the set, and the number of
-// their hints.
+// payloads returns the payloads of one statement that sends the set, and the number of their hints.
 func (n *pendingNotifications) payloads(instance queue.ID) (payloads []string, hints int) {
 	message := Message{Instance: instance, Canary: n.canary, Goodbye: n.goodbye, Created: n.created, Resync: n.resync}
 	for p, at := range n.ready {

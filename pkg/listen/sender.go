@@ -21,8 +21,7 @@ const maxSendDelay = time.Second
 
 // SenderStats are counters since the start.
 type SenderStats struct {
-	// Flushes is the number of notifying commits. Failures is the number of attempts
-	// that failed.
+	// Flushes is the number of notifying commits. Failures is the number of attempts that failed.
 	Flushes, Failures int64
 	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
 	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
@@ -37,8 +36,7 @@ type Sender struct {
 	cfg      Config
 	log      *zap.Logger
 	retry    backoff.Policy
-	// notify sends payloads in one commit. After an error it is unknown whether they
-	// were sent.
+	// notify sends payloads in one commit. After an error it is unknown whether they were sent.
 	notify func(ctx context.Context, payloads []string) error
 	// readOnly is called if Postgres is read only. Only Run calls it.
 	readOnly func()
@@ -125,8 +123,7 @@ func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingN
 	}
 }
 
-// sendCanary queues a canary. After its commit, sentCanaries receives its number or a
-// later one.
+// sendCanary queues a canary. After its commit, sentCanaries receives its number or a later one.
 func (s *Sender) sendCanary(number uint64) {
 	s.updatePending(func(n *pendingNotifications) { n.canary = max(n.canary, number) })
 }

@@ -106,9 +106,8 @@ func (w *watcher) onSilence() {
 	w.current.cut(cause) // does nothing if the session was cut before
 }
 
-// onMissingProof is called when there was no proof for too long. If a canary is awaited,
-// onSilence decides. Otherwise canaries cannot be sent: the session may be sound, but it
-// has no proof.
+// onMissingProof is called when there was no proof for too long. If a canary is awaited, onSilence
+// decides. Otherwise canaries cannot be sent: the session may be sound, but it has no proof.
 func (w *watcher) onMissingProof() {
 	if w.awaited != 0 || w.current.isCut() {
 		return

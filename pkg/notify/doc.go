@@ -1,6 +1,5 @@
-// Package notify wakes the waiters of a key, now or at a later instant. It works
-// like a condition variable, except that a waiter holds a channel and can wait for
-// other things as well.
+// Package notify wakes the waiters of a key, now or at a later instant. It works like a condition
+// variable, except that a waiter holds a channel and can wait for other things as well.
 //
 // A waiter takes the ticket, looks, waits, and looks again:
 //

@@ -29,8 +29,7 @@ func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
 	n.armLocked()
 }
 
-// unscheduleLocked removes e from the heap, if it is in there. The caller arms the
-// timer.
+// unscheduleLocked removes e from the heap, if it is in there. The caller arms the timer.
 func (n *Notifier[K]) unscheduleLocked(e *entry[K]) {
 	if e.due.index != notDue {
 		heap.Remove(&n.due, e.due.index)
@@ -70,8 +69,7 @@ func (n *Notifier[K]) nextLocked() time.Time {
 	return n.due[0].due.at
 }
 
-// fire is the timer function. The timer calls it in a goroutine of its own. Close
-// waits for it.
+// fire is the timer function. The timer calls it in a goroutine of its own. Close waits for it.
 func (n *Notifier[K]) fire() {
 	defer n.firings.Done()
 	wake(n.takeDue())

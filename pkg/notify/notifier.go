@@ -67,12 +67,11 @@ func (n *Notifier[K]) AnnounceAll(cause string) int {
 	return len(woken)
 }
 
-// Close wakes every ticket, drops every scheduled instant and stops the timer. It
-// waits for a timer function that is running, which blocks on nothing but the
-// lock. Further calls do nothing.
+// Close wakes every ticket, drops every scheduled instant and stops the timer. It waits for a timer
+// function that is running, which blocks on nothing but the lock. Further calls do nothing.
 //
-// After Close, announcements do nothing and a new ticket never wakes. Waiters need
-// another signal that ends their waiting.
+// After Close, announcements do nothing and a new ticket never wakes. Waiters need another signal
+// that ends their waiting.
 func (n *Notifier[K]) Close() {
 	n.mu.Lock()
 	n.closed = true
@@ -97,8 +96,7 @@ func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K], cause string) 
 	return woken
 }
 
-// takeAllLocked removes and returns all tickets. The caller releases the lock and
-// wakes them.
+// takeAllLocked removes and returns all tickets. The caller releases the lock and wakes them.
 func (n *Notifier[K]) takeAllLocked(cause string) []*Ticket[K] {
 	woken := make([]*Ticket[K], 0, len(n.all.tickets))
 	for _, ref := range n.all.tickets {
@@ -110,8 +108,7 @@ func (n *Notifier[K]) takeAllLocked(cause string) []*Ticket[K] {
 	return woken
 }
 
-// resetLocked drops all tickets and frees their memory: a map or slice does not
-// shrink by itself.
+// resetLocked drops all tickets and frees their memory: a map or slice does not shrink by itself.
 func (n *Notifier[K]) resetLocked() {
 	n.entries, n.all.tickets, n.due = nil, nil, nil
 }

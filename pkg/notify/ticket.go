@@ -65,8 +65,7 @@ func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 // after C has closed.
 func (t *Ticket[K]) Cause() string { return t.cause }
 
-// Close releases the ticket, woken or not. Further calls do nothing. It does not
-// block.
+// Close releases the ticket, woken or not. Further calls do nothing. It does not block.
 func (t *Ticket[K]) Close() {
 	select {
 	case <-t.c:

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Assign gives partitions to intents, as the package doc promises. It returns one
-// decision per intent, in the order of the intents. It changes neither intents nor
-// candidates and never blocks.
+// Assign gives partitions to intents, as the package doc promises. It returns one decision per
+// intent, in the order of the intents. It changes neither intents nor candidates and never blocks.
 //
-// The caller increments rotate from round to round. rotate selects which of several
-// equally deep partitions is given first.
+// The caller increments rotate from round to round. rotate selects which of several equally deep
+// partitions is given first.
 //
-// doubleAssignments counts the rows that repeat a candidate. Each of them would have
-// assigned one partition twice to one group. A correct preflight returns none.
+// doubleAssignments counts the rows that repeat a candidate. Each of them would have assigned one
+// partition twice to one group. A correct preflight returns none.
 func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
 	offers, repeated := offersOf(now, candidates)
 	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
@@ -43,8 +42,7 @@ type round struct {
 	decisions []Decision
 }
 
-// ranking returns the indexes of the intents, group by group, in the order of
-// service.
+// ranking returns the indexes of the intents, group by group, in the order of service.
 func (r *round) ranking() []int {
 	order := make([]int, len(r.intents))
 	for i := range order {
@@ -85,9 +83,8 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 	}
 }
 
-// serveAny decides the intents of one group that take any partition. It gives one
-// partition to each intent. While partitions are left, it gives one more to each
-// intent that may have more.
+// serveAny decides the intents of one group that take any partition. It gives one partition to each
+// intent. While partitions are left, it gives one more to each intent that may have more.
 func (r *round) serveAny(ranked []int, offered []offer) {
 	if len(ranked) == 0 {
 		return

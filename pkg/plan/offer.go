@@ -89,8 +89,7 @@ func merged(a, b Candidate) Candidate {
 	return a
 }
 
-// skipReason returns the outcome of an intent that could take any of these offers and
-// gets none.
+// skipReason returns the outcome of an intent that could take any of these offers and gets none.
 func skipReason(offers []offer) Outcome {
 	nearest := absent
 	for _, o := range offers {

@@ -6,8 +6,7 @@ import "time"
 type Key struct {
 	// Group is the row id of the consumer group, which belongs to one queue.
 	Group int64
-	// Partition is the row id of the named partition. 0: any partition of the group's
-	// queue.
+	// Partition is the row id of the named partition. 0: any partition of the group's queue.
 	Partition int64
 }
 
@@ -33,8 +32,7 @@ type Intent struct {
 // It is poppable if ReadyAt is not after now and no flag is set.
 type Candidate struct {
 	Group, Partition int64
-	// ReadyAt is when the partition is due: the end of the delay, of the window or of
-	// the lease.
+	// ReadyAt is when the partition is due: the end of the delay, of the window or of the lease.
 	ReadyAt time.Time
 	// Depth is the number of messages that wait in the partition for the group.
 	Depth int64
@@ -56,10 +54,9 @@ type Decision struct {
 // Outcome is the result for an intent. Its text is a metric label and a log field.
 type Outcome string
 
-// The outcomes, ordered from the nearest to poppable to the farthest. An intent that
-// gets nothing has the outcome of its nearest candidate. A candidate with several
-// obstacles counts as the farthest of them. An expired intent has the outcome of an
-// intent that was served too late.
+// The outcomes, ordered from the nearest to poppable to the farthest. An intent that gets nothing
+// has the outcome of its nearest candidate. A candidate with several obstacles counts as the
+// farthest of them. An expired intent has the outcome of an intent that was served too late.
 const (
 	ViableAssigned           Outcome = "viable_assigned"
 	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates

@@ -25,9 +25,8 @@ func (l *losses) now() time.Duration { return time.Since(l.opened) }
 // commit. One signal may stand for several losses.
 func (l *losses) Losses() <-chan struct{} { return l.signal }
 
-// ReportBrokenConnection signals a loss and makes TakeBroken return true. A connection
-// of this instance, or of an instance that died, broke: no wake may have followed its
-// last commits.
+// ReportBrokenConnection signals a loss and makes TakeBroken return true. A connection of this
+// instance, or of an instance that died, broke: no wake may have followed its last commits.
 func (l *losses) ReportBrokenConnection() {
 	l.broken.Store(true)
 	l.SignalLoss()
@@ -80,8 +79,7 @@ func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 // under way over such a connection continues.
 func (p *Pool) retireOwn() { p.retired.Store(int64(p.now())) }
 
-// isRetired reports whether conn was made before the latest call of retireOwn or
-// RetireConnections.
+// isRetired reports whether conn was made before the latest call of retireOwn or RetireConnections.
 func (p *Pool) isRetired(conn *pgx.Conn) bool {
 	return int64(connectedAt(conn.PgConn())) < max(p.retired.Load(), p.allRetired.Load())
 }

@@ -33,9 +33,8 @@ type Pool struct {
 	detected          bool // under detectMu: a connection has reached Postgres
 }
 
-// Open returns a pool that keeps warm connections open, used or not. It does not wait
-// for a connection: see Wait. Close releases the pool. An error means that the URL is
-// invalid.
+// Open returns a pool that keeps warm connections open, used or not. It does not wait for a
+// connection: see Wait. Close releases the pool. An error means that the URL is invalid.
 func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
 	return open(ctx, cfg, applicationName, warm, &losses{opened: time.Now(), signal: make(chan struct{}, 1)})
 }
@@ -108,8 +107,7 @@ func (p *Pool) beforeClose(conn *pgx.Conn) {
 		// connection keeps its place in the pool meanwhile.
 		time.AfterFunc(closeTimeout, func() { _ = conn.PgConn().Conn().Close() })
 	case p.isRetired(conn):
-		// Close the socket only: a regular close could block and keep the place in the
-		// pool.
+		// Close the socket only: a regular close could block and keep the place in the pool.
 		_ = conn.PgConn().Conn().Close()
 	}
 }
