@@ -13,7 +13,7 @@ import (
 // is nothing to share, so the claim is also the probe: one round trip instead of two.
 func (w *worker) claimDirectly(r *roundRequest) {
 	observation := w.d.Readiness.Observe(r.target)
-	deliveries, err := w.d.Store.Claim(r.in.ctx, []queue.Assignment{{Request: r.in.req, Target: r.target}})
+	deliveries, err := w.d.Store.Claim(r.ctx, []queue.Assignment{{Request: r.req, Target: r.target}})
 	switch {
 	case err != nil:
 		r.reply <- roundReply{err: err}
@@ -54,7 +54,7 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 			target.Partition = decision.Partitions[0]
 		}
 		grants = append(grants, grant{request: r, partitions: decision.Partitions})
-		assignments = append(assignments, queue.Assignment{Request: r.in.req, Target: target})
+		assignments = append(assignments, queue.Assignment{Request: r.req, Target: target})
 	}
 	var deliveries []queue.Delivery
 	var err error
@@ -138,7 +138,7 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 // for the reply, so this goroutine ends before it.
 func (w *worker) popAfterLostRace(r *roundRequest) {
 	observation := w.d.Readiness.Observe(r.target)
-	delivery, err := w.d.Store.Pop(r.in.ctx, r.in.req)
+	delivery, err := w.d.Store.Pop(r.ctx, r.req)
 	delivery.Gone = delivery.Target != r.target
 	if err == nil && foundNothing(&delivery) {
 		w.d.Readiness.SetEmpty(r.target, observation, nextDue(&delivery))

@@ -140,11 +140,16 @@ func (d *Dispatcher) popOnce(ctx context.Context, req *queue.PopRequest) (*queue
 	if err != nil {
 		return nil, err
 	}
+	return d.releaseIfLeft(ctx, &delivery)
+}
+
+// releaseIfLeft returns the delivery, or releases it and returns ctx.Err() if the client left.
+func (d *Dispatcher) releaseIfLeft(ctx context.Context, delivery *queue.Delivery) (*queue.Delivery, error) {
 	if err := ctx.Err(); err != nil {
-		d.Release(ctx, &delivery)
+		d.Release(ctx, delivery)
 		return nil, err
 	}
-	return &delivery, nil
+	return delivery, nil
 }
 
 // Release gives back the lease of a delivery that did not reach its client. It blocks for one

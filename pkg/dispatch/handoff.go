@@ -15,14 +15,10 @@ const maxHandoffs = 4
 type intentState uint8
 
 const (
-	// stateAwake: the request probes, or is about to.
-	stateAwake intentState = iota
-	// stateSleeping: the request waits to be woken.
-	stateSleeping
-	// stateOffered: the request sleeps, and a push claims for it.
-	stateOffered
-	// stateDelivered: a push gave the request its delivery.
-	stateDelivered
+	stateAwake     intentState = iota // it probes, or is about to
+	stateSleeping                     // it waits to be woken
+	stateOffered                      // it sleeps, and a push claims for it
+	stateDelivered                    // a push gave it its delivery
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. A request

@@ -15,7 +15,7 @@ func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.De
 	for i, r := range requests {
 		intents[i] = plan.Intent{
 			ID: int64(i), Key: plan.Key{Group: r.target.Group, Partition: r.target.Partition},
-			Partitions: r.in.req.Partitions, Deadline: r.in.deadline, Since: r.in.since,
+			Partitions: r.req.Partitions, Deadline: r.deadline, Since: r.since,
 		}
 	}
 	candidates, due := mergeCandidates(now, targets)

@@ -124,10 +124,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 func (d *Dispatcher) acceptHandoff(in *intent) error {
 	d.backoffs.reset(in.target)
 	d.countWake(wakeHandoff, true)
-	err := in.ctx.Err()
-	if err != nil {
-		d.Release(in.ctx, &in.delivery)
-	}
+	_, err := d.releaseIfLeft(in.ctx, &in.delivery)
 	return err
 }
 

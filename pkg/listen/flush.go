@@ -44,13 +44,19 @@ func (s *Sender) flush(ctx context.Context) error {
 	s.entriesOut.Add(int64(hints))
 	if batch.canary > 0 {
 		s.announced = true
-		select {
-		case <-s.sentCanaries: // an older number that the listener has not taken
-		default:
-		}
-		s.sentCanaries <- batch.canary // only Run sends on it, so it does not block
+		replace(s.sentCanaries, batch.canary)
 	}
 	return nil
+}
+
+// replace sends value on a channel that holds one value, instead of an older value that was not
+// received. It does not block if the channel has one sender.
+func replace(c chan uint64, value uint64) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- value
 }
 
 // flushLast sends the pending entries and a goodbye. It tries until it succeeds or work ends.

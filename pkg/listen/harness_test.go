@@ -78,7 +78,6 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	var err error
 	i.sender, err = listen.NewSender(sendURL, i.id, cfg, func() {}, zap.New(core))
 	require.NoError(t, err)
-	require.Equal(t, i.id, i.sender.Instance())
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
 		OnMessage:   func(m listen.Message) { put(event{message: m}) },
 		OnResync:    func(reason string) { put(event{resync: reason}) },

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -19,18 +20,15 @@ type State string
 // The states of a listener. Only in StateProven does silence mean that nothing happened.
 // In every other state, look at the tables.
 const (
-	// StateStarting: no connection has been proven yet, and none has failed.
-	StateStarting State = "starting"
-	// StateProven: the latest canary was heard in time.
-	StateProven State = "proven"
+	StateStarting State = "starting" // no connection has been proven yet, and none has failed
+	StateProven   State = "proven"   // the latest canary was heard in time
 	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
 	// cannot be sent.
 	StateReconnecting State = "reconnecting"
 	// StateDeaf: LISTEN succeeds and no notification arrives, as behind a pooler in
 	// transaction mode. The listener tries again slowly.
-	StateDeaf State = "deaf"
-	// StateStopped: Run has returned.
-	StateStopped State = "stopped"
+	StateDeaf    State = "deaf"
+	StateStopped State = "stopped" // Run has returned
 )
 
 const (
@@ -90,10 +88,7 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	since := l.lastProof
-	if since.IsZero() {
-		since = l.started
-	}
+	since := cmp.Or(l.lastProof, l.started)
 	if since.IsZero() {
 		return l.state, 0
 	}

@@ -163,9 +163,5 @@ func (r *reader) handleOwnCanary(number uint64) {
 	if before != StateProven {
 		r.log.Info("the listener is proven", zap.String("was", string(before)), zap.Duration("after", gap.Round(time.Millisecond)))
 	}
-	select {
-	case <-r.heard: // an older number that the watch loop has not taken
-	default:
-	}
-	r.heard <- number // only this loop sends on it, so it does not block
+	replace(r.heard, number)
 }

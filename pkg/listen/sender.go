@@ -80,9 +80,6 @@ func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	}
 }
 
-// Instance returns the id under which other instances know this one.
-func (s *Sender) Instance() queue.ID { return s.instance }
-
 // Stats returns the counters.
 func (s *Sender) Stats() SenderStats {
 	return SenderStats{

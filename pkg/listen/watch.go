@@ -26,11 +26,7 @@ type watcher struct {
 // watch runs the watch loop until ctx ends.
 func (l *Listener) watch(ctx context.Context) {
 	w := &watcher{Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: time.NewTimer(l.cfg.PeerTimeout)}
-	defer w.silenceTimer.Stop()
-	defer w.proofTimer.Stop()
-	defer w.peerTimer.Stop()
 	beat := time.NewTicker(l.cfg.CanaryInterval)
-	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
