@@ -69,11 +69,11 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	work, workFailed := errgroup.WithContext(background)
 	sqlWaiting, endSQLWaiting := context.WithCancel(workFailed)
 	defer endSQLWaiting()
-	work.Go(func() error { return p.verbs.Run(workFailed) })
-	work.Go(func() error { return p.operator.Run(workFailed) })
-	work.Go(func() error { return p.sweeper.Run(workFailed) })
-	work.Go(func() error { return p.sequencer.Run(workFailed) })
-	work.Go(func() error { return p.dispatcher.Run(workFailed) })
+	for _, run := range []func(context.Context) error{
+		p.verbs.Run, p.operator.Run, p.sweeper.Run, p.sequencer.Run, p.dispatcher.Run,
+	} {
+		work.Go(func() error { return run(workFailed) })
+	}
 	work.Go(func() error { return p.sqlWaiters.Run(sqlWaiting) })
 	work.Go(func() error { return p.server.Serve(ln) })
 	peerWork, peersFailed := errgroup.WithContext(peers)

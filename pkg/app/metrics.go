@@ -43,12 +43,12 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(p.listener.Peers()) })
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })
-	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats().Flushes) })
-	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats().Failures) })
+	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats.Flushes.Load()) })
+	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats.Failures.Load()) })
 	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",
-		func() float64 { return float64(p.sender.Stats().EntriesIn) })
+		func() float64 { return float64(p.sender.Stats.EntriesIn.Load()) })
 	counter("belfry_notify_entries_out_total", "Announcements sent after coalescing.",
-		func() float64 { return float64(p.sender.Stats().EntriesOut) })
+		func() float64 { return float64(p.sender.Stats.EntriesOut.Load()) })
 }
 
 // scraped are gauges that one query reads at each scrape. If the database does not answer, the scrape

@@ -38,8 +38,7 @@ type Deps struct {
 	Intents *Intents
 	// Readiness is shared with the SQL waiters. The Dispatcher announces to it.
 	Readiness *readiness.Tracker
-	// Events wake the waiting requests.
-	Events *events.Bus
+	Events    *events.Bus // wake the waiting requests
 	// Proven reports whether the notifications of other instances arrive.
 	Proven  func() bool
 	Metrics *Metrics

@@ -23,6 +23,15 @@ func (s *Sender) SendCreated() { s.OnCreated("orders", "", events.Here) }
 // SendResync queues a resync.
 func (s *Sender) SendResync() { s.OnResync("why", events.Here) }
 
+// Counts are the values of SenderStats.
+type Counts struct{ Flushes, Failures, EntriesIn, EntriesOut int64 }
+
+// Counts returns the values of the counters.
+func (s *Sender) Counts() Counts {
+	c := &s.Stats
+	return Counts{c.Flushes.Load(), c.Failures.Load(), c.EntriesIn.Load(), c.EntriesOut.Load()}
+}
+
 // Hints returns how many hints m has.
 func (m *Message) Hints() int { return m.hints() }
 

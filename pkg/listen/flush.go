@@ -33,15 +33,15 @@ func (s *Sender) flush(ctx context.Context) error {
 	}
 	payloads, hints := batch.payloads(s.instance)
 	if err := s.notify(ctx, payloads); err != nil {
-		s.failures.Add(1)
+		s.Stats.Failures.Add(1)
 		s.updatePending(func(n *pendingNotifications) {
 			batch.merge(n)
 			*n = batch
 		})
 		return fmt.Errorf("sending %d notifications: %w", len(payloads), err)
 	}
-	s.flushes.Add(1)
-	s.entriesOut.Add(int64(hints))
+	s.Stats.Flushes.Add(1)
+	s.Stats.EntriesOut.Add(int64(hints))
 	if batch.canary > 0 {
 		s.announced = true
 		replace(s.sentCanaries, batch.canary)

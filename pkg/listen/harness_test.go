@@ -47,8 +47,7 @@ type instance struct {
 	stopListener, stopSender func()
 }
 
-// start runs an instance until the end of the test. Listener and sender may have
-// different URLs.
+// start runs an instance until the end of the test. Listener and sender may have different URLs.
 func start(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance {
 	t.Helper()
 	i := prepare(t, listenURL, sendURL, cfg)
@@ -90,8 +89,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	return i
 }
 
-// run runs a loop until stop is called or the test ends. stop waits until the loop has
-// returned.
+// run runs a loop until stop is called or the test ends. stop waits until the loop has returned.
 func run(t *testing.T, loop func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

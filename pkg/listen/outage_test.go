@@ -141,7 +141,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 	b.sender.Send(listen.Ready(1, 2, time.Time{}))
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
 	a.stopSender()
-	require.EqualValues(t, 1, a.sender.Stats().EntriesOut)
+	require.EqualValues(t, 1, a.sender.Counts().EntriesOut)
 }
 
 func TestADeafListenerIsLoggedOnce(t *testing.T) {
@@ -223,5 +223,5 @@ func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	}
 	require.Eventually(t, hangs, patience, 10*time.Millisecond, "the reload takes a moment to reach all sessions")
 	a := proven(t, dsn, dsn, listen.DefaultConfig())
-	require.Zero(t, a.sender.Stats().Failures)
+	require.Zero(t, a.sender.Counts().Failures)
 }

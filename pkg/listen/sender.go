@@ -22,10 +22,10 @@ const maxSendDelay = time.Second
 // SenderStats are counters since the start.
 type SenderStats struct {
 	// Flushes is the number of notifying commits. Failures is the number of attempts that failed.
-	Flushes, Failures int64
+	Flushes, Failures atomic.Int64
 	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
 	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
-	EntriesIn, EntriesOut int64
+	EntriesIn, EntriesOut atomic.Int64
 }
 
 // Sender notifies other instances of the changes that this one commits. Subscribe it to the
@@ -54,7 +54,7 @@ type Sender struct {
 	// announced: a canary was sent, so other instances know this one. Used only by Run.
 	announced bool
 
-	flushes, failures, entriesIn, entriesOut atomic.Int64
+	Stats SenderStats
 }
 
 // NewSender returns a Sender for the database at url, which should lead directly to
@@ -77,14 +77,6 @@ func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	return &Sender{
 		instance: instance, cfg: cfg, log: log, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
 		retry: backoff.Policy{Initial: cfg.NotifyInterval, Max: max(maxSendDelay, cfg.NotifyInterval), Threshold: 1, Multiplier: 2},
-	}
-}
-
-// Stats returns the counters.
-func (s *Sender) Stats() SenderStats {
-	return SenderStats{
-		Flushes: s.flushes.Load(), Failures: s.failures.Load(),
-		EntriesIn: s.entriesIn.Load(), EntriesOut: s.entriesOut.Load(),
 	}
 }
 
@@ -115,7 +107,7 @@ func (s *Sender) OnResync(_ string, from events.Origin) {
 
 func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingNotifications)) {
 	if from == events.Here {
-		s.entriesIn.Add(int64(count))
+		s.Stats.EntriesIn.Add(int64(count))
 		s.updatePending(change)
 	}
 }

@@ -115,7 +115,7 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 			{after: time.Second, entries: ready1(1)},
 			{after: time.Second + 10*time.Millisecond, entries: ready1(2, 3)},
 		}, h.flushes)
-		require.Equal(t, SenderStats{Flushes: 2, EntriesIn: 4, EntriesOut: 3}, h.Stats())
+		require.Equal(t, Counts{Flushes: 2, EntriesIn: 4, EntriesOut: 3}, h.Counts())
 		h.stop()
 		require.Equal(t, 2*time.Second, <-h.ended)
 		require.Len(t, h.flushes, 2, "nothing is pending, and without a canary no goodbye is due")
@@ -170,12 +170,12 @@ func TestAFailedFlushIsSentAgain(t *testing.T) {
 		}
 		require.Greater(t, h.flushes[len(h.flushes)-1].after-h.flushes[len(h.flushes)-2].after, 800*time.Millisecond)
 		require.Empty(t, h.sentCanaries, "the canary was not sent")
-		failures := h.Stats().Failures
+		failures := h.Counts().Failures
 		require.EqualValues(t, len(h.flushes), failures)
 
 		h.failing(nil)
 		h.at(12 * time.Second)
-		require.Equal(t, SenderStats{Flushes: 1, Failures: failures, EntriesIn: 2, EntriesOut: 2}, h.Stats())
+		require.Equal(t, Counts{Flushes: 1, Failures: failures, EntriesIn: 2, EntriesOut: 2}, h.Counts())
 		require.EqualValues(t, 3, <-h.sentCanaries)
 		var texts []string
 		for _, entry := range h.logs.All() {
@@ -253,7 +253,7 @@ func TestStoppingRetriesWithinTheStopTimeout(t *testing.T) {
 		require.Empty(t, h.ended)
 		h.failing(nil)
 		<-h.ended
-		require.EqualValues(t, 1, h.Stats().Flushes)
+		require.EqualValues(t, 1, h.Counts().Flushes)
 	})
 }
 

@@ -27,8 +27,7 @@ func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	}
 }
 
-// belfry.await and the listener agree on the names and on the channel, whatever the names
-// are.
+// belfry.await and the listener agree on the names and on the channel, whatever the names are.
 func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)

@@ -27,13 +27,12 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	}
 	require.Equal(t, listen.Message{Instance: a.id, Created: true, Ready: []queue.Ready{listen.Ready(12, 345, at)}}, heard)
 
-	// The answer of b follows on the same channel, so a has heard its own message by
-	// then.
+	// The answer of b follows on the same channel, so a has heard its own message by then.
 	b.sender.SendResync()
 	require.Equal(t, listen.Message{Instance: b.id, Resync: true}, a.waitMessage(t))
 	a.stopSender() // the counters change after the answer of Postgres, which b may precede
-	require.EqualValues(t, 3, a.sender.Stats().EntriesIn)
-	require.EqualValues(t, 2, a.sender.Stats().EntriesOut)
+	require.EqualValues(t, 3, a.sender.Counts().EntriesIn)
+	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
 }
 
 func TestManyEntriesArriveInOneCommit(t *testing.T) {
@@ -55,7 +54,7 @@ func TestManyEntriesArriveInOneCommit(t *testing.T) {
 		}
 	}
 	a.stopSender()
-	require.EqualValues(t, 3, a.sender.Stats().Flushes, "a canary, the entries, and the goodbye")
+	require.EqualValues(t, 3, a.sender.Counts().Flushes, "a canary, the entries, and the goodbye")
 }
 
 func TestDatabasesDoNotHearEachOther(t *testing.T) {

@@ -28,12 +28,9 @@ type Tracker struct {
 
 // Observation is one probe of a target, and after it the known-empty entry of the target.
 type Observation struct {
-	// done is false during the probe.
-	done bool
-	// until is when something of the target is due. Zero: no such instant is known.
-	until time.Time
-	// learnt is when the probe ended.
-	learnt time.Time
+	done   bool      // the probe has ended
+	until  time.Time // when something of the target is due; zero: no such instant is known
+	learnt time.Time // when the probe ended
 }
 
 // NextDue says how long until something of a target is due again. The zero value: no such instant

@@ -22,12 +22,9 @@ const (
 type probeResult int
 
 const (
-	// probeEmpty: nothing is poppable until the ticket wakes.
-	probeEmpty probeResult = iota
-	// probeUnknown: the probe must be repeated soon.
-	probeUnknown
-	// probeReady: a pop finds something, unless another transaction holds it.
-	probeReady
+	probeEmpty   probeResult = iota // nothing is poppable until the ticket wakes
+	probeUnknown                    // the probe must be repeated soon
+	probeReady                      // a pop finds something, unless another transaction holds it
 )
 
 // probe probes once, after it took the ticket of the target. It returns the ticket in every case.

@@ -45,8 +45,7 @@ type Deps struct {
 	Store Store
 	// Readiness is shared with the dispatcher, which announces to it.
 	Readiness *readiness.Tracker
-	// Events bring the SQL waiters.
-	Events *events.Bus
+	Events    *events.Bus // bring the SQL waiters
 	// Proven reports whether the notifications of other instances arrive.
 	Proven     func() bool
 	Registerer prometheus.Registerer
