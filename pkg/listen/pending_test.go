@@ -69,7 +69,7 @@ func TestPayloadsOfAStatementAreBounded(t *testing.T) {
 	}
 	payloads, entries := m.payloads(queue.ID{})
 	require.Equal(t, []string{"1;i=00000000-0000-0000-0000-000000000000;c=5;bye;all"}, payloads)
-	require.EqualValues(t, 1, entries)
+	require.Equal(t, 1, entries)
 	for p := range m.ready {
 		if p.partition >= long+5_000 {
 			delete(m.ready, p)
@@ -77,7 +77,7 @@ func TestPayloadsOfAStatementAreBounded(t *testing.T) {
 	}
 	payloads, entries = m.payloads(queue.ID{})
 	require.Greater(t, len(payloads), 10)
-	require.EqualValues(t, 5_000, entries)
+	require.Equal(t, 5_000, entries)
 }
 
 // Merging two sets in any order equals adding their entries one after the other.
