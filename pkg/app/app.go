@@ -47,10 +47,10 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return ended(ctx, err)
 	}
 	p, err := build(ctx, cfg, pool, log)
+	defer p.close()
 	if err != nil {
 		return err
 	}
-	defer p.close()
 	ln, err := p.server.Listen(ctx)
 	if err != nil {
 		return err

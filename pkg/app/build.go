@@ -62,24 +62,22 @@ type builder struct {
 	log  *zap.Logger
 }
 
-// build constructs every room, each with its dependencies. The bus calls its handlers in the order
-// of construction. So the store resets its scan floors before the dispatcher wakes a request, and
-// the other instances are notified last.
+// build constructs every room, each with its dependencies. The caller closes the result, also after
+// an error.
+//
+// The bus calls its handlers in the order of construction. So the store resets its scan floors before
+// the dispatcher wakes a request, and the other instances are notified last.
 func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) (*parts, error) {
 	b := builder{parts: &parts{}, cfg: cfg, pool: pool, bus: &events.Bus{}, reg: prometheus.NewRegistry(), log: log}
-	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	sealer, err := seal.New(cfg.Encryption)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.build(ctx, sealer); err != nil {
-		b.close()
-		return nil, err
-	}
-	return b.parts, nil
+	return b.parts, b.build(ctx)
 }
 
-func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
+func (b builder) build(ctx context.Context) error {
+	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	sealer, err := seal.New(b.cfg.Encryption)
+	if err != nil {
+		return err
+	}
 	dispatchMetrics := dispatch.NewMetrics(b.reg)
 	intents := dispatch.NewIntents(dispatchMetrics)
 	urgent, err := b.openUrgent(ctx)
