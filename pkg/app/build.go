@@ -62,24 +62,22 @@ type builder struct {
 	log  *zap.Logger
 }
 
-// build constructs every room, each with its dependencies. The bus calls its handlers in the order
-// of construction. So the store resets its scan floors before the dispatcher wakes a request, and
-// the other instances are notified last.
+// build constructs every room, each with its dependencies. The caller closes the result, also after
+// an error.
+//
+// The bus calls its handlers in the order of construction. So the store resets its scan floors before
+// the dispatcher wakes a request, and the other instances are notified last.
 func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) (*parts, error) {
 	b := builder{parts: &parts{}, cfg: cfg, pool: pool, bus: &events.Bus{}, reg: prometheus.NewRegistry(), log: log}
-	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	sealer, err := seal.New(cfg.Encryption)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.build(ctx, sealer); err != nil {
-		b.close()
-		return nil, err
-	}
-	return b.parts, nil
+	return b.parts, b.build(ctx)
 }
 
-func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
+func (b builder) build(ctx context.Context) error {
+	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	sealer, err := seal.New(b.cfg.Encryption)
+	if err != nil {
+		return err
+	}
 	dispatchMetrics := dispatch.NewMetrics(b.reg)
 	intents := dispatch.NewIntents(dispatchMetrics)
 	urgent, err := b.openUrgent(ctx)
@@ -96,12 +94,12 @@ func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
-	b.bus.Subscribe(outbound{peers: b.sender})
+	b.bus.Subscribe(b.sender)
 
 	b.operator = catalog.New(b.pool, b.bus, b.log)
 	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
-	b.reg.MustRegister(newLateness(b.operator.Lateness), newInboxCounts(b.sequencer.Counts))
+	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	b.server = httpapi.New(b.cfg.HTTP, httpapi.Deps{
 		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupVerbs: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
@@ -115,10 +113,9 @@ func (b builder) build(ctx context.Context, sealer *seal.Sealer) error {
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL()
-	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.log); err != nil {
+	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
-	b.sender.OnReadOnly(b.pool.RetireConnections)
 	in := inbound{bus: b.bus, reportLost: b.pool.SignalLoss}
 	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err
@@ -167,14 +164,33 @@ func (b builder) openUrgent(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool.Pool, nil
 }
 
-// open opens one more pool. A broken connection may have lost a wake, so the pool reports broken
-// connections to the main pool.
+// open opens one more pool. A broken connection may have lost a wake, so the pool shares the losses
+// of the main pool.
 func (b builder) open(ctx context.Context, cfg postgres.Config, name string, warm int32) (*postgres.Pool, error) {
-	pool, err := postgres.Open(ctx, cfg, name, warm)
+	pool, err := b.pool.OpenRelated(ctx, cfg, name, warm)
 	if err != nil {
 		return nil, err
 	}
-	pool.ForwardLossesTo(b.pool)
 	b.closers = append(b.closers, pool.Close)
 	return pool, nil
+}
+
+// inboxState returns what the dispatcher status shows of the inbox.
+func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
+	found, err := p.sequencer.Counts(ctx)
+	if err != nil {
+		return httpapi.InboxState{}, err
+	}
+	holder, err := p.sequencer.Holder(ctx)
+	return httpapi.InboxState{
+		Waiting: found.Waiting, Rejected: found.Rejected, Oldest: found.Oldest, Leading: found.Leading, Holder: (*httpapi.InboxHolder)(holder),
+	}, err
+}
+
+// listenerState returns what the status of the dispatcher shows of the listener.
+func listenerState(l *listen.Listener) httpapi.ListenerState {
+	state, proof := l.State()
+	return httpapi.ListenerState{
+		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: l.Peers(),
+	}
 }

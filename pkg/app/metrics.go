@@ -40,81 +40,71 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	})
 	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
 		func() float64 { return listenerState(p.listener).Proof.Seconds() })
-	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(len(p.listener.Peers())) })
+	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(p.listener.Peers()) })
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })
-	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats().Flushes) })
-	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats().Failures) })
+	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats.Flushes.Load()) })
+	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats.Failures.Load()) })
 	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",
-		func() float64 { return float64(p.sender.Stats().EntriesIn) })
+		func() float64 { return float64(p.sender.Stats.EntriesIn.Load()) })
 	counter("belfry_notify_entries_out_total", "Announcements sent after coalescing.",
-		func() float64 { return float64(p.sender.Stats().EntriesOut) })
+		func() float64 { return float64(p.sender.Stats.EntriesOut.Load()) })
 }
 
-// inboxCounts queries the database at each scrape. If the database does not answer, the scrape has
-// no such metrics.
-type inboxCounts struct {
-	count                     func(context.Context) (inbox.Counts, error)
-	waiting, rejected, oldest *prometheus.Desc
+// scraped are gauges that one query reads at each scrape. If the database does not answer, the scrape
+// has no such metrics: /health and the error counters show that the database is down.
+type scraped struct {
+	gauges []*prometheus.Desc
+	// read returns the values of the gauges, in their order.
+	read func(context.Context) ([]float64, error)
 }
 
-func newInboxCounts(count func(context.Context) (inbox.Counts, error)) *inboxCounts {
-	return &inboxCounts{
-		count: count,
-		waiting: prometheus.NewDesc("belfry_inbox_waiting_rows",
-			"Messages written by SQL that are committed and not yet in their partitions; counted up to 100000.", nil, nil),
-		rejected: prometheus.NewDesc("belfry_inbox_rejected_rows",
-			"Messages written by SQL that could not be sequenced and are in belfry.inbox_rejected; counted up to 100000.", nil, nil),
-		oldest: prometheus.NewDesc("belfry_inbox_oldest_seconds",
-			"Age of the oldest message that waits to be sequenced; 0 when none waits.", nil, nil),
+func (s scraped) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, d := range s.gauges {
+		descriptions <- d
 	}
 }
 
-func (c *inboxCounts) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- c.waiting
-	descriptions <- c.rejected
-	descriptions <- c.oldest
-}
-
-func (c *inboxCounts) Collect(samples chan<- prometheus.Metric) {
+func (s scraped) Collect(samples chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	found, err := c.count(ctx)
+	values, err := s.read(ctx)
 	if err != nil {
-		return // /health and the error counters show that the database is down
+		return
 	}
-	samples <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(found.Waiting))
-	samples <- prometheus.MustNewConstMetric(c.rejected, prometheus.GaugeValue, float64(found.Rejected))
-	samples <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
-}
-
-// lateness queries the database at each scrape. If the database does not answer, the scrape has no
-// such metrics.
-type lateness struct {
-	read         func(context.Context) (catalog.Lateness, error)
-	oldest, late *prometheus.Desc
-}
-
-func newLateness(read func(context.Context) (catalog.Lateness, error)) *lateness {
-	return &lateness{
-		read: read,
-		oldest: prometheus.NewDesc("belfry_oldest_ready_seconds",
-			"Age of the oldest message that is ready and not claimed; 0 when there is none.", nil, nil),
-		late: prometheus.NewDesc("belfry_late_groups",
-			"Consumer groups with a ready message older than the maxWaitTimeSeconds of its queue.", nil, nil),
+	for i, value := range values {
+		samples <- prometheus.MustNewConstMetric(s.gauges[i], prometheus.GaugeValue, value)
 	}
 }
 
-func (l *lateness) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- l.oldest
-	descriptions <- l.late
+func inboxCounts(count func(context.Context) (inbox.Counts, error)) scraped {
+	return scraped{
+		gauges: []*prometheus.Desc{
+			prometheus.NewDesc("belfry_inbox_waiting_rows",
+				"Messages written by SQL that are committed and not yet in their partitions; counted up to 100000.", nil, nil),
+			prometheus.NewDesc("belfry_inbox_rejected_rows",
+				"Messages written by SQL that could not be sequenced and are in belfry.inbox_rejected; counted up to 100000.", nil, nil),
+			prometheus.NewDesc("belfry_inbox_oldest_seconds",
+				"Age of the oldest message that waits to be sequenced; 0 when none waits.", nil, nil),
+		},
+		read: func(ctx context.Context) ([]float64, error) {
+			found, err := count(ctx)
+			return []float64{float64(found.Waiting), float64(found.Rejected), found.Oldest.Seconds()}, err
+		},
+	}
 }
 
-func (l *lateness) Collect(samples chan<- prometheus.Metric) {
-	found, err := l.read(context.Background())
-	if err != nil {
-		return // /health and the error counters show that the database is down
+func lateness(read func(context.Context) (catalog.Lateness, error)) scraped {
+	return scraped{
+		gauges: []*prometheus.Desc{
+			prometheus.NewDesc("belfry_oldest_ready_seconds",
+				"Age of the oldest message that is ready and not claimed; 0 when there is none.", nil, nil),
+			prometheus.NewDesc("belfry_late_groups",
+				"Consumer groups with a ready message older than the maxWaitTimeSeconds of its queue.", nil, nil),
+		},
+		read: func(ctx context.Context) ([]float64, error) {
+			found, err := read(ctx)
+			return []float64{found.Oldest.Seconds(), float64(found.Groups)}, err
+		},
 	}
-	samples <- prometheus.MustNewConstMetric(l.oldest, prometheus.GaugeValue, found.Oldest.Seconds())
-	samples <- prometheus.MustNewConstMetric(l.late, prometheus.GaugeValue, float64(found.Groups))
 }

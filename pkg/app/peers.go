@@ -1,12 +1,8 @@
 package app
 
 import (
-	"time"
-
 	"github.com/belfry-mq/belfry/pkg/events"
-	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
-	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // inbound publishes the events of other instances and of SQL sessions on the bus of this instance.
@@ -29,81 +25,24 @@ func (in inbound) callbacks() listen.Callbacks {
 			// If the listener is no longer proven, waiting requests need shorter fallbacks.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
 		},
-		OnInbox:    in.bus.Inbox,
-		SQLWaiters: in,
+		OnInbox:     in.bus.Inbox,
+		OnSQLWaiter: in.bus.SQLWaiter,
+		OnListening: in.bus.Listening,
 	}
 }
 
-// message publishes the entries of one notification. A notification without an instance is from a
-// SQL session.
+// message publishes the hints of one notification. A notification without an instance is from a SQL
+// session.
 func (in inbound) message(m listen.Message) {
 	origin := events.Peer
 	if m.Instance.IsZero() {
 		origin = events.SQL
 	}
-	var ready []queue.Ready
-	for _, e := range m.Entries {
-		switch e.Kind {
-		case listen.KindReady:
-			ready = append(ready, queue.Ready{Group: e.Group, Partition: e.Partition, At: e.At})
-		case listen.KindCreated:
-			in.bus.Created("", "", events.Peer)
-		case listen.KindResync:
-			in.bus.Resync("another instance asked for it", events.Peer)
-		}
+	if m.Created {
+		in.bus.Created("", "", events.Peer)
 	}
-	in.bus.Ready(ready, origin)
-}
-
-// Await publishes that a SQL session waits.
-func (in inbound) Await(w queue.SQLWaiter) { in.bus.SQLWaiter(w) }
-
-// AskAgain publishes that LISTEN came into force, so earlier waiters were not heard.
-func (in inbound) AskAgain() { in.bus.Listening() }
-
-// peerSender sends entries to the other instances.
-type peerSender interface{ Send(entries ...listen.Entry) }
-
-// outbound sends the events of this instance to the other instances. The sender coalesces them.
-type outbound struct {
-	events.Nop
-	peers peerSender
-}
-
-// OnReady sends the partitions and their groups. For a partition that is poppable now it also sends
-// since when. For the others the receiver probes, and learns the instant from the database.
-func (o outbound) OnReady(ready []queue.Ready, from events.Origin) {
-	if from != events.Here {
-		return
+	if m.Resync {
+		in.bus.Resync("another instance asked for it", events.Peer)
 	}
-	entries := make([]listen.Entry, len(ready))
-	for i, r := range ready {
-		entries[i] = listen.Ready(r.Group, r.Partition, time.Time{})
-		if r.In <= 0 {
-			entries[i].At = r.At
-		}
-	}
-	o.peers.Send(entries...)
-}
-
-// OnCreated sends that something was created, without its name.
-func (o outbound) OnCreated(_, _ string, from events.Origin) {
-	if from == events.Here {
-		o.peers.Send(listen.Created())
-	}
-}
-
-// OnResync asks the other instances for a resync.
-func (o outbound) OnResync(_ string, from events.Origin) {
-	if from == events.Here {
-		o.peers.Send(listen.Resync())
-	}
-}
-
-// listenerState returns what the status of the dispatcher shows of the listener.
-func listenerState(l *listen.Listener) httpapi.ListenerState {
-	state, proof := l.State()
-	return httpapi.ListenerState{
-		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: len(l.Peers()),
-	}
+	in.bus.Ready(m.Ready, origin)
 }

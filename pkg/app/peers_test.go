@@ -44,11 +44,6 @@ func (r *recorder) OnSQLWaiter(w queue.SQLWaiter) {
 func (r *recorder) OnListening() { r.list = append(r.list, event{kind: "listening"}) }
 func (r *recorder) OnInbox()     { r.list = append(r.list, event{kind: "inbox"}) }
 
-// sent keeps the entries for the other instances.
-type sent struct{ entries []listen.Entry }
-
-func (s *sent) Send(entries ...listen.Entry) { s.entries = append(s.entries, entries...) }
-
 func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
@@ -60,9 +55,9 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	}{
 		"a notification of a peer": {
 			hear: func(l listen.Callbacks) {
-				l.OnMessage(listen.Message{Instance: queue.NewID(), Entries: []listen.Entry{
-					listen.Ready(1, 2, at), listen.Created(), listen.Resync(), listen.Ready(3, 0, time.Time{}),
-				}})
+				l.OnMessage(listen.Message{
+					Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, Created: true, Resync: true,
+				})
 			},
 			want: []event{
 				{kind: "created", from: events.Peer},
@@ -72,7 +67,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		},
 		"a notification of a SQL session": {
 			hear: func(l listen.Callbacks) {
-				l.OnMessage(listen.Message{Entries: []listen.Entry{listen.Ready(1, 2, time.Time{})}})
+				l.OnMessage(listen.Message{Ready: []queue.Ready{{Group: 1, Partition: 2}}})
 			},
 			want: []event{{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2}}, from: events.SQL}},
 		},
@@ -94,8 +89,8 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		},
 		"SQL waiters": {
 			hear: func(l listen.Callbacks) {
-				l.SQLWaiters.Await(queue.SQLWaiter{Channel: "c"})
-				l.SQLWaiters.AskAgain()
+				l.OnSQLWaiter(queue.SQLWaiter{Channel: "c"})
+				l.OnListening()
 			},
 			want: []event{{kind: "SQL waiter", text: "c"}, {kind: "listening"}},
 		},
@@ -107,32 +102,4 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		require.Equal(t, c.want, got.list, name)
 		require.Equal(t, c.lost, lost, name)
 	}
-}
-
-func TestOutboundSendsTheEventsOfThisInstanceOnly(t *testing.T) {
-	t.Parallel()
-	at := time.Now()
-	ready := []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 1, Partition: 3, In: time.Second, At: at}}
-	for _, from := range []events.Origin{events.Here, events.Peer, events.SQL} {
-		got, bus := &sent{}, &events.Bus{}
-		bus.Subscribe(outbound{peers: got})
-		bus.Ready(ready, from)
-		bus.Created("orders", "1", from)
-		bus.Resync("a queue was deleted", from)
-		if from != events.Here {
-			require.Empty(t, got.entries)
-			continue
-		}
-		require.Equal(t, []listen.Entry{
-			listen.Ready(1, 2, at),
-			listen.Ready(1, 3, time.Time{}), // the receiver learns the instant from the database
-			listen.Created(), listen.Resync(),
-		}, got.entries)
-	}
-	got, bus := &sent{}, &events.Bus{}
-	bus.Subscribe(outbound{peers: got})
-	bus.SQLWaiter(queue.SQLWaiter{})
-	bus.Listening()
-	bus.Inbox()
-	require.Empty(t, got.entries, "these events are of this instance alone")
 }

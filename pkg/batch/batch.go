@@ -42,8 +42,7 @@ type Observer interface {
 	Failed(Verdict)
 }
 
-// Manager commits the operations of many callers together. It is safe for
-// concurrent use.
+// Manager commits the operations of many callers together. It is safe for concurrent use.
 type Manager[T any] struct {
 	cfg     Config
 	flush   FlushFunc[T]
@@ -88,11 +87,8 @@ const (
 	stateGone // in flight, answered or withdrawn
 )
 
-// New returns a Manager. If judge is nil, every failed batch is split.
+// New returns a Manager. judge decides what happens to a failed batch.
 func New[T any](cfg Config, flush FlushFunc[T], judge func(error) Verdict, observe Observer) *Manager[T] {
-	if judge == nil {
-		judge = func(error) Verdict { return Split }
-	}
 	return &Manager[T]{cfg: cfg, flush: flush, judge: judge, observe: observe, drained: make(chan struct{})}
 }
 
@@ -132,8 +128,7 @@ func (m *Manager[T]) Do(ctx context.Context, value T, stripes []LockStripe, size
 	}
 }
 
-// add queues or blocks o. If leaves is true, the caller must run the batch own,
-// which contains o.
+// add queues or blocks o. If leaves is true, the caller must run the batch own, which contains o.
 func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,11 +168,12 @@ func (m *Manager[T]) admitLocked() {
 func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	isO := func(other *op[T]) bool { return other == o }
 	switch o.state {
 	case stateBlocked:
-		m.blocked = without(m.blocked, o)
+		m.blocked = slices.DeleteFunc(m.blocked, isO)
 	case stateWaiting:
-		m.waiting = without(m.waiting, o)
+		m.waiting = slices.DeleteFunc(m.waiting, isO)
 		m.size -= o.size
 		m.admitLocked()
 	default:
@@ -187,13 +183,6 @@ func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.startLocked(nil) // later operations may have waited for its stripes
 	m.signalDrainedLocked()
 	return true
-}
-
-func without[E comparable](list []E, one E) []E {
-	if i := slices.Index(list, one); i >= 0 {
-		return slices.Delete(list, i, i+1)
-	}
-	return list
 }
 
 // Close refuses new operations. It blocks until every earlier operation has its
@@ -212,8 +201,7 @@ func (m *Manager[T]) Close(ctx context.Context) error {
 	}
 }
 
-// signalDrainedLocked closes drained if the manager is closed and has no operation
-// left.
+// signalDrainedLocked closes drained if the manager is closed and has no operation left.
 func (m *Manager[T]) signalDrainedLocked() {
 	if !m.closed || m.inFlight > 0 || len(m.waiting) > 0 || len(m.blocked) > 0 {
 		return
@@ -227,9 +215,8 @@ func (m *Manager[T]) signalDrainedLocked() {
 
 // Status is the load of a manager.
 type Status struct {
-	// Waiting is the total size of the waiting operations. Blocked is the number of
-	// callers for which the queue has no room. InFlight is the number of batches in
-	// flight.
+	// Waiting is the total size of the waiting operations. Blocked is the number of callers for
+	// which the queue has no room. InFlight is the number of batches in flight.
 	Waiting, Blocked, InFlight int
 }
 

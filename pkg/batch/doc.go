@@ -1,29 +1,21 @@
-// Package batch is group commit: it sends the operations of many callers to the
-// database together, and returns to each caller the outcome of its own operation.
+// Package batch is group commit: it sends the operations of many callers to the database together,
+// and returns to each caller the outcome of its own operation.
 //
 // # When a batch leaves
 //
-// If no batch is in flight, an operation leaves at once, in the goroutine of its
-// caller, so no other goroutine has to wake for it. While a batch is in flight, the
-// next one grows. So batches are as large as the load makes them, and no operation
-// waits for a timer unless Config.MaxWait says so.
-//
-// A batch of at least Config.ConcurrentSize leaves while others are in flight, up to
-// Config.MaxFlushes of them. So small operations share a transaction and large
-// batches share the database. Batches leave in the order in which their operations
-// arrived.
+// If no batch is in flight, an operation leaves at once, in the goroutine of its caller. While a
+// batch is in flight, the next one grows. So batches are as large as the load makes them, and no
+// operation waits for a timer unless Config.MaxWait says so. A batch of at least
+// Config.ConcurrentSize leaves while others are in flight, up to Config.MaxFlushes of them. So
+// small operations share a transaction and large batches share the database. Batches leave in the
+// order in which their operations arrived.
 //
 // # Lock stripes
 //
-// An operation names the lock stripes it uses: hashes of the partitions it touches.
-// There are 16,384 stripes, so operations on different partitions seldom share one
-// by chance. Batches that are in flight at the same time never share a stripe: they
-// would only wait for each other's row locks.
-//
-// An operation whose stripe is in use waits, and so does every later operation on
-// the same stripes. So an operation on many partitions is never overtaken forever.
-// After Manager.SameStripesOnly, a batch holds only operations that name the same
-// stripes.
+// An operation names the lock stripes it uses: hashes of the partitions it touches. Batches that
+// are in flight at the same time never share a stripe: they would only wait for each other's row
+// locks. An operation whose stripe is in use waits, and so does every later operation on the same
+// stripes. So an operation on many partitions is never overtaken forever.
 //
 // # Errors
 //
@@ -33,17 +25,10 @@
 //   - Retry sends the same batch again, at most Config.Retries times.
 //   - Fail returns the error to all callers of the batch.
 //
-// A panic in a flush fails the callers of that flush and no others. The flush must
-// handle an unknown outcome, such as a lost COMMIT. Retry is right if a repetition
-// finds out what happened, as a push does by its message ids. Otherwise the flush
-// reports to its callers that the outcome is unknown.
+// A panic in a flush fails the callers of that flush and no others. The flush must handle an
+// unknown outcome, such as a lost COMMIT. Retry is right if a repetition finds out what happened,
+// as a push does by its message ids. Otherwise the flush reports to its callers that the outcome is
+// unknown.
 //
-// # Limits
-//
-// At most Config.QueueSize waits. More callers block until there is room, their
-// context ends or the manager closes. Close refuses new operations and returns when
-// the last batch has its outcome.
-//
-// The package knows nothing of Postgres. It is on floor 1 and importable from floor 2
-// upwards.
+// The package knows nothing of Postgres. It is on floor 1 and importable from floor 2 upwards.
 package batch

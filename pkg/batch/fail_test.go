@@ -2,7 +2,6 @@ package batch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,21 +134,6 @@ func TestPanicInAFlush(t *testing.T) {
 		answering(h, func([]string) error { return nil })
 		require.NoError(t, outcome(t, h.do("next")))
 		require.NoError(t, h.Close(context.Background()))
-	})
-}
-
-// Without a judge every failed batch is split.
-func TestWithoutAJudgeBatchesAreSplit(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
-		m := batch.New(batch.DefaultConfig(), func(_ context.Context, ops []string) ([]error, error) {
-			if slices.Contains(ops, "bad") {
-				return nil, errors.Join(errBad)
-			}
-			return nil, nil
-		}, nil, h)
-		require.ErrorIs(t, m.Do(t.Context(), "bad", nil, 1), errBad)
-		require.NoError(t, m.Do(t.Context(), "good", nil, 1))
 	})
 }
 

@@ -127,7 +127,9 @@ func (m *Manager[T]) settle(ops []*op[T]) {
 	for attempt := 1; ; attempt++ {
 		each, err := m.try(ops)
 		if err == nil {
-			answer(ops, each)
+			for i, o := range ops {
+				o.done <- each[i]
+			}
 			return
 		}
 		verdict := m.judge(err)
@@ -155,17 +157,6 @@ func (m *Manager[T]) settle(ops []*op[T]) {
 	}
 }
 
-// answer sends each operation its outcome. If each is nil, all succeeded.
-func answer[T any](ops []*op[T], each []error) {
-	for i, o := range ops {
-		if each != nil {
-			o.done <- each[i]
-		} else {
-			o.done <- nil
-		}
-	}
-}
-
 // PanicError is the outcome of every operation of a flush that panicked.
 type PanicError struct {
 	Value any
@@ -174,7 +165,8 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic in a flush: %v", e.Value) }
 
-// try flushes once. A panic becomes an error per operation.
+// try flushes once, and returns an error per operation or an error of the whole batch.
+// A panic becomes an error per operation.
 func (m *Manager[T]) try(ops []*op[T]) (each []error, err error) {
 	values, size := make([]T, len(ops)), 0
 	for i, o := range ops {
@@ -192,5 +184,9 @@ func (m *Manager[T]) try(ops []*op[T]) (each []error, err error) {
 			}
 		}
 	}()
-	return m.flush(context.Background(), values)
+	each, err = m.flush(context.Background(), values)
+	if each == nil {
+		each = make([]error, len(ops)) // all succeeded
+	}
+	return each, err
 }

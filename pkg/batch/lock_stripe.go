@@ -9,8 +9,7 @@ type LockStripe uint16
 
 // LockStripeOf returns the stripe of a key.
 func LockStripeOf(key int64) LockStripe {
-	// The upper bits of a multiplication by the golden ratio spread consecutive
-	// keys evenly.
+	// The upper bits of a multiplication by the golden ratio spread consecutive keys evenly.
 	return LockStripe(uint64(key) * 0x9e3779b97f4a7c15 >> (64 - stripeBits))
 }
 

@@ -12,21 +12,21 @@ import (
 // claimDirectly answers the only request of a round if no second request waits for its target. There
 // is nothing to share, so the claim is also the probe: one round trip instead of two.
 func (w *worker) claimDirectly(r *roundRequest) {
-	observation := w.d.readiness.Observe(r.target)
-	deliveries, err := w.d.store.Claim(r.in.ctx, []queue.Assignment{{Request: r.in.req, Target: r.target}})
+	observation := w.d.Readiness.Observe(r.target)
+	deliveries, err := w.d.Store.Claim(r.ctx, []queue.Assignment{{Request: r.req, Target: r.target}})
 	switch {
 	case err != nil:
 		r.reply <- roundReply{err: err}
 	case len(deliveries[0].Messages) > 0:
-		w.d.metrics.viable.Inc()
-		w.d.metrics.assignments.Add(float64(deliveries[0].Partitions))
+		w.d.Metrics.viable.Inc()
+		w.d.Metrics.assignments.Add(float64(deliveries[0].Partitions))
 		r.reply <- roundReply{delivery: deliveries[0]}
 	case deliveries[0].Contested:
 		go w.popAfterLostRace(r)
 	default:
-		w.d.metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
+		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 		if !deliveries[0].Gone {
-			w.d.readiness.SetEmpty(r.target, observation, nextDue(&deliveries[0]))
+			w.d.Readiness.SetEmpty(r.target, observation, nextDue(&deliveries[0]))
 		}
 		r.reply <- roundReply{delivery: deliveries[0]}
 	}
@@ -54,12 +54,12 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 			target.Partition = decision.Partitions[0]
 		}
 		grants = append(grants, grant{request: r, partitions: decision.Partitions})
-		assignments = append(assignments, queue.Assignment{Request: r.in.req, Target: target})
+		assignments = append(assignments, queue.Assignment{Request: r.req, Target: target})
 	}
 	var deliveries []queue.Delivery
 	var err error
 	if len(assignments) > 0 {
-		deliveries, err = w.d.store.Claim(ctx, assignments)
+		deliveries, err = w.d.Store.Claim(ctx, assignments)
 	}
 	w.updateReadiness(targets, grants, leftovers(grants, deliveries, err))
 	for i, g := range grants {
@@ -126,9 +126,9 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 			}
 		}
 		if l.unknown || t.result.Gone || (l.next.Known && l.next.In <= 0) {
-			w.d.readiness.SetUnknown(t.target, l.next)
+			w.d.Readiness.SetUnknown(t.target, l.next)
 		} else {
-			w.d.readiness.SetEmpty(t.target, t.observation, l.next)
+			w.d.Readiness.SetEmpty(t.target, t.observation, l.next)
 		}
 	}
 }
@@ -137,16 +137,16 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 // which waits for the rival: a lost race does not mean that the target is empty. The request waits
 // for the reply, so this goroutine ends before it.
 func (w *worker) popAfterLostRace(r *roundRequest) {
-	observation := w.d.readiness.Observe(r.target)
-	delivery, err := w.d.store.Pop(r.in.ctx, r.in.req)
+	observation := w.d.Readiness.Observe(r.target)
+	delivery, err := w.d.Store.Pop(r.ctx, r.req)
 	delivery.Gone = delivery.Target != r.target
 	if err == nil && foundNothing(&delivery) {
-		w.d.readiness.SetEmpty(r.target, observation, nextDue(&delivery))
+		w.d.Readiness.SetEmpty(r.target, observation, nextDue(&delivery))
 	} else {
 		// The rival may have left something behind, so the other requests of the round probe again.
 		now := time.Now()
-		w.d.readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
-		w.d.readiness.WakeAt(readiness.TargetKey(r.target), now)
+		w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
+		w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
 	}
 	r.reply <- roundReply{delivery: delivery, err: err}
 }

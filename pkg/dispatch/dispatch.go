@@ -38,8 +38,7 @@ type Deps struct {
 	Intents *Intents
 	// Readiness is shared with the SQL waiters. The Dispatcher announces to it.
 	Readiness *readiness.Tracker
-	// Events wake the waiting requests.
-	Events *events.Bus
+	Events    *events.Bus // wake the waiting requests
 	// Proven reports whether the notifications of other instances arrive.
 	Proven  func() bool
 	Metrics *Metrics
@@ -58,14 +57,9 @@ const (
 // Dispatcher answers pops. It is safe for concurrent use.
 type Dispatcher struct {
 	events.Nop
-	store     Store
-	intents   *Intents
-	readiness *readiness.Tracker
-	proven    func() bool
-	metrics   *Metrics
-	log       *zap.Logger
-	cfg       Config
-	poll      SmartPoll
+	Deps
+	cfg  Config
+	poll SmartPoll
 
 	// backoff and fallback are the delays of probes without a wake.
 	backoff, fallback backoff.Policy
@@ -81,8 +75,7 @@ type Dispatcher struct {
 // waits.
 func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
-		store: deps.Store, intents: deps.Intents, readiness: deps.Readiness, proven: deps.Proven,
-		metrics: deps.Metrics, log: deps.Log, cfg: cfg, poll: poll,
+		Deps: deps, cfg: cfg, poll: poll,
 		backoff: cfg.Backoff(), fallback: cfg.Fallback(), backoffs: newBackoffs(),
 		stopping: make(chan struct{}),
 	}
@@ -129,8 +122,8 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 	}
 	defer d.waiting.Add(-1)
 	in := newIntent(ctx, req)
-	d.intents.add(in)
-	defer d.intents.remove(in)
+	d.Intents.add(in)
+	defer d.Intents.remove(in)
 	if err := d.wait(in); err != nil {
 		return nil, err
 	}
@@ -142,15 +135,20 @@ func (d *Dispatcher) popOnce(ctx context.Context, req *queue.PopRequest) (*queue
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	delivery, err := d.store.Pop(ctx, req)
+	delivery, err := d.Store.Pop(ctx, req)
 	if err != nil {
 		return nil, err
 	}
+	return d.releaseIfLeft(ctx, &delivery)
+}
+
+// releaseIfLeft returns the delivery, or releases it and returns ctx.Err() if the client left.
+func (d *Dispatcher) releaseIfLeft(ctx context.Context, delivery *queue.Delivery) (*queue.Delivery, error) {
 	if err := ctx.Err(); err != nil {
-		d.Release(ctx, &delivery)
+		d.Release(ctx, delivery)
 		return nil, err
 	}
-	return &delivery, nil
+	return delivery, nil
 }
 
 // Release gives back the lease of a delivery that did not reach its client. It blocks for one
@@ -159,8 +157,8 @@ func (d *Dispatcher) Release(ctx context.Context, delivery *queue.Delivery) {
 	if delivery.LeaseID.IsZero() || len(delivery.Messages) == 0 {
 		return
 	}
-	if err := d.store.Release(ctx, delivery.LeaseID); err != nil {
-		d.log.Warn("releasing a lease failed; it will expire", zap.Stringer("lease_id", delivery.LeaseID),
+	if err := d.Store.Release(ctx, delivery.LeaseID); err != nil {
+		d.Log.Warn("releasing a lease failed; it will expire", zap.Stringer("lease_id", delivery.LeaseID),
 			zap.String("queue", delivery.Queue), zap.Error(err))
 	}
 }

@@ -4,15 +4,10 @@
 //
 // # The loop of a waiting request
 //
-//  1. Resolve the names of the request to a target: a group, or one partition for a group.
-//  2. Take a ticket for the target (package readiness). The ticket comes before the probe, so an
-//     announcement during the probe is not lost.
-//  3. Probe, that is try to claim. Skip the probe if the target is known to be empty.
-//  4. Wait for the ticket, a handoff, the fallback timer, the deadline, the client's leaving, or the
-//     stop of the server.
-//  5. Start again at 1.
-//
-// wait.go is the loop, probe.go the probe.
+// A request resolves its names to a target: a group, or one partition for a group. Then it runs the
+// loop of package readiness: take a ticket, probe unless the target is known to be empty, wait. It
+// waits for the ticket, a handoff, the fallback timer, the deadline, its client's leaving, or the
+// stop of the server. wait.go is the loop, probe.go the probe.
 //
 // # Rounds
 //
@@ -33,10 +28,9 @@
 //
 // # Handoff
 //
-// Often a single request waits for exactly what is pushed. Then the push makes the claim for that
-// request, as the last statements of its own round trip (Intents.Handoffs). The message needs no
-// wake, no probe and no second round trip. The push is announced all the same, because others may
-// wait for the lease to end.
+// If a single request waits for exactly what is pushed, the push makes the claim for that request, as
+// the last statements of its own round trip (Intents.Handoffs). The push is announced all the same,
+// because others may wait for the lease to end.
 //
 // # What wakes a request
 //
@@ -56,27 +50,19 @@
 // the tables are the truth. The clock of the database decides when something is due. Local clocks
 // only measure waits.
 //
-// # Known empty
-//
-// Each probe that finds nothing leaves an entry: nothing is due for this target before an instant.
-// While the listener is proven, a request with wait=true for such a target waits without a query. So
-// clients that poll again every few seconds cost nothing. wait=false always probes. Package
-// readiness says what ends an entry.
-//
-// # Fallback
-//
 // While the listener is proven, the fallback timer is the last safety net, after
-// dispatch.fallback_interval. While it is not proven, each group backs off exponentially from
-// dispatch.poll_interval to dispatch.max_poll_interval. All requests of a group share that backoff.
-// A wake or a delivery resets it.
+// dispatch.fallback_interval. While it is not proven, all requests of a group share a backoff from
+// dispatch.poll_interval to dispatch.max_poll_interval. A wake or a delivery resets it.
 //
-// # Bounds and promises
+// # Promises
 //
 //   - At most dispatch.max_intentions requests wait. One more gets CodeOverloaded, and the others
 //     are not affected.
 //   - A request is answered a little before its timeout, so a client with the same limit does not
 //     close the connection during the delivery.
 //   - A client that left gets no lease. If it leaves during its claim, the lease is released at once.
+//   - While the listener is proven, a request for a target that is known to be empty waits without a
+//     query. So clients that poll again every few seconds cost nothing. wait=false always probes.
 //
 // The package declares the Store it needs. It is floor 3 and may be imported by floors 4 and above.
 package dispatch

@@ -15,14 +15,10 @@ const maxHandoffs = 4
 type intentState uint8
 
 const (
-	// stateAwake: the request probes, or is about to.
-	stateAwake intentState = iota
-	// stateSleeping: the request waits to be woken.
-	stateSleeping
-	// stateOffered: the request sleeps, and a push claims for it.
-	stateOffered
-	// stateDelivered: a push gave the request its delivery.
-	stateDelivered
+	stateAwake     intentState = iota // it probes, or is about to
+	stateSleeping                     // it waits to be woken
+	stateOffered                      // it sleeps, and a push claims for it
+	stateDelivered                    // a push gave it its delivery
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. A request
@@ -32,53 +28,50 @@ const (
 // A request with AutoAck gets no handoff: its claim consumes the messages, which would be lost if
 // the request has meanwhile found others.
 func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
-	offers := r.offers(queueName, partition)
-	handoffs := make([]queue.Handoff, len(offers))
-	for i, o := range offers {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	offered := r.offerLocked(queueName, partition)
+	handoffs := make([]queue.Handoff, len(offered))
+	for i, in := range offered {
 		handoffs[i] = queue.Handoff{
-			Assignment: queue.Assignment{Request: o.in.req, Target: o.target},
-			Take: func(delivery queue.Delivery) bool {
-				if !r.take(o.in, delivery) {
-					return false
-				}
-				r.metrics.viable.Inc()
-				r.metrics.assignments.Add(float64(delivery.Partitions))
-				return true
-			},
+			Assignment: queue.Assignment{Request: in.req, Target: in.registered},
+			Take:       func(delivery queue.Delivery) bool { return r.take(in, delivery) },
 		}
 	}
 	return handoffs
 }
 
-// offer is an intent that a push claims for, and the target of the claim.
-type offer struct {
-	in     *intent
-	target queue.Target
-}
-
-// offers returns the sleeping intents to which a push to the partition can be handed, and marks
+// offerLocked returns the sleeping intents to which a push to the partition can be handed, and marks
 // them as offered. Intents that name the partition come first.
-func (r *Intents) offers(queueName, partition string) []offer {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	targets := r.targets[queueName]
-	if len(targets) == 0 || len(targets) > maxHandoffs {
+func (r *Intents) offerLocked(queueName, partition string) []*intent {
+	targets := r.waiting[queueName]
+	if len(targets) > maxHandoffs {
 		return nil
 	}
-	var offers []offer
-	for target := range targets {
-		in := r.waiters[target].only()
+	var offered []*intent
+	for _, members := range targets {
+		in := only(members)
 		if in == nil || in.state != stateSleeping || in.handoffMissed || in.req.AutoAck ||
 			(in.req.Partition != nil && *in.req.Partition != partition) {
 			continue
 		}
 		in.state = stateOffered
-		offers = append(offers, offer{in, target})
+		offered = append(offered, in)
 	}
-	slices.SortFunc(offers, func(a, b offer) int {
-		return cmp.Or(cmp.Compare(b.target.Partition, a.target.Partition), a.in.deadline.Compare(b.in.deadline))
+	slices.SortFunc(offered, func(a, b *intent) int {
+		return cmp.Or(cmp.Compare(b.registered.Partition, a.registered.Partition), a.deadline.Compare(b.deadline))
 	})
-	return offers
+	return offered
+}
+
+// only returns the only member, or nil if there are several.
+func only(members map[*intent]struct{}) *intent {
+	if len(members) == 1 {
+		for in := range members {
+			return in
+		}
+	}
+	return nil
 }
 
 // take ends an offer. It returns true if the intent took the delivery. An intent does not take a
@@ -96,6 +89,8 @@ func (r *Intents) take(in *intent, delivery queue.Delivery) bool {
 	}
 	in.state, in.delivery = stateDelivered, delivery
 	close(in.handedOver)
+	r.metrics.viable.Inc()
+	r.metrics.assignments.Add(float64(delivery.Partitions))
 	return true
 }
 

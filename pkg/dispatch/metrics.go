@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/belfry-mq/belfry/pkg/plan"
 )
@@ -18,20 +19,15 @@ type Metrics struct {
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
+	register := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		reg.MustRegister(c)
-		return c
+		return register.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-		reg.MustRegister(c)
-		return c
+		return register.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-		reg.MustRegister(h)
-		return h
+		return register.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 	counts := []float64{0, 1, 2, 5, 10, 20, 50, 100, 150, 200, 500}
 	m := &Metrics{
@@ -49,11 +45,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		wakes:             vector("belfry_dispatch_wakes_total", "Wakes of waiting requests, by source and outcome; arrival is the first probe.", "source", "outcome"),
 		announced:         vector("belfry_dispatch_announcements_total", "Announced partitions, by source.", "source"),
 		woken:             vector("belfry_dispatch_woken_total", "Waiting requests woken, by the source of the announcement.", "source"),
+		ratio: register.NewGauge(prometheus.GaugeOpts{
+			Name: "belfry_smart_poll_query_reduction_ratio", Help: "Waiting requests per probed target, in the last round.",
+		}),
 	}
-	m.ratio = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "belfry_smart_poll_query_reduction_ratio", Help: "Waiting requests per probed target, in the last round.",
-	})
-	reg.MustRegister(m.ratio)
 	for _, reason := range []plan.Outcome{
 		plan.SkipNoPartitions, plan.SkipPartitionUnavailable, plan.SkipLeaseTaken, plan.SkipWindowBuffer, plan.SkipDelayed, plan.SkipPaused,
 	} {
@@ -64,13 +59,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // observe registers the metrics that a scrape reads from the dispatcher.
 func (m *Metrics) observe(d *Dispatcher) {
+	register := promauto.With(m.reg)
 	gauge := func(name, help string, value func() float64) {
-		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+		register.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
-	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+	register.NewCounterFunc(prometheus.CounterOpts{
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
-	}, func() float64 { return float64(d.readiness.WokenByTimer()) }))
+	}, func() float64 { return float64(d.Readiness.WokenByTimer()) })
 	gauge("belfry_dispatch_backoff_groups", "Groups backing off because the listener is not proven.",
 		func() float64 { return float64(len(d.backoffs.snapshot())) })
 }

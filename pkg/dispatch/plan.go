@@ -15,12 +15,12 @@ func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.De
 	for i, r := range requests {
 		intents[i] = plan.Intent{
 			ID: int64(i), Key: plan.Key{Group: r.target.Group, Partition: r.target.Partition},
-			Partitions: r.in.req.Partitions, Deadline: r.in.deadline, Since: r.in.since,
+			Partitions: r.req.Partitions, Deadline: r.deadline, Since: r.since,
 		}
 	}
 	candidates, due := mergeCandidates(now, targets)
 	decisions, doubled := plan.Assign(now, w.round, intents, candidates)
-	m := w.d.metrics
+	m := w.d.Metrics
 	m.partitionsFound.Observe(float64(due))
 	m.doubleAssignments.Add(float64(doubled))
 	for i := range decisions {

@@ -13,11 +13,11 @@ func (d *Dispatcher) resolve(in *intent) (queue.Target, []readiness.Key, error) 
 	if in.req.Tags != nil {
 		return queue.Target{}, readiness.TagKeys(in.req, in.watchedGroups), nil
 	}
-	target, ok, err := d.store.Resolve(in.ctx, in.req)
+	target, ok, err := d.Store.Resolve(in.ctx, in.req)
 	if err != nil {
 		return target, nil, err
 	}
-	d.intents.register(in, target)
+	d.Intents.register(in, target)
 	if ok {
 		return target, []readiness.Key{readiness.TargetKey(target)}, nil
 	}
@@ -35,9 +35,9 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 		// The target may have been created between resolve and the ticket. Then the intent needs a
 		// ticket for the new target before it probes.
 		in.firstProbeDone = true
-		_, again, err = d.store.Resolve(in.ctx, in.req)
+		_, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
-	case d.proven() && d.readiness.KnownEmpty(target):
+	case d.Proven() && d.Readiness.KnownEmpty(target):
 		// The next probe goes through a round, together with all requests that wake then.
 		in.firstProbeDone = true
 		return nil, false, nil
@@ -57,7 +57,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 		return delivery, false, nil
 	case delivery.Gone:
 		in.req.RefreshSince = time.Now()
-		d.store.Forget(in.req, target)
+		d.Store.Forget(in.req, target)
 		return nil, true, nil
 	}
 	return nil, false, nil
@@ -65,14 +65,14 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 
 // firstProbe is a pop of the request's own: one round trip. It is the fastest way to a backlog.
 func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
-	observation := d.readiness.Observe(in.target)
+	observation := d.Readiness.Observe(in.target)
 	delivery, err := d.popOnce(in.ctx, in.req)
 	if err != nil {
 		return nil, err
 	}
 	delivery.Gone = delivery.Target != in.target
 	if foundNothing(delivery) {
-		d.readiness.SetEmpty(in.target, observation, nextDue(delivery))
+		d.Readiness.SetEmpty(in.target, observation, nextDue(delivery))
 	}
 	return delivery, nil
 }
@@ -95,7 +95,7 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 		in.watchedGroups = delivery.Watched
 		return nil, true, nil
 	case delivery.HasNext:
-		d.readiness.WakeAt(readiness.TagKey(in.req), time.Now().Add(delivery.NextIn))
+		d.Readiness.WakeAt(readiness.TagKey(in.req), time.Now().Add(delivery.NextIn))
 	}
 	return nil, false, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -21,8 +20,7 @@ const maxPreflightTimeout = 5 * time.Second
 
 // roundRequest is an intent that wants to be part of the next round.
 type roundRequest struct {
-	in     *intent
-	target queue.Target
+	*intent
 	// reply receives exactly one answer. It is buffered, so the round never waits for the request.
 	reply chan roundReply
 }
@@ -37,10 +35,8 @@ type roundReply struct {
 type worker struct {
 	d *Dispatcher
 
-	mu     sync.Mutex
-	queued []*roundRequest
-	// signal holds one value if queued may have become non-empty.
-	signal chan struct{}
+	// queue has room for every waiting request, so no request waits to join a round.
+	queue chan *roundRequest
 
 	// The loop owns the rest: the number of rounds made, when the last one ended, and the limit of
 	// the next preflight.
@@ -50,41 +46,27 @@ type worker struct {
 }
 
 func newWorker(d *Dispatcher) *worker {
-	return &worker{d: d, signal: make(chan struct{}, 1), limit: d.poll.PreflightTimeout}
+	return &worker{d: d, queue: make(chan *roundRequest, d.cfg.MaxIntentions), limit: d.poll.PreflightTimeout}
 }
 
 // joinRound puts the intent into the next round and blocks until its answer. It does not watch the
 // client meanwhile, because the timeouts of the database bound a round. If the client left, the
 // lease is released.
 func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
-	r := &roundRequest{in: in, target: in.target, reply: make(chan roundReply, 1)}
-	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].add(r)
+	r := &roundRequest{intent: in, reply: make(chan roundReply, 1)}
+	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].queue <- r
 	got := <-r.reply
 	if got.err != nil {
 		return nil, got.err
 	}
-	if err := in.ctx.Err(); err != nil {
-		d.Release(in.ctx, &got.delivery)
-		return nil, err
-	}
-	return &got.delivery, nil
+	return d.releaseIfLeft(in.ctx, &got.delivery)
 }
 
-func (w *worker) add(r *roundRequest) {
-	w.mu.Lock()
-	w.queued = append(w.queued, r)
-	w.mu.Unlock()
-	select {
-	case w.signal <- struct{}{}:
-	default: // the pending signal covers this request
+// drain appends the queued requests.
+func (w *worker) drain(requests []*roundRequest) []*roundRequest {
+	for len(w.queue) > 0 { // only the loop receives
+		requests = append(requests, <-w.queue)
 	}
-}
-
-func (w *worker) takeQueued() []*roundRequest {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	requests := w.queued
-	w.queued = nil
 	return requests
 }
 
@@ -95,17 +77,16 @@ func (w *worker) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			for _, r := range w.takeQueued() {
+			for _, r := range w.drain(nil) {
 				r.reply <- roundReply{}
 			}
 			return nil
 		case now := <-cleanup.C:
 			w.d.backoffs.forget(now.Add(-w.d.cfg.BackoffCleanup))
-			continue
-		case <-w.signal:
+		case first := <-w.queue:
+			w.pause(ctx)
+			w.serve(ctx, w.drain([]*roundRequest{first}))
 		}
-		w.pause(ctx)
-		w.serve(ctx, w.takeQueued())
 	}
 }
 
@@ -124,11 +105,11 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 			return
 		}
 		slices.SortStableFunc(requests, func(a, b *roundRequest) int {
-			return cmp.Or(a.in.deadline.Compare(b.in.deadline), a.in.since.Compare(b.in.since))
+			return cmp.Or(a.deadline.Compare(b.deadline), a.since.Compare(b.since))
 		})
 		n := min(len(requests), w.d.poll.MaxIntentions)
 		w.pause(ctx)
-		if len(requests) == 1 && w.d.intents.atMostOne(requests[0].target) {
+		if len(requests) == 1 && w.d.Intents.isAlone(requests[0].intent) {
 			w.claimDirectly(requests[0])
 		} else {
 			w.makeRound(ctx, requests[:n])
@@ -144,10 +125,10 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequest) {
 	for _, r := range requests {
 		switch {
-		case r.in.ctx.Err() != nil:
-			r.reply <- roundReply{err: r.in.ctx.Err()}
-		case w.d.readiness.KnownEmpty(r.target):
-			w.d.metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
+		case r.ctx.Err() != nil:
+			r.reply <- roundReply{err: r.ctx.Err()}
+		case w.d.Readiness.KnownEmpty(r.target):
+			w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 			r.reply <- roundReply{}
 		default:
 			open = append(open, r)
@@ -188,9 +169,9 @@ func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
 		if !ok {
 			i = len(targets)
 			index[r.target] = i
-			targets = append(targets, roundTarget{target: r.target, observation: w.d.readiness.Observe(r.target)})
+			targets = append(targets, roundTarget{target: r.target, observation: w.d.Readiness.Observe(r.target)})
 		}
-		targets[i].want += r.in.req.Partitions
+		targets[i].want += r.req.Partitions
 	}
 	return targets
 }
@@ -203,10 +184,10 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests 
 		// One more than wanted shows whether something is left over.
 		probes[i] = queue.Probe{Target: t.target, Want: t.want + 1}
 	}
-	m := w.d.metrics
+	m := w.d.Metrics
 	for {
 		started := time.Now()
-		results, err := w.d.store.Preflight(ctx, probes, w.limit)
+		results, err := w.d.Store.Preflight(ctx, probes, w.limit)
 		m.preflights.Inc()
 		m.preflightSeconds.Observe(time.Since(started).Seconds())
 		m.preflightIntents.Observe(float64(requests))
@@ -224,7 +205,7 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests 
 		}
 		m.preflightTimeouts.Inc()
 		w.limit = min(2*w.limit, maxPreflightTimeout)
-		w.d.log.Warn("a preflight exceeded smart_poll.preflight_timeout; the next one has twice the time",
+		w.d.Log.Warn("a preflight exceeded smart_poll.preflight_timeout; the next one has twice the time",
 			zap.Int("targets", len(probes)), zap.Duration("next_limit", w.limit))
 	}
 }
@@ -244,7 +225,7 @@ func answerUnservable(requests []*roundRequest, targets []roundTarget) (open []*
 		gone[t.target] = t.result.Gone
 	}
 	for _, r := range requests {
-		err := r.in.ctx.Err()
+		err := r.ctx.Err()
 		switch {
 		case err != nil:
 			r.reply <- roundReply{err: err}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // statusLimit bounds each list of a Status.
@@ -33,11 +34,8 @@ type WaitingGroup struct {
 	Oldest, Next time.Duration
 }
 
-// DueInstant is an instant at which the requests of a target wake.
-type DueInstant struct {
-	Target queue.Target
-	In     time.Duration
-}
+// DueInstant is how long until the requests of a target wake.
+type DueInstant = readiness.Scheduled
 
 // BackoffGroup is a group that backs off.
 type BackoffGroup struct {
@@ -49,9 +47,8 @@ type BackoffGroup struct {
 
 // Status describes the waiting requests.
 func (d *Dispatcher) Status() Status {
-	s := Status{Waiting: d.Waiting(), Groups: d.intents.groups(time.Now())}
-	for _, instant := range d.readiness.Scheduled(statusLimit + 1) {
-		s.Due = append(s.Due, DueInstant{Target: instant.Target, In: time.Until(instant.At)})
+	s := Status{
+		Waiting: d.Waiting(), Groups: d.Intents.groups(time.Now()), Due: d.Readiness.Scheduled(statusLimit + 1),
 	}
 	for target, empty := range d.backoffs.snapshot() {
 		s.Backoff = append(s.Backoff, BackoffGroup{Target: target, EmptyProbes: empty, Delay: d.backoff.Delay(empty+1, 0)})

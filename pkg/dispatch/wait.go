@@ -26,9 +26,8 @@ type intent struct {
 	watchedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist.
 	target queue.Target
-	// ticket wakes the intent. It was taken at armedAt.
-	ticket  *readiness.Ticket
-	armedAt time.Time
+	// ticket wakes the intent.
+	ticket *readiness.Ticket
 
 	// registered is the target under which the Intents list this one. Only they use it.
 	registered queue.Target
@@ -68,7 +67,7 @@ func (d *Dispatcher) wait(in *intent) error {
 		var err error
 		woken, done, err = d.sleep(in)
 		in.ticket.Close()
-		if d.intents.markAwake(in) {
+		if d.Intents.markAwake(in) {
 			return d.acceptHandoff(in)
 		}
 		if done || err != nil {
@@ -85,14 +84,14 @@ const goneRetries = 3
 
 // armAndProbe takes a ticket and probes, again for as long as the target turns out to be gone. done
 // is true if the request is to be answered with in.delivery.
-func (d *Dispatcher) armAndProbe(in *intent, woken wakeSource) (done bool, err error) {
+func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error) {
 	for gone := 1; ; gone++ {
 		var keys []readiness.Key
 		if in.target, keys, err = d.resolve(in); err != nil {
 			return true, err
 		}
-		in.armedAt = time.Now()
-		in.ticket = d.readiness.Ticket(keys...)
+		armedAt := time.Now()
+		in.ticket = d.Readiness.Ticket(keys...)
 		found, again, err := d.probe(in)
 		if err == nil && found == nil && !again {
 			d.countWake(woken, false)
@@ -112,7 +111,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken wakeSource) (done bool, err e
 			return true, err
 		}
 		if gone > goneRetries {
-			at := in.armedAt.Add(goneBackoff.Delay(gone-goneRetries, 0))
+			at := armedAt.Add(goneBackoff.Delay(gone-goneRetries, 0))
 			if in.deadline.Before(at) {
 				at = in.deadline
 			}
@@ -125,27 +124,24 @@ func (d *Dispatcher) armAndProbe(in *intent, woken wakeSource) (done bool, err e
 func (d *Dispatcher) acceptHandoff(in *intent) error {
 	d.backoffs.reset(in.target)
 	d.countWake(wakeHandoff, true)
-	err := in.ctx.Err()
-	if err != nil {
-		d.Release(in.ctx, &in.delivery)
-	}
+	_, err := d.releaseIfLeft(in.ctx, &in.delivery)
 	return err
 }
 
 // countWake counts the outcome of a wake. An arrival that finds nothing is not counted, because
 // every wait begins with one.
-func (d *Dispatcher) countWake(woken wakeSource, delivered bool) {
+func (d *Dispatcher) countWake(woken string, delivered bool) {
 	switch {
 	case delivered:
-		d.metrics.wakes.WithLabelValues(string(woken), "delivered").Inc()
+		d.Metrics.wakes.WithLabelValues(woken, "delivered").Inc()
 	case woken != wakeArrival:
-		d.metrics.wakes.WithLabelValues(string(woken), "spurious").Inc()
+		d.Metrics.wakes.WithLabelValues(woken, "spurious").Inc()
 	}
 }
 
 // sleep blocks until the ticket, a handoff, the fallback timer, the deadline, the client's leaving
 // or Stop. done is true if the request is to be answered without another probe.
-func (d *Dispatcher) sleep(in *intent) (woken wakeSource, done bool, err error) {
+func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	left := time.Until(in.deadline)
 	if left <= 0 {
 		return "", true, nil
@@ -153,14 +149,14 @@ func (d *Dispatcher) sleep(in *intent) (woken wakeSource, done bool, err error) 
 	fallback, shared := d.nextFallback(in)
 	timer := time.NewTimer(min(left, time.Until(fallback)))
 	defer timer.Stop()
-	d.intents.markSleeping(in)
+	d.Intents.markSleeping(in)
 	select {
 	case <-in.handedOver:
 		return wakeHandoff, false, nil
 	case <-in.ticket.C():
 		in.emptyProbes = 0
 		d.backoffs.reset(in.target)
-		return d.intents.wokenBy(in, in.armedAt), false, nil
+		return in.ticket.Cause(), false, nil
 	case <-timer.C:
 		if !fallback.Before(in.deadline) {
 			return "", true, nil
@@ -177,7 +173,7 @@ func (d *Dispatcher) sleep(in *intent) (woken wakeSource, done bool, err error) 
 // distrustKnownEmpty makes the probe of the fallback ask the database. If all requests of the target
 // share the fallback, one of them does.
 func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared bool) {
-	drop := func() { d.readiness.Drop(in.target) }
+	drop := func() { d.Readiness.Drop(in.target) }
 	if shared {
 		d.backoffs.grow(in.target, fallback, drop)
 	} else {
@@ -201,7 +197,7 @@ func (d *Dispatcher) waitIsOver(in *intent) (bool, error) {
 func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 	now := time.Now()
 	switch {
-	case d.proven():
+	case d.Proven():
 		return now.Add(d.fallback.Delay(1, rand.Float64())), false
 	case in.target.Group == 0:
 		in.emptyProbes++

@@ -17,12 +17,9 @@ type Origin uint8
 
 // The origins.
 const (
-	// Here is this instance.
-	Here Origin = iota
-	// Peer is another instance, or a doubt about what other instances did.
-	Peer
-	// SQL is a consumer or producer in a SQL session. Every instance hears it.
-	SQL
+	Here Origin = iota // this instance
+	Peer               // another instance, or a doubt about what other instances did
+	SQL                // a consumer or producer in a SQL session; every instance hears it
 )
 
 // Handler reacts to events. Its methods are called by any goroutine, also at the same time, and
@@ -81,54 +78,46 @@ type Bus struct {
 // Subscribe adds a handler. Handlers are called in the order of their subscription.
 func (b *Bus) Subscribe(h Handler) { b.handlers = append(b.handlers, h) }
 
+func (b *Bus) each(call func(Handler)) {
+	for _, h := range b.handlers {
+		call(h)
+	}
+}
+
 // Ready publishes that partitions became poppable. Publishing an empty slice does nothing.
 func (b *Bus) Ready(ready []queue.Ready, from Origin) {
 	if len(ready) == 0 {
 		return
 	}
-	for _, h := range b.handlers {
-		h.OnReady(ready, from)
-	}
+	b.each(func(h Handler) { h.OnReady(ready, from) })
 }
 
 // Created publishes that a partition was created, or a queue when partition is empty.
 func (b *Bus) Created(queueName, partition string, from Origin) {
-	for _, h := range b.handlers {
-		h.OnCreated(queueName, partition, from)
-	}
+	b.each(func(h Handler) { h.OnCreated(queueName, partition, from) })
 }
 
 // Resync publishes that every waiter must look; reason is for the log.
 func (b *Bus) Resync(reason string, from Origin) {
-	for _, h := range b.handlers {
-		h.OnResync(reason, from)
-	}
+	b.each(func(h Handler) { h.OnResync(reason, from) })
 }
 
 // LeaseChanged publishes that a message under the lease was deleted.
 func (b *Bus) LeaseChanged(lease queue.ID) {
-	for _, h := range b.handlers {
-		h.OnLeaseChanged(lease)
-	}
+	b.each(func(h Handler) { h.OnLeaseChanged(lease) })
 }
 
 // SQLWaiter publishes that a SQL session waits.
 func (b *Bus) SQLWaiter(w queue.SQLWaiter) {
-	for _, h := range b.handlers {
-		h.OnSQLWaiter(w)
-	}
+	b.each(func(h Handler) { h.OnSQLWaiter(w) })
 }
 
 // Listening publishes that LISTEN came into force.
 func (b *Bus) Listening() {
-	for _, h := range b.handlers {
-		h.OnListening()
-	}
+	b.each(func(h Handler) { h.OnListening() })
 }
 
 // Inbox publishes that the inbox may hold new rows.
 func (b *Bus) Inbox() {
-	for _, h := range b.handlers {
-		h.OnInbox()
-	}
+	b.each(func(h Handler) { h.OnInbox() })
 }

@@ -88,10 +88,11 @@ func openPool(t *testing.T, dsn string, size int32) *postgres.Pool {
 // start runs the instance, and its listener, until the test ends or stop is called.
 func (i *instance) start(t *testing.T, dsn string) {
 	t.Helper()
-	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), zap.NewNop())
+	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), func() {}, zap.NewNop())
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
-		OnMessage: func(listen.Message) {}, OnResync: func(string) {}, OnInbox: i.OnInbox,
+		OnMessage: func(listen.Message) {}, OnResync: func(string) {}, OnState: func(listen.State) {}, OnInbox: i.OnInbox,
+		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {},
 	}, zap.NewNop())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

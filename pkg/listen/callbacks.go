@@ -1,69 +1,83 @@
 package listen
 
 import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgxlisten"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Callbacks receive what the listener hears. The listener makes one call at a time, from
-// the goroutine that reads the connection or the one that watches it. So a callback must
-// be quick: decode, announce, return. It may call the methods of the Listener.
+// Callbacks receive what the listener hears. The goroutine that reads the connection calls
+// them, and OnResync and OnState are also called by the one that watches it. So a callback
+// must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
-	// OnMessage receives a message of another instance with at least one entry.
+	// OnMessage receives a message of another instance with at least one hint.
 	OnMessage func(Message)
 	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
 	// so look at the tables. reason is for the log.
 	OnResync func(reason string)
-	// OnState is called at every change of the state. It may be nil.
+	// OnState is called after every change of the state.
 	OnState func(State)
 	// OnInbox is called when rows may have been committed to belfry.inbox: at each
-	// notification of its trigger, and each time LISTEN takes effect. It may be nil.
+	// notification of its trigger, and each time LISTEN takes effect.
 	OnInbox func()
-	// SQLWaiters receives the SQL waiters. It may be nil.
-	SQLWaiters SQLWaiterSink
-}
-
-// SQLWaiterSink receives the SQL waiters.
-type SQLWaiterSink interface {
-	// Await receives one SQL waiter.
-	Await(waiter queue.SQLWaiter)
-	// AskAgain is called each time LISTEN takes effect. SQL waiters that registered
+	// OnSQLWaiter receives one SQL waiter.
+	OnSQLWaiter func(queue.SQLWaiter)
+	// OnListening is called each time LISTEN takes effect. SQL waiters that registered
 	// before may have been missed and must register again.
-	AskAgain()
+	OnListening func()
 }
 
-func (l *Listener) requestResync(reason string) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.OnResync(reason)
+// handler handles a channel for pgxlisten. listening is called once LISTEN has taken
+// effect, and heard with the payload of each notification.
+type handler struct {
+	listening func(ctx context.Context)
+	heard     func(payload string)
 }
 
-func (l *Listener) deliver(m Message) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.OnMessage(m)
+var _ pgxlisten.BacklogHandler = handler{}
+
+// HandleBacklog implements pgxlisten.BacklogHandler.
+func (h handler) HandleBacklog(ctx context.Context, _ string, _ *pgx.Conn) error {
+	h.listening(ctx)
+	return nil
 }
 
-func (l *Listener) notifyInbox() {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.OnInbox()
+// HandleNotification implements pgxlisten.Handler.
+func (h handler) HandleNotification(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
+	h.heard(n.Payload)
+	return nil
 }
 
-func (l *Listener) askAgain() {
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.SQLWaiters.AskAgain()
+// library returns the listener of pgxlisten with the handlers of all channels.
+func (l *Listener) library() *pgxlisten.Listener {
+	library := &pgxlisten.Listener{
+		Connect:  l.reader.connect,
+		LogError: l.reader.ended,
+		// connect waits instead, because the library always waits equally long.
+		ReconnectDelay: -1,
+	}
+	library.Handle(Channel, handler{l.reader.listenStarted, l.reader.handle})
+	library.Handle(InboxChannel, handler{
+		listening: func(context.Context) { l.callbacks.OnInbox() },
+		heard:     func(string) { l.callbacks.OnInbox() },
+	})
+	library.Handle(AwaitChannel, handler{
+		listening: func(context.Context) { l.callbacks.OnListening() },
+		heard:     l.handleSQLWaiter,
+	})
+	return library
 }
 
-func (l *Listener) awaitWaiter(payload string) {
+func (l *Listener) handleSQLWaiter(payload string) {
 	w, err := DecodeSQLWaiter(payload)
 	if err != nil {
 		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one
 		return
 	}
-	l.calls.Lock()
-	defer l.calls.Unlock()
-	l.callbacks.SQLWaiters.Await(w)
+	l.callbacks.OnSQLWaiter(w)
 }

@@ -109,17 +109,6 @@ func dial(ctx, lifetime context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(lifetime, func() { _ = raw.Close() }) // its user gets an error
-	return &socket{Conn: raw, stop: stop}, nil
-}
-
-// socket is a connection that unregisters from its lifetime when it closes.
-type socket struct {
-	net.Conn
-	stop func() bool
-}
-
-func (s *socket) Close() error {
-	s.stop()
-	return s.Conn.Close()
+	context.AfterFunc(lifetime, func() { _ = raw.Close() }) // its user gets an error
+	return raw, nil
 }

@@ -2,25 +2,18 @@ package listen
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/check"
 )
 
-// Config is the section "listen".
+// Config is the section "listen". config/belfry.yaml describes its keys.
 type Config struct {
-	// CanaryInterval is how often an instance notifies itself. The other instances hear
-	// these canaries as its heartbeat.
 	CanaryInterval time.Duration `mapstructure:"canary_interval"`
-	// CanaryTimeout is how long after its commit a canary must be heard. After it the
-	// listener cuts the connection and connects again.
-	CanaryTimeout time.Duration `mapstructure:"canary_timeout"`
-	// PeerTimeout is how long another instance may be silent before its hints count as
-	// missed.
-	PeerTimeout time.Duration `mapstructure:"peer_timeout"`
-	// NotifyInterval is the shortest time between two notifying commits.
+	CanaryTimeout  time.Duration `mapstructure:"canary_timeout"` // counted from the commit of the canary
+	PeerTimeout    time.Duration `mapstructure:"peer_timeout"`
 	NotifyInterval time.Duration `mapstructure:"notify_interval"`
-	// StopTimeout bounds the last flush of a sender that stops.
-	StopTimeout time.Duration `mapstructure:"stop_timeout"`
+	StopTimeout    time.Duration `mapstructure:"stop_timeout"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
@@ -33,23 +26,12 @@ func DefaultConfig() Config {
 
 // Validate returns one error that names every invalid value.
 func (c Config) Validate() error {
-	var errs []error
-	for _, d := range []struct {
-		key   string
-		value time.Duration
-	}{
-		{"canary_interval", c.CanaryInterval},
-		{"canary_timeout", c.CanaryTimeout},
-		{"notify_interval", c.NotifyInterval},
-		{"stop_timeout", c.StopTimeout},
-	} {
-		if d.value <= 0 {
-			errs = append(errs, fmt.Errorf("listen.%s is %s: it must be positive", d.key, d.value))
-		}
-	}
-	if c.PeerTimeout <= c.CanaryInterval {
-		errs = append(errs, fmt.Errorf("listen.peer_timeout is %s: it must be above listen.canary_interval (%s), "+
-			"or healthy instances count as silent", c.PeerTimeout, c.CanaryInterval))
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		check.Positive("listen.canary_interval", c.CanaryInterval),
+		check.Positive("listen.canary_timeout", c.CanaryTimeout),
+		check.Positive("listen.notify_interval", c.NotifyInterval),
+		check.Positive("listen.stop_timeout", c.StopTimeout),
+		check.That(c.PeerTimeout > c.CanaryInterval, "listen.peer_timeout is %s: it must be above listen.canary_interval (%s), "+
+			"or healthy instances count as silent", c.PeerTimeout, c.CanaryInterval),
+	)
 }

@@ -3,6 +3,7 @@ package listen
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,19 +11,21 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-var errNumber = errors.New("it is not a number in canonical form")
-
-// Decode reads a payload. It is strict: an error means that Encode of this version did
-// not write the payload, so a hint may be missed. It never panics, whatever the payload
-// is.
+// Decode reads a payload. It is strict: an error means that Encode of this version did not write
+// the payload, so a hint may be missed. It never panics, whatever the payload is.
 func Decode(payload string) (Message, error) {
 	m, err := decode(payload)
+	if err == nil && !slices.Equal(Encode(m), []string{payload}) {
+		err = errors.New("it is not in the form in which it is sent")
+	}
 	if err != nil {
 		return Message{}, fmt.Errorf("reading the notification %.80q: %w", payload, err)
 	}
 	return m, nil
 }
 
+// decode also accepts some payloads that Encode does not write. For them the Message has
+// another payload.
 func decode(payload string) (m Message, err error) {
 	if len(payload) > maxPayload {
 		return m, fmt.Errorf("it has %d bytes, the limit is %d", len(payload), maxPayload)
@@ -31,100 +34,49 @@ func decode(payload string) (m Message, err error) {
 	if parts[0] != version {
 		return m, fmt.Errorf("its version is not %s", version)
 	}
-	parts = parts[1:]
-	// next removes the next part and returns its value, if the part has that name.
-	next := func(name string) (value string, ok bool) {
-		if len(parts) == 0 {
-			return "", false
+	for _, part := range parts[1:] {
+		name, value, _ := strings.Cut(part, "=")
+		switch name {
+		case "i":
+			m.Instance, err = queue.ParseID(value)
+		case "c":
+			m.Canary, err = strconv.ParseUint(value, 10, 64)
+		case "bye":
+			m.Goodbye = true
+		case "born":
+			m.Created = true
+		case "all":
+			m.Resync = true
+		case "r":
+			m.Ready, err = decodeReady(value)
+		default:
+			err = errors.New("it is unknown")
 		}
-		if value, ok = strings.CutPrefix(parts[0], name); ok {
-			parts = parts[1:]
+		if err != nil {
+			return m, fmt.Errorf("its part %.40q: %w", part, err)
 		}
-		return value, ok
-	}
-	instance, _ := next("i=")
-	if m.Instance, err = queue.ParseID(instance); err != nil || m.Instance.String() != instance {
-		return m, fmt.Errorf("its instance %q is not a UUID in lower case", instance)
-	}
-	if len(parts) == 0 {
-		return m, errors.New("it has no parts after the instance")
-	}
-	if text, ok := next("c="); ok {
-		if m.Canary, err = decodeCanary(text); err != nil {
-			return m, err
-		}
-	}
-	if len(parts) > 0 && parts[0] == "bye" {
-		m.Goodbye, parts = true, parts[1:]
-	}
-	for _, kind := range []Kind{KindCreated, KindResync} {
-		if len(parts) > 0 && parts[0] == string(kind) {
-			m.Entries, parts = append(m.Entries, Entry{Kind: kind}), parts[1:]
-		}
-	}
-	if list, ok := next("r="); ok {
-		if m.Entries, err = appendReady(m.Entries, list); err != nil {
-			return m, err
-		}
-	}
-	if len(parts) > 0 {
-		return m, fmt.Errorf("the part %.40q is unknown, doubled or out of order", parts[0])
 	}
 	return m, nil
 }
 
-func decodeCanary(text string) (uint64, error) {
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || text[0] == '0' || text[0] == '+' {
-		return 0, fmt.Errorf("its canary %.40q: %w", text, errNumber)
-	}
-	return n, nil
-}
-
-func appendReady(entries []Entry, list string) ([]Entry, error) {
+func decodeReady(list string) (ready []queue.Ready, err error) {
 	for text := range strings.SplitSeq(list, ",") {
-		e, err := decodeReady(text)
-		if err != nil {
-			return nil, fmt.Errorf("its entry %.40q: %w", text, err)
+		group, rest, ok1 := strings.Cut(text, "/")
+		partition, at, ok2 := strings.Cut(rest, "@")
+		if !ok1 || !ok2 {
+			return nil, fmt.Errorf("%.40q is not group/partition@at", text)
 		}
-		entries = append(entries, e)
+		var numbers [3]int64
+		for i, digits := range []string{group, partition, at} {
+			if numbers[i], err = strconv.ParseInt(digits, 10, 64); err != nil {
+				return nil, err
+			}
+		}
+		r := queue.Ready{Group: numbers[0], Partition: numbers[1]}
+		if numbers[2] != 0 {
+			r.At = time.UnixMicro(numbers[2]).UTC()
+		}
+		ready = append(ready, r)
 	}
-	return entries, nil
-}
-
-func decodeReady(text string) (e Entry, err error) {
-	group, rest, ok1 := strings.Cut(text, "/")
-	partition, at, ok2 := strings.Cut(rest, "@")
-	if !ok1 || !ok2 {
-		return e, errors.New("it is not group/partition@at")
-	}
-	e.Kind = KindReady
-	if e.Group, err = decodeNumber(group); err != nil {
-		return e, err
-	}
-	if e.Group == 0 {
-		return e, errors.New("its group is 0")
-	}
-	if e.Partition, err = decodeNumber(partition); err != nil {
-		return e, err
-	}
-	instant, err := decodeNumber(at)
-	switch {
-	case err != nil:
-		return e, err
-	case instant > maxAt.UnixMicro():
-		return e, errors.New("its instant is beyond the year 9999")
-	case instant > 0:
-		e.At = time.UnixMicro(instant).UTC()
-	}
-	return e, nil
-}
-
-// decodeNumber reads a non-negative number as strconv.AppendInt writes it.
-func decodeNumber(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || text[0] == '-' || text[0] == '+' || text[0] == '0' && len(text) > 1 {
-		return 0, errNumber
-	}
-	return n, nil
+	return ready, nil
 }

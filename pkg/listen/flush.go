@@ -31,30 +31,35 @@ func (s *Sender) flush(ctx context.Context) error {
 	if batch.empty() {
 		return nil
 	}
-	payloads, entries := batch.payloads(s.instance)
+	payloads, hints := batch.payloads(s.instance)
 	if err := s.notify(ctx, payloads); err != nil {
-		s.failures.Add(1)
+		s.Stats.Failures.Add(1)
 		s.updatePending(func(n *pendingNotifications) {
 			batch.merge(n)
 			*n = batch
 		})
 		return fmt.Errorf("sending %d notifications: %w", len(payloads), err)
 	}
-	s.flushes.Add(1)
-	s.entriesOut.Add(entries)
+	s.Stats.Flushes.Add(1)
+	s.Stats.EntriesOut.Add(int64(hints))
 	if batch.canary > 0 {
 		s.announced = true
-		select {
-		case <-s.sentCanaries: // an older number that the listener has not taken
-		default:
-		}
-		s.sentCanaries <- batch.canary // only Run sends on it, so it does not block
+		replace(s.sentCanaries, batch.canary)
 	}
 	return nil
 }
 
-// flushLast sends the pending entries and a goodbye. It tries until it succeeds or work
-// ends.
+// replace sends value on a channel that holds one value, instead of an older value that was not
+// received. It does not block if the channel has one sender.
+func replace(c chan uint64, value uint64) {
+	select {
+	case <-c:
+	default:
+	}
+	c <- value
+}
+
+// flushLast sends the pending entries and a goodbye. It tries until it succeeds or work ends.
 func (s *Sender) flushLast(work context.Context) {
 	if s.announced {
 		s.updatePending(func(n *pendingNotifications) { n.goodbye = true })
@@ -71,8 +76,7 @@ func (s *Sender) flushLast(work context.Context) {
 	}
 }
 
-// exec sends payloads over the sender's own connection. If that fails, it drops the
-// connection.
+// exec sends payloads over the sender's own connection. If that fails, it drops the connection.
 func (s *Sender) exec(ctx context.Context, payloads []string) (err error) {
 	if s.conn == nil {
 		if s.conn, err = openConn(ctx, s.config); err != nil {

@@ -35,26 +35,19 @@ type event struct {
 	state   listen.State
 }
 
-// sqlWaiters receives SQL waiters. The zero SQLWaiter stands for AskAgain.
-type sqlWaiters chan queue.SQLWaiter
-
-func (w sqlWaiters) Await(waiter queue.SQLWaiter) { w <- waiter }
-func (w sqlWaiters) AskAgain()                    { w <- queue.SQLWaiter{} }
-
 // instance is a sender and a listener, as one process has them.
 type instance struct {
 	id       queue.ID
 	sender   *listen.Sender
 	listener *listen.Listener
 	events   chan event
-	waiters  sqlWaiters
+	waiters  chan queue.SQLWaiter // the zero value stands for OnListening
 	logs     *observer.ObservedLogs
 
 	stopListener, stopSender func()
 }
 
-// start runs an instance until the end of the test. Listener and sender may have
-// different URLs.
+// start runs an instance until the end of the test. Listener and sender may have different URLs.
 func start(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance {
 	t.Helper()
 	i := prepare(t, listenURL, sendURL, cfg)
@@ -76,27 +69,27 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	core, logs := observer.New(zapcore.DebugLevel)
-	i := &instance{id: queue.NewID(), events: make(chan event, 10_000), waiters: make(sqlWaiters, 10_000), logs: logs}
+	i := &instance{id: queue.NewID(), events: make(chan event, 10_000), waiters: make(chan queue.SQLWaiter, 10_000), logs: logs}
 	put := func(e event) {
 		e.at = time.Now()
 		i.events <- e
 	}
 	var err error
-	i.sender, err = listen.NewSender(sendURL, i.id, cfg, zap.New(core))
+	i.sender, err = listen.NewSender(sendURL, i.id, cfg, func() {}, zap.New(core))
 	require.NoError(t, err)
-	require.Equal(t, i.id, i.sender.Instance())
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
-		OnMessage:  func(m listen.Message) { put(event{message: m}) },
-		OnResync:   func(reason string) { put(event{resync: reason}) },
-		OnState:    func(s listen.State) { put(event{state: s}) },
-		SQLWaiters: i.waiters,
+		OnMessage:   func(m listen.Message) { put(event{message: m}) },
+		OnResync:    func(reason string) { put(event{resync: reason}) },
+		OnState:     func(s listen.State) { put(event{state: s}) },
+		OnInbox:     func() {},
+		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },
+		OnListening: func() { i.waiters <- queue.SQLWaiter{} },
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i
 }
 
-// run runs a loop until stop is called or the test ends. stop waits until the loop has
-// returned.
+// run runs a loop until stop is called or the test ends. stop waits until the loop has returned.
 func run(t *testing.T, loop func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -144,7 +137,7 @@ func (i *instance) waitState(t *testing.T, want listen.State) event {
 func (i *instance) waitMessage(t *testing.T) listen.Message {
 	t.Helper()
 	for {
-		if e := i.next(t); len(e.message.Entries) > 0 {
+		if e := i.next(t); e.message.Hints() > 0 {
 			return e.message
 		}
 	}

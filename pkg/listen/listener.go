@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgxlisten"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
@@ -20,18 +20,15 @@ type State string
 // The states of a listener. Only in StateProven does silence mean that nothing happened.
 // In every other state, look at the tables.
 const (
-	// StateStarting: no connection has been proven yet, and none has failed.
-	StateStarting State = "starting"
-	// StateProven: the latest canary was heard in time.
-	StateProven State = "proven"
+	StateStarting State = "starting" // no connection has been proven yet, and none has failed
+	StateProven   State = "proven"   // the latest canary was heard in time
 	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
 	// cannot be sent.
 	StateReconnecting State = "reconnecting"
 	// StateDeaf: LISTEN succeeds and no notification arrives, as behind a pooler in
 	// transaction mode. The listener tries again slowly.
-	StateDeaf State = "deaf"
-	// StateStopped: Run has returned.
-	StateStopped State = "stopped"
+	StateDeaf    State = "deaf"
+	StateStopped State = "stopped" // Run has returned
 )
 
 const (
@@ -49,7 +46,6 @@ type Listener struct {
 	config    *pgx.ConnConfig
 	sender    *Sender
 	callbacks Callbacks
-	calls     sync.Mutex // held while a callback runs and while the state changes
 	peers     *peers
 
 	reconnect, deafRetry backoff.Policy
@@ -92,10 +88,7 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	since := l.lastProof
-	if since.IsZero() {
-		since = l.started
-	}
+	since := cmp.Or(l.lastProof, l.started)
 	if since.IsZero() {
 		return l.state, 0
 	}
@@ -108,8 +101,8 @@ func (l *Listener) Proven() bool { return l.proven.Load() }
 // Reconnects returns how often LISTEN has taken effect after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Peers returns the other live instances.
-func (l *Listener) Peers() []Peer { return l.peers.list() }
+// Peers returns the number of other live instances.
+func (l *Listener) Peers() int { return l.peers.count() }
 
 // Run listens until ctx ends and then returns nil. It replaces broken connections, so
 // every error is a mistake in the program. It must be called only once. Sender.Run sends
@@ -122,20 +115,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	defer cancel()
 	var watching sync.WaitGroup
 	watching.Go(func() { l.watch(ctx) })
-	library := pgxlisten.Listener{
-		Connect:  l.reader.connect,
-		LogError: l.reader.ended,
-		// connect waits instead, because the library always waits equally long.
-		ReconnectDelay: -1,
-	}
-	library.Handle(Channel, handler{&l.reader})
-	if l.callbacks.OnInbox != nil {
-		library.Handle(InboxChannel, inboxHandler{l})
-	}
-	if l.callbacks.SQLWaiters != nil {
-		library.Handle(AwaitChannel, sqlWaiterHandler{l})
-	}
-	err := library.Listen(ctx)
+	err := l.library().Listen(ctx)
 	l.reader.discard(ctx)
 	stopping := ctx.Err() != nil
 	cancel()
@@ -150,21 +130,18 @@ func (l *Listener) Run(ctx context.Context) error {
 // change sets the state to the result of next and calls OnState if the state differs.
 // next runs with mu held.
 func (l *Listener) change(next func(now State) State) {
-	l.calls.Lock()
-	defer l.calls.Unlock()
 	l.mu.Lock()
 	before := l.state
 	l.state = next(before)
 	now := l.state
 	l.proven.Store(now == StateProven)
 	l.mu.Unlock()
-	if now != before && l.callbacks.OnState != nil {
+	if now != before {
 		l.callbacks.OnState(now)
 	}
 }
 
-// prove records a proof. It returns the previous state and the time since the previous
-// proof.
+// prove records a proof. It returns the previous state and the time since the previous proof.
 func (l *Listener) prove() (before State, gap time.Duration) {
 	before, gap = l.State()
 	l.mu.Lock()

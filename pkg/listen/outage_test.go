@@ -76,9 +76,9 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	cfg := fastCanaries()
 	cfg.PeerTimeout = 1500 * time.Millisecond
 	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
-	b.sender.Send(listen.Created())
+	b.sender.SendCreated()
 	a.waitMessage(t)
-	require.Len(t, a.listener.Peers(), 1)
+	require.Equal(t, 1, a.listener.Peers())
 	thaw := network.Freeze()
 	a.waitState(t, listen.StateReconnecting)
 	links := network.Links.Load()
@@ -88,9 +88,9 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	thaw()
 	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	require.Equal(t, listen.StateProven, a.next(t).state)
-	b.sender.Send(listen.Created())
+	b.sender.SendCreated()
 	require.Equal(t, b.id, a.next(t).message.Instance)
-	require.Len(t, a.listener.Peers(), 1)
+	require.Equal(t, 1, a.listener.Peers())
 }
 
 func TestAListenWithoutAnswerTimesOut(t *testing.T) {
@@ -113,7 +113,7 @@ func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
 	network, through := pgproxy.New(t, dsn)
 	a := proven(t, through, through, listen.DefaultConfig())
 	defer network.Freeze()()
-	a.sender.Send(listen.Created())
+	a.sender.SendCreated()
 	started := time.Now()
 	a.stopListener()
 	require.Less(t, time.Since(started), time.Second)
@@ -141,7 +141,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 	b.sender.Send(listen.Ready(1, 2, time.Time{}))
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
 	a.stopSender()
-	require.EqualValues(t, 1, a.sender.Stats().EntriesOut)
+	require.EqualValues(t, 1, a.sender.Counts().EntriesOut)
 }
 
 func TestADeafListenerIsLoggedOnce(t *testing.T) {
@@ -223,5 +223,5 @@ func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	}
 	require.Eventually(t, hangs, patience, 10*time.Millisecond, "the reload takes a moment to reach all sessions")
 	a := proven(t, dsn, dsn, listen.DefaultConfig())
-	require.Zero(t, a.sender.Stats().Failures)
+	require.Zero(t, a.sender.Counts().Failures)
 }

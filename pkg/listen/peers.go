@@ -1,8 +1,6 @@
 package listen
 
 import (
-	"bytes"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,28 +11,16 @@ import (
 // are received, but their silence is not noticed.
 const maxPeers = 1024
 
-// Peer is another instance.
-type Peer struct {
-	Instance queue.ID
-	// Heard is when its latest message arrived, by the local clock.
-	Heard time.Time
-}
-
 // peers are the other live instances. It is safe for concurrent use.
 type peers struct {
 	timeout time.Duration
 
-	mu    sync.Mutex
-	known map[queue.ID]peer
-}
-
-type peer struct {
-	heard time.Time
-	due   time.Time // when it counts as silent
+	mu  sync.Mutex
+	due map[queue.ID]time.Time // when each instance counts as silent
 }
 
 func newPeers(timeout time.Duration) *peers {
-	return &peers{timeout: timeout, known: make(map[queue.ID]peer)}
+	return &peers{timeout: timeout, due: make(map[queue.ID]time.Time)}
 }
 
 // heard records a message of an instance. Only a heartbeat adds a new instance, because
@@ -42,9 +28,9 @@ func newPeers(timeout time.Duration) *peers {
 func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, known := p.known[id]
-	if known || heartbeat && len(p.known) < maxPeers {
-		p.known[id] = peer{heard: now, due: now.Add(p.timeout)}
+	_, known := p.due[id]
+	if known || heartbeat && len(p.due) < maxPeers {
+		p.due[id] = now.Add(p.timeout)
 	}
 }
 
@@ -52,17 +38,15 @@ func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 func (p *peers) remove(id queue.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.known, id)
+	delete(p.due, id)
 }
 
-// extendAll gives each instance a full timeout from now. Call it after a time without a
-// connection.
+// extendAll gives each instance a full timeout from now. Call it after a time without a connection.
 func (p *peers) extendAll(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, known := range p.known {
-		known.due = now.Add(p.timeout)
-		p.known[id] = known
+	for id := range p.due {
+		p.due[id] = now.Add(p.timeout)
 	}
 }
 
@@ -71,26 +55,20 @@ func (p *peers) extendAll(now time.Time) {
 func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, known := range p.known {
+	for id, due := range p.due {
 		switch {
-		case !known.due.After(now):
+		case !due.After(now):
 			silent = append(silent, id)
-			delete(p.known, id)
-		case next.IsZero() || known.due.Before(next):
-			next = known.due
+			delete(p.due, id)
+		case next.IsZero() || due.Before(next):
+			next = due
 		}
 	}
 	return silent, next
 }
 
-// list returns the live instances, sorted by id.
-func (p *peers) list() []Peer {
+func (p *peers) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]Peer, 0, len(p.known))
-	for id, known := range p.known {
-		list = append(list, Peer{Instance: id, Heard: known.heard})
-	}
-	slices.SortFunc(list, func(a, b Peer) int { return bytes.Compare(a.Instance[:], b.Instance[:]) })
-	return list
+	return len(p.due)
 }

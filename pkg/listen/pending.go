@@ -10,8 +10,7 @@ const (
 	// maxPending is the most ready entries that wait to be sent. More entries become one
 	// resync: it loses nothing, and the other instances look at everything.
 	maxPending = 100_000
-	// maxPayloads is the most payloads of one statement. A larger set becomes one
-	// resync.
+	// maxPayloads is the most payloads of one statement. A larger set becomes one resync.
 	maxPayloads = 64
 )
 
@@ -31,19 +30,19 @@ func (n *pendingNotifications) empty() bool {
 	return len(n.ready) == 0 && !n.created && !n.resync && n.canary == 0 && !n.goodbye
 }
 
-// add adds an entry. An entry that cannot be encoded becomes a resync, so that the hint
-// is not lost.
-func (n *pendingNotifications) add(e Entry) {
+// add adds a partition. One that cannot be encoded becomes a resync, so that the hint is not lost.
+func (n *pendingNotifications) add(r queue.Ready) {
 	switch {
 	case n.resync:
-	case e.Kind == KindResync || !e.encodable():
+	case !encodable(r):
 		n.resyncOnly()
-	case e.Kind == KindCreated:
-		n.created = true
 	default:
-		n.addReady(groupPartition{e.Group, e.Partition}, e.At)
+		n.addReady(groupPartition{r.Group, r.Partition}, r.At)
 	}
 }
+
+// addCreated adds a hint that something was created.
+func (n *pendingNotifications) addCreated() { n.created = !n.resync }
 
 func (n *pendingNotifications) addReady(p groupPartition, at time.Time) {
 	if n.ready == nil {
@@ -81,22 +80,15 @@ func (n *pendingNotifications) merge(other *pendingNotifications) {
 	}
 }
 
-// payloads returns the payloads of one statement that sends the set, and the number of
-// their entries.
-func (n *pendingNotifications) payloads(instance queue.ID) (payloads []string, entries int64) {
-	message := Message{Instance: instance, Canary: n.canary, Goodbye: n.goodbye}
-	if n.created {
-		message.Entries = append(message.Entries, Created())
-	}
-	if n.resync {
-		message.Entries = append(message.Entries, Resync())
-	}
+// payloads returns the payloads of one statement that sends the set, and the number of their hints.
+func (n *pendingNotifications) payloads(instance queue.ID) (payloads []string, hints int) {
+	message := Message{Instance: instance, Canary: n.canary, Goodbye: n.goodbye, Created: n.created, Resync: n.resync}
 	for p, at := range n.ready {
-		message.Entries = append(message.Entries, Ready(p.group, p.partition, at))
+		message.Ready = append(message.Ready, queue.Ready{Group: p.group, Partition: p.partition, At: at})
 	}
 	if payloads = Encode(message); len(payloads) > maxPayloads {
-		message.Entries = []Entry{Resync()}
+		message.Created, message.Resync, message.Ready = false, true, nil
 		payloads = Encode(message)
 	}
-	return payloads, int64(len(message.Entries))
+	return payloads, message.hints()
 }

@@ -26,14 +26,17 @@ func TestAddKeepsTheEarliestInstant(t *testing.T) {
 
 func TestResyncReplacesTheOtherEntries(t *testing.T) {
 	t.Parallel()
-	for name, e := range map[string]Entry{
-		"all": Resync(), "no group": Ready(0, 1, time.Time{}), "negative partition": Ready(1, -1, time.Time{}), "unknown": {Kind: "odd"},
+	for name, resync := range map[string]func(*pendingNotifications){
+		"all":                (*pendingNotifications).resyncOnly,
+		"no group":           func(m *pendingNotifications) { m.add(Ready(0, 1, time.Time{})) },
+		"negative partition": func(m *pendingNotifications) { m.add(Ready(1, -1, time.Time{})) },
 	} {
 		var m pendingNotifications
 		m.add(Ready(1, 2, time.Time{}))
-		m.add(Created())
-		m.add(e)
+		m.addCreated()
+		resync(&m)
 		m.add(Ready(1, 3, time.Time{}))
+		m.addCreated()
 		require.Equal(t, pendingNotifications{resync: true}, m, name)
 	}
 }
@@ -66,7 +69,7 @@ func TestPayloadsOfAStatementAreBounded(t *testing.T) {
 	}
 	payloads, entries := m.payloads(queue.ID{})
 	require.Equal(t, []string{"1;i=00000000-0000-0000-0000-000000000000;c=5;bye;all"}, payloads)
-	require.EqualValues(t, 1, entries)
+	require.Equal(t, 1, entries)
 	for p := range m.ready {
 		if p.partition >= long+5_000 {
 			delete(m.ready, p)
@@ -74,28 +77,30 @@ func TestPayloadsOfAStatementAreBounded(t *testing.T) {
 	}
 	payloads, entries = m.payloads(queue.ID{})
 	require.Greater(t, len(payloads), 10)
-	require.EqualValues(t, 5_000, entries)
+	require.Equal(t, 5_000, entries)
 }
 
 // Merging two sets in any order equals adding their entries one after the other.
 func TestMergeEqualsAdd(t *testing.T) {
 	t.Parallel()
-	entry := rapid.Custom(func(t *rapid.T) Entry {
+	type change = func(*pendingNotifications)
+	entry := rapid.Custom(func(t *rapid.T) change {
 		switch rapid.IntRange(0, 20).Draw(t, "kind") {
 		case 0:
-			return Created()
+			return (*pendingNotifications).addCreated
 		case 1:
-			return Resync()
+			return (*pendingNotifications).resyncOnly
 		}
 		var at time.Time
 		if seconds := rapid.Int64Range(0, 3).Draw(t, "at"); seconds > 0 {
 			at = time.Unix(seconds, 0)
 		}
-		return Ready(rapid.Int64Range(1, 3).Draw(t, "group"), rapid.Int64Range(0, 3).Draw(t, "partition"), at)
+		ready := Ready(rapid.Int64Range(1, 3).Draw(t, "group"), rapid.Int64Range(0, 3).Draw(t, "partition"), at)
+		return func(m *pendingNotifications) { m.add(ready) }
 	})
-	fill := func(m *pendingNotifications, entries []Entry) {
-		for _, e := range entries {
-			m.add(e)
+	fill := func(m *pendingNotifications, changes []change) {
+		for _, c := range changes {
+			c(m)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

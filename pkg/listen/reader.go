@@ -120,7 +120,7 @@ func (r *reader) listenStarted(ctx context.Context) {
 	if r.reconnects.Add(1) > 1 {
 		reason = "the listener reconnected"
 	}
-	r.requestResync(reason)
+	r.callbacks.OnResync(reason)
 	select {
 	case r.listening <- r.current:
 	case <-ctx.Done():
@@ -132,7 +132,7 @@ func (r *reader) handle(payload string) {
 	m, err := Decode(payload)
 	switch {
 	case err != nil:
-		r.requestResync(fmt.Sprintf("a notification was not understood: %v", err))
+		r.callbacks.OnResync(fmt.Sprintf("a notification was not understood: %v", err))
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
 	case m.Canary > 0:
@@ -147,8 +147,8 @@ func (r *reader) handleOther(m Message) {
 	} else {
 		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
 	}
-	if len(m.Entries) > 0 {
-		r.deliver(m)
+	if m.hints() > 0 {
+		r.callbacks.OnMessage(m)
 	}
 }
 
@@ -163,9 +163,5 @@ func (r *reader) handleOwnCanary(number uint64) {
 	if before != StateProven {
 		r.log.Info("the listener is proven", zap.String("was", string(before)), zap.Duration("after", gap.Round(time.Millisecond)))
 	}
-	select {
-	case <-r.heard: // an older number that the watch loop has not taken
-	default:
-	}
-	r.heard <- number // only this loop sends on it, so it does not block
+	replace(r.heard, number)
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -20,23 +21,22 @@ const maxSendDelay = time.Second
 
 // SenderStats are counters since the start.
 type SenderStats struct {
-	// Flushes is the number of notifying commits. Failures is the number of attempts
-	// that failed.
-	Flushes, Failures int64
-	// EntriesIn is the number of entries passed to Send. EntriesOut is the number of
-	// entries sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
-	EntriesIn, EntriesOut int64
+	// Flushes is the number of notifying commits. Failures is the number of attempts that failed.
+	Flushes, Failures atomic.Int64
+	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
+	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
+	EntriesIn, EntriesOut atomic.Int64
 }
 
-// Sender notifies other instances of the changes that this one commits. It is safe for
-// concurrent use.
+// Sender notifies other instances of the changes that this one commits. Subscribe it to the
+// bus. It is safe for concurrent use.
 type Sender struct {
+	events.Nop
 	instance queue.ID
 	cfg      Config
 	log      *zap.Logger
 	retry    backoff.Policy
-	// notify sends payloads in one commit. After an error it is unknown whether they
-	// were sent.
+	// notify sends payloads in one commit. After an error it is unknown whether they were sent.
 	notify func(ctx context.Context, payloads []string) error
 	// readOnly is called if Postgres is read only. Only Run calls it.
 	readOnly func()
@@ -54,62 +54,65 @@ type Sender struct {
 	// announced: a canary was sent, so other instances know this one. Used only by Run.
 	announced bool
 
-	flushes, failures, entriesIn, entriesOut atomic.Int64
+	Stats SenderStats
 }
 
 // NewSender returns a Sender for the database at url, which should lead directly to
 // Postgres. instance identifies this process to the other instances. NewSender does not
 // connect. An error means that url is invalid.
-func NewSender(url string, instance queue.ID, cfg Config, log *zap.Logger) (*Sender, error) {
+//
+// readOnly is called when the Postgres of the sender has become read only. Another one
+// may be the primary then. The sender connects again. readOnly must not block.
+func NewSender(url string, instance queue.ID, cfg Config, readOnly func(), log *zap.Logger) (*Sender, error) {
 	config, err := parse(url, "belfry-notify")
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL for notifications: %w", err)
 	}
 	s := newSender(instance, cfg, log)
-	s.config, s.notify = config, s.exec
+	s.config, s.notify, s.readOnly = config, s.exec, readOnly
 	return s, nil
 }
 
 func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	return &Sender{
-		instance: instance, cfg: cfg, log: log, readOnly: func() {}, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
+		instance: instance, cfg: cfg, log: log, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
 		retry: backoff.Policy{Initial: cfg.NotifyInterval, Max: max(maxSendDelay, cfg.NotifyInterval), Threshold: 1, Multiplier: 2},
 	}
 }
 
-// OnReadOnly sets a function that is called when the Postgres of this sender has become
-// read only. Another one may be the primary then. The sender connects again. call must
-// not block. Call OnReadOnly before Run.
-func (s *Sender) OnReadOnly(call func()) { s.readOnly = call }
-
-// Instance returns the id under which other instances know this one.
-func (s *Sender) Instance() queue.ID { return s.instance }
-
-// Stats returns the counters.
-func (s *Sender) Stats() SenderStats {
-	return SenderStats{
-		Flushes: s.flushes.Load(), Failures: s.failures.Load(),
-		EntriesIn: s.entriesIn.Load(), EntriesOut: s.entriesOut.Load(),
-	}
-}
-
-// Send queues entries and returns at once. Call it after the commit that they describe.
-// It may be called before Run. Entries that are queued after Run has returned are not
-// sent.
-func (s *Sender) Send(entries ...Entry) {
-	if len(entries) == 0 {
-		return
-	}
-	s.entriesIn.Add(int64(len(entries)))
-	s.updatePending(func(n *pendingNotifications) {
-		for _, e := range entries {
-			n.add(e)
+// OnReady queues partitions that this instance made ready, and returns at once. For a
+// partition that is poppable now it also sends since when. For the others the receiver
+// probes, and learns the instant from the database. A call before Run is not lost. What is
+// queued after Run has returned is not sent.
+func (s *Sender) OnReady(ready []queue.Ready, from events.Origin) {
+	s.queueHints(len(ready), from, func(n *pendingNotifications) {
+		for _, r := range ready {
+			if r.In > 0 {
+				r.At = time.Time{}
+			}
+			n.add(r)
 		}
 	})
 }
 
-// sendCanary queues a canary. After its commit, sentCanaries receives its number or a
-// later one.
+// OnCreated queues that this instance created something, without its name.
+func (s *Sender) OnCreated(_, _ string, from events.Origin) {
+	s.queueHints(1, from, (*pendingNotifications).addCreated)
+}
+
+// OnResync queues a resync of the other instances.
+func (s *Sender) OnResync(_ string, from events.Origin) {
+	s.queueHints(1, from, (*pendingNotifications).resyncOnly)
+}
+
+func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingNotifications)) {
+	if from == events.Here {
+		s.Stats.EntriesIn.Add(int64(count))
+		s.updatePending(change)
+	}
+}
+
+// sendCanary queues a canary. After its commit, sentCanaries receives its number or a later one.
 func (s *Sender) sendCanary(number uint64) {
 	s.updatePending(func(n *pendingNotifications) { n.canary = max(n.canary, number) })
 }

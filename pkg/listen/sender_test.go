@@ -21,7 +21,7 @@ import (
 // flushed is one statement of the sender.
 type flushed struct {
 	after   time.Duration // since the start of the test
-	entries []Entry
+	entries []queue.Ready
 	canary  uint64
 	bye     bool
 }
@@ -58,10 +58,10 @@ func newSenderHarness(t *testing.T) *senderHarness {
 		for _, payload := range payloads {
 			m, err := Decode(payload)
 			require.NoError(t, err)
-			f.entries = append(f.entries, m.Entries...)
+			f.entries = append(f.entries, m.Ready...)
 			f.canary, f.bye = max(f.canary, m.Canary), f.bye || m.Goodbye
 		}
-		slices.SortFunc(f.entries, func(a, b Entry) int { return int(a.Partition - b.Partition) })
+		slices.SortFunc(f.entries, func(a, b queue.Ready) int { return int(a.Partition - b.Partition) })
 		h.flushes = append(h.flushes, f)
 		if err := backoff.Sleep(ctx, h.takes); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (h *senderHarness) at(after time.Duration) {
 	synctest.Wait()
 }
 
-func ready1(partitions ...int64) (entries []Entry) {
+func ready1(partitions ...int64) (entries []queue.Ready) {
 	for _, p := range partitions {
 		entries = append(entries, Ready(1, p, time.Time{}))
 	}
@@ -115,7 +115,7 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 			{after: time.Second, entries: ready1(1)},
 			{after: time.Second + 10*time.Millisecond, entries: ready1(2, 3)},
 		}, h.flushes)
-		require.Equal(t, SenderStats{Flushes: 2, EntriesIn: 4, EntriesOut: 3}, h.Stats())
+		require.Equal(t, Counts{Flushes: 2, EntriesIn: 4, EntriesOut: 3}, h.Counts())
 		h.stop()
 		require.Equal(t, 2*time.Second, <-h.ended)
 		require.Len(t, h.flushes, 2, "nothing is pending, and without a canary no goodbye is due")
@@ -170,12 +170,12 @@ func TestAFailedFlushIsSentAgain(t *testing.T) {
 		}
 		require.Greater(t, h.flushes[len(h.flushes)-1].after-h.flushes[len(h.flushes)-2].after, 800*time.Millisecond)
 		require.Empty(t, h.sentCanaries, "the canary was not sent")
-		failures := h.Stats().Failures
+		failures := h.Counts().Failures
 		require.EqualValues(t, len(h.flushes), failures)
 
 		h.failing(nil)
 		h.at(12 * time.Second)
-		require.Equal(t, SenderStats{Flushes: 1, Failures: failures, EntriesIn: 2, EntriesOut: 2}, h.Stats())
+		require.Equal(t, Counts{Flushes: 1, Failures: failures, EntriesIn: 2, EntriesOut: 2}, h.Counts())
 		require.EqualValues(t, 3, <-h.sentCanaries)
 		var texts []string
 		for _, entry := range h.logs.All() {
@@ -253,7 +253,7 @@ func TestStoppingRetriesWithinTheStopTimeout(t *testing.T) {
 		require.Empty(t, h.ended)
 		h.failing(nil)
 		<-h.ended
-		require.EqualValues(t, 1, h.Stats().Flushes)
+		require.EqualValues(t, 1, h.Counts().Flushes)
 	})
 }
 

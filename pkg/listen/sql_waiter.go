@@ -1,13 +1,11 @@
 package listen
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode/utf8"
 
@@ -35,12 +33,8 @@ func DecodeSQLWaiter(payload string) (queue.SQLWaiter, error) {
 
 func decodeSQLWaiter(payload string) (w queue.SQLWaiter, err error) {
 	var names []*string
-	decoder := json.NewDecoder(bytes.NewReader([]byte(payload)))
-	if err := decoder.Decode(&names); err != nil {
+	if err := json.Unmarshal([]byte(payload), &names); err != nil {
 		return w, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return w, errors.New("something follows the array")
 	}
 	if len(names) != 3 || names[0] == nil || names[1] == nil {
 		return w, errors.New("it is not queue, group and partition")

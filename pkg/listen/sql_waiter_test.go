@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// nextWaiter returns the next SQL waiter. The zero SQLWaiter stands for AskAgain.
+// nextWaiter returns the next SQL waiter. The zero SQLWaiter stands for OnListening.
 func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	t.Helper()
 	select {
@@ -27,8 +27,7 @@ func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	}
 }
 
-// belfry.await and the listener agree on the names and on the channel, whatever the names
-// are.
+// belfry.await and the listener agree on the names and on the channel, whatever the names are.
 func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -63,7 +62,7 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 }
 
 // Each time LISTEN takes effect, SQL waiters are asked to register again.
-func TestAskAgainIsCalledWhenListenTakesEffect(t *testing.T) {
+func TestOnListeningIsCalledWhenListenTakesEffect(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
 	i := proven(t, dsn, dsn, listen.DefaultConfig())
@@ -92,10 +91,10 @@ func TestDecodeSQLWaiterRejectsOtherPayloads(t *testing.T) {
 	tooLong, err := json.Marshal([]any{"q", strings.Repeat("x", 256), nil})
 	require.NoError(t, err)
 	for payload, want := range map[string]string{
-		``: "EOF", `null`: "it is not queue", `{}`: "cannot unmarshal", `["q"]`: "it is not queue", `["q","g"]`: "it is not queue",
+		``: "unexpected end of JSON input", `null`: "it is not queue", `{}`: "cannot unmarshal", `["q"]`: "it is not queue", `["q","g"]`: "it is not queue",
 		`["q","g",null,null]`: "it is not queue", `[null,"g",null]`: "it is not queue", `["q",null,null]`: "it is not queue",
 		`["","g",null]`: "a name is empty", `["q","",null]`: "a name is empty", `["q","g",1]`: "cannot unmarshal",
-		"[\"q\",\"g\",null]\n": "", `["q","g",null]]`: "something follows", `["q","g",null]["q","g",null]`: "something follows",
+		"[\"q\",\"g\",null]\n": "", `["q","g",null]]`: "after top-level value", `["q","g",null]["q","g",null]`: "after top-level value",
 		string(tooLong): "a name has 256 characters, the limit is 255", `["a\u0000b","g",null]`: "NUL", `["q","g","\u0000"]`: "NUL",
 	} {
 		waiter, err := listen.DecodeSQLWaiter(payload)

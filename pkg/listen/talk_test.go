@@ -19,18 +19,20 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	dsn := pgtest.EmptyDatabase(t)
 	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
 	at := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
-	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)), listen.Created())
-	require.Equal(t, listen.Message{
-		Instance: a.id, Entries: []listen.Entry{listen.Created(), listen.Ready(12, 345, at)},
-	}, b.waitMessage(t))
+	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)))
+	a.sender.SendCreated()
+	heard := b.waitMessage(t)
+	if !heard.Created { // the second call came after the first flush
+		heard.Created = b.waitMessage(t).Created
+	}
+	require.Equal(t, listen.Message{Instance: a.id, Created: true, Ready: []queue.Ready{listen.Ready(12, 345, at)}}, heard)
 
-	// The answer of b follows on the same channel, so a has heard its own message by
-	// then.
-	b.sender.Send(listen.Resync())
-	require.Equal(t, listen.Message{Instance: b.id, Entries: []listen.Entry{listen.Resync()}}, a.waitMessage(t))
+	// The answer of b follows on the same channel, so a has heard its own message by then.
+	b.sender.SendResync()
+	require.Equal(t, listen.Message{Instance: b.id, Resync: true}, a.waitMessage(t))
 	a.stopSender() // the counters change after the answer of Postgres, which b may precede
-	require.EqualValues(t, 3, a.sender.Stats().EntriesIn)
-	require.EqualValues(t, 2, a.sender.Stats().EntriesOut)
+	require.EqualValues(t, 3, a.sender.Counts().EntriesIn)
+	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
 }
 
 func TestManyEntriesArriveInOneCommit(t *testing.T) {
@@ -38,20 +40,21 @@ func TestManyEntriesArriveInOneCommit(t *testing.T) {
 	dsn := pgtest.EmptyDatabase(t)
 	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
 	const many = 20_000
-	var entries []listen.Entry
+	var entries []queue.Ready
 	for p := range int64(many) {
 		entries = append(entries, listen.Ready(1, p, time.Time{}))
 	}
 	a.sender.Send(entries...)
 	heard := map[int64]bool{}
 	for len(heard) < many {
-		for _, e := range b.waitMessage(t).Entries {
-			require.Equal(t, listen.KindReady, e.Kind)
+		message := b.waitMessage(t)
+		require.Len(t, message.Ready, message.Hints())
+		for _, e := range message.Ready {
 			heard[e.Partition] = true
 		}
 	}
 	a.stopSender()
-	require.EqualValues(t, 3, a.sender.Stats().Flushes, "a canary, the entries, and the goodbye")
+	require.EqualValues(t, 3, a.sender.Counts().Flushes, "a canary, the entries, and the goodbye")
 }
 
 func TestDatabasesDoNotHearEachOther(t *testing.T) {
@@ -59,10 +62,10 @@ func TestDatabasesDoNotHearEachOther(t *testing.T) {
 	first, second := pgtest.EmptyDatabase(t), pgtest.EmptyDatabase(t)
 	a, b := proven(t, first, first, listen.DefaultConfig()), proven(t, second, second, listen.DefaultConfig())
 	c := proven(t, second, second, listen.DefaultConfig())
-	a.sender.Send(listen.Resync())
-	c.sender.Send(listen.Created())
+	a.sender.SendResync()
+	c.sender.SendCreated()
 	require.Equal(t, c.id, b.waitMessage(t).Instance)
-	require.Empty(t, a.listener.Peers())
+	require.Zero(t, a.listener.Peers())
 }
 
 func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
@@ -87,7 +90,7 @@ func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 	exec(t, conn, "SELECT pg_notify($1, '2;a format of the future')", listen.Channel)
 	require.Equal(t, `a notification was not understood: reading the notification "2;a format of the future": its version is not 1`, a.next(t).resync)
 	exec(t, conn, "SELECT pg_notify($1, '1;i=00000000-0000-0000-0000-000000000000;r=7/0@0')", listen.Channel)
-	require.Equal(t, []listen.Entry{listen.Ready(7, 0, time.Time{})}, a.next(t).message.Entries)
+	require.Equal(t, []queue.Ready{listen.Ready(7, 0, time.Time{})}, a.next(t).message.Ready)
 	require.True(t, a.listener.Proven())
 }
 
@@ -101,8 +104,8 @@ func TestATerminatedSenderSendsAgain(t *testing.T) {
 	conn := connect(t, dsn)
 	exec(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'belfry-notify' AND datname = current_database()`)
 	b.sender.Send(listen.Ready(1, 2, time.Time{}))
-	require.Equal(t, []listen.Entry{listen.Ready(1, 2, time.Time{})}, a.waitMessage(t).Entries)
-	require.Empty(t, a.listener.Peers(), "without a heartbeat b is not a peer")
+	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, a.waitMessage(t).Ready)
+	require.Zero(t, a.listener.Peers(), "without a heartbeat b is not a peer")
 }
 
 func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
@@ -114,18 +117,11 @@ func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 	a := proven(t, dsn, dsn, cfg)
 	b, c := proven(t, dsn, through, cfg), proven(t, dsn, dsn, cfg)
 	// Each message follows a canary of its sender, so a knows both peers afterwards.
-	c.sender.Send(listen.Created())
+	c.sender.SendCreated()
 	a.waitMessage(t)
-	b.sender.Send(listen.Created())
+	b.sender.SendCreated()
 	a.waitMessage(t)
-	ids := func() (ids []queue.ID) {
-		for _, peer := range a.listener.Peers() {
-			require.WithinDuration(t, time.Now(), peer.Heard, cfg.PeerTimeout)
-			ids = append(ids, peer.Instance)
-		}
-		return ids
-	}
-	require.ElementsMatch(t, []queue.ID{b.id, c.id}, ids())
+	require.ElementsMatch(t, []queue.ID{b.id, c.id}, a.listener.PeerIDs())
 
 	c.stopListener()
 	c.sender.Send(listen.Ready(1, 2, time.Time{}))
@@ -135,15 +131,15 @@ func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 		last = a.waitMessage(t)
 	}
 	require.Equal(t, c.id, last.Instance)
-	require.Equal(t, []listen.Entry{listen.Ready(1, 2, time.Time{})}, last.Entries, "the goodbye comes with the last entries")
-	require.Equal(t, []queue.ID{b.id}, ids())
+	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, last.Ready, "the goodbye comes with the last entries")
+	require.Equal(t, []queue.ID{b.id}, a.listener.PeerIDs())
 
 	frozen := time.Now()
 	defer network.Freeze()()
 	expired := a.waitResync(t)
 	require.Equal(t, "peer "+b.id.String()+" silent", expired.resync)
 	require.Less(t, expired.at.Sub(frozen), cfg.PeerTimeout+500*time.Millisecond)
-	require.Empty(t, ids())
+	require.Zero(t, a.listener.Peers())
 	require.True(t, a.listener.Proven())
 	require.Equal(t, 1, a.logs.FilterMessageSnippet("fell silent").Len())
 }
@@ -151,7 +147,7 @@ func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 func TestInvalidURLsAreErrors(t *testing.T) {
 	t.Parallel()
 	cfg := listen.DefaultConfig()
-	_, err := listen.NewSender("postgres://u:secret@h:port/db", queue.NewID(), cfg, zap.NewNop())
+	_, err := listen.NewSender("postgres://u:secret@h:port/db", queue.NewID(), cfg, nil, zap.NewNop())
 	require.ErrorContains(t, err, "reading the URL for notifications")
 	require.NotContains(t, err.Error(), "secret")
 	_, err = listen.NewListener("postgres://u:secret@h:port/db", nil, cfg, listen.Callbacks{}, zap.NewNop())

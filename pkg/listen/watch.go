@@ -26,11 +26,7 @@ type watcher struct {
 // watch runs the watch loop until ctx ends.
 func (l *Listener) watch(ctx context.Context) {
 	w := &watcher{Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: time.NewTimer(l.cfg.PeerTimeout)}
-	defer w.silenceTimer.Stop()
-	defer w.proofTimer.Stop()
-	defer w.peerTimer.Stop()
 	beat := time.NewTicker(l.cfg.CanaryInterval)
-	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,9 +102,8 @@ func (w *watcher) onSilence() {
 	w.current.cut(cause) // does nothing if the session was cut before
 }
 
-// onMissingProof is called when there was no proof for too long. If a canary is awaited,
-// onSilence decides. Otherwise canaries cannot be sent: the session may be sound, but it
-// has no proof.
+// onMissingProof is called when there was no proof for too long. If a canary is awaited, onSilence
+// decides. Otherwise canaries cannot be sent: the session may be sound, but it has no proof.
 func (w *watcher) onMissingProof() {
 	if w.awaited != 0 || w.current.isCut() {
 		return
@@ -127,7 +122,7 @@ func (w *watcher) onMissingProof() {
 	}
 	w.log.Warn("the listener has no proof, because no canary could be sent for too long; until then waiting requests poll the database")
 	if was == StateProven {
-		w.requestResync("the listener lost its proof")
+		w.callbacks.OnResync("the listener lost its proof")
 	}
 }
 
@@ -139,7 +134,7 @@ func (w *watcher) expirePeers(now time.Time) {
 		silent, earliest := w.peers.expire(now)
 		for _, id := range silent {
 			w.log.Warn("another instance fell silent without a goodbye", zap.Stringer("instance", id))
-			w.requestResync(fmt.Sprintf("peer %s silent", id))
+			w.callbacks.OnResync(fmt.Sprintf("peer %s silent", id))
 		}
 		if !earliest.IsZero() {
 			next = earliest

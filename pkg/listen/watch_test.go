@@ -18,10 +18,10 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	t.Helper()
 	const url = "postgres://nobody@localhost/none"
 	cfg, resyncs := DefaultConfig(), new([]string)
-	sender, err := NewSender(url, queue.NewID(), cfg, zap.NewNop())
+	sender, err := NewSender(url, queue.NewID(), cfg, nil, zap.NewNop())
 	require.NoError(t, err)
 	l, err := NewListener(url, sender, cfg, Callbacks{
-		OnMessage: func(Message) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) },
+		OnMessage: func(Message) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
 	}, zap.NewNop())
 	require.NoError(t, err)
 	lifetime, cut := context.WithCancelCause(t.Context())

@@ -17,12 +17,12 @@ func TestAnnounceWakesEveryTicketOfTheKeyOnce(t *testing.T) {
 	requireWoken(t, []bool{false, false, false}, a, b, other)
 	requireWaiting(t, n, 3, 2)
 
-	require.Equal(t, 2, n.Announce("orders", time.Now()))
+	require.Equal(t, 2, n.Announce("orders", time.Now(), notify.ByTimer))
 	requireWoken(t, []bool{true, true, false}, a, b, other)
 	requireWaiting(t, n, 1, 1)
-	require.Zero(t, n.Announce("orders", time.Now()), "woken tickets are removed")
+	require.Zero(t, n.Announce("orders", time.Now(), notify.ByTimer), "woken tickets are removed")
 
-	require.Equal(t, 1, n.Announce("mails", time.Time{}), "an instant in the past wakes now")
+	require.Equal(t, 1, n.Announce("mails", time.Time{}, notify.ByTimer), "an instant in the past wakes now")
 	requireWoken(t, []bool{true}, other)
 	requireNothingKept(t, n)
 	require.Zero(t, n.WokenByTimer())
@@ -32,8 +32,8 @@ func TestAnnouncingAKeyWithoutTicketsKeepsNothing(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
-	require.Zero(t, n.Announce("orders", time.Now()))
-	require.Zero(t, n.Announce("orders", time.Now().Add(time.Hour)))
+	require.Zero(t, n.Announce("orders", time.Now(), notify.ByTimer))
+	require.Zero(t, n.Announce("orders", time.Now().Add(time.Hour), notify.ByTimer))
 	requireNothingKept(t, n)
 	late := n.Ticket("orders")
 	defer late.Close()
@@ -55,10 +55,10 @@ func TestATicketOfSeveralKeysWakesWithAnyOfThem(t *testing.T) {
 			if key == "b" {
 				wokenWithIt = 2
 			}
-			require.Equal(t, wokenWithIt, n.Announce(key, time.Now()))
+			require.Equal(t, wokenWithIt, n.Announce(key, time.Now(), notify.ByTimer))
 			requireWoken(t, []bool{true, key == "b"}, several, single)
 			requireWaiting(t, n, 2-wokenWithIt, 2-wokenWithIt)
-			require.Equal(t, 2-wokenWithIt, n.AnnounceAll(), "a woken ticket is removed from its other keys")
+			require.Equal(t, 2-wokenWithIt, n.AnnounceAll(notify.ByTimer), "a woken ticket is removed from its other keys")
 			requireNothingKept(t, n)
 		})
 	}
@@ -70,7 +70,7 @@ func TestARepeatedKeyCountsOnce(t *testing.T) {
 	defer n.Close()
 	ticket := n.Ticket("a", "b", "a", "a")
 	requireWaiting(t, n, 1, 2)
-	require.Equal(t, 1, n.Announce("a", time.Now()))
+	require.Equal(t, 1, n.Announce("a", time.Now(), notify.ByTimer))
 	requireWoken(t, []bool{true}, ticket)
 	requireNothingKept(t, n)
 	n.Ticket("a", "a").Close()
@@ -84,11 +84,11 @@ func TestAnnounceAllWakesEveryTicket(t *testing.T) {
 	a, several, none := n.Ticket("a"), n.Ticket("a", "b"), n.Ticket()
 	closed := n.Ticket("a")
 	closed.Close()
-	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour)))
-	require.Equal(t, 3, n.AnnounceAll())
+	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour), notify.ByTimer))
+	require.Equal(t, 3, n.AnnounceAll(notify.ByTimer))
 	requireWoken(t, []bool{true, true, true, false}, a, several, none, closed)
 	requireNothingKept(t, n)
-	require.Zero(t, n.AnnounceAll())
+	require.Zero(t, n.AnnounceAll(notify.ByTimer))
 }
 
 func TestOnlyAnnounceAllWakesATicketWithoutKeys(t *testing.T) {
@@ -97,9 +97,9 @@ func TestOnlyAnnounceAllWakesATicketWithoutKeys(t *testing.T) {
 	defer n.Close()
 	ticket := n.Ticket()
 	requireWaiting(t, n, 1, 0)
-	require.Zero(t, n.Announce("", time.Now()))
+	require.Zero(t, n.Announce("", time.Now(), notify.ByTimer))
 	requireWoken(t, []bool{false}, ticket)
-	require.Equal(t, 1, n.AnnounceAll())
+	require.Equal(t, 1, n.AnnounceAll(notify.ByTimer))
 	requireWoken(t, []bool{true}, ticket)
 	n.Ticket().Close()
 	requireNothingKept(t, n)
@@ -113,7 +113,7 @@ func TestAClosedTicketDoesNotWake(t *testing.T) {
 	second.Close()
 	second.Close()
 	requireWaiting(t, n, 2, 1)
-	require.Equal(t, 2, n.Announce("a", time.Now()))
+	require.Equal(t, 2, n.Announce("a", time.Now(), notify.ByTimer))
 	requireWoken(t, []bool{true, false, true}, first, second, third)
 	// Closing after the wake, once or twice, does not panic and affects no other ticket.
 	later := n.Ticket("a")
@@ -121,7 +121,7 @@ func TestAClosedTicketDoesNotWake(t *testing.T) {
 	first.Close()
 	third.Close()
 	requireWaiting(t, n, 1, 1)
-	require.Equal(t, 1, n.Announce("a", time.Now()))
+	require.Equal(t, 1, n.Announce("a", time.Now(), notify.ByTimer))
 	requireWoken(t, []bool{true}, later)
 }
 
@@ -129,7 +129,7 @@ func TestCloseWakesEveryTicketAndIgnoresLaterCalls(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	waiting, scheduled := n.Ticket("a"), n.Ticket("b")
-	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour)))
+	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour), notify.ByTimer))
 	n.Close()
 	n.Close()
 	requireWoken(t, []bool{true, true}, waiting, scheduled)
@@ -137,9 +137,9 @@ func TestCloseWakesEveryTicketAndIgnoresLaterCalls(t *testing.T) {
 	requireNothingKept(t, n)
 
 	late := n.Ticket("a")
-	require.Zero(t, n.Announce("a", time.Now()))
-	require.Zero(t, n.Announce("a", time.Now().Add(time.Hour)))
-	require.Zero(t, n.AnnounceAll())
+	require.Zero(t, n.Announce("a", time.Now(), notify.ByTimer))
+	require.Zero(t, n.Announce("a", time.Now().Add(time.Hour), notify.ByTimer))
+	require.Zero(t, n.AnnounceAll(notify.ByTimer))
 	requireWoken(t, []bool{false}, late)
 	late.Close()
 	requireNothingKept(t, n)

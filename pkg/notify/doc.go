@@ -1,13 +1,12 @@
-// Package notify wakes the waiters of a key, now or at a later instant. It works
-// like a condition variable, except that a waiter holds a channel and can wait for
-// other things as well.
+// Package notify wakes the waiters of a key, now or at a later instant. It works like a condition
+// variable, except that a waiter holds a channel and can wait for other things as well.
 //
 // A waiter takes the ticket, looks, waits, and looks again:
 //
 //	ticket := notifier.Ticket(key)   // before looking
 //	found, next := look()            // next: when there will be something, if known
 //	if !found {
-//		notifier.Announce(key, next) // schedules a wake at that instant
+//		notifier.Announce(key, next, notify.ByTimer) // schedules a wake at that instant
 //		select {
 //		case <-ticket.C():           // look again, with a new ticket
 //		case <-ctx.Done():
@@ -30,14 +29,11 @@
 //     look decides which waiter gets something.
 //   - No waiter wakes before the announced instant, by the clock of this process.
 //     Setting the wall clock does not move the instant.
-//   - An announcement never blocks. Channels are closed outside the lock, and
-//     nothing is sent.
-//   - There is one heap and one timer for all keys. A goroutine runs only while the
-//     timer fires.
-//   - A key exists only while it has tickets. An announcement for a key without
-//     tickets does nothing, and a scheduled instant is dropped with the last ticket
-//     of its key. A later waiter looks first and announces the instant again. So
-//     the number of open tickets bounds the memory.
+//   - An announcement never blocks. Channels are closed outside the lock.
+//   - All keys share one heap and one timer. A goroutine runs only while it fires.
+//   - A key exists only while it has tickets, and a scheduled instant is dropped with
+//     the last ticket of its key. A later waiter looks first and announces the instant
+//     again. So the number of open tickets bounds the memory.
 //
 // An announcement is a hint. A waiter that wakes may find nothing. It also needs a
 // fallback timer for announcements that were never made.

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -28,8 +29,7 @@ func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
 	n.armLocked()
 }
 
-// unscheduleLocked removes e from the heap, if it is in there. The caller arms the
-// timer.
+// unscheduleLocked removes e from the heap, if it is in there. The caller arms the timer.
 func (n *Notifier[K]) unscheduleLocked(e *entry[K]) {
 	if e.due.index != notDue {
 		heap.Remove(&n.due, e.due.index)
@@ -69,8 +69,7 @@ func (n *Notifier[K]) nextLocked() time.Time {
 	return n.due[0].due.at
 }
 
-// fire is the timer function. The timer calls it in a goroutine of its own. Close
-// waits for it.
+// fire is the timer function. The timer calls it in a goroutine of its own. Close waits for it.
 func (n *Notifier[K]) fire() {
 	defer n.firings.Done()
 	wake(n.takeDue())
@@ -82,7 +81,7 @@ func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	defer n.mu.Unlock()
 	var woken []*Ticket[K]
 	for now := time.Now(); len(n.due) > 0 && !n.due[0].due.at.After(now); {
-		woken = n.takeLocked(woken, n.due[0])
+		woken = n.takeLocked(woken, n.due[0], ByTimer)
 	}
 	n.timed += uint64(len(woken))
 	n.armLocked()
@@ -115,4 +114,32 @@ func (h *dueHeap[K]) Pop() any {
 	*h = (*h)[:last]
 	e.due.index = notDue
 	return e
+}
+
+// Instant is a scheduled wake of a key.
+type Instant[K comparable] struct {
+	Key K
+	At  time.Time
+}
+
+// Due returns the limit earliest scheduled instants, earliest first, or nil if
+// nothing is scheduled. It copies and sorts all scheduled instants: use it for
+// status pages and not per request.
+func (n *Notifier[K]) Due(limit int) []Instant[K] {
+	n.mu.Lock()
+	var instants []Instant[K]
+	for _, e := range n.due {
+		instants = append(instants, Instant[K]{Key: e.key, At: e.due.at})
+	}
+	n.mu.Unlock()
+	slices.SortFunc(instants, func(a, b Instant[K]) int { return a.At.Compare(b.At) })
+	return instants[:min(max(0, limit), len(instants))]
+}
+
+// WokenByTimer returns the number of tickets that the timer has woken since New. It
+// is for metrics: Announce returns its own count, but the timer has no caller.
+func (n *Notifier[K]) WokenByTimer() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.timed
 }

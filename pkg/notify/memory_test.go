@@ -26,10 +26,10 @@ func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
 				keys[i] = random.IntN(500)
 			}
 			tickets = append(tickets, n.Ticket(keys...))
-			n.Announce(keys[0], time.Now().Add(time.Hour+time.Duration(random.IntN(1000))*time.Second))
+			n.Announce(keys[0], time.Now().Add(time.Hour+time.Duration(random.IntN(1000))*time.Second), notify.ByTimer)
 		}
 		for range 50 {
-			n.Announce(random.IntN(500), time.Now())
+			n.Announce(random.IntN(500), time.Now(), notify.ByTimer)
 		}
 		random.Shuffle(len(tickets), func(i, j int) { tickets[i], tickets[j] = tickets[j], tickets[i] })
 		still, keys := n.Waiting()
@@ -54,7 +54,7 @@ func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
 	defer stays.Close()
 	for key := range 1000 {
 		ticket, second := n.Ticket(key), n.Ticket(key)
-		n.Announce(key, time.Now().Add(time.Hour))
+		n.Announce(key, time.Now().Add(time.Hour), notify.ByTimer)
 		ticket.Close()
 		requireWaiting(t, n, 2, 2)
 		require.Len(t, n.Due(10), 1)
@@ -75,7 +75,7 @@ func TestInstantsNeedNoGoroutines(t *testing.T) {
 	defer n.Close()
 	for key := range 10_000 {
 		n.Ticket(key)
-		n.Announce(key, time.Now().Add(time.Hour+time.Duration(key)))
+		n.Announce(key, time.Now().Add(time.Hour+time.Duration(key)), notify.ByTimer)
 	}
 	require.NoError(t, goleak.Find(before))
 }
@@ -85,10 +85,10 @@ func TestAnnounceDoesNotAllocate(t *testing.T) {
 	n := notify.New[int]()
 	defer n.Close()
 	past := time.Now()
-	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past) }), "the key has no tickets")
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past, notify.ByTimer) }), "the key has no tickets")
 
 	n.Ticket(2)
 	future := past.Add(time.Hour)
-	n.Announce(2, future)
-	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future) }), "the instant is already scheduled")
+	n.Announce(2, future, notify.ByTimer)
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future, notify.ByTimer) }), "the instant is already scheduled")
 }

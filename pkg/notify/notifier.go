@@ -25,20 +25,20 @@ func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
 // Announce says that a look for key finds something from the instant at on.
 //
-// If at has been reached, it wakes all tickets of key and returns their number.
-// Otherwise it returns 0 and schedules a wake at that instant, for all tickets that
-// key has then. Of several instants only the earliest is kept. If key has no
-// tickets, it does nothing.
+// If at has been reached, it wakes all tickets of key, with this cause, and returns
+// their number. Otherwise it returns 0 and schedules a wake by the timer at that
+// instant, for all tickets that key has then. Of several instants only the earliest
+// is kept. If key has no tickets, it does nothing.
 //
 // Publish before you call it. It does not block.
-func (n *Notifier[K]) Announce(key K, at time.Time) int {
-	woken := n.announce(key, at)
+func (n *Notifier[K]) Announce(key K, at time.Time, cause string) int {
+	woken := n.announce(key, at, cause)
 	wake(woken)
 	return len(woken)
 }
 
 // announce removes and returns the tickets to wake now.
-func (n *Notifier[K]) announce(key K, at time.Time) []*Ticket[K] {
+func (n *Notifier[K]) announce(key K, at time.Time, cause string) []*Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := n.entries[key]
@@ -52,31 +52,30 @@ func (n *Notifier[K]) announce(key K, at time.Time) []*Ticket[K] {
 		n.scheduleLocked(e, now.Add(wait))
 		return nil
 	}
-	woken := n.takeLocked(nil, e)
+	woken := n.takeLocked(nil, e, cause)
 	n.armLocked()
 	return woken
 }
 
 // AnnounceAll wakes every ticket now, whatever its keys, and returns their number.
 // Use it when announcements may have been missed. It does not block.
-func (n *Notifier[K]) AnnounceAll() int {
+func (n *Notifier[K]) AnnounceAll(cause string) int {
 	n.mu.Lock()
-	woken := n.takeAllLocked()
+	woken := n.takeAllLocked(cause)
 	n.mu.Unlock()
 	wake(woken)
 	return len(woken)
 }
 
-// Close wakes every ticket, drops every scheduled instant and stops the timer. It
-// waits for a timer function that is running, which blocks on nothing but the
-// lock. Further calls do nothing.
+// Close wakes every ticket, drops every scheduled instant and stops the timer. It waits for a timer
+// function that is running, which blocks on nothing but the lock. Further calls do nothing.
 //
-// After Close, announcements do nothing and a new ticket never wakes. Waiters need
-// another signal that ends their waiting.
+// After Close, announcements do nothing and a new ticket never wakes. Waiters need another signal
+// that ends their waiting.
 func (n *Notifier[K]) Close() {
 	n.mu.Lock()
 	n.closed = true
-	woken := n.takeAllLocked()
+	woken := n.takeAllLocked("")
 	n.mu.Unlock()
 	wake(woken)
 	n.firings.Wait()
@@ -84,10 +83,11 @@ func (n *Notifier[K]) Close() {
 
 // takeLocked removes the tickets of e and appends them to woken. The caller arms
 // the timer, releases the lock and wakes the tickets.
-func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K]) []*Ticket[K] {
+func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K], cause string) []*Ticket[K] {
 	first := len(woken)
 	woken = slices.Grow(woken, len(e.tickets))
 	for _, ref := range e.tickets {
+		ref.ticket.cause = cause
 		woken = append(woken, ref.ticket)
 	}
 	for _, ticket := range woken[first:] {
@@ -96,12 +96,11 @@ func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K]) []*Ticket[K] {
 	return woken
 }
 
-// takeAllLocked removes and returns all tickets. The caller releases the lock and
-// wakes them.
-func (n *Notifier[K]) takeAllLocked() []*Ticket[K] {
+// takeAllLocked removes and returns all tickets. The caller releases the lock and wakes them.
+func (n *Notifier[K]) takeAllLocked(cause string) []*Ticket[K] {
 	woken := make([]*Ticket[K], 0, len(n.all.tickets))
 	for _, ref := range n.all.tickets {
-		ref.ticket.memberships = nil
+		ref.ticket.memberships, ref.ticket.cause = nil, cause
 		woken = append(woken, ref.ticket)
 	}
 	n.resetLocked()
@@ -109,8 +108,7 @@ func (n *Notifier[K]) takeAllLocked() []*Ticket[K] {
 	return woken
 }
 
-// resetLocked drops all tickets and frees their memory: a map or slice does not
-// shrink by itself.
+// resetLocked drops all tickets and frees their memory: a map or slice does not shrink by itself.
 func (n *Notifier[K]) resetLocked() {
 	n.entries, n.all.tickets, n.due = nil, nil, nil
 }

@@ -101,9 +101,9 @@ func perform(drawn []step) history {
 				tickets[s.ticket].Close()
 			}
 		case "announce":
-			h.Returns = append(h.Returns, n.Announce(s.keys[0], time.Now().Add(time.Duration(s.seconds)*time.Second)))
+			h.Returns = append(h.Returns, n.Announce(s.keys[0], time.Now().Add(time.Duration(s.seconds)*time.Second), notify.ByTimer))
 		case "all":
-			h.Returns = append(h.Returns, n.AnnounceAll())
+			h.Returns = append(h.Returns, n.AnnounceAll(notify.ByTimer))
 		case "advance":
 			<-time.After(time.Duration(s.seconds) * time.Second)
 		}

@@ -1,9 +1,13 @@
 package notify
 
+// ByTimer is the cause of a wake at a scheduled instant.
+const ByTimer = "timer"
+
 // Ticket is the right to be woken once. A waiter takes it before it looks.
 type Ticket[K comparable] struct {
 	notifier    *Notifier[K]
 	c           chan struct{}   // closed to wake the waiter
+	cause       string          // written before c is closed
 	memberships []membership[K] // under the lock; nil: woken or closed
 }
 
@@ -57,8 +61,11 @@ func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 // value. A ticket that was closed first does not wake.
 func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 
-// Close releases the ticket, woken or not. Further calls do nothing. It does not
-// block.
+// Cause returns the cause of the announcement that woke the ticket. Call it only
+// after C has closed.
+func (t *Ticket[K]) Cause() string { return t.cause }
+
+// Close releases the ticket, woken or not. Further calls do nothing. It does not block.
 func (t *Ticket[K]) Close() {
 	select {
 	case <-t.c:

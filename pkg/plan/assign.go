@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Assign gives partitions to intents, as the package doc promises. It returns one
-// decision per intent, in the order of the intents. It changes neither intents nor
-// candidates and never blocks.
+// Assign gives partitions to intents, as the package doc promises. It returns one decision per
+// intent, in the order of the intents. It changes neither intents nor candidates and never blocks.
 //
-// The caller increments rotate from round to round. rotate selects which of several
-// equally deep partitions is given first.
+// The caller increments rotate from round to round. rotate selects which of several equally deep
+// partitions is given first.
 //
-// doubleAssignments counts the rows that repeat a candidate. Each of them would have
-// assigned one partition twice to one group. A correct preflight returns none.
+// doubleAssignments counts the rows that repeat a candidate. Each of them would have assigned one
+// partition twice to one group. A correct preflight returns none.
 func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
 	offers, repeated := offersOf(now, candidates)
 	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
@@ -43,8 +42,7 @@ type round struct {
 	decisions []Decision
 }
 
-// ranking returns the indexes of the intents, group by group, in the order of
-// service.
+// ranking returns the indexes of the intents, group by group, in the order of service.
 func (r *round) ranking() []int {
 	order := make([]int, len(r.intents))
 	for i := range order {
@@ -52,16 +50,13 @@ func (r *round) ranking() []int {
 	}
 	slices.SortFunc(order, func(i, j int) int {
 		a, b := &r.intents[i], &r.intents[j]
-		if a.Key.Group != b.Key.Group {
-			return cmp.Compare(a.Key.Group, b.Key.Group)
-		}
-		if a.Key.any() != b.Key.any() {
+		if a.Key.Group == b.Key.Group && a.Key.any() != b.Key.any() {
 			if b.Key.any() {
 				return -1
 			}
 			return 1
 		}
-		return cmp.Or(a.Deadline.Compare(b.Deadline), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Key.Group, b.Key.Group), a.Deadline.Compare(b.Deadline), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	return order
 }
@@ -77,11 +72,10 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 			return cmp.Compare(o.Partition, partition)
 		})
 		if !found {
-			r.skip(i, SkipNoPartitions, time.Time{})
+			r.skip(i, SkipNoPartitions)
 			continue
 		}
-		outcome, next := skipReason(r.now, offered[at:at+1])
-		r.skip(i, outcome, next)
+		r.skip(i, skipReason(offered[at:at+1]))
 		if o := &offered[at]; o.obstacle == poppable && !o.taken && r.live(i) {
 			o.taken = true
 			r.grant(i, o.Partition)
@@ -89,26 +83,25 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 	}
 }
 
-// serveAny decides the intents of one group that take any partition. It gives one
-// partition to each intent. While partitions are left, it gives one more to each
-// intent that may have more.
+// serveAny decides the intents of one group that take any partition. It gives one partition to each
+// intent. While partitions are left, it gives one more to each intent that may have more.
 func (r *round) serveAny(ranked []int, offered []offer) {
 	if len(ranked) == 0 {
 		return
 	}
-	outcome, next := skipReason(r.now, offered)
+	outcome := skipReason(offered)
 	wanting := make([]int, 0, len(ranked))
 	for _, i := range ranked {
-		r.skip(i, outcome, next)
+		r.skip(i, outcome)
 		if r.live(i) {
 			wanting = append(wanting, i)
 		}
 	}
-	rest := freePartitions(r.rotate, offered)
+	rest := freeOffers(r.rotate, offered)
 	for len(wanting) > 0 && len(rest) > 0 {
 		more := wanting[:0]
 		for _, i := range wanting[:min(len(wanting), len(rest))] {
-			r.grant(i, rest[0].partition)
+			r.grant(i, rest[0].Partition)
 			rest = rest[1:]
 			if len(r.decisions[i].Partitions) < r.intents[i].Partitions {
 				more = append(more, i)
@@ -119,8 +112,8 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 }
 
 // skip records the decision that stands if the intent gets nothing.
-func (r *round) skip(i int, outcome Outcome, next time.Time) {
-	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome, Next: next}
+func (r *round) skip(i int, outcome Outcome) {
+	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome}
 }
 
 // grant adds a partition to the decision of intent i.

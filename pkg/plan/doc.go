@@ -1,27 +1,25 @@
-// Package plan decides which waiting request may claim which partition. The input is
-// one moment: the waiting intents, and the candidates that a preflight found. The
-// output is one decision per intent. A decision is advice and not a lease: the claim
-// that follows may lose a race against another instance.
+// Package plan decides which waiting request may claim which partition. The input is one moment:
+// the waiting intents, and the candidates that a preflight found. The output is one decision per
+// intent. A decision is advice and not a lease: the claim that follows may lose a race against
+// another instance.
 //
-// The package is pure: it has no I/O, no clock, no randomness and no memory between
-// two calls. Arguments supply them. It promises:
+// The package is pure: it has no I/O, no clock, no randomness and no memory between two calls.
+// Arguments supply them. It promises:
 //
 //   - A partition is given to a group once.
 //   - A partition is given only if it is poppable, and never to an expired intent.
-//   - Intents that name a partition are served before intents that take any
-//     partition. Within each kind the earliest deadline is first, then the oldest
-//     intent, then the lowest ID.
-//   - The deepest partition is given first. Partitions of equal depth take turns at
-//     being first if the caller increments rotate.
-//   - Every intent that takes any partition gets its first partition before any of
-//     them gets a second one.
+//   - Intents that name a partition are served before intents that take any partition. Within each
+//     kind the earliest deadline is first, then the oldest intent, then the lowest ID.
+//   - The deepest partition is given first. Partitions of equal depth take turns at being first if
+//     the caller increments rotate.
+//   - Every intent that takes any partition gets its first partition before any of them gets a
+//     second one.
 //   - No partition is left over while a live intent wants it.
 //   - The order of the input does not change the result.
 //   - The running time is that of sorting the input.
 //
-// All instants of a call are of one clock. The caller converts instants of other
-// clocks.
+// All instants of a call are of one clock. The caller converts instants of other clocks.
 //
-// The package imports no other package of Belfry. It is on floor 1 and importable
-// from floor 2 upwards.
+// The package imports no other package of Belfry. It is on floor 1 and importable from floor 2
+// upwards.
 package plan

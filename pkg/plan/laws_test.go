@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -102,9 +101,9 @@ func (s scene) obey(t require.TestingT, seed uint64) {
 	s.obeyShuffle(t, decisions, doubles, seed)
 }
 
-// obeyReason checks the outcome and the next instant of one decision.
+// obeyReason checks the outcome of one decision.
 func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, offered map[groupPartition]plan.Candidate) {
-	want, next := plan.SkipNoPartitions, time.Time{}
+	want := plan.SkipNoPartitions
 	order := []plan.Outcome{
 		plan.SkipPartitionUnavailable, plan.SkipLeaseTaken, plan.SkipWindowBuffer,
 		plan.SkipDelayed, plan.SkipPaused, plan.SkipNoPartitions,
@@ -130,15 +129,11 @@ func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, of
 		if slices.Index(order, reason) < slices.Index(order, want) {
 			want = reason
 		}
-		if !c.Paused && c.ReadyAt.After(now) && (next.IsZero() || c.ReadyAt.Before(next)) {
-			next = c.ReadyAt
-		}
 	}
 	if len(d.Partitions) > 0 {
 		want = plan.ViableAssigned
 	}
 	require.Equal(t, want, d.Outcome, "intent %d", i.ID)
-	require.True(t, next.Equal(d.Next), "intent %d: next is %s, want %s", i.ID, d.Next, next)
 }
 
 // obeyOrder checks the order of service and the partitions that were given.

@@ -19,22 +19,14 @@ const (
 	absent // no candidate at all
 )
 
-// outcome returns the outcome of an intent that gets nothing for this reason.
-func (o obstacle) outcome() Outcome {
-	switch o {
-	case poppable:
-		return SkipPartitionUnavailable
-	case leased:
-		return SkipLeaseTaken
-	case windowOpen:
-		return SkipWindowBuffer
-	case delayed:
-		return SkipDelayed
-	case paused:
-		return SkipPaused
-	default:
-		return SkipNoPartitions
-	}
+// outcomes are the outcomes of an intent that gets nothing, by its nearest obstacle.
+var outcomes = [...]Outcome{
+	poppable:   SkipPartitionUnavailable,
+	leased:     SkipLeaseTaken,
+	windowOpen: SkipWindowBuffer,
+	delayed:    SkipDelayed,
+	paused:     SkipPaused,
+	absent:     SkipNoPartitions,
 }
 
 // offer is a candidate and its state within one call.
@@ -97,43 +89,32 @@ func merged(a, b Candidate) Candidate {
 	return a
 }
 
-// skipReason returns the outcome and the next instant for an intent that could take
-// any of these offers and gets none.
-func skipReason(now time.Time, offers []offer) (outcome Outcome, next time.Time) {
+// skipReason returns the outcome of an intent that could take any of these offers and gets none.
+func skipReason(offers []offer) Outcome {
 	nearest := absent
 	for _, o := range offers {
 		nearest = min(nearest, o.obstacle)
-		// The passing of time does not end a pause.
-		if o.obstacle != paused && o.ReadyAt.After(now) && (next.IsZero() || o.ReadyAt.Before(next)) {
-			next = o.ReadyAt
-		}
 	}
-	return nearest.outcome(), next
+	return outcomes[nearest]
 }
 
-// freePartition is a partition that no intent has yet.
-type freePartition struct{ partition, depth int64 }
-
-// freePartitions returns the free partitions of one group in the order in which they
-// are given.
-func freePartitions(rotate uint64, offers []offer) []freePartition {
-	var sorted []freePartition
+// freeOffers returns the offers of one group that no intent has yet, in the order in
+// which they are given.
+func freeOffers(rotate uint64, offers []offer) []offer {
+	var sorted []offer
 	for _, o := range offers {
 		if o.obstacle == poppable && !o.taken {
-			sorted = append(sorted, freePartition{o.Partition, o.Depth})
+			sorted = append(sorted, o)
 		}
 	}
-	slices.SortFunc(sorted, func(a, b freePartition) int {
-		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(a.partition, b.partition))
+	slices.SortFunc(sorted, func(a, b offer) int {
+		return cmp.Or(cmp.Compare(b.Depth, a.Depth), cmp.Compare(a.Partition, b.Partition))
 	})
 	for rest := sorted; len(rest) > 0; {
-		equal := prefix(rest, func(f freePartition) bool { return f.depth == rest[0].depth })
+		equal := prefix(rest, func(o offer) bool { return o.Depth == rest[0].Depth })
 		rest = rest[len(equal):]
-		// Three reversals move the first k elements to the end in place.
 		k := int(rotate % uint64(len(equal)))
-		slices.Reverse(equal[:k])
-		slices.Reverse(equal[k:])
-		slices.Reverse(equal)
+		copy(equal, slices.Concat(equal[k:], equal[:k]))
 	}
 	return sorted
 }

@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +30,6 @@ type outcomeCase struct {
 	name       string
 	candidates []plan.Candidate
 	want       plan.Outcome
-	next       time.Time
 }
 
 func outcomeCases() []outcomeCase {
@@ -42,45 +40,44 @@ func outcomeCases() []outcomeCase {
 			}
 		}
 	}
-	none := time.Time{}
 	return []outcomeCase{
-		{"nothing", nil, plan.SkipNoPartitions, none},
-		{"poppable", []plan.Candidate{due(1, 1)}, plan.ViableAssigned, none},
+		{"nothing", nil, plan.SkipNoPartitions},
+		{"poppable", []plan.Candidate{due(1, 1)}, plan.ViableAssigned},
 
-		{"leased", []plan.Candidate{held(1, 8, isLeased)}, plan.SkipLeaseTaken, at(8)},
-		{"window open", []plan.Candidate{held(1, 8, isOpen)}, plan.SkipWindowBuffer, at(8)},
-		{"delayed", []plan.Candidate{held(1, 8, isDelayed)}, plan.SkipDelayed, at(8)},
-		{"due later without a flag", []plan.Candidate{held(1, 8, isLater)}, plan.SkipDelayed, at(8)},
-		{"paused: time does not end it", []plan.Candidate{held(1, 8, isPaused)}, plan.SkipPaused, none},
+		{"leased", []plan.Candidate{held(1, 8, isLeased)}, plan.SkipLeaseTaken},
+		{"window open", []plan.Candidate{held(1, 8, isOpen)}, plan.SkipWindowBuffer},
+		{"delayed", []plan.Candidate{held(1, 8, isDelayed)}, plan.SkipDelayed},
+		{"due later without a flag", []plan.Candidate{held(1, 8, isLater)}, plan.SkipDelayed},
+		{"paused", []plan.Candidate{held(1, 8, isPaused)}, plan.SkipPaused},
 
-		{"a lease without a known end", []plan.Candidate{held(1, -1, isLeased)}, plan.SkipLeaseTaken, none},
-		{"an instant that is now is not a next instant", []plan.Candidate{held(1, 0, isDelayed)}, plan.SkipDelayed, none},
+		{"a lease without a known end", []plan.Candidate{held(1, -1, isLeased)}, plan.SkipLeaseTaken},
+		{"delayed until now", []plan.Candidate{held(1, 0, isDelayed)}, plan.SkipDelayed},
 
-		{"the farthest obstacle of one: window", []plan.Candidate{held(1, 8, both(isLeased, isOpen))}, plan.SkipWindowBuffer, at(8)},
-		{"the farthest obstacle of one: delay", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed))}, plan.SkipDelayed, at(8)},
-		{"the farthest obstacle of one: pause", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed, isPaused))}, plan.SkipPaused, none},
+		{"the farthest obstacle of one: window", []plan.Candidate{held(1, 8, both(isLeased, isOpen))}, plan.SkipWindowBuffer},
+		{"the farthest obstacle of one: delay", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed))}, plan.SkipDelayed},
+		{"the farthest obstacle of one: pause", []plan.Candidate{held(1, 8, both(isLeased, isOpen, isDelayed, isPaused))}, plan.SkipPaused},
 
 		{
 			"the nearest of many: lease",
 			[]plan.Candidate{held(1, 9, isPaused), held(2, 8, isDelayed), held(3, 7, isOpen), held(4, 9, isLeased)},
-			plan.SkipLeaseTaken, at(7),
+			plan.SkipLeaseTaken,
 		},
 		{
 			"the nearest of many: window",
-			[]plan.Candidate{held(1, 2, isPaused), held(2, 8, isDelayed), held(3, 9, isOpen)}, plan.SkipWindowBuffer, at(8),
+			[]plan.Candidate{held(1, 2, isPaused), held(2, 8, isDelayed), held(3, 9, isOpen)}, plan.SkipWindowBuffer,
 		},
 		{
 			"the nearest of many: delay",
-			[]plan.Candidate{held(1, 2, isPaused), held(2, 8, isDelayed)}, plan.SkipDelayed, at(8),
+			[]plan.Candidate{held(1, 2, isPaused), held(2, 8, isDelayed)}, plan.SkipDelayed,
 		},
 		{
-			"an intent with a partition has a next instant too, because a claim may fail",
-			[]plan.Candidate{due(1, 1), held(2, 8, isLeased), held(3, 5, isOpen)}, plan.ViableAssigned, at(5),
+			"the nearest of many: poppable",
+			[]plan.Candidate{due(1, 1), held(2, 8, isLeased), held(3, 5, isOpen)}, plan.ViableAssigned,
 		},
 	}
 }
 
-func TestOutcomeAndNextInstant(t *testing.T) {
+func TestOutcome(t *testing.T) {
 	t.Parallel()
 	for _, c := range outcomeCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,7 +85,6 @@ func TestOutcomeAndNextInstant(t *testing.T) {
 			decisions, doubles := plan.Assign(now, 0, []plan.Intent{waiting(1)}, c.candidates)
 			require.Zero(t, doubles)
 			require.Equal(t, c.want, decisions[0].Outcome)
-			require.Equal(t, c.next, decisions[0].Next)
 
 			if len(c.candidates) != 1 {
 				return
@@ -98,7 +94,6 @@ func TestOutcomeAndNextInstant(t *testing.T) {
 			decisions, _ = plan.Assign(now, 0, []plan.Intent{waiting(1, only(1))},
 				append([]plan.Candidate{due(2, 1), held(3, 1, isLeased)}, c.candidates...))
 			require.Equal(t, c.want, decisions[0].Outcome)
-			require.Equal(t, c.next, decisions[0].Next)
 		})
 	}
 }
@@ -114,11 +109,11 @@ func TestOutcomeOfIntentsThatGetNothing(t *testing.T) {
 	candidates := []plan.Candidate{due(1, 1), due(5, 1), held(2, 9, isLeased)}
 	decisions, _ := plan.Assign(now, 0, intents, candidates)
 	require.Equal(t, []plan.Decision{
-		{Intent: 1, Outcome: plan.ViableAssigned, Partitions: []int64{1}, Next: at(9)},
-		{Intent: 2, Outcome: plan.SkipPartitionUnavailable, Next: at(9)},
+		{Intent: 1, Outcome: plan.ViableAssigned, Partitions: []int64{1}},
+		{Intent: 2, Outcome: plan.SkipPartitionUnavailable},
 		{Intent: 3, Outcome: plan.ViableAssigned, Partitions: []int64{5}},
 		{Intent: 4, Outcome: plan.SkipPartitionUnavailable},
-		{Intent: 5, Outcome: plan.SkipPartitionUnavailable, Next: at(9)},
+		{Intent: 5, Outcome: plan.SkipPartitionUnavailable},
 		{Intent: 6, Outcome: plan.SkipPartitionUnavailable},
 		{Intent: 7, Outcome: plan.SkipNoPartitions},
 	}, decisions)

@@ -6,8 +6,7 @@ import "time"
 type Key struct {
 	// Group is the row id of the consumer group, which belongs to one queue.
 	Group int64
-	// Partition is the row id of the named partition. 0: any partition of the group's
-	// queue.
+	// Partition is the row id of the named partition. 0: any partition of the group's queue.
 	Partition int64
 }
 
@@ -33,19 +32,13 @@ type Intent struct {
 // It is poppable if ReadyAt is not after now and no flag is set.
 type Candidate struct {
 	Group, Partition int64
-	// ReadyAt is when the partition is due: the end of the delay, of the window or of
-	// the lease.
+	// ReadyAt is when the partition is due: the end of the delay, of the window or of the lease.
 	ReadyAt time.Time
 	// Depth is the number of messages that wait in the partition for the group.
 	Depth int64
-	// Leased: the group has a lease on the partition.
-	Leased bool
-	// WindowOpen: the window buffer of the queue still collects messages.
-	WindowOpen bool
-	// Delayed: the first message is not visible yet.
-	Delayed bool
-	// Paused: nothing is delivered until a resume.
-	Paused bool
+	// WindowOpen: the window buffer of the queue still collects messages. Delayed: the
+	// first message is not visible yet.
+	Leased, WindowOpen, Delayed, Paused bool
 }
 
 // Decision is the result for one intent.
@@ -56,32 +49,20 @@ type Decision struct {
 	// Partitions are the partitions to claim, in the order in which they were given.
 	// Nil unless Outcome is ViableAssigned.
 	Partitions []int64
-	// Next is the earliest instant after now at which a partition becomes poppable for
-	// the intent by the passing of time alone. Zero: no such instant is known. It is
-	// set with every outcome, because a claim may fail.
-	Next time.Time
 }
 
 // Outcome is the result for an intent. Its text is a metric label and a log field.
 type Outcome string
 
-// The outcomes, ordered from the nearest to poppable to the farthest. An intent that
-// gets nothing has the outcome of its nearest candidate. A candidate with several
-// obstacles counts as the farthest of them. An expired intent has the outcome of an
-// intent that was served too late.
+// The outcomes, ordered from the nearest to poppable to the farthest. An intent that gets nothing
+// has the outcome of its nearest candidate. A candidate with several obstacles counts as the
+// farthest of them. An expired intent has the outcome of an intent that was served too late.
 const (
-	// ViableAssigned: the intent has partitions to claim.
-	ViableAssigned Outcome = "viable_assigned"
-	// SkipPartitionUnavailable: other intents got all poppable candidates.
-	SkipPartitionUnavailable Outcome = "skip_partition_unavailable"
-	// SkipLeaseTaken: the partition is leased.
-	SkipLeaseTaken Outcome = "skip_lease_taken"
-	// SkipWindowBuffer: the window buffer is open.
-	SkipWindowBuffer Outcome = "skip_window_buffer"
-	// SkipDelayed: the first message is due later.
-	SkipDelayed Outcome = "skip_delayed"
-	// SkipPaused: only a resume makes the partition poppable.
-	SkipPaused Outcome = "skip_paused"
-	// SkipNoPartitions: the intent has no candidate.
-	SkipNoPartitions Outcome = "skip_no_partitions"
+	ViableAssigned           Outcome = "viable_assigned"
+	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates
+	SkipLeaseTaken           Outcome = "skip_lease_taken"
+	SkipWindowBuffer         Outcome = "skip_window_buffer"
+	SkipDelayed              Outcome = "skip_delayed"
+	SkipPaused               Outcome = "skip_paused" // only a resume makes the partition poppable
+	SkipNoPartitions         Outcome = "skip_no_partitions"
 )

@@ -85,7 +85,7 @@ func TestEquallyDeepPartitionsTakeTurns(t *testing.T) {
 	})
 }
 
-// Adding one duration to all instants adds it to the results.
+// Adding one duration to all instants changes no result.
 func TestOnlyDifferencesOfTimeMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,11 +98,6 @@ func TestOnlyDifferencesOfTimeMatter(t *testing.T) {
 		}
 		for i := range s.candidates {
 			s.candidates[i].ReadyAt = s.candidates[i].ReadyAt.Add(shift)
-		}
-		for i := range want {
-			if !want[i].Next.IsZero() {
-				want[i].Next = want[i].Next.Add(shift)
-			}
 		}
 		got, shiftedDoubles := plan.Assign(now.Add(shift), s.rotate, s.intents, s.candidates)
 		require.Equal(t, want, got)

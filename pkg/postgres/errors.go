@@ -23,8 +23,7 @@ const RetryAfter = time.Second
 const (
 	// PartitionGone: a push used a cached partition that was deleted.
 	PartitionGone = "BF001"
-	// InboxRowTaken: a transaction takes a row from the inbox that another transaction
-	// took.
+	// InboxRowTaken: a transaction takes a row from the inbox that another transaction took.
 	InboxRowTaken = "BF002"
 	// LockTimeout: a wait for a lock exceeded the lock_timeout of the transaction.
 	LockTimeout = "55P03"
@@ -99,8 +98,7 @@ func hasClass(state string, classes ...string) bool {
 	return slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })
 }
 
-// reasons say why the database is unavailable, for the states on which its operator can
-// act.
+// reasons say why the database is unavailable, for the states on which its operator can act.
 var reasons = map[string]string{
 	sqlstateReadOnly:      " (it is read only)",
 	"28000":               " (it refuses the login of this server)",

@@ -36,6 +36,14 @@ func open(t *testing.T, cfg postgres.Config) *postgres.Pool {
 	return pool
 }
 
+func openRelated(t *testing.T, first *postgres.Pool, cfg postgres.Config) *postgres.Pool {
+	t.Helper()
+	pool, err := first.OpenRelated(t.Context(), cfg, "belfry-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 // soon returns a context that ends after patience, also in the cleanup of the test.
 func soon(t *testing.T) context.Context {
 	t.Helper()

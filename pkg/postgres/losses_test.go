@@ -62,12 +62,12 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 	require.False(t, pool.TakeBroken(), "none broke since the previous call")
 }
 
-// The second pool forwards its losses to the first one.
-func TestAPoolForwardsItsLosses(t *testing.T) {
+// A loss of either of two related pools is reported once.
+func TestRelatedPoolsShareTheirLosses(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pool, second := open(t, config(dsn)), open(t, config(dsn))
-	second.ForwardLossesTo(pool)
+	pool := open(t, config(dsn))
+	second := openRelated(t, pool, config(dsn))
 	_, err := second.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
 	require.True(t, postgres.ConnectionLost(err))
 	requireLoss(t, pool)

@@ -24,14 +24,8 @@ const (
 type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
-	opened         time.Time
-
-	losses     chan struct{}
-	broken     atomic.Bool
-	forwardTo  atomic.Pointer[Pool] // receives the losses of this pool; see ForwardLossesTo
-	sourcesMu  sync.Mutex
-	sources    []*Pool // the pools that forward to this one
-	retireTime atomic.Int64
+	*losses
+	retired atomic.Int64 // the time of the latest call of retireOwn
 
 	// transactionPooled: see TransactionPooled. It is known once detected is true.
 	transactionPooled atomic.Bool
@@ -39,15 +33,24 @@ type Pool struct {
 	detected          bool // under detectMu: a connection has reached Postgres
 }
 
-// Open returns a pool that keeps warm connections open, used or not. It does not wait
-// for a connection: see Wait. Close releases the pool. An error means that the URL is
-// invalid.
+// Open returns a pool that keeps warm connections open, used or not. It does not wait for a
+// connection: see Wait. Close releases the pool. An error means that the URL is invalid.
 func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
+	return open(ctx, cfg, applicationName, warm, &losses{opened: time.Now(), signal: make(chan struct{}, 1)})
+}
+
+// OpenRelated is Open for one more pool of the same database. Both pools have the same
+// Losses and TakeBroken, and RetireConnections of one retires the connections of both.
+func (p *Pool) OpenRelated(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
+	return open(ctx, cfg, applicationName, warm, p.losses)
+}
+
+func open(ctx context.Context, cfg Config, applicationName string, warm int32, shared *losses) (*Pool, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("reading database.url: %w", err)
 	}
-	p := &Pool{requestTimeout: cfg.RequestTimeout, losses: make(chan struct{}, 1), opened: time.Now()}
+	p := &Pool{requestTimeout: cfg.RequestTimeout, losses: shared}
 	pc.MaxConns = cfg.PoolSize
 	pc.MinConns = min(warm, cfg.PoolSize)
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
@@ -79,7 +82,7 @@ func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (
 
 // configure sets or checks the settings of a new connection.
 func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
-	conn.PgConn().CustomData()[connectedKey] = time.Since(p.opened)
+	conn.PgConn().CustomData()[connectedKey] = p.now()
 	if p.TransactionPooled() {
 		return checkSettings(ctx, conn)
 	}
@@ -104,8 +107,7 @@ func (p *Pool) beforeClose(conn *pgx.Conn) {
 		// connection keeps its place in the pool meanwhile.
 		time.AfterFunc(closeTimeout, func() { _ = conn.PgConn().Conn().Close() })
 	case p.isRetired(conn):
-		// Close the socket only: a regular close could block and keep the place in the
-		// pool.
+		// Close the socket only: a regular close could block and keep the place in the pool.
 		_ = conn.PgConn().Conn().Close()
 	}
 }

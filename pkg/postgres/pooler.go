@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	// poolerProbes is the most connections that probe for a pooler. Several are needed:
-	// one address may lead to several poolers, and other programs use the sessions at
-	// the same time.
+	// poolerProbes is the most connections that probe for a pooler. Several are needed: one address
+	// may lead to several poolers, and other programs use the sessions at the same time.
 	poolerProbes = 12
 	// sessionTimeout is how long a probe waits for a session. maxSessionTimeouts is how
 	// many probes may wait that long.
@@ -34,19 +33,17 @@ var ErrTransactionPooled = errors.New("a pooler in transaction mode is between h
 
 var sqlBackendPID = sql.Query("postgres/backend_pid")
 
-// TransactionPooled reports whether a pooler in transaction mode is between conn and
-// Postgres. Then each transaction runs in any free session, and session settings and
-// session locks affect other programs. conn must be in no transaction. Nothing is
-// changed in the sessions.
+// TransactionPooled reports whether a pooler in transaction mode is between conn and Postgres. Then
+// each transaction runs in any free session, and session settings and session locks affect other
+// programs. conn must be in no transaction. Nothing is changed in the sessions.
 //
 // It works as follows:
 //
-//  1. A pooler invents the process number that a new connection receives, because it
-//     needs one to forward cancel requests. Postgres sends the real number. If the
-//     number is real, one round trip suffices.
-//  2. Otherwise other connections begin transactions, one after the other. In
-//     transaction mode such a transaction gets the session of conn, or conn moves to
-//     another session.
+//  1. A pooler invents the process number that a new connection receives, because it needs one to
+//     forward cancel requests. Postgres sends the real number. If the number is real, one round
+//     trip suffices.
+//  2. Otherwise other connections begin transactions, one after the other. In transaction mode such
+//     a transaction gets the session of conn, or conn moves to another session.
 //
 // The end of ctx ends it with an error.
 func TransactionPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
@@ -160,10 +157,9 @@ func (p *Pool) detectPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// revealsPooler reports whether an error of Postgres reveals a pooler in transaction
-// mode that detectPooler missed: a prepared statement does not exist, or exists although
-// the connection did not prepare it. Then the connection must be closed. Its end also
-// retires the older connections.
+// revealsPooler reports whether an error of Postgres reveals a pooler in transaction mode that
+// detectPooler missed: a prepared statement does not exist, or exists although the connection did
+// not prepare it. Then the connection must be closed. Its end also retires the older connections.
 func (p *Pool) revealsPooler(err *pgconn.PgError) bool {
 	if !isPreparedElsewhere(err.Code) {
 		return false
@@ -176,6 +172,5 @@ func (p *Pool) revealsPooler(err *pgconn.PgError) bool {
 // another session than the one that runs it.
 func isPreparedElsewhere(state string) bool { return state == "26000" || state == "42P05" }
 
-// TransactionPooled reports whether new connections lead through a pooler in transaction
-// mode.
+// TransactionPooled reports whether new connections lead through a pooler in transaction mode.
 func (p *Pool) TransactionPooled() bool { return p.transactionPooled.Load() }

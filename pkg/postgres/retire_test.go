@@ -16,8 +16,8 @@ import (
 func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pool, second := open(t, config(dsn)), open(t, config(dsn))
-	second.ForwardLossesTo(pool)
+	pool := open(t, config(dsn))
+	second := openRelated(t, pool, config(dsn))
 	session := func(p *postgres.Pool) (pid int) {
 		t.Helper()
 		require.NoError(t, p.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&pid))

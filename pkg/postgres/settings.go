@@ -15,9 +15,8 @@ var (
 	sqlDifferingSettings = sql.Query("postgres/differing_settings")
 )
 
-// sessionSettings override the settings of the database, the role or the server
-// (ALTER DATABASE ... SET) under which a statement of Belfry would fail or mean
-// something else:
+// sessionSettings override the settings of the database, the role or the server (ALTER DATABASE ...
+// SET) under which a statement of Belfry would fail or mean something else:
 //
 //   - an isolation level that does not see what a lock waited for
 //   - other text forms of values
@@ -25,8 +24,8 @@ var (
 //   - limits for interactive sessions
 //   - commits that a crash loses
 //
-// They are set after connecting and not as startup parameters, because poolers refuse
-// unknown startup parameters.
+// They are set after connecting and not as startup parameters, because poolers refuse unknown
+// startup parameters.
 var sessionSettings = []struct {
 	name, value string
 	// perClient: poolers in transaction mode keep the setting for each client.

@@ -52,9 +52,8 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 	}
 }
 
-// isTemporary reports whether waiting can help: the connection is refused, or the
-// database is unreachable, starting or shutting down. A wrong password or database name
-// is permanent.
+// isTemporary reports whether waiting can help: the connection is refused, or the database is
+// unreachable, starting or shutting down. A wrong password or database name is permanent.
 func isTemporary(err error) bool {
 	state := SQLState(err)
 	switch state {

@@ -2,6 +2,7 @@ package readiness
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/notify"
@@ -11,19 +12,45 @@ import (
 // Ticket wakes one waiter once.
 type Ticket = notify.Ticket[Key]
 
+// maxEntries bounds the known-empty entries. A full table is cleared, and the next waiters probe
+// for themselves.
+const maxEntries = 100_000
+
 // Tracker is shared by all waiters of an instance. It is safe for concurrent use.
 type Tracker struct {
 	notifier *notify.Notifier[Key]
-	empty    emptyTargets
+	maxAge   time.Duration
+
+	mu sync.Mutex
+	// observations are the probes under way and the known-empty entries.
+	observations map[Key]*Observation
+}
+
+// Observation is one probe of a target, and after it the known-empty entry of the target.
+type Observation struct {
+	done   bool      // the probe has ended
+	until  time.Time // when something of the target is due; zero: no such instant is known
+	learnt time.Time // when the probe ended
+}
+
+// NextDue says how long until something of a target is due again. The zero value: no such instant
+// is known.
+type NextDue struct {
+	Known bool
+	In    time.Duration
+}
+
+// Add keeps the earlier of the two instants.
+func (n *NextDue) Add(in time.Duration) {
+	if !n.Known || in < n.In {
+		n.Known, n.In = true, in
+	}
 }
 
 // New returns a Tracker whose known-empty entries hold for at most maxAge. Close releases its
 // timer.
 func New(maxAge time.Duration) *Tracker {
-	return &Tracker{
-		notifier: notify.New[Key](),
-		empty:    emptyTargets{maxAge: maxAge, m: map[Key]*Observation{}},
-	}
+	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, observations: map[Key]*Observation{}}
 }
 
 // Close wakes every ticket and stops the timer. Tickets taken later never wake.
@@ -34,17 +61,17 @@ func (t *Tracker) Close() { t.notifier.Close() }
 func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...) }
 
 // Ready announces partitions and their groups: now, or at the instant at which a partition becomes
-// ready. It returns how many tickets woke now.
-func (t *Tracker) Ready(ready []queue.Ready) (woken int) {
+// ready. It returns how many tickets woke now. The cause of these tickets is cause.
+func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	now := time.Now()
 	for _, r := range ready {
 		at := now.Add(max(0, r.In))
 		group := TargetKey(queue.Target{Group: r.Group})
 		partition := TargetKey(queue.Target{Group: r.Group, Partition: r.Partition})
-		t.empty.drop(group, partition)
-		woken += t.notifier.Announce(group, at)
+		t.drop(group, partition)
+		woken += t.notifier.Announce(group, at, cause)
 		if partition != group {
-			woken += t.notifier.Announce(partition, at)
+			woken += t.notifier.Announce(partition, at, cause)
 		}
 	}
 	return woken
@@ -52,41 +79,54 @@ func (t *Tracker) Ready(ready []queue.Ready) (woken int) {
 
 // Created announces a new partition, or a new queue if partition is empty. A new queue wakes also
 // the pops by tags, whatever their tags.
-func (t *Tracker) Created(queueName, partition string) {
+func (t *Tracker) Created(queueName, partition, cause string) {
 	now := time.Now()
-	t.notifier.Announce(creationKey(queueName, partition), now)
+	t.notifier.Announce(creationKey(queueName, partition), now, cause)
 	if partition == "" {
-		t.notifier.Announce(anyCreation, now)
+		t.notifier.Announce(anyCreation, now, cause)
 	}
 }
 
 // CreatedUnnamed announces a new queue or partition whose name is unknown. Every ticket for a name
 // that does not exist wakes.
-func (t *Tracker) CreatedUnnamed() { t.notifier.Announce(anyCreation, time.Now()) }
+func (t *Tracker) CreatedUnnamed(cause string) { t.notifier.Announce(anyCreation, time.Now(), cause) }
 
 // Resync forgets every known-empty entry and wakes every ticket. It returns how many woke.
-func (t *Tracker) Resync() (woken int) {
-	t.empty.dropAll()
-	return t.notifier.AnnounceAll()
+func (t *Tracker) Resync(cause string) (woken int) {
+	t.mu.Lock()
+	clear(t.observations)
+	t.mu.Unlock()
+	return t.notifier.AnnounceAll(cause)
 }
 
 // WakeAt wakes the tickets that key has at that instant.
-func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(key, at) }
+func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(key, at, notify.ByTimer) }
 
 // Observe begins a probe of the target. It must be called before the database is asked.
 func (t *Tracker) Observe(target queue.Target) *Observation {
-	return t.empty.observe(TargetKey(target))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.observations) >= maxEntries {
+		clear(t.observations)
+	}
+	o := &Observation{}
+	t.observations[TargetKey(target)] = o
+	return o
 }
 
 // SetEmpty ends a probe that found nothing due. The target is known to be empty until next, unless
-// it was announced since Observe. The tickets of the target wake at next.
+// it was announced since Observe, or a later probe has begun. The tickets of the target wake at next.
 func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	until := time.Time{}
 	if next.Known {
 		until = time.Now().Add(next.In)
 		t.WakeAt(TargetKey(target), until)
 	}
-	t.empty.set(TargetKey(target), o, until)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.observations[TargetKey(target)] == o {
+		o.done, o.until, o.learnt = true, until, time.Now()
+	}
 }
 
 // SetUnknown ends a probe after which the target may have something due. The tickets of the target
@@ -101,20 +141,38 @@ func (t *Tracker) SetUnknown(target queue.Target, next NextDue) {
 // KnownEmpty reports whether nothing is due for the target. If so, the tickets of the target wake
 // at the instant at which something is due.
 func (t *Tracker) KnownEmpty(target queue.Target) bool {
-	until, ok := t.empty.known(TargetKey(target), time.Now())
-	if ok && !until.IsZero() {
-		t.WakeAt(TargetKey(target), until)
+	key, now := TargetKey(target), time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.observations[key]
+	if o == nil || !o.done {
+		return false
 	}
-	return ok
+	if !o.until.IsZero() && !now.Before(o.until) || now.Sub(o.learnt) >= t.maxAge {
+		delete(t.observations, key)
+		return false
+	}
+	if !o.until.IsZero() {
+		t.WakeAt(key, o.until)
+	}
+	return true
 }
 
 // Drop forgets that the target is empty.
-func (t *Tracker) Drop(target queue.Target) { t.empty.drop(TargetKey(target)) }
+func (t *Tracker) Drop(target queue.Target) { t.drop(TargetKey(target)) }
 
-// Scheduled is an instant at which the tickets of a target wake.
+func (t *Tracker) drop(keys ...Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range keys {
+		delete(t.observations, key)
+	}
+}
+
+// Scheduled is how long until the tickets of a target wake.
 type Scheduled struct {
 	Target queue.Target
-	At     time.Time
+	In     time.Duration
 }
 
 // Scheduled returns at most limit instants to come, earliest first. It copies all of them, so it is
@@ -122,7 +180,7 @@ type Scheduled struct {
 func (t *Tracker) Scheduled(limit int) []Scheduled {
 	var list []Scheduled
 	for _, instant := range t.notifier.Due(limit) {
-		list = append(list, Scheduled{Target: instant.Key.target, At: instant.At})
+		list = append(list, Scheduled{Target: instant.Key.target, In: time.Until(instant.At)})
 	}
 	return list
 }

@@ -61,11 +61,11 @@ func TestKnownEmptyUntilSomethingIsDue(t *testing.T) {
 func TestAnnouncementDuringTheProbeWins(t *testing.T) {
 	t.Parallel()
 	for name, announce := range map[string]func(*readiness.Tracker){
-		"ready": func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}) },
+		"ready": func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}, "test") },
 		"ready later": func(tracker *readiness.Tracker) {
-			tracker.Ready([]queue.Ready{{Group: 1, Partition: 2, In: time.Hour}})
+			tracker.Ready([]queue.Ready{{Group: 1, Partition: 2, In: time.Hour}}, "test")
 		},
-		"resync":      func(tracker *readiness.Tracker) { tracker.Resync() },
+		"resync":      func(tracker *readiness.Tracker) { tracker.Resync("test") },
 		"drop":        func(tracker *readiness.Tracker) { tracker.Drop(group); tracker.Drop(partition) },
 		"newer probe": func(tracker *readiness.Tracker) { tracker.Observe(group); tracker.Observe(partition) },
 	} {
@@ -105,14 +105,14 @@ func TestTicketsWakeByTheirKeys(t *testing.T) {
 		wake                              func(*readiness.Tracker)
 		group, partition, missing, byTags bool
 	}{
-		"ready":             {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 1, Partition: 2}}) }, true, true, false, true},
-		"another partition": {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 1, Partition: 3}}) }, true, false, false, true},
-		"another group":     {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 4, Partition: 2}}) }, false, false, false, false},
-		"its queue":         {func(r *readiness.Tracker) { r.Created("orders", "") }, false, false, true, true},
-		"its partition":     {func(r *readiness.Tracker) { r.Created("orders", "1") }, false, false, true, false},
-		"another name":      {func(r *readiness.Tracker) { r.Created("orders", "2") }, false, false, false, false},
-		"an unknown name":   {func(r *readiness.Tracker) { r.CreatedUnnamed() }, false, false, true, true},
-		"resync":            {func(r *readiness.Tracker) { r.Resync() }, true, true, true, true},
+		"ready":             {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 1, Partition: 2}}, "test") }, true, true, false, true},
+		"another partition": {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 1, Partition: 3}}, "test") }, true, false, false, true},
+		"another group":     {func(r *readiness.Tracker) { r.Ready([]queue.Ready{{Group: 4, Partition: 2}}, "test") }, false, false, false, false},
+		"its queue":         {func(r *readiness.Tracker) { r.Created("orders", "", "test") }, false, false, true, true},
+		"its partition":     {func(r *readiness.Tracker) { r.Created("orders", "1", "test") }, false, false, true, false},
+		"another name":      {func(r *readiness.Tracker) { r.Created("orders", "2", "test") }, false, false, false, false},
+		"an unknown name":   {func(r *readiness.Tracker) { r.CreatedUnnamed("test") }, false, false, true, true},
+		"resync":            {func(r *readiness.Tracker) { r.Resync("test") }, true, true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,19 +2,11 @@
 // in belfry.await. It listens on a NOTIFY channel, and all sessions that wait for the same queue,
 // group and partition share one channel.
 //
-// # The loop of a channel
-//
 // A waiter announces itself with a notification (events.OnSQLWaiter). For each channel with waiters
-// the Watcher runs one goroutine:
-//
-//  1. Take a ticket for the target (package readiness).
-//  2. Probe with a preflight, unless the target is known to be empty. The probe claims nothing,
-//     because the waiter claims for itself. One probe runs at a time, over all channels.
-//  3. If the probe sees something, notify the channel. That wakes all of its waiters.
-//  4. Otherwise wait for the ticket or the fallback timer, and start again at 1. After
-//     dispatch.fallback_interval the channel is notified in any case.
-//
-// A channel on which no waiter has announced itself for dispatch.fallback_interval is dropped.
+// the Watcher runs the loop of package readiness in one goroutine. A probe claims nothing, because
+// the waiter claims for itself. If it sees something, the Watcher notifies the channel, which wakes
+// all of its waiters. After dispatch.fallback_interval the channel is notified in any case. A channel
+// on which no waiter has announced itself for that long is dropped.
 //
 // Every instance runs the loop for every waiter, so the death of an instance loses no wake. A waiter
 // that was notified without need pops once and finds nothing.

@@ -45,13 +45,13 @@ type announcer struct {
 	tracker *readiness.Tracker
 }
 
-func (a announcer) OnReady(ready []queue.Ready, _ events.Origin) { a.tracker.Ready(ready) }
-func (a announcer) OnResync(string, events.Origin)               { a.tracker.Resync() }
+func (a announcer) OnReady(ready []queue.Ready, _ events.Origin) { a.tracker.Ready(ready, "test") }
+func (a announcer) OnResync(string, events.Origin)               { a.tracker.Resync("test") }
 func (a announcer) OnCreated(queueName, partition string, from events.Origin) {
 	if from == events.Here {
-		a.tracker.Created(queueName, partition)
+		a.tracker.Created(queueName, partition, "test")
 	} else {
-		a.tracker.CreatedUnnamed()
+		a.tracker.CreatedUnnamed("test")
 	}
 }
 

@@ -22,12 +22,9 @@ const (
 type probeResult int
 
 const (
-	// probeEmpty: nothing is poppable until the ticket wakes.
-	probeEmpty probeResult = iota
-	// probeUnknown: the probe must be repeated soon.
-	probeUnknown
-	// probeReady: a pop finds something, unless another transaction holds it.
-	probeReady
+	probeEmpty   probeResult = iota // nothing is poppable until the ticket wakes
+	probeUnknown                    // the probe must be repeated soon
+	probeReady                      // a pop finds something, unless another transaction holds it
 )
 
 // probe probes once, after it took the ticket of the target. It returns the ticket in every case.
@@ -37,27 +34,27 @@ func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) 
 	case w.probing <- struct{}{}:
 		defer func() { <-w.probing }()
 	case <-ctx.Done():
-		return w.readiness.Ticket(), probeUnknown
+		return w.Readiness.Ticket(), probeUnknown
 	}
 	req := &queue.PopRequest{Queue: waiter.Queue, Group: waiter.Group, Partition: waiter.Partition}
-	target, registered, ok, err := w.store.Find(ctx, req)
+	target, registered, ok, err := w.Store.Find(ctx, req)
 	keys := readiness.CreationKeys(req)
 	if ok && registered {
 		keys = []readiness.Key{readiness.TargetKey(target)}
 	}
-	ticket := w.readiness.Ticket(keys...)
+	ticket := w.Readiness.Ticket(keys...)
 	switch {
 	case err != nil:
 		return ticket, w.probeFailed(ctx, waiter, err)
 	case !ok:
 		// The queue may have been created before the ticket was taken.
-		if _, _, ok, err = w.store.Find(ctx, req); err == nil && !ok {
+		if _, _, ok, err = w.Store.Find(ctx, req); err == nil && !ok {
 			return ticket, probeEmpty
 		}
 		return ticket, probeUnknown
 	case !registered:
 		return ticket, probeReady // a pop registers the group
-	case w.proven() && w.readiness.KnownEmpty(target):
+	case w.Proven() && w.Readiness.KnownEmpty(target):
 		return ticket, probeEmpty
 	}
 	result, err := w.probeAndSettle(ctx, req, target, held)
@@ -93,7 +90,7 @@ func (w *Watcher) probeAndSettle(ctx context.Context, req *queue.PopRequest, tar
 		if fresh == 0 {
 			return result, nil
 		}
-		w.store.Settle(ctx, target.Group, partitions)
+		w.Store.Settle(ctx, target.Group, partitions)
 	}
 }
 
@@ -101,7 +98,7 @@ func (w *Watcher) probeAndSettle(ctx context.Context, req *queue.PopRequest, tar
 // never exist, so its probe is not repeated.
 func (w *Watcher) probeFailed(ctx context.Context, waiter queue.SQLWaiter, err error) probeResult {
 	if ctx.Err() == nil && w.mayWarn() {
-		w.log.Warn("probing for a SQL waiter failed",
+		w.Log.Warn("probing for a SQL waiter failed",
 			zap.String("queue", waiter.Queue), zap.String("consumer_group", waiter.Group), zap.Error(err))
 	}
 	var refused *queue.Error
@@ -117,13 +114,13 @@ type duePartitions struct{ drained, filled []int64 }
 
 // preflight probes the target as belfry.pop does.
 func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target queue.Target) (probeResult, duePartitions, error) {
-	observation := w.readiness.Observe(target)
-	results, err := w.store.Preflight(ctx, []queue.Probe{{Target: target, Want: probeWant}}, probeTimeout)
+	observation := w.Readiness.Observe(target)
+	results, err := w.Store.Preflight(ctx, []queue.Probe{{Target: target, Want: probeWant}}, probeTimeout)
 	if err != nil {
 		return probeUnknown, duePartitions{}, err
 	}
 	if results[0].Gone {
-		w.store.Forget(req, target)
+		w.Store.Forget(req, target)
 		return probeUnknown, duePartitions{}, nil
 	}
 	var next readiness.NextDue
@@ -150,9 +147,9 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	case len(due.drained) > 0, windowOpen: // nothing announces the end of the window
 		result = probeUnknown
 	case !paused:
-		w.readiness.SetEmpty(target, observation, next)
+		w.Readiness.SetEmpty(target, observation, next)
 		return probeEmpty, due, nil
 	}
-	w.readiness.SetUnknown(target, next)
+	w.Readiness.SetUnknown(target, next)
 	return result, due, nil
 }

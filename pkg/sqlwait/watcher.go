@@ -45,8 +45,7 @@ type Deps struct {
 	Store Store
 	// Readiness is shared with the dispatcher, which announces to it.
 	Readiness *readiness.Tracker
-	// Events bring the SQL waiters.
-	Events *events.Bus
+	Events    *events.Bus // bring the SQL waiters
 	// Proven reports whether the notifications of other instances arrive.
 	Proven     func() bool
 	Registerer prometheus.Registerer
@@ -59,12 +58,9 @@ const warnGap = time.Second
 // Watcher watches for the SQL waiters of all channels. It is safe for concurrent use.
 type Watcher struct {
 	events.Nop
-	store     Store
-	readiness *readiness.Tracker
-	proven    func() bool
-	log       *zap.Logger
-	cfg       Config
-	notified  prometheus.Counter
+	Deps
+	cfg      Config
+	notified prometheus.Counter
 
 	waiters *waiterSet
 	// announceAgain holds one value if all waiters are to announce themselves again.
@@ -75,14 +71,14 @@ type Watcher struct {
 	// others.
 	probing chan struct{}
 
-	warnMu sync.Mutex
-	warned time.Time
+	// warned is when the latest warning was logged, in nanoseconds since 1970.
+	warned atomic.Int64
 }
 
 // New returns a Watcher and subscribes it to the events.
 func New(deps Deps, cfg Config) *Watcher {
 	w := &Watcher{
-		store: deps.Store, readiness: deps.Readiness, proven: deps.Proven, log: deps.Log, cfg: cfg,
+		Deps: deps, cfg: cfg,
 		notified: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "belfry_dispatch_sql_told_total", Help: "Notifications to SQL waiters.",
 		}),
@@ -105,10 +101,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.waiters.added:
-			for _, l := range w.waiters.takeNew() {
-				loops.Go(func() { w.runLoop(ctx, l) })
-			}
+		case l := <-w.waiters.fresh:
+			loops.Go(func() { w.runLoop(ctx, l) })
 		}
 	}
 }
@@ -119,7 +113,7 @@ func (w *Watcher) OnSQLWaiter(waiter queue.SQLWaiter) {
 	if w.waiters.add(waiter) || !w.refused.CompareAndSwap(false, true) {
 		return
 	}
-	w.log.Warn("too many SQL waiters; the refused ones will be asked to announce themselves again",
+	w.Log.Warn("too many SQL waiters; the refused ones will be asked to announce themselves again",
 		zap.Int("limit", maxChannels), zap.Duration("retry_after", w.cfg.Fallback.Max))
 	time.AfterFunc(w.cfg.Fallback.Max, func() {
 		w.refused.Store(false)
@@ -145,13 +139,13 @@ func (w *Watcher) runAnnounceAgain(ctx context.Context) {
 // notify sends a notification. It blocks and retries until one was sent, or ctx ends.
 func (w *Watcher) notify(ctx context.Context, channel string) {
 	for failures := 1; ; failures++ {
-		err := w.store.Tell(ctx, channel)
+		err := w.Store.Tell(ctx, channel)
 		if err == nil {
 			w.notified.Inc()
 			return
 		}
 		if ctx.Err() == nil && w.mayWarn() {
-			w.log.Warn("notifying SQL waiters failed; it will be retried", zap.String("channel", channel), zap.Error(err))
+			w.Log.Warn("notifying SQL waiters failed; it will be retried", zap.String("channel", channel), zap.Error(err))
 		}
 		if backoff.Sleep(ctx, w.cfg.Backoff.Delay(failures, rand.Float64())) != nil {
 			return
@@ -161,12 +155,6 @@ func (w *Watcher) notify(ctx context.Context, channel string) {
 
 // mayWarn reports whether the last warning is at least warnGap ago.
 func (w *Watcher) mayWarn() bool {
-	w.warnMu.Lock()
-	defer w.warnMu.Unlock()
-	now := time.Now()
-	if now.Sub(w.warned) < warnGap {
-		return false
-	}
-	w.warned = now
-	return true
+	last, now := w.warned.Load(), time.Now().UnixNano()
+	return now-last >= int64(warnGap) && w.warned.CompareAndSwap(last, now)
 }

@@ -1,0 +1,45 @@
+package listen
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Ready returns a partition that is poppable from the instant at on.
+func Ready(group, partition int64, at time.Time) queue.Ready {
+	return queue.Ready{Group: group, Partition: partition, At: at}
+}
+
+// Send queues partitions that this instance made ready.
+func (s *Sender) Send(ready ...queue.Ready) { s.OnReady(ready, events.Here) }
+
+// SendCreated queues that this instance created something.
+func (s *Sender) SendCreated() { s.OnCreated("orders", "", events.Here) }
+
+// SendResync queues a resync.
+func (s *Sender) SendResync() { s.OnResync("why", events.Here) }
+
+// Counts are the values of SenderStats.
+type Counts struct{ Flushes, Failures, EntriesIn, EntriesOut int64 }
+
+// Counts returns the values of the counters.
+func (s *Sender) Counts() Counts {
+	c := &s.Stats
+	return Counts{c.Flushes.Load(), c.Failures.Load(), c.EntriesIn.Load(), c.EntriesOut.Load()}
+}
+
+// Hints returns how many hints m has.
+func (m *Message) Hints() int { return m.hints() }
+
+// PeerIDs returns the other live instances.
+func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }
+
+func (p *peers) ids() []queue.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.due))
+}
