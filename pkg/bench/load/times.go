@@ -1,17 +1,15 @@
 package load
 
 import (
+	"math"
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/DataDog/sketches-go/ddsketch"
 )
 
-const (
-	// longest is the longest time of a histogram; a longer one counts as this.
-	longest = 10 * time.Minute
-	digits  = 3
-)
+// precision is the relative error of a quantile: three significant digits.
+const precision = 0.0005
 
 // Latency has quantiles in milliseconds.
 type Latency struct {
@@ -23,63 +21,38 @@ type Latency struct {
 	Max   float64 `json:"max"`
 }
 
-// Times collects times in microseconds, with three significant digits. It is safe for
-// concurrent use.
+// Times collects times in microseconds, with three significant digits. A time may be negative: a
+// pop may be answered before its push. It is safe for concurrent use.
 type Times struct {
-	mu sync.Mutex
-	// negative has the absolute values of times below 0: a pop may be answered before its push.
-	negative, positive *hdrhistogram.Histogram
+	mu     sync.Mutex
+	sketch *ddsketch.DDSketch
 }
 
 // NewTimes returns a collection without times.
 func NewTimes() *Times {
-	return &Times{positive: newHistogram()}
-}
-
-func newHistogram() *hdrhistogram.Histogram {
-	return hdrhistogram.New(1, longest.Microseconds(), digits)
+	sketch, _ := ddsketch.NewDefaultDDSketch(precision) // it fails only if the precision is not between 0 and 1
+	return &Times{sketch: sketch}
 }
 
 // Add adds a time.
 func (t *Times) Add(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	into, value := t.positive, d.Microseconds()
-	if value < 0 {
-		if t.negative == nil {
-			t.negative = newHistogram()
-		}
-		into, value = t.negative, -value
-	}
-	_ = into.RecordValue(min(value, longest.Microseconds())) // it fails only for a value out of range
+	_ = t.sketch.Add(float64(d.Microseconds())) // it fails only for a value out of range
 }
 
 // Merge adds all times of another collection, which does not change meanwhile.
 func (t *Times) Merge(other *Times) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.positive.Merge(other.positive)
-	if other.negative != nil {
-		if t.negative == nil {
-			t.negative = newHistogram()
-		}
-		t.negative.Merge(other.negative)
-	}
+	_ = t.sketch.MergeWith(other.sketch) // it fails only for another precision
 }
 
 // Count returns the number of times.
 func (t *Times) Count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	negative, positive := t.countsLocked()
-	return int(negative + positive)
-}
-
-func (t *Times) countsLocked() (negative, positive int64) {
-	if t.negative != nil {
-		negative = t.negative.TotalCount()
-	}
-	return negative, t.positive.TotalCount()
+	return int(t.sketch.GetCount())
 }
 
 // Quantile returns the value that a share q of all times does not exceed, from 0 to 1; 0 if
@@ -87,21 +60,11 @@ func (t *Times) countsLocked() (negative, positive int64) {
 func (t *Times) Quantile(q float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	negative, positive := t.countsLocked()
-	total := negative + positive
-	if total == 0 {
+	micros, err := t.sketch.GetValueAtQuantile(q)
+	if err != nil { // there is no time
 		return 0
 	}
-	rank := min(max(1, int64(q*float64(total)+0.5)), total)
-	if rank <= negative {
-		return -valueAt(t.negative, negative-rank+1)
-	}
-	return valueAt(t.positive, rank-negative)
-}
-
-// valueAt returns the value of a rank, from 1.
-func valueAt(h *hdrhistogram.Histogram, rank int64) time.Duration {
-	return time.Duration(h.ValueAtQuantile(100*float64(rank)/float64(h.TotalCount()))) * time.Microsecond
+	return time.Duration(math.Round(micros)) * time.Microsecond
 }
 
 // Latency returns the quantiles; a negative time counts as 0.
