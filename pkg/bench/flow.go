@@ -42,7 +42,7 @@ func (t *trial) produce(ctx context.Context, n, inFlight int) {
 func runPush(ctx context.Context, t *trial) error {
 	t.openLedger(t.Connections, false)
 	t.produce(ctx, t.Connections, 0)
-	t.result.Messages, _ = t.Meter.Messages()
+	t.result.Messages = int(t.Meter.Pushed.Within.Load())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -66,7 +66,7 @@ func runPop(ctx context.Context, t *trial) error {
 	cancel()
 	t.Meter.End(time.Now())
 	err := t.drain(ctx, consumers)
-	_, t.result.Messages = t.Meter.Messages()
+	t.result.Messages = int(t.Meter.Delivered.Within.Load())
 	return err
 }
 
@@ -140,6 +140,6 @@ func runFlow(ctx context.Context, t *trial) error {
 	_ = t.touch(ctx, producers) // only the end of ctx ends it early
 	t.produce(ctx, producers, t.window()*groups)
 	err := t.drain(ctx, consumers)
-	_, t.result.Messages = t.Meter.Messages()
+	t.result.Messages = int(t.Meter.Delivered.Within.Load())
 	return err
 }

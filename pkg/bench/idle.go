@@ -23,14 +23,13 @@ func runIdle(ctx context.Context, t *trial) (err error) {
 		return err
 	}
 	before, failed := statements(ctx, t.DatabaseURL)
-	_, _, requestsBefore, _ := t.Meter.Totals()
+	requestsBefore := t.Meter.Requests.Load()
 	started := time.Now()
 	t.Meter.Measure(started, time.Time{})
 	err = load.Pause(ctx, t.Duration)
 	ended := time.Now()
 	t.Meter.End(ended)
-	_, _, requests, _ := t.Meter.Totals()
-	t.note("%d requests waited for %s and %d were sent again", t.Connections, ended.Sub(started).Round(time.Millisecond), requests-requestsBefore)
+	t.note("%d requests waited for %s and %d were sent again", t.Connections, ended.Sub(started).Round(time.Millisecond), t.Meter.Requests.Load()-requestsBefore)
 	var after []load.Statement
 	if failed == nil {
 		after, failed = statements(context.WithoutCancel(ctx), t.DatabaseURL)

@@ -32,10 +32,10 @@ func showProgress(ctx context.Context, w io.Writer, name string, m *load.Meter) 
 			case <-ctx.Done():
 				return
 			}
-			pushed, delivered, _, failed := m.Totals()
+			pushed, delivered := m.Pushed.All.Load(), m.Delivered.All.Load()
 			// A closed terminal does not stop the benchmark.
 			_, _ = fmt.Fprintf(w, "\r\x1b[K%s %3.0f s: %d/s pushed, %d/s delivered, %d and %d in all, %d errors", name,
-				time.Since(began).Seconds(), pushed-lastPushed, delivered-lastDelivered, pushed, delivered, failed)
+				time.Since(began).Seconds(), pushed-lastPushed, delivered-lastDelivered, pushed, delivered, m.Failed.Load())
 			lastPushed, lastDelivered = pushed, delivered
 		}
 	})

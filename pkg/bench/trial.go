@@ -139,8 +139,7 @@ func (t *trial) conclude(interrupted bool) {
 		r.Queue = t.queue
 	}
 	r.Latencies, r.Faults = t.Meter.Latencies(), []string{}
-	_, _, requests, _ := t.Meter.Totals()
-	r.Requests = int(requests)
+	r.Requests = int(t.Meter.Requests.Load())
 	r.Errors, r.Examples = t.Meter.Errors()
 	if t.Ledger != nil {
 		stuck := r.Counts.Stuck

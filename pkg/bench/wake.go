@@ -59,6 +59,6 @@ func (t *trial) oneByOne(ctx context.Context, between func(ctx context.Context) 
 		return errors.Join(err, consumers.Stop())
 	}
 	err = t.drain(ctx, consumers)
-	_, t.result.Messages = t.Meter.Messages()
+	t.result.Messages = int(t.Meter.Delivered.Within.Load())
 	return err
 }

@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -34,6 +35,9 @@ type Client struct {
 	push   *url.URL
 	ack    *url.URL
 	header string
+	// dial opens a connection to address.
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	address string
 
 	mu   sync.Mutex
 	idle []*connection
@@ -55,6 +59,12 @@ func NewClient(base string) (*Client, error) {
 		return nil, fmt.Errorf("reading the URL: %w", err)
 	}
 	c := &Client{base: at, push: at.JoinPath("/api/v1/push"), ack: at.JoinPath("/api/v1/ack/batch")}
+	dialer := &net.Dialer{Timeout: RequestTimeout}
+	c.dial, c.address = dialer.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "80"))
+	if at.Scheme == "https" {
+		secure := &tls.Dialer{NetDialer: dialer}
+		c.dial, c.address = secure.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443"))
+	}
 	c.header = " HTTP/1.1\r\nHost: " + at.Host + "\r\nContent-Type: application/json\r\n"
 	if password, ok := at.User.Password(); ok {
 		pair := base64.StdEncoding.EncodeToString([]byte(at.User.Username() + ":" + password))
@@ -74,37 +84,30 @@ func (c *Client) Close() {
 }
 
 func (c *Client) acquire(ctx context.Context) (*connection, error) {
-	c.mu.Lock()
-	if n := len(c.idle); n > 0 {
-		conn := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
+	if conn := c.takeIdle(); conn != nil {
 		if time.Since(conn.released) < maxIdle {
 			return conn, nil
 		}
 		_ = conn.Close() // no request is in flight
-	} else {
-		c.mu.Unlock()
 	}
-	dialer := &net.Dialer{Timeout: RequestTimeout}
-	var conn net.Conn
-	var err error
-	if c.base.Scheme == "https" {
-		conn, err = (&tls.Dialer{NetDialer: dialer}).DialContext(ctx, "tcp", withPort(c.base.Host, "443"))
-	} else {
-		conn, err = dialer.DialContext(ctx, "tcp", withPort(c.base.Host, "80"))
-	}
+	conn, err := c.dial(ctx, "tcp", c.address)
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
 	return &connection{Conn: conn, reader: bufio.NewReaderSize(conn, 16<<10)}, nil
 }
 
-func withPort(host, port string) string {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host
+// takeIdle returns the idle connection that was used last, or nil.
+func (c *Client) takeIdle() *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.idle)
+	if n == 0 {
+		return nil
 	}
-	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+	conn := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	return conn
 }
 
 func (c *Client) release(conn *connection) {
@@ -120,16 +123,14 @@ type Failure struct {
 	Kind string
 	// Refused is set if the server certainly did nothing.
 	Refused bool
-	err     error
+	error
 }
 
-func (f *Failure) Error() string { return f.err.Error() }
-
-func (f *Failure) Unwrap() error { return f.err }
+func (f *Failure) Unwrap() error { return f.error }
 
 // unreadable is the failure of an answer that does not fit the request.
 func unreadable(format string, args ...any) error {
-	return &Failure{Kind: "unreadable", err: fmt.Errorf(format, args...)}
+	return &Failure{Kind: "unreadable", error: fmt.Errorf(format, args...)}
 }
 
 // Request is one HTTP request; without a body if Body is nil.
@@ -157,14 +158,14 @@ func (c *Client) Do(ctx context.Context, req Request, into *bytes.Buffer) (Respo
 	}
 	resp.At = time.Now()
 	if err != nil {
-		return resp, &Failure{Kind: kindOf(err), err: fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)}
+		return resp, &Failure{Kind: kindOf(err), error: fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)}
 	}
 	if resp.Status < 200 || resp.Status > 299 {
 		const most = 200
 		text := bytes.TrimSpace(into.Bytes()[:min(most, into.Len())])
 		return resp, &Failure{
 			Kind: strconv.Itoa(resp.Status), Refused: resp.Status >= 400 && resp.Status < 500,
-			err: fmt.Errorf("%s %s answered %d: %s", req.Method, req.URL.Path, resp.Status, text),
+			error: fmt.Errorf("%s %s answered %d: %s", req.Method, req.URL.Path, resp.Status, text),
 		}
 	}
 	return resp, nil
@@ -222,12 +223,11 @@ func (c *Client) URL(path string) *url.URL { return c.base.JoinPath(path) }
 // Call sends a request to a path, which may have a query, and decodes the JSON answer. body nil
 // sends no body, into nil ignores the answer. It blocks like Do.
 func (c *Client) Call(ctx context.Context, method, path string, body, into any) (Response, error) {
-	target, err := url.Parse(path)
+	target, err := c.base.Parse("." + path)
 	if err != nil {
 		return Response{}, fmt.Errorf("reading the path %q: %w", path, err)
 	}
-	req := Request{Method: method, URL: c.base.JoinPath(target.EscapedPath())}
-	req.URL.RawQuery = target.RawQuery
+	req := Request{Method: method, URL: target}
 	if body != nil {
 		if req.Body, err = json.Marshal(body); err != nil {
 			return Response{}, fmt.Errorf("encoding the body of %s: %w", path, err)

@@ -1,14 +1,11 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
+	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // PopOptions describe the pops of a consumer.
@@ -40,8 +37,7 @@ type Consumer struct {
 	own map[int]int
 
 	popped popBuffer
-	body   []byte
-	into   bytes.Buffer
+	acks   batch
 }
 
 // NewConsumer returns a consumer at the server of the traffic.
@@ -61,26 +57,25 @@ func (t *Traffic) NewConsumerAt(client *Client, o PopOptions) *Consumer {
 	return c
 }
 
-// Pop returns the messages that are ready, and records them in ledger and meter. It does not
-// wait at the server. The delivery is valid until the next pop.
-func (c *Consumer) Pop(ctx context.Context) (*Delivery, error) { return c.pop(ctx, c.now) }
-
-// PopWait is Pop with a wait at the server.
-func (c *Consumer) PopWait(ctx context.Context) (*Delivery, error) { return c.pop(ctx, c.wait) }
-
-func (c *Consumer) pop(ctx context.Context, at *url.URL) (*Delivery, error) {
+// Pop returns the messages that are ready, and records them in ledger and meter. With wait it
+// waits at the server for messages. The delivery is valid until the next pop.
+func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
+	at := c.now
+	if wait {
+		at = c.wait
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Wait+RequestTimeout)
 	defer cancel()
-	c.traffic.Meter.requests.Add(1)
+	c.traffic.Meter.Requests.Add(1)
 	d, err := c.client.pop(ctx, at, &c.popped)
 	if err != nil || len(d.Messages) == 0 {
 		return d, err
 	}
-	if c.Timed && at == c.now {
+	if c.Timed && !wait {
 		c.traffic.Meter.Time(TimePop, d.Sent, d.Sent, d.At)
 	}
 	c.traffic.Ledger.delivered(c.Queue, c.Group, d, c.own)
-	c.traffic.Meter.countDelivered(len(d.Messages), d.At)
+	c.traffic.Meter.count(&c.traffic.Meter.Delivered, len(d.Messages), d.At)
 	return d, nil
 }
 
@@ -89,60 +84,27 @@ func (c *Consumer) ack(ctx context.Context, d *Delivery) {
 	if c.AutoAck {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
-	defer cancel()
-	c.body = appendAck(c.body[:0], d, c.traffic.Groups[c.Group])
-	c.traffic.Meter.requests.Add(1)
-	_, err := c.client.Do(ctx, Request{http.MethodPost, c.client.ack, c.body}, &c.into)
-	if err == nil && hasTimes(c.into.Bytes(), `"success":true`, len(d.Messages)) {
-		c.traffic.Ledger.acked(c.Group, d, func(int) bool { return true })
-		return
-	}
-	var results []ackResult
-	if err == nil {
-		results, err = decodeAcks(c.into.Bytes(), len(d.Messages))
+	c.acks.body = appendAck(c.acks.body[:0], d, c.traffic.Groups[c.Group])
+	c.traffic.Meter.Requests.Add(1)
+	results, _, err := c.acks.post(ctx, c.client, c.client.ack, len(d.Messages), `"success":true`)
+	refused := slices.IndexFunc(results, func(r itemResult) bool { return !r.Success })
+	if refused >= 0 {
+		err = &Failure{Kind: "ack refused", error: fmt.Errorf("an ack was refused: %s", results[refused].Error)}
 	}
 	if err != nil {
 		c.traffic.Meter.fail(err)
-		c.traffic.Ledger.acked(c.Group, d, func(int) bool { return false })
-		return
 	}
-	c.traffic.Ledger.acked(c.Group, d, func(i int) bool { return results[i].Success })
-	for _, result := range results {
-		if !result.Success {
-			c.traffic.Meter.fail(&Failure{Kind: "ack refused", err: fmt.Errorf("an ack was refused: %s", result.Error)})
-			return
-		}
-	}
-}
-
-type ackResult struct {
-	Success bool   `json:"success"`
-	Error   string `json:"error"`
-}
-
-// decodeAcks decodes the answer of n acks.
-func decodeAcks(body []byte, n int) (results []ackResult, err error) {
-	if err := json.Unmarshal(body, &results); err != nil {
-		return nil, unreadable("decoding the answer of an ack: %w", err)
-	}
-	if len(results) != n {
-		return nil, unreadable("decoding the answer of an ack: %d acks had %d answers", n, len(results))
-	}
-	return results, nil
+	c.traffic.Ledger.acked(c.Group, d, func(i int) bool {
+		return err == nil || refused >= 0 && results[i].Success
+	})
 }
 
 // Loop pops and acknowledges until ctx ends, and returns its error. Failed requests are counted.
 func (c *Consumer) Loop(ctx context.Context) error {
-	at := c.wait
 	for ctx.Err() == nil {
-		if c.Eager {
-			at = c.now
-		}
-		d, err := c.pop(ctx, at)
+		d, err := c.Pop(ctx, !c.Eager)
 		if err == nil && len(d.Messages) == 0 && c.Eager {
-			at = c.wait
-			d, err = c.pop(ctx, at)
+			d, err = c.Pop(ctx, true)
 		}
 		switch {
 		case ctx.Err() != nil && err != nil:
@@ -166,7 +128,7 @@ func (t *Traffic) Search(ctx context.Context, o PopOptions) (found int, err erro
 	c := t.NewConsumer(o)
 	before := t.Ledger.Counts().Delivered
 	for {
-		d, err := c.Pop(ctx)
+		d, err := c.Pop(ctx, false)
 		if err != nil {
 			return 0, fmt.Errorf("popping the remaining messages: %w", err)
 		}

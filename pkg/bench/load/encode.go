@@ -2,8 +2,14 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // padding is the text that fills payloads. It is random, so the database cannot compress it.
@@ -73,14 +79,49 @@ func appendAck(b []byte, d *Delivery, group string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(b, `{"transactionId":`...), d.Messages[i].TransactionID...)
-		b = append(append(b, `,"partitionId":`...), d.Messages[i].PartitionID...)
-		b = append(append(b, `,"leaseId":`...), d.LeaseID...)
+		b = appendQuoted(append(b, `{"transactionId":`...), d.Messages[i].TransactionID)
+		b = appendQuoted(append(b, `,"partitionId":`...), d.Messages[i].PartitionID)
+		b = appendQuoted(append(b, `,"leaseId":`...), d.LeaseID)
 		b = append(b, `,"status":"completed"}`...)
 	}
 	return append(b, `]}`...)
 }
 
-// hasTimes reports whether an answer has a text exactly n times. If it has the success of every
-// item, the answer need not be decoded. No name of ours contains such a text.
-func hasTimes(body []byte, text string, n int) bool { return bytes.Count(body, []byte(text)) == n }
+// appendQuoted appends a JSON string.
+func appendQuoted(b []byte, text string) []byte {
+	b, _ = jsontext.AppendQuote(b, text) // it fails only for invalid UTF-8, which the decoder of the pop refuses
+	return b
+}
+
+// batch is a request with several items, and its answer. It belongs to one goroutine.
+type batch struct {
+	body   []byte
+	answer bytes.Buffer
+}
+
+// itemResult is the answer to one item: Status of a push, the others of an ack.
+type itemResult struct {
+	Status  string `json:"status"`
+	Success bool   `json:"success"`
+	Error   string `json:"error"`
+}
+
+// post sends a batch of n items and returns the answer to each. The results are nil if the answer
+// has the text accepted n times: then every item succeeded, and the answer need not be decoded.
+// No name of ours contains such a text. post blocks until the answer, also if ctx ends.
+func (b *batch) post(ctx context.Context, c *Client, to *url.URL, n int, accepted string) ([]itemResult, Response, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
+	defer cancel()
+	resp, err := c.Do(ctx, Request{http.MethodPost, to, b.body}, &b.answer)
+	if err != nil || bytes.Count(b.answer.Bytes(), []byte(accepted)) == n {
+		return nil, resp, err
+	}
+	var results []itemResult
+	if err := json.Unmarshal(b.answer.Bytes(), &results); err != nil {
+		return nil, resp, unreadable("decoding the answer of %s: %w", to.Path, err)
+	}
+	if len(results) != n {
+		return nil, resp, unreadable("decoding the answer of %s: %d items had %d answers", to.Path, n, len(results))
+	}
+	return results, resp, nil
+}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -185,9 +186,12 @@ func TestWaitDrainedWaitsWhileMessagesArrive(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, all, "the last message is missing")
 		require.Equal(t, 34*time.Second, time.Since(began))
-		require.NoError(t, l.waitBelow(t.Context(), 1))
+		below, err := l.waitBelow(t.Context(), 1, 0)
+		require.NoError(t, err)
+		require.True(t, below)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.Error(t, l.waitBelow(ctx, 0))
+		_, err = l.waitBelow(ctx, 0, math.MaxInt64)
+		require.Error(t, err)
 	})
 }

@@ -2,9 +2,7 @@ package load
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,21 +21,29 @@ var reportOrder = []string{TimePush, TimePop, TimeFromStart, TimeFromAnswer}
 
 // Meter counts and times one measurement. It is safe for concurrent use.
 type Meter struct {
-	pushed, delivered, requests, failed atomic.Int64
+	Pushed, Delivered Messages
+	// Requests counts all requests, Failed those that failed.
+	Requests, Failed atomic.Int64
+	// Times has the times of each name in reportOrder.
+	Times map[string]*Times
 
 	mu sync.Mutex
 	// from and until bound the measured interval; until zero has no bound.
 	from, until time.Time
-	// pushedWithin and deliveredWithin count messages in the interval.
-	pushedWithin, deliveredWithin int
-	times                         map[string]*Times
-	errors                        map[string]int
-	examples                      map[string]error
+	errors      map[string]int
+	examples    map[string]string
 }
+
+// Messages counts messages: all, and those that were answered within the measured interval.
+type Messages struct{ All, Within atomic.Int64 }
 
 // NewMeter returns a meter that measures nothing before Measure.
 func NewMeter() *Meter {
-	return &Meter{times: map[string]*Times{}, errors: map[string]int{}, examples: map[string]error{}}
+	m := &Meter{Times: map[string]*Times{}, errors: map[string]int{}, examples: map[string]string{}}
+	for _, name := range reportOrder {
+		m.Times[name] = NewTimes()
+	}
+	return m
 }
 
 // Measure sets the measured interval; until zero has no bound.
@@ -56,53 +62,25 @@ func (m *Meter) End(at time.Time) {
 	}
 }
 
-func (m *Meter) withinLocked(at time.Time) bool {
+func (m *Meter) within(at time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return !m.from.IsZero() && !at.Before(m.from) && (m.until.IsZero() || !at.After(m.until))
 }
 
-// Time adds the time from start to end if the request started within the interval.
+// Time adds the time from start to end if the request started within the interval. A nil meter
+// measures nothing.
 func (m *Meter) Time(name string, requested, start, end time.Time) {
-	m.mu.Lock()
-	if !m.withinLocked(requested) {
-		m.mu.Unlock()
-		return
-	}
-	t, ok := m.times[name]
-	if !ok {
-		t = NewTimes()
-		m.times[name] = t
-	}
-	m.mu.Unlock()
-	t.Add(end.Sub(start))
-}
-
-// Times returns the times of a name, possibly none.
-func (m *Meter) Times(name string) *Times {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t, ok := m.times[name]; ok {
-		return t
-	}
-	return NewTimes()
-}
-
-// countPushed counts messages of a push that was answered at the given time.
-func (m *Meter) countPushed(n int, at time.Time) {
-	m.pushed.Add(int64(n))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.withinLocked(at) {
-		m.pushedWithin += n
+	if m != nil && m.within(requested) {
+		m.Times[name].Add(end.Sub(start))
 	}
 }
 
-// countDelivered counts messages of a pop that was answered at the given time.
-func (m *Meter) countDelivered(n int, at time.Time) {
-	m.delivered.Add(int64(n))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.withinLocked(at) {
-		m.deliveredWithin += n
+// count counts n messages of a request that was answered at the given time.
+func (m *Meter) count(messages *Messages, n int, at time.Time) {
+	messages.All.Add(int64(n))
+	if m.within(at) {
+		messages.Within.Add(int64(n))
 	}
 }
 
@@ -113,12 +91,11 @@ func (m *Meter) fail(err error) {
 	if errors.As(err, &f) {
 		kind = f.Kind
 	}
-	m.failed.Add(1)
+	m.Failed.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.errors[kind]++
-	if m.errors[kind] == 1 {
-		m.examples[kind] = err
+	if m.errors[kind]++; m.errors[kind] == 1 {
+		m.examples[kind] = err.Error()
 	}
 }
 
@@ -126,34 +103,7 @@ func (m *Meter) fail(err error) {
 func (m *Meter) Errors() (counts map[string]int, examples map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	examples = map[string]string{}
-	for kind, err := range m.examples {
-		examples[kind] = err.Error()
-	}
-	return maps.Clone(m.errors), examples
-}
-
-// Err returns an error if a request failed.
-func (m *Meter) Err() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var errs []error
-	for _, kind := range slices.Sorted(maps.Keys(m.errors)) {
-		errs = append(errs, fmt.Errorf("%d requests failed (%s), such as: %w", m.errors[kind], kind, m.examples[kind]))
-	}
-	return errors.Join(errs...)
-}
-
-// Totals returns what was counted since the start, inside the interval or not.
-func (m *Meter) Totals() (pushed, delivered, requests, failed int64) {
-	return m.pushed.Load(), m.delivered.Load(), m.requests.Load(), m.failed.Load()
-}
-
-// Messages returns the messages of pushes and of deliveries within the interval.
-func (m *Meter) Messages() (pushed, delivered int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pushedWithin, m.deliveredWithin
+	return maps.Clone(m.errors), maps.Clone(m.examples)
 }
 
 // Seconds returns the length of the interval.
@@ -163,14 +113,12 @@ func (m *Meter) Seconds() float64 {
 	return max(0, m.until.Sub(m.from).Seconds())
 }
 
-// Latencies returns the quantiles of all times.
+// Latencies returns the quantiles of the times that were measured.
 func (m *Meter) Latencies() []Latency {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	all := []Latency{}
 	for _, name := range reportOrder {
-		if t, ok := m.times[name]; ok {
-			all = append(all, t.Latency(name))
+		if l := m.Times[name].Latency(name); l.Count > 0 {
+			all = append(all, l)
 		}
 	}
 	return all

@@ -194,7 +194,7 @@ func (t *trial) measure(ctx context.Context) error {
 // finish stops the consumers, pops the remaining messages and returns what the ledger found. err is
 // the error of the load.
 func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers) (load.Counts, error) {
-	if err = errors.Join(err, consumers.Stop(), t.Meter.Err()); err != nil {
+	if err = errors.Join(err, consumers.Stop(), rig.Failures(t.Meter)); err != nil {
 		return load.Counts{}, err
 	}
 	found := 0

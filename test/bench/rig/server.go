@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -120,4 +122,14 @@ func (s *Server) waitHealth(ctx context.Context, ok func(h Health) bool) error {
 			return fmt.Errorf("waiting for the server: %w; %d requests wait, the listener is %s", err, h.Waiting, h.Listener.State)
 		}
 	}
+}
+
+// Failures returns an error if a request failed.
+func Failures(m *load.Meter) error {
+	counts, examples := m.Errors()
+	var errs []error
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		errs = append(errs, fmt.Errorf("%d requests failed (%s), such as: %s", counts[kind], kind, examples[kind]))
+	}
+	return errors.Join(errs...)
 }
