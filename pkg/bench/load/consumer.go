@@ -33,7 +33,7 @@ type Consumer struct {
 	client  *Client
 	// now and wait are the URLs of a pop that does not wait and of one that does.
 	now, wait *url.URL
-	// own has the last number of each lane, with autoAck.
+	// own has the next number of each lane, with autoAck.
 	own map[int]int
 
 	popped popBuffer

@@ -51,8 +51,8 @@ type laneState struct {
 // groupState is the progress of a group in a lane.
 type groupState struct {
 	deliveries []deliveryState
-	// last is the highest number of a first delivery, -1 before.
-	last int
+	// next is one more than the highest number of a first delivery.
+	next int
 	// leasedUntil is the earliest end of the lease of the last delivery.
 	leasedUntil time.Time
 	// pop identifies the last pop with messages of the lane; lastInPop is its last number.
@@ -112,11 +112,7 @@ type Ledger struct {
 func NewLedger(c LedgerConfig) *Ledger {
 	l := &Ledger{config: c, lanes: make([]laneState, len(c.Lanes)), early: map[Ref][]time.Time{}}
 	for i := range l.lanes {
-		lane := &l.lanes[i]
-		lane.Lane, lane.groups = c.Lanes[i], make([]groupState, c.Groups)
-		for g := range lane.groups {
-			lane.groups[g].last = -1
-		}
+		l.lanes[i] = laneState{Lane: c.Lanes[i], groups: make([]groupState, c.Groups)}
 	}
 	return l
 }
@@ -145,47 +141,35 @@ func (l *Ledger) begin(refs []Ref, lanes []int, start time.Time) []Ref {
 	return refs
 }
 
-// stored records the answer of a push.
-func (l *Ledger) stored(refs []Ref, at time.Time) {
+// answered records the outcome of a push.
+func (l *Ledger) answered(refs []Ref, state pushState, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range refs {
 		lane := &l.lanes[r.Lane]
 		m := &lane.messages[r.N]
-		m.state, m.answered = pushStored, at
+		m.state, m.answered = state, at
 		for g := range lane.groups {
-			if lane.groups[g].deliveries[r.N] == undelivered {
+			switch delivered := lane.groups[g].deliveries[r.N] != undelivered; {
+			case state == pushStored && !delivered:
 				l.due++
+			case state == pushRefused && delivered:
+				l.counts.Unexpected++
 			}
 		}
-		for _, delivered := range l.early[r] {
-			l.config.Meter.Time(TimeFromAnswer, m.sent, at, delivered)
+		if state == pushStored {
+			for _, delivered := range l.early[r] {
+				l.config.Meter.Time(TimeFromAnswer, m.sent, at, delivered)
+			}
 		}
 		delete(l.early, r)
 	}
-	l.counts.Pushed += len(refs)
-	l.pending -= len(refs)
-	l.changeLocked()
-}
-
-// failed records a push that was refused or whose outcome is unclear.
-func (l *Ledger) failed(refs []Ref, state pushState) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range refs {
-		lane := &l.lanes[r.Lane]
-		lane.messages[r.N].state = state
-		if state == pushRefused {
-			for g := range lane.groups {
-				if lane.groups[g].deliveries[r.N] != undelivered {
-					l.counts.Unexpected++
-				}
-			}
-		}
-	}
-	if state == pushRefused {
+	switch state {
+	case pushStored:
+		l.counts.Pushed += len(refs)
+	case pushRefused:
 		l.counts.Refused += len(refs)
-	} else {
+	default:
 		l.counts.Unclear += len(refs)
 	}
 	l.pending -= len(refs)
@@ -197,7 +181,7 @@ func (l *Ledger) pushedLocked(r Ref) bool {
 	return r.Lane >= 0 && r.Lane < len(l.lanes) && r.N >= 0 && r.N < len(l.lanes[r.Lane].messages)
 }
 
-// delivered records a delivery of a queue, before its ack. own has the last number of each lane
+// delivered records a delivery of a queue, before its ack. own has the next number of each lane
 // at this consumer: with autoAck only that order is known. own is nil with leases.
 func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int) {
 	l.mu.Lock()
@@ -205,7 +189,7 @@ func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int
 	l.pops++
 	for i := range d.Messages {
 		r := d.Messages[i].ref()
-		if !l.pushedLocked(r) || l.lanes[r.Lane].Partition != d.Messages[i].Partition || l.lanes[r.Lane].Queue != queue {
+		if !l.pushedLocked(r) || l.lanes[r.Lane].Lane != (Lane{queue, d.Messages[i].Partition}) {
 			l.counts.Unexpected++
 			continue
 		}
@@ -268,20 +252,17 @@ func (l *Ledger) orderLocked(g *groupState, r Ref, state pushState, own map[int]
 	if state == pushUnclear {
 		return
 	}
-	last := g.last
+	next := g.next
 	if own != nil {
-		var ok bool
-		if last, ok = own[r.Lane]; !ok {
-			last = -1
-		}
+		next = own[r.Lane]
 	}
-	if r.N < last {
+	if r.N < next {
 		l.counts.Disordered++
 		return
 	}
-	g.last = max(g.last, r.N)
+	g.next = max(g.next, r.N+1)
 	if own != nil {
-		own[r.Lane] = r.N
+		own[r.Lane] = r.N + 1
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func filled(n int) (l *Ledger, began time.Time) {
 	began = time.Now()
 	l = NewLedger(LedgerConfig{Lanes: []Lane{{"q", "p0"}, {"q", "p0"}}, Groups: 1, Lease: time.Minute, StuckAfter: 2 * time.Hour})
-	l.stored(l.begin(nil, make([]int, n), began), began.Add(time.Millisecond))
+	l.answered(l.begin(nil, make([]int, n), began), pushStored, began.Add(time.Millisecond))
 	return l, began
 }
 
@@ -137,10 +137,10 @@ func TestLedgerJudgesPushesByTheirAnswer(t *testing.T) {
 	t.Parallel()
 	l, began := filled(1)
 	lost := l.begin(nil, []int{0}, began)
-	l.failed(lost, pushUnclear)
+	l.answered(lost, pushUnclear, began)
 	wrong := l.begin(nil, []int{0}, began)
-	l.failed(wrong, pushRefused)
-	l.stored(l.begin(nil, []int{0}, began), began)
+	l.answered(wrong, pushRefused, began)
+	l.answered(l.begin(nil, []int{0}, began), pushStored, began)
 	// The unclear message may be delivered at any time, or never.
 	l.delivered("q", 0, got(began, 0, 3), nil)
 	l.delivered("q", 0, got(began, 1), nil)
@@ -158,7 +158,7 @@ func TestLedgerTimesDeliveries(t *testing.T) {
 	refs := l.begin(nil, []int{0, 0}, began)
 	// One delivery to the first group is before the answer of the push.
 	l.delivered("q", 0, got(began.Add(2*time.Millisecond), 0), nil)
-	l.stored(refs, began.Add(5*time.Millisecond))
+	l.answered(refs, pushStored, began.Add(5*time.Millisecond))
 	l.delivered("q", 0, got(began.Add(9*time.Millisecond), 1), nil)
 	l.delivered("q", 1, got(began.Add(15*time.Millisecond), 0, 1), nil)
 	require.Zero(t, l.Counts().Lost)

@@ -89,18 +89,19 @@ func (p *Producer) Push(ctx context.Context, start time.Time) (Response, error) 
 		}
 	}
 	t.Meter.Time(TimePush, start, start, resp.At)
-	if err == nil {
-		t.Ledger.stored(p.refs, resp.At)
-		t.Meter.count(&t.Meter.Pushed, len(p.refs), resp.At)
-		return resp, nil
-	}
-	state := pushUnclear
 	var f *Failure
-	if errors.As(err, &f) && f.Refused {
+	state := pushUnclear
+	switch {
+	case err == nil:
+		state = pushStored
+		t.Meter.count(&t.Meter.Pushed, len(p.refs), resp.At)
+	case errors.As(err, &f) && f.Refused:
 		state = pushRefused
 	}
-	t.Ledger.failed(p.refs, state)
-	t.Meter.fail(err)
+	t.Ledger.answered(p.refs, state, resp.At)
+	if err != nil {
+		t.Meter.fail(err)
+	}
 	return resp, err
 }
 
