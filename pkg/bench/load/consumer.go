@@ -1,11 +1,16 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // PopOptions describe the pops of a consumer.
@@ -22,38 +27,76 @@ type PopOptions struct {
 	Eager bool
 	// Timed measures the pops that do not wait.
 	Timed bool
+	// Client is the server of the pops; nil is the one of the traffic.
+	Client *Client
 }
 
 const defaultWait = 30 * time.Second
+
+// Delivery is the answer of a pop, possibly without messages.
+type Delivery struct {
+	LeaseID  string    `json:"leaseId"`
+	Messages []Message `json:"messages"`
+
+	Sent, At time.Time `json:"-"`
+}
+
+// Message holds the fields that are verified or that an ack needs. A missing field is empty or
+// 0; no message of ours has such values.
+type Message struct {
+	TransactionID string  `json:"transactionId"`
+	PartitionID   string  `json:"partitionId"`
+	Partition     string  `json:"partition"`
+	Data          Payload `json:"data"`
+}
+
+// Payload identifies a message; both numbers count from 1.
+type Payload struct {
+	Lane int `json:"lane"`
+	N    int `json:"n"`
+}
+
+// ref returns the lane and the number of the message, from 0.
+func (m *Message) ref() Ref { return Ref{m.Data.Lane - 1, m.Data.N - 1} }
 
 // Consumer pops and acknowledges for a group. It belongs to one goroutine.
 type Consumer struct {
 	PopOptions
 	traffic *Traffic
-	client  *Client
 	// now and wait are the URLs of a pop that does not wait and of one that does.
 	now, wait *url.URL
 	// own has the next number of each lane, with autoAck.
 	own map[int]int
 
-	popped popBuffer
-	acks   batch
+	popped   bytes.Buffer
+	delivery Delivery
+	acks     batch
 }
 
-// NewConsumer returns a consumer at the server of the traffic.
-func (t *Traffic) NewConsumer(o PopOptions) *Consumer { return t.NewConsumerAt(t.Client, o) }
-
-// NewConsumerAt returns a consumer at another server.
-func (t *Traffic) NewConsumerAt(client *Client, o PopOptions) *Consumer {
+// NewConsumer returns a consumer.
+func (t *Traffic) NewConsumer(o PopOptions) *Consumer {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
-	c := &Consumer{PopOptions: o, traffic: t, client: client}
-	c.now = client.popURL(o, t.Groups[o.Group], 0)
-	c.wait = client.popURL(o, t.Groups[o.Group], o.Wait)
+	if o.Client == nil {
+		o.Client = t.Client
+	}
+	c := &Consumer{PopOptions: o, traffic: t}
 	if o.AutoAck {
 		c.own = map[int]int{}
 	}
+	query := url.Values{"batch": {strconv.Itoa(o.Batch)}, "autoAck": {strconv.FormatBool(o.AutoAck)}}
+	if partitions := min(o.Batch, o.Partitions); partitions > 1 {
+		query.Set("partitions", strconv.Itoa(partitions))
+	}
+	if group := t.Groups[o.Group]; group != "" {
+		query.Set("consumerGroup", group)
+	}
+	c.now = o.Client.URL("/api/v1/pop/queue/" + url.PathEscape(o.Queue))
+	c.now.RawQuery = query.Encode()
+	query.Set("wait", "true")
+	query.Set("timeout", strconv.FormatInt(o.Wait.Milliseconds(), 10))
+	c.wait = c.now.ResolveReference(&url.URL{RawQuery: query.Encode()})
 	return c
 }
 
@@ -67,9 +110,18 @@ func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait+RequestTimeout)
 	defer cancel()
 	c.traffic.Meter.Requests.Add(1)
-	d, err := c.client.pop(ctx, at, &c.popped)
-	if err != nil || len(d.Messages) == 0 {
+	d := &c.delivery
+	*d = Delivery{Messages: d.Messages[:0]}
+	resp, err := c.Client.Do(ctx, Request{Method: http.MethodGet, URL: at}, &c.popped)
+	d.Sent, d.At = resp.Sent, resp.At
+	if err != nil || c.popped.Len() == 0 {
 		return d, err
+	}
+	if err := json.Unmarshal(c.popped.Bytes(), d); err != nil {
+		return d, unreadable("decoding the answer of a pop: %w", err)
+	}
+	if len(d.Messages) == 0 {
+		return d, nil
 	}
 	if c.Timed && !wait {
 		c.traffic.Meter.Time(TimePop, d.Sent, d.Sent, d.At)
@@ -86,7 +138,7 @@ func (c *Consumer) ack(ctx context.Context, d *Delivery) {
 	}
 	c.acks.body = appendAck(c.acks.body[:0], d, c.traffic.Groups[c.Group])
 	c.traffic.Meter.Requests.Add(1)
-	results, _, err := c.acks.post(ctx, c.client, c.client.ack, len(d.Messages), `"success":true`)
+	results, _, err := c.acks.post(ctx, c.Client, c.Client.ack, len(d.Messages), `"success":true`)
 	refused := slices.IndexFunc(results, func(r itemResult) bool { return !r.Success })
 	if refused >= 0 {
 		err = &Failure{Kind: "ack refused", error: fmt.Errorf("an ack was refused: %s", results[refused].Error)}

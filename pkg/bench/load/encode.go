@@ -3,7 +3,8 @@ package load
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
+	"crypto/rand"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -16,12 +17,9 @@ import (
 var padding = makePadding()
 
 func makePadding() []byte {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	text := make([]byte, 64<<10)
-	for i := range text {
-		text[i] = letters[rand.IntN(len(letters))]
-	}
-	return text
+	random := make([]byte, 48<<10)
+	_, _ = rand.Read(random) // it never fails
+	return base64.RawURLEncoding.AppendEncode(nil, random)
 }
 
 // AppendPayload appends a payload of size bytes; more if the numbers need more. The payload

@@ -23,18 +23,13 @@ type Statement struct {
 // server. It needs the extension pg_stat_statements. Its own statement does not count.
 func Statements(ctx context.Context, conn *pgx.Conn, database string) ([]Statement, error) {
 	const query = `
-		SELECT s.query, sum(s.calls)::bigint, sum(s.total_exec_time)
+		SELECT s.query, sum(s.calls)::bigint, make_interval(secs => sum(s.total_exec_time) / 1000)
 		  FROM pg_stat_statements s
 		  JOIN pg_database d ON d.oid = s.dbid
 		 WHERE d.datname = $1 AND s.query NOT LIKE '%pg_stat_statements%'
 		 GROUP BY s.query`
 	rows, _ := conn.Query(ctx, query, database) // CollectRows returns the error
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Statement, err error) {
-		var millis float64
-		err = row.Scan(&s.Text, &s.Calls, &millis)
-		s.Spent = time.Duration(millis * float64(time.Millisecond))
-		return s, err
-	})
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Statement])
 	if err != nil {
 		return nil, fmt.Errorf("reading pg_stat_statements (is the extension installed?): %w", err)
 	}

@@ -50,7 +50,8 @@ func (r *suite) idleOn(ctx context.Context, out *report, n int) (err error) {
 	for i := range idleWaiting {
 		options := load.PopOptions{Queue: t.queues[i%n], Batch: 1, AutoAck: true, Wait: idlePoll}
 		waiting.Go(t.NewConsumer(options).Loop)
-		waiting.Go(t.NewConsumerAt(bare.Client, options).Loop)
+		options.Client = bare.Client
+		waiting.Go(t.NewConsumer(options).Loop)
 	}
 	if err := t.waitArrived(ctx, server, idleWaiting); err != nil {
 		return err

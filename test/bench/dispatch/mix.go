@@ -43,7 +43,7 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 	for _, queue := range t.queues {
 		for _, server := range t.servers {
 			for range mixConsumers {
-				consumers.Go(t.NewConsumerAt(server.Client, load.PopOptions{Queue: queue, Batch: mixBatch, Wait: mixWait}).Loop)
+				consumers.Go(t.NewConsumer(load.PopOptions{Client: server.Client, Queue: queue, Batch: mixBatch, Wait: mixWait}).Loop)
 			}
 		}
 	}

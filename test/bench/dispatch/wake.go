@@ -66,7 +66,7 @@ func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoA
 	defer func() { err = errors.Join(err, t.stop()) }()
 	popped := t.servers[n-1]
 	consumers := load.NewWorkers(ctx)
-	consumers.Go(t.NewConsumerAt(popped.Client, load.PopOptions{Queue: "wake", Batch: 10, AutoAck: autoAck, Wait: longWait}).Loop)
+	consumers.Go(t.NewConsumer(load.PopOptions{Client: popped.Client, Queue: "wake", Batch: 10, AutoAck: autoAck, Wait: longWait}).Loop)
 	if err = t.waitArrived(consumers.Context, popped, 1); err == nil {
 		err = t.pushOneByOne(consumers.Context)
 	}

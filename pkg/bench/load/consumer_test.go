@@ -17,10 +17,11 @@ func TestPopAnswersAreDecoded(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	lane := func(lane, n int) Message { return Message{Data: Payload{lane, n}} }
-	in := &popBuffer{}
+	traffic := &Traffic{Client: client, Meter: NewMeter(), Ledger: NewLedger(LedgerConfig{}), Groups: []string{""}}
+	consumer := traffic.NewConsumer(PopOptions{Queue: "q", Batch: 10})
 	pop := func(text string) (*Delivery, error) {
 		answer = text
-		return client.pop(t.Context(), client.URL("/"), in)
+		return consumer.Pop(t.Context(), false)
 	}
 	for text, want := range map[string][]Message{
 		``:                nil,
