@@ -7,17 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 // runIdle: requests wait and no message arrives. It counts the statements at the database.
 func runIdle(ctx context.Context, t *trial) (err error) {
 	t.openLedger(1, false)
-	consumers := t.startConsumers(ctx, t.Connections, func(group int) load.PopOptions {
-		return load.PopOptions{Queue: t.queue, Group: group, Batch: 1, Partitions: 1, AutoAck: t.AutoAck}
-	})
+	consumers := t.startConsumers(ctx, t.Connections, load.PopOptions{Batch: 1, Partitions: 1, AutoAck: t.AutoAck})
 	defer func() { err = errors.Join(err, consumers.Stop()) }()
 	if err := load.Pause(ctx, t.Warmup); err != nil {
 		return err
@@ -39,30 +35,28 @@ func runIdle(ctx context.Context, t *trial) (err error) {
 	} else {
 		n, text := difference(before, after)
 		t.result.Statements = &n
-		t.note("%d statements reached the database%s", n, text)
+		t.note("%s", text)
 	}
 	t.judged = err == nil
 	return err
 }
 
-var errNoDatabase = errors.New("--database-url is not set")
-
 // statements returns the statements of the database so far.
 func statements(ctx context.Context, url string) (all []load.Statement, err error) {
 	if url == "" {
-		return nil, errNoDatabase
+		return nil, errors.New("--database-url is not set")
 	}
 	ctx, cancel := context.WithTimeout(ctx, load.RequestTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
+	conns, err := connect(ctx, url, 1)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the database: %w", err)
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	return load.Statements(ctx, conn, conn.Config().Database)
+	defer func() { err = errors.Join(err, conns.close()) }()
+	return load.Statements(ctx, conns[0], conns[0].Config().Database)
 }
 
-// difference returns how many statements ran between two looks, and the most frequent ones.
+// difference returns how many statements ran between two looks, and a remark with the most frequent.
 func difference(before, after []load.Statement) (total int64, text string) {
 	earlier := map[string]int{}
 	for _, s := range before {
@@ -81,8 +75,9 @@ func difference(before, after []load.Statement) (total int64, text string) {
 	for _, s := range more[:min(most, len(more))] {
 		parts = append(parts, fmt.Sprintf("%d x %s", s.Calls, load.ShortStatement(s.Text)))
 	}
-	if len(parts) == 0 {
-		return total, ""
+	text = fmt.Sprintf("%d statements reached the database", total)
+	if len(parts) > 0 {
+		text += ": " + strings.Join(parts, "; ")
 	}
-	return total, ": " + strings.Join(parts, "; ")
+	return total, text
 }

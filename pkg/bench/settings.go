@@ -88,24 +88,21 @@ func (s Settings) Validate() error {
 	check(err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "",
 		"--url is %q: give it as http://host:port", s.URL)
 	for _, n := range []struct {
-		flag  string
-		value int
+		flag         string
+		value, least int
 	}{
-		{"connections", s.Connections}, {"producers", s.Producers}, {"batch", s.Batch}, {"pop-batch", s.PopBatch}, {"payload", s.Payload},
-		{"partitions", s.Partitions}, {"groups", s.Groups}, {"window", s.Window},
-		{"baseline-connections", s.BaselineConnections},
+		{"connections", s.Connections, 0}, {"producers", s.Producers, 0}, {"batch", s.Batch, 0}, {"pop-batch", s.PopBatch, 0},
+		{"payload", s.Payload, 0}, {"partitions", s.Partitions, 0}, {"groups", s.Groups, 0}, {"window", s.Window, 0},
+		{"baseline-connections", s.BaselineConnections, 0}, {"push-partitions", s.PushPartitions, 1},
+		{"pop-partitions", s.PopPartitions, 1}, {"backlog", s.Backlog, 1}, {"repeat", s.Repeat, 1},
 	} {
-		check(n.value >= 0, "--%s is %d: give 0 or more", n.flag, n.value)
+		check(n.value >= n.least, "--%s is %d: give %d or more", n.flag, n.value, n.least)
 	}
 	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, a pop returns no more", s.Batch, maxBatch)
 	check(s.PopBatch <= maxBatch, "--pop-batch is %d: give at most %d, a pop returns no more", s.PopBatch, maxBatch)
-	check(s.PushPartitions > 0, "--push-partitions is %d: give 1 or more", s.PushPartitions)
-	check(s.PopPartitions > 0, "--pop-partitions is %d: give 1 or more", s.PopPartitions)
-	check(s.Backlog > 0, "--backlog is %d: give 1 or more, it is what pop drains", s.Backlog)
 	check(s.Duration > 0, "--duration is %s: give a time such as 10s", s.Duration)
 	check(s.Warmup >= 0, "--warmup is %s: give 0s or more", s.Warmup)
 	check(s.Rate >= 0, "--rate is %g: give messages per second, or 0 for a closed loop", s.Rate)
-	check(s.Repeat > 0, "--repeat is %d: give 1 or more", s.Repeat)
 	check(!s.Baseline || s.DatabaseURL != "", "--baseline needs a database: set --database-url to the one the server uses")
 	check(!s.HoldSnapshot || s.DatabaseURL != "", "--hold-snapshot needs a database: set --database-url to the one the server uses")
 	chosen, err := s.chosen()
@@ -128,7 +125,7 @@ func (s Settings) Validate() error {
 func (s Settings) chosen() ([]scenario, error) {
 	all := scenarios()
 	var chosen []scenario
-	for _, name := range s.Scenarios {
+	for n, name := range s.Scenarios {
 		if name == All {
 			return all, nil
 		}
@@ -136,7 +133,7 @@ func (s Settings) chosen() ([]scenario, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("there is no scenario %q: choose from %s, or %s", name, strings.Join(Names(), ", "), All)
 		}
-		if !slices.ContainsFunc(chosen, func(sc scenario) bool { return sc.name == name }) {
+		if !slices.Contains(s.Scenarios[:n], name) {
 			chosen = append(chosen, all[i])
 		}
 	}

@@ -3,9 +3,9 @@ package bench
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
@@ -24,6 +24,8 @@ type trial struct {
 	*load.Traffic
 	scenario scenario
 	queue    string
+	// counted are the messages of the result.
+	counted *load.Messages
 	// judged: the load ran to its end, so an undelivered message is lost.
 	judged bool
 	result Result
@@ -34,9 +36,8 @@ func newTrial(s Settings, sc scenario, c *load.Client) *trial {
 	t.Traffic = &load.Traffic{
 		Client: c, Meter: load.NewMeter(), Groups: []string{""}, PayloadSize: t.Payload, TransactionIDs: t.Settings.TransactionIDs,
 	}
-	var random [5]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	t.queue = fmt.Sprintf("bench-%s-%s", hex.EncodeToString(random[:]), sc.name)
+	t.counted = &t.Meter.Delivered
+	t.queue = fmt.Sprintf("bench-%s-%s", strings.ToLower(rand.Text()[:10]), sc.name)
 	if sc.groups > 0 {
 		t.Traffic.Groups = nil
 		for i := range t.Settings.Groups {
@@ -60,16 +61,17 @@ func (t *trial) openLedger(producers int, timed bool) {
 }
 
 // popOptions returns the pops of a consumer with the settings of the trial.
-func (t *trial) popOptions(group int) load.PopOptions {
-	return load.PopOptions{Queue: t.queue, Group: group, Batch: t.PopBatch, Partitions: t.PopPartitions, AutoAck: t.AutoAck}
+func (t *trial) popOptions() load.PopOptions {
+	return load.PopOptions{Batch: t.PopBatch, Partitions: t.PopPartitions, AutoAck: t.AutoAck}
 }
 
 // startConsumers starts n consumers of each group.
-func (t *trial) startConsumers(ctx context.Context, n int, options func(group int) load.PopOptions) *load.Workers {
+func (t *trial) startConsumers(ctx context.Context, n int, o load.PopOptions) *load.Workers {
 	consumers := load.NewWorkers(ctx)
-	for group := range t.Traffic.Groups {
+	o.Queue = t.queue
+	for o.Group = range t.Traffic.Groups {
 		for range n {
-			consumers.Go(t.NewConsumer(options(group)).Loop)
+			consumers.Go(t.NewConsumer(o).Loop)
 		}
 	}
 	return consumers
@@ -119,14 +121,6 @@ func (t *trial) drain(ctx context.Context, consumers *load.Workers) error {
 	return nil
 }
 
-// drainRest empties the queue of a scenario without consumers. It uses leases, so the order is
-// known.
-func (t *trial) drainRest(ctx context.Context) error {
-	return t.drain(ctx, t.startConsumers(ctx, min(t.Connections, 8), func(group int) load.PopOptions {
-		return load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions, Eager: true}
-	}))
-}
-
 func (t *trial) note(format string, args ...any) {
 	t.result.Notes = append(t.result.Notes, fmt.Sprintf(format, args...))
 }
@@ -139,7 +133,7 @@ func (t *trial) conclude(interrupted bool) {
 		r.Queue = t.queue
 	}
 	r.Latencies, r.Faults = t.Meter.Latencies(), []string{}
-	r.Requests = int(t.Meter.Requests.Load())
+	r.Messages, r.Requests = int(t.counted.Within.Load()), int(t.Meter.Requests.Load())
 	r.Errors, r.Examples = t.Meter.Errors()
 	if t.Ledger != nil {
 		stuck := r.Counts.Stuck

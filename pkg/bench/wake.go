@@ -33,9 +33,7 @@ func runHerd(ctx context.Context, t *trial) error {
 // push would wake a consumer that missed this message.
 func (t *trial) oneByOne(ctx context.Context, between func(ctx context.Context) error) error {
 	t.openLedger(1, true)
-	consumers := t.startConsumers(ctx, t.Connections, func(group int) load.PopOptions {
-		return load.PopOptions{Queue: t.queue, Group: group, Batch: 10, Partitions: 1, AutoAck: t.AutoAck}
-	})
+	consumers := t.startConsumers(ctx, t.Connections, load.PopOptions{Batch: 10, Partitions: 1, AutoAck: t.AutoAck})
 	producer := t.NewProducer(0)
 	from := time.Now().Add(t.Warmup)
 	until := from.Add(t.Duration)
@@ -58,7 +56,5 @@ func (t *trial) oneByOne(ctx context.Context, between func(ctx context.Context) 
 	if err != nil {
 		return errors.Join(err, consumers.Stop())
 	}
-	err = t.drain(ctx, consumers)
-	t.result.Messages = int(t.Meter.Delivered.Within.Load())
-	return err
+	return t.drain(ctx, consumers)
 }
