@@ -111,11 +111,10 @@ func (t *trial) drain(ctx context.Context, consumers *load.Workers) error {
 		return err
 	}
 	for group := range t.Traffic.Groups {
-		found, err := t.Search(ctx, load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions})
-		if err != nil {
+		o := load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions}
+		if err := t.Search(ctx, o); err != nil {
 			return err
 		}
-		t.result.Counts.Stuck += found
 	}
 	t.judged = true
 	return nil
@@ -132,15 +131,10 @@ func (t *trial) conclude(interrupted bool) {
 	if t.Keep {
 		r.Queue = t.queue
 	}
-	r.Latencies, r.Faults = t.Meter.Latencies(), []string{}
+	r.Latencies, r.Counts = t.Meter.Latencies(), t.Ledger.Counts()
+	r.Faults = t.faults()
 	r.Messages, r.Requests = int(t.counted.Within.Load()), int(t.Meter.Requests.Load())
 	r.Errors, r.Examples = t.Meter.Errors()
-	if t.Ledger != nil {
-		stuck := r.Counts.Stuck
-		r.Counts = t.Ledger.Counts()
-		r.Counts.Stuck = stuck
-		r.Faults = append(r.Faults, t.faults()...)
-	}
 	if r.Seconds > 0 && !t.scenario.single && !t.scenario.quiet {
 		r.Rate = float64(r.Messages) / r.Seconds
 	}
@@ -152,7 +146,7 @@ func (t *trial) conclude(interrupted bool) {
 // faults returns the broken promises.
 func (t *trial) faults() []string {
 	c := &t.result.Counts
-	var faults []string
+	faults := []string{}
 	fault := func(n int, format string) {
 		if n > 0 {
 			faults = append(faults, fmt.Sprintf(format, n))

@@ -6,9 +6,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,13 +28,11 @@ const (
 	maxIdle = 30 * time.Second
 )
 
-// Client is a minimal HTTP client of the API. A request costs one write and one read, in the
-// goroutine of the caller. It is safe for concurrent use.
+// Client is a minimal HTTP client of the API. It works in the goroutine of the caller and never
+// repeats a request. It is safe for concurrent use.
 type Client struct {
 	base   *url.URL
-	push   *url.URL
-	ack    *url.URL
-	header string
+	header http.Header
 	// dial opens a connection to address.
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	address string
@@ -46,8 +44,7 @@ type Client struct {
 // connection carries one request at a time.
 type connection struct {
 	net.Conn
-	reader *bufio.Reader
-	out    []byte
+	*bufio.ReadWriter
 	// released is when the last request ended.
 	released time.Time
 }
@@ -58,17 +55,15 @@ func NewClient(base string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL: %w", err)
 	}
-	c := &Client{base: at, push: at.JoinPath("/api/v1/push"), ack: at.JoinPath("/api/v1/ack/batch")}
+	c := &Client{base: at, header: http.Header{"Content-Type": {"application/json"}}}
+	if password, ok := at.User.Password(); ok {
+		(&http.Request{Header: c.header}).SetBasicAuth(at.User.Username(), password)
+	}
 	dialer := &net.Dialer{Timeout: RequestTimeout}
 	c.dial, c.address = dialer.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "80"))
 	if at.Scheme == "https" {
 		secure := &tls.Dialer{NetDialer: dialer}
 		c.dial, c.address = secure.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443"))
-	}
-	c.header = " HTTP/1.1\r\nHost: " + at.Host + "\r\nContent-Type: application/json\r\n"
-	if password, ok := at.User.Password(); ok {
-		pair := base64.StdEncoding.EncodeToString([]byte(at.User.Username() + ":" + password))
-		c.header += "Authorization: Basic " + pair + "\r\n"
 	}
 	return c, nil
 }
@@ -94,7 +89,9 @@ func (c *Client) acquire(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	return &connection{Conn: conn, reader: bufio.NewReaderSize(conn, 16<<10)}, nil
+	const size = 16 << 10
+	buffers := bufio.NewReadWriter(bufio.NewReaderSize(conn, size), bufio.NewWriterSize(conn, size))
+	return &connection{Conn: conn, ReadWriter: buffers}, nil
 }
 
 // takeIdle returns the idle connection that was used last, or nil.
@@ -133,24 +130,21 @@ func unreadable(format string, args ...any) error {
 	return &Failure{Kind: "unreadable", error: fmt.Errorf(format, args...)}
 }
 
-// Request is one HTTP request; without a body if Body is nil.
-type Request struct {
-	Method string
-	URL    *url.URL
-	Body   []byte
-}
-
 // Response is the status of an answer and the times around the request.
 type Response struct {
 	Status   int
 	Sent, At time.Time
 }
 
-// Do sends a request and reads the body of the answer into a buffer. It blocks until all of the
-// answer is read or ctx ends, which closes the connection. Every error is a *Failure; an answer
-// that is not 2xx is an error.
-func (c *Client) Do(ctx context.Context, req Request, into *bytes.Buffer) (Response, error) {
+// Do sends a request, without a body if body is nil, and reads the body of the answer into a
+// buffer. It blocks until all of the answer is read or ctx ends, which closes the connection.
+// Every error is a *Failure; an answer that is not 2xx is an error.
+func (c *Client) Do(ctx context.Context, method string, to *url.URL, body []byte, into *bytes.Buffer) (Response, error) {
 	into.Reset()
+	req := &http.Request{Method: method, URL: to, Header: c.header}
+	if body != nil {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	resp := Response{Sent: time.Now()}
 	conn, err := c.acquire(ctx)
 	if err == nil {
@@ -158,21 +152,21 @@ func (c *Client) Do(ctx context.Context, req Request, into *bytes.Buffer) (Respo
 	}
 	resp.At = time.Now()
 	if err != nil {
-		return resp, &Failure{Kind: kindOf(err), error: fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)}
+		return resp, &Failure{Kind: kindOf(err), error: fmt.Errorf("%s %s: %w", method, to.Path, err)}
 	}
 	if resp.Status < 200 || resp.Status > 299 {
 		const most = 200
 		text := bytes.TrimSpace(into.Bytes()[:min(most, into.Len())])
 		return resp, &Failure{
 			Kind: strconv.Itoa(resp.Status), Refused: resp.Status >= 400 && resp.Status < 500,
-			error: fmt.Errorf("%s %s answered %d: %s", req.Method, req.URL.Path, resp.Status, text),
+			error: fmt.Errorf("%s %s answered %d: %s", method, to.Path, resp.Status, text),
 		}
 	}
 	return resp, nil
 }
 
 // exchange sends a request on conn and reads the answer. Then it releases or closes conn.
-func (c *Client) exchange(ctx context.Context, conn *connection, req Request, into *bytes.Buffer) (status int, err error) {
+func (c *Client) exchange(ctx context.Context, conn *connection, req *http.Request, into *bytes.Buffer) (status int, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the pending read or write fails
 	reusable := false
 	defer func() {
@@ -186,17 +180,10 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req Request, in
 			_ = conn.Close() // it is not used again
 		}
 	}()
-	out := append(append(append(conn.out[:0], req.Method...), ' '), req.URL.RequestURI()...)
-	out = append(out, c.header...)
-	if req.Body != nil {
-		out = strconv.AppendInt(append(out, "Content-Length: "...), int64(len(req.Body)), 10)
-		out = append(out, "\r\n"...)
-	}
-	conn.out = append(append(out, "\r\n"...), req.Body...)
-	if _, err := conn.Write(conn.out); err != nil {
+	if err := errors.Join(req.Write(conn.Writer), conn.Flush()); err != nil {
 		return 0, fmt.Errorf("sending: %w", err)
 	}
-	resp, err := http.ReadResponse(conn.reader, &http.Request{Method: req.Method})
+	resp, err := http.ReadResponse(conn.Reader, req)
 	if err != nil {
 		return 0, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -227,14 +214,14 @@ func (c *Client) Call(ctx context.Context, method, path string, body, into any) 
 	if err != nil {
 		return Response{}, fmt.Errorf("reading the path %q: %w", path, err)
 	}
-	req := Request{Method: method, URL: target}
+	var encoded []byte
 	if body != nil {
-		if req.Body, err = json.Marshal(body); err != nil {
+		if encoded, err = json.Marshal(body); err != nil {
 			return Response{}, fmt.Errorf("encoding the body of %s: %w", path, err)
 		}
 	}
 	var text bytes.Buffer
-	resp, err := c.Do(ctx, req, &text)
+	resp, err := c.Do(ctx, method, target, encoded, &text)
 	if err != nil || into == nil || text.Len() == 0 {
 		return resp, err
 	}

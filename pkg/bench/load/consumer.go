@@ -112,7 +112,7 @@ func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
 	c.traffic.Meter.Requests.Add(1)
 	d := &c.delivery
 	*d = Delivery{Messages: d.Messages[:0]}
-	resp, err := c.Client.Do(ctx, Request{Method: http.MethodGet, URL: at}, &c.popped)
+	resp, err := c.Client.Do(ctx, http.MethodGet, at, nil, &c.popped)
 	d.Sent, d.At = resp.Sent, resp.At
 	if err != nil || c.popped.Len() == 0 {
 		return d, err
@@ -138,7 +138,7 @@ func (c *Consumer) ack(ctx context.Context, d *Delivery) {
 	}
 	c.acks.body = appendAck(c.acks.body[:0], d, c.traffic.Groups[c.Group])
 	c.traffic.Meter.Requests.Add(1)
-	results, _, err := c.acks.post(ctx, c.Client, c.Client.ack, len(d.Messages), `"success":true`)
+	results, _, err := c.acks.post(ctx, c.Client, "/api/v1/ack/batch", len(d.Messages), `"success":true`)
 	refused := slices.IndexFunc(results, func(r itemResult) bool { return !r.Success })
 	if refused >= 0 {
 		err = &Failure{Kind: "ack refused", error: fmt.Errorf("an ack was refused: %s", results[refused].Error)}
@@ -173,19 +173,20 @@ func (c *Consumer) Loop(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Search pops until the queue is empty, and returns how many messages it found that no consumer
-// had. No other consumer may run.
-func (t *Traffic) Search(ctx context.Context, o PopOptions) (found int, err error) {
+// Search pops until the queue is empty. Messages that it finds and no consumer had count as stuck.
+// No other consumer may run.
+func (t *Traffic) Search(ctx context.Context, o PopOptions) error {
 	o.AutoAck = true
 	c := t.NewConsumer(o)
 	before := t.Ledger.Counts().Delivered
 	for {
 		d, err := c.Pop(ctx, false)
 		if err != nil {
-			return 0, fmt.Errorf("popping the remaining messages: %w", err)
+			return fmt.Errorf("popping the remaining messages: %w", err)
 		}
 		if len(d.Messages) == 0 {
-			return t.Ledger.Counts().Delivered - before, nil
+			t.Ledger.countStuck(t.Ledger.Counts().Delivered - before)
+			return nil
 		}
 	}
 }

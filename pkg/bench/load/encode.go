@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -107,19 +106,19 @@ type itemResult struct {
 // post sends a batch of n items and returns the answer to each. The results are nil if the answer
 // has the text accepted n times: then every item succeeded, and the answer need not be decoded.
 // No name of ours contains such a text. post blocks until the answer, also if ctx ends.
-func (b *batch) post(ctx context.Context, c *Client, to *url.URL, n int, accepted string) ([]itemResult, Response, error) {
+func (b *batch) post(ctx context.Context, c *Client, path string, n int, accepted string) ([]itemResult, Response, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
 	defer cancel()
-	resp, err := c.Do(ctx, Request{http.MethodPost, to, b.body}, &b.answer)
+	resp, err := c.Do(ctx, http.MethodPost, c.URL(path), b.body, &b.answer)
 	if err != nil || bytes.Count(b.answer.Bytes(), []byte(accepted)) == n {
 		return nil, resp, err
 	}
 	var results []itemResult
 	if err := json.Unmarshal(b.answer.Bytes(), &results); err != nil {
-		return nil, resp, unreadable("decoding the answer of %s: %w", to.Path, err)
+		return nil, resp, unreadable("decoding the answer of %s: %w", path, err)
 	}
 	if len(results) != n {
-		return nil, resp, unreadable("decoding the answer of %s: %d items had %d answers", to.Path, n, len(results))
+		return nil, resp, unreadable("decoding the answer of %s: %d items had %d answers", path, n, len(results))
 	}
 	return results, resp, nil
 }

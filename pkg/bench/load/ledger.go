@@ -315,6 +315,13 @@ func (l *Ledger) waitBelow(ctx context.Context, most int, patience time.Duration
 	}
 }
 
+// countStuck counts messages that only a search found.
+func (l *Ledger) countStuck(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Stuck += n
+}
+
 // Counts returns the counts so far. Lost is the number of messages without a delivery so far.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()

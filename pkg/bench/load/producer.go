@@ -81,7 +81,7 @@ func (p *Producer) Push(ctx context.Context, start time.Time) (Response, error) 
 	p.refs = t.Ledger.begin(p.refs[:0], p.chosen, start)
 	p.pushes.body = t.appendPush(p.pushes.body[:0], p.refs)
 	t.Meter.Requests.Add(1)
-	results, resp, err := p.pushes.post(ctx, p.Client, p.Client.push, len(p.refs), `"status":"queued"`)
+	results, resp, err := p.pushes.post(ctx, p.Client, "/api/v1/push", len(p.refs), `"status":"queued"`)
 	for _, r := range results {
 		if r.Status != "queued" {
 			err = &Failure{Kind: "not queued", error: fmt.Errorf("an item of a push was answered with the status %q", r.Status)}

@@ -99,8 +99,7 @@ func (f fixture) load(stop func(elapsed time.Duration) bool) *load.Meter {
 		require.NoError(f.T, load.Pause(running.Context, 100*time.Millisecond), "the load takes too long or has failed")
 	}
 	require.NoError(f.T, running.Stop())
-	_, err := t.Search(f.Ctx, popOptions)
-	require.NoError(f.T, err)
+	require.NoError(f.T, t.Search(f.Ctx, popOptions))
 	require.NoError(f.T, rig.Failures(t.Meter))
 	counts := t.Ledger.Counts()
 	require.Equal(f.T, load.Counts{Pushed: counts.Pushed, Delivered: counts.Pushed}, counts, "every pushed message was popped once and in order")
