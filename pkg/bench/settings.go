@@ -16,52 +16,36 @@ const All = "all"
 // maxBatch is the most messages of one call.
 const maxBatch = 10_000
 
-// Settings select and configure scenarios. 0 is the default of the scenario, if it has one.
+// Settings select and configure scenarios. 0 is the default of the scenario, if it has one. The
+// flags of `belfry bench` describe the fields.
 type Settings struct {
-	URL       string   `json:"url"`
-	Scenarios []string `json:"-"`
-	// Connections is the number of concurrent requests of producers and consumers together.
-	Connections int `json:"connections"`
-	// Producers is the number of connections that push in scenarios with consumers; 0 is an
-	// equal share, as if the producers were one more group.
-	Producers int `json:"producers"`
-	// Batch is messages in a push.
-	Batch int `json:"batch"`
-	// PopBatch is the most messages of a pop; 0 is Batch.
-	PopBatch int `json:"popBatch"`
-	// Payload is the length of a message in bytes, or more if its numbers need more.
-	Payload    int `json:"payload"`
-	Partitions int `json:"partitions"`
-	// PushPartitions is the number of partitions in a push. The official clients push to one.
-	PushPartitions int `json:"pushPartitions"`
-	// PopPartitions is the most partitions of a pop.
-	PopPartitions int `json:"popPartitions"`
-	Groups        int `json:"groups"`
-	// Window is the most messages in flight while producers and consumers run together in a
-	// closed loop; 0 is four batches per connection.
-	Window int `json:"window"`
-	// Backlog is the number of messages that the scenario pop drains.
-	Backlog  int           `json:"backlog"`
-	Duration time.Duration `json:"duration"`
-	Warmup   time.Duration `json:"warmup"`
-	// Rate is messages per second in an open loop; 0 is the closed loop.
-	Rate    float64 `json:"rate"`
-	AutoAck bool    `json:"autoAck"`
-	// TransactionIDs gives every message a transaction id, as the official clients do.
-	TransactionIDs bool `json:"transactionIds"`
-	// Repeat is the number of runs of each scenario; the median is reported too.
-	Repeat int `json:"repeat"`
-	// Baseline measures the database at DatabaseURL before each run.
-	Baseline bool `json:"baseline"`
-	// BaselineConnections is the number of connections of the baseline; 0 is Connections.
-	BaselineConnections int `json:"baselineConnections"`
-	// HoldSnapshot keeps a REPEATABLE READ transaction open at DatabaseURL during each run.
-	HoldSnapshot bool `json:"holdSnapshot"`
+	URL            string        `json:"url"`
+	Scenarios      []string      `json:"-"`
+	Connections    int           `json:"connections"`
+	Producers      int           `json:"producers"`
+	Batch          int           `json:"batch"`
+	PopBatch       int           `json:"popBatch"`
+	Payload        int           `json:"payload"`
+	Partitions     int           `json:"partitions"`
+	PushPartitions int           `json:"pushPartitions"`
+	PopPartitions  int           `json:"popPartitions"`
+	Groups         int           `json:"groups"`
+	Window         int           `json:"window"`
+	Backlog        int           `json:"backlog"`
+	Duration       time.Duration `json:"duration"`
+	Warmup         time.Duration `json:"warmup"`
+	Rate           float64       `json:"rate"`
+	AutoAck        bool          `json:"autoAck"`
+	TransactionIDs bool          `json:"transactionIds"`
+	Repeat         int           `json:"repeat"`
+	Baseline       bool          `json:"baseline"`
+	// BaselineConnections 0 is Connections.
+	BaselineConnections int  `json:"baselineConnections"`
+	HoldSnapshot        bool `json:"holdSnapshot"`
 	// DatabaseURL is the database of the server. With Baseline or HoldSnapshot it is also watched
 	// for locks.
 	DatabaseURL string `json:"-"`
-	// Keep does not delete the queues.
-	Keep bool `json:"keep"`
+	Keep        bool   `json:"keep"`
 	// Patience is the time without an arrival after which the remaining messages count as missing.
 	Patience time.Duration `json:"-"`
 	// Progress is a terminal for a line about the current run; nil for none.

@@ -152,7 +152,12 @@ func (c *Client) Do(ctx context.Context, method string, to *url.URL, body []byte
 	}
 	resp.At = time.Now()
 	if err != nil {
-		return resp, &Failure{Kind: kindOf(err), error: fmt.Errorf("%s %s: %w", method, to.Path, err)}
+		kind := "connection"
+		var network net.Error
+		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+			kind = "timeout"
+		}
+		return resp, &Failure{Kind: kind, error: fmt.Errorf("%s %s: %w", method, to.Path, err)}
 	}
 	if resp.Status < 200 || resp.Status > 299 {
 		const most = 200
@@ -194,14 +199,6 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req *http.Reque
 	}
 	reusable = !resp.Close
 	return resp.StatusCode, nil
-}
-
-func kindOf(err error) string {
-	var network net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
-		return "timeout"
-	}
-	return "connection"
 }
 
 // URL returns the URL of a path.

@@ -124,21 +124,19 @@ func (l *Ledger) changeLocked() {
 	}
 }
 
-// begin numbers one message for each entry of lanes and appends them to refs. The push starts
-// at start.
-func (l *Ledger) begin(refs []Ref, lanes []int, start time.Time) []Ref {
+// begin numbers the messages of a push that starts at start.
+func (l *Ledger) begin(refs []Ref, start time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, at := range lanes {
-		lane := &l.lanes[at]
-		refs = append(refs, Ref{at, len(lane.messages)})
+	for i := range refs {
+		lane := &l.lanes[refs[i].Lane]
+		refs[i].N = len(lane.messages)
 		lane.messages = append(lane.messages, message{sent: start})
 		for g := range lane.groups {
 			lane.groups[g].deliveries = append(lane.groups[g].deliveries, undelivered)
 		}
 	}
-	l.pending += len(lanes)
-	return refs
+	l.pending += len(refs)
 }
 
 // answered records the outcome of a push.

@@ -44,7 +44,6 @@ type Producer struct {
 	InFlight int
 
 	turn   int
-	chosen []int
 	refs   []Ref
 	pushes batch
 }
@@ -71,14 +70,14 @@ func (t *Traffic) NewProducers(n, batch, spread int) []*Producer {
 // Push sends one batch to the next lanes of the producer. The push counts from start. Push
 // blocks until the answer, also if ctx ends, and records the outcome in ledger and meter.
 func (p *Producer) Push(ctx context.Context, start time.Time) (Response, error) {
-	p.chosen = p.chosen[:0]
+	p.refs = p.refs[:0]
 	spread := min(p.Spread, p.Batch, len(p.Lanes))
 	for i := range p.Batch {
-		p.chosen = append(p.chosen, p.Lanes[(p.turn+i%spread)%len(p.Lanes)])
+		p.refs = append(p.refs, Ref{Lane: p.Lanes[(p.turn+i%spread)%len(p.Lanes)]})
 	}
 	p.turn += spread
 	t := p.traffic
-	p.refs = t.Ledger.begin(p.refs[:0], p.chosen, start)
+	t.Ledger.begin(p.refs, start)
 	p.pushes.body = t.appendPush(p.pushes.body[:0], p.refs)
 	t.Meter.Requests.Add(1)
 	results, resp, err := p.pushes.post(ctx, p.Client, "/api/v1/push", len(p.refs), `"status":"queued"`)
