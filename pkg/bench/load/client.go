@@ -204,42 +204,23 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req *http.Reque
 // URL returns the URL of a path.
 func (c *Client) URL(path string) *url.URL { return c.base.JoinPath(path) }
 
-// Call sends a request to a path, which may have a query, and decodes the JSON answer. body nil
-// sends no body, into nil ignores the answer. It blocks like Do.
-func (c *Client) Call(ctx context.Context, method, path string, body, into any) (Response, error) {
-	target, err := c.base.Parse("." + path)
-	if err != nil {
-		return Response{}, fmt.Errorf("reading the path %q: %w", path, err)
-	}
-	var encoded []byte
-	if body != nil {
-		if encoded, err = json.Marshal(body); err != nil {
-			return Response{}, fmt.Errorf("encoding the body of %s: %w", path, err)
-		}
-	}
-	var text bytes.Buffer
-	resp, err := c.Do(ctx, method, target, encoded, &text)
-	if err != nil || into == nil || text.Len() == 0 {
-		return resp, err
-	}
-	if err := json.Unmarshal(text.Bytes(), into); err != nil {
-		return resp, unreadable("decoding the answer of %s: %w", path, err)
-	}
-	return resp, nil
-}
-
 // Configure creates a queue with options, such as leaseTime in seconds.
 func (c *Client) Configure(ctx context.Context, queue string, options map[string]int) error {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	defer cancel()
-	_, err := c.Call(ctx, http.MethodPost, "/api/v1/configure", map[string]any{"queue": queue, "options": options}, nil)
-	return err
+	body, err := json.Marshal(map[string]any{"queue": queue, "options": options})
+	if err != nil {
+		return fmt.Errorf("encoding the options of %s: %w", queue, err)
+	}
+	return c.admin(ctx, http.MethodPost, "/api/v1/configure", body)
 }
 
 // Delete deletes a queue.
 func (c *Client) Delete(ctx context.Context, queue string) error {
+	return c.admin(ctx, http.MethodDelete, "/api/v1/resources/queues/"+url.PathEscape(queue), nil)
+}
+
+func (c *Client) admin(ctx context.Context, method, path string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	_, err := c.Call(ctx, http.MethodDelete, "/api/v1/resources/queues/"+url.PathEscape(queue), nil, nil)
+	_, err := c.Do(ctx, method, c.URL(path), body, &bytes.Buffer{})
 	return err
 }

@@ -35,7 +35,7 @@ const (
 	unacked
 )
 
-// message is the push of one message. answered is set once it is stored.
+// message is the push of one message. answered is when the push was answered.
 type message struct {
 	state          pushState
 	sent, answered time.Time
