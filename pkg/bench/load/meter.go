@@ -179,11 +179,21 @@ func (t *Times) Count() int {
 func (t *Times) Quantile(q float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	micros, err := t.sketch.GetValueAtQuantile(q)
-	if err != nil { // there is no time
+	n := t.sketch.GetCount()
+	if n == 0 {
 		return 0
 	}
-	return time.Duration(math.Round(micros)) * time.Microsecond
+	rank := max(0, math.Floor(q*n+0.5)-1)
+	// The sketch rounds a rank towards the value that is nearer to 0.
+	at := func(rank float64) float64 {
+		micros, _ := t.sketch.GetValueAtQuantile(min(1, max(0, rank/(n-1)))) // it fails only without times
+		return math.Round(micros)
+	}
+	micros := at(rank + 0.25)
+	if micros < 0 {
+		micros = at(rank - 0.25)
+	}
+	return time.Duration(micros) * time.Microsecond
 }
 
 // Latency returns the quantiles; a negative time counts as 0.
