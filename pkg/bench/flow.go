@@ -59,7 +59,7 @@ func runPop(ctx context.Context, t *trial) error {
 	}
 	t.Meter.Measure(time.Now(), time.Now().Add(t.Duration))
 	o := t.popOptions()
-	o.Eager, o.Timed = true, true
+	o.Eager = true
 	consumers := t.startConsumers(ctx, t.Connections, o)
 	timed, cancel := context.WithTimeout(ctx, t.Duration)
 	_, _ = t.Ledger.WaitDrained(timed, t.Duration)

@@ -23,10 +23,9 @@ type PopOptions struct {
 	AutoAck           bool
 	// Wait is how long a pop waits at the server; 0 is 30 seconds.
 	Wait time.Duration
-	// Eager pops do not wait at the server unless the last pop was empty.
+	// Eager pops do not wait at the server unless the last pop was empty. Those that do not wait
+	// are measured.
 	Eager bool
-	// Timed measures the pops that do not wait.
-	Timed bool
 	// Client is the server of the pops; nil is the one of the traffic.
 	Client *Client
 }
@@ -123,7 +122,7 @@ func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
 	if len(d.Messages) == 0 {
 		return d, nil
 	}
-	if c.Timed && !wait {
+	if c.Eager && !wait {
 		c.traffic.Meter.Time(TimePop, d.Sent, d.Sent, d.At)
 	}
 	c.traffic.Ledger.delivered(c.Queue, c.Group, d, c.own)
