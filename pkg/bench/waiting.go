@@ -76,7 +76,8 @@ func runIdle(ctx context.Context, t *trial) (err error) {
 	err = load.Pause(ctx, t.Duration)
 	ended := time.Now()
 	t.Meter.End(ended)
-	t.note("%d requests waited for %s and %d were sent again", t.Connections, ended.Sub(started).Round(time.Millisecond), t.Meter.Requests.Load()-requestsBefore)
+	again := t.Meter.Requests.Load() - requestsBefore
+	t.note("%d requests waited for %s and %d were sent again", t.Connections, ended.Sub(started).Round(time.Millisecond), again)
 	var after []load.Statement
 	if failed == nil {
 		after, failed = statements(context.WithoutCancel(ctx), t.DatabaseURL)

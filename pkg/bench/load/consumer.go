@@ -23,8 +23,8 @@ type PopOptions struct {
 	AutoAck           bool
 	// Wait is how long a pop waits at the server; 0 is 30 seconds.
 	Wait time.Duration
-	// Eager pops do not wait at the server unless the last pop was empty. Those that do not wait
-	// are measured.
+	// Eager pops do not wait at the server unless the last pop was empty. The meter times pops
+	// without a wait.
 	Eager bool
 	// Client is the server of the pops; nil is the one of the traffic.
 	Client *Client
