@@ -1,15 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
@@ -47,70 +45,50 @@ type Baseline struct {
 // measureBaseline inserts into a new table with the connections and the batch of the scenario, and
 // drops the table.
 func measureBaseline(ctx context.Context, s Settings, single bool) (b Baseline, err error) {
-	b = Baseline{Connections: s.Connections, Batch: s.Batch}
-	if s.BaselineConnections > 0 {
-		b.Connections = s.BaselineConnections
-	}
+	b = Baseline{Connections: cmp.Or(s.BaselineConnections, s.Connections), Batch: s.Batch}
 	if single {
 		b.Connections, b.Batch = 1, 1
 	}
-	table := "bench_" + uuid.NewString()[:8]
-	admin, err := pgx.Connect(ctx, s.DatabaseURL)
+	conns, err := connect(ctx, s.DatabaseURL, 1+b.Connections)
 	if err != nil {
-		return b, fmt.Errorf("connecting to the database for the baseline: %w", err)
+		return b, fmt.Errorf("preparing the baseline: %w", err)
 	}
-	// An interrupt does not keep the table.
-	lasting := context.WithoutCancel(ctx)
+	table := "bench_" + uuid.NewString()[:8]
+	// An interrupt does not keep the table, because it does not reach the first connection.
+	admin, lasting := conns[0], context.WithoutCancel(ctx)
 	defer func() {
 		_, dropping := admin.Exec(lasting, "DROP TABLE IF EXISTS "+table)
-		err = errors.Join(err, dropping, admin.Close(lasting))
+		err = errors.Join(err, dropping, conns.close())
 	}()
-	if _, err := admin.Exec(ctx, fmt.Sprintf(sqlBaselineTable, table)); err != nil {
+	if _, err := admin.Exec(lasting, fmt.Sprintf(sqlBaselineTable, table)); err != nil {
 		return b, fmt.Errorf("making a table for the baseline: %w", err)
 	}
-	conns := make([]*pgx.Conn, b.Connections)
-	defer func() {
-		for _, conn := range conns {
-			if conn != nil {
-				err = errors.Join(err, conn.Close(lasting))
-			}
-		}
-	}()
-	for i := range conns {
-		if conns[i], err = pgx.Connect(ctx, s.DatabaseURL); err != nil {
-			return b, fmt.Errorf("connecting to the database for the baseline, connection %d of %d: %w", i+1, len(conns), err)
-		}
-	}
-	return b, b.measure(ctx, s, fmt.Sprintf(sqlBaselineInsert, table), conns)
+	return b, b.measure(ctx, s, fmt.Sprintf(sqlBaselineInsert, table), conns[1:])
 }
 
 // measure inserts until the duration is over or an INSERT fails.
-func (b *Baseline) measure(ctx context.Context, s Settings, insert string, conns []*pgx.Conn) error {
+func (b *Baseline) measure(ctx context.Context, s Settings, insert string, conns connections) error {
 	times := load.NewTimes()
-	var rows atomic.Int64
 	start := time.Now()
 	end := start.Add(min(s.Duration, maxBaseline))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var workers sync.WaitGroup
+	workers := load.NewWorkers(ctx)
 	for worker, conn := range conns {
-		workers.Go(func() {
+		workers.Go(func(ctx context.Context) error {
 			for turn := 0; ctx.Err() == nil && time.Now().Before(end); turn++ {
 				args := baselineRows(s, b.Batch, worker, turn)
 				began := time.Now()
 				if _, err := conn.Exec(ctx, insert, args...); err != nil {
-					cancel(fmt.Errorf("inserting for the baseline: %w", err))
-					return
+					return fmt.Errorf("inserting for the baseline: %w", err)
 				}
 				times.Add(time.Since(began))
-				rows.Add(int64(b.Batch))
 			}
+			return nil
 		})
 	}
-	workers.Wait()
-	b.Rate = float64(rows.Load()) / time.Since(start).Seconds()
+	err := workers.Wait()
 	b.Insert = times.Latency("insert")
-	return context.Cause(ctx)
+	b.Rate = float64(b.Insert.Count*b.Batch) / time.Since(start).Seconds()
+	return err
 }
 
 // baselineRows returns the arguments of one INSERT.
@@ -128,17 +106,13 @@ func baselineRows(s Settings, batch, worker, turn int) []any {
 
 // compare sets the ratio of a run to the baseline.
 func (b *Baseline) compare(r *Result, single bool) {
-	if !single {
-		b.Of = "messages/s to rows/s"
-		if b.Rate > 0 {
-			b.Ratio = r.Rate / b.Rate
-		}
-		return
+	of, part, whole := "messages/s to rows/s", r.Rate, b.Rate
+	if single {
+		of = "p50 of " + load.TimeFromStart + " to p50 of an INSERT"
+		part, whole = r.latency(load.TimeFromStart).P50, b.Insert.P50
 	}
-	b.Of = "p50 of " + load.TimeFromStart + " to p50 of an INSERT"
-	for _, l := range r.Latencies {
-		if l.Of == load.TimeFromStart && b.Insert.P50 > 0 {
-			b.Ratio = l.P50 / b.Insert.P50
-		}
+	b.Of = of
+	if whole > 0 {
+		b.Ratio = part / whole
 	}
 }

@@ -1,7 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
@@ -41,12 +44,11 @@ func (t *trial) produce(ctx context.Context, n, inFlight int) {
 // runPush measures producers, and empties the queue afterwards.
 func runPush(ctx context.Context, t *trial) error {
 	t.openLedger(t.Connections, false)
+	t.counted = &t.Meter.Pushed
 	t.produce(ctx, t.Connections, 0)
-	t.result.Messages, _ = t.Meter.Messages()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return t.drainRest(ctx)
+	// The pops use leases, so the order is known.
+	o := load.PopOptions{Batch: restBatch, Partitions: t.PopPartitions, Eager: true}
+	return t.drain(ctx, t.startConsumers(ctx, min(t.Connections, 8), o))
 }
 
 // runPop pushes a backlog and measures consumers until it is empty or the time is up.
@@ -56,18 +58,14 @@ func runPop(ctx context.Context, t *trial) error {
 		return err
 	}
 	t.Meter.Measure(time.Now(), time.Now().Add(t.Duration))
-	consumers := t.startConsumers(ctx, t.Connections, func(group int) load.PopOptions {
-		o := t.popOptions(group)
-		o.Eager, o.Timed = true, true
-		return o
-	})
+	o := t.popOptions()
+	o.Eager = true
+	consumers := t.startConsumers(ctx, t.Connections, o)
 	timed, cancel := context.WithTimeout(ctx, t.Duration)
 	_, _ = t.Ledger.WaitDrained(timed, t.Duration)
 	cancel()
 	t.Meter.End(time.Now())
-	err := t.drain(ctx, consumers)
-	_, t.result.Messages = t.Meter.Messages()
-	return err
+	return t.drain(ctx, consumers)
 }
 
 const (
@@ -81,65 +79,48 @@ const (
 // is a different load than using them.
 func (t *trial) touch(ctx context.Context, n int) error {
 	const batch = fillBatch / fillProducers
-	workers := load.NewWorkers(ctx)
-	for _, p := range t.NewProducers(min(n, fillProducers), batch, batch) {
+	producers := t.NewProducers(min(n, fillProducers), batch, batch)
+	left := make([]int, len(producers))
+	for i, p := range producers {
 		p.Batch = min(p.Batch, len(p.Lanes))
-		pushes := (len(p.Lanes) + p.Batch - 1) / p.Batch
-		workers.Go(func(ctx context.Context) error { return fill(ctx, p, func() bool { pushes--; return pushes >= 0 }) })
+		left[i] = (len(p.Lanes) + p.Batch - 1) / p.Batch
 	}
-	return workers.Wait()
+	return fill(ctx, producers, func(i int) bool { left[i]--; return left[i] >= 0 })
 }
 
 // prefill pushes the backlog.
 func (t *trial) prefill(ctx context.Context) error {
-	batches := make(chan struct{}, t.Backlog/fillBatch+1)
-	for range (t.Backlog + fillBatch - 1) / fillBatch {
-		batches <- struct{}{}
-	}
-	close(batches)
+	var left atomic.Int64
+	left.Store(int64((t.Backlog + fillBatch - 1) / fillBatch))
+	producers := t.NewProducers(min(t.Connections, fillProducers), min(fillBatch, t.Backlog), t.PushPartitions)
+	return fill(ctx, producers, func(int) bool { return left.Add(-1) >= 0 })
+}
+
+// fill pushes with each producer i as often as more(i) allows. The error is that of ctx.
+func fill(ctx context.Context, producers []*load.Producer, more func(i int) bool) error {
 	workers := load.NewWorkers(ctx)
-	for _, p := range t.NewProducers(min(t.Connections, fillProducers), min(fillBatch, t.Backlog), t.PushPartitions) {
+	for i, p := range producers {
 		workers.Go(func(ctx context.Context) error {
-			return fill(ctx, p, func() bool { _, more := <-batches; return more })
+			for ctx.Err() == nil && more(i) {
+				if _, err := p.Push(ctx, time.Now()); err != nil {
+					_ = load.Pause(ctx, load.AfterError)
+				}
+			}
+			return nil
 		})
 	}
-	if err := workers.Wait(); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return errors.Join(workers.Wait(), ctx.Err())
 }
 
-// fill pushes as often as more allows.
-func fill(ctx context.Context, p *load.Producer, more func() bool) error {
-	for ctx.Err() == nil && more() {
-		if _, err := p.Push(ctx, time.Now()); err != nil {
-			_ = load.Pause(ctx, load.AfterError)
-		}
-	}
-	return ctx.Err()
-}
-
-// window returns the most messages in flight in a closed loop.
-func (t *trial) window() int {
-	if t.Window > 0 {
-		return t.Window
-	}
-	const each = 4
-	return each * t.Connections * max(t.Batch, t.PopBatch)
-}
-
-// runFlow measures producers and consumers together, in one group or several.
+// runFlow measures producers and consumers together, in one group or several. In a closed loop it
+// bounds the messages in flight.
 func runFlow(ctx context.Context, t *trial) error {
 	groups := len(t.Traffic.Groups)
-	producers := t.Producers
-	if producers == 0 {
-		producers = max(1, t.Connections/(groups+1))
-	}
+	producers := cmp.Or(t.Producers, max(1, t.Connections/(groups+1)))
+	window := cmp.Or(t.Window, 4*t.Connections*max(t.Batch, t.PopBatch))
 	t.openLedger(producers, true)
-	consumers := t.startConsumers(ctx, max(1, (t.Connections-producers)/groups), t.popOptions)
+	consumers := t.startConsumers(ctx, max(1, (t.Connections-producers)/groups), t.popOptions())
 	_ = t.touch(ctx, producers) // only the end of ctx ends it early
-	t.produce(ctx, producers, t.window()*groups)
-	err := t.drain(ctx, consumers)
-	_, t.result.Messages = t.Meter.Messages()
-	return err
+	t.produce(ctx, producers, window*groups)
+	return t.drain(ctx, consumers)
 }

@@ -9,11 +9,8 @@ import (
 // median returns the middle value, or the mean of the two middle values.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
-	half := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[half]
-	}
-	return (sorted[half-1] + sorted[half]) / 2
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // medianOf returns a result with the median of each figure, or nil for fewer than two runs. It
@@ -29,31 +26,26 @@ func medianOf(runs []Result) *Result {
 		}
 		return median(values)
 	}
-	m := &Result{Scenario: runs[0].Scenario, Errors: map[string]int{}}
-	m.Rate = number(func(r *Result) float64 { return r.Rate })
-	m.Messages = int(number(func(r *Result) float64 { return float64(r.Messages) }))
-	m.Seconds = number(func(r *Result) float64 { return r.Seconds })
-	m.Requests = int(number(func(r *Result) float64 { return float64(r.Requests) }))
+	m := &Result{
+		Scenario: runs[0].Scenario,
+		Errors:   map[string]int{},
+		Rate:     number(func(r *Result) float64 { return r.Rate }),
+		Messages: int(number(func(r *Result) float64 { return float64(r.Messages) })),
+		Seconds:  number(func(r *Result) float64 { return r.Seconds }),
+		Requests: int(number(func(r *Result) float64 { return float64(r.Requests) })),
+	}
 	for i := range runs {
 		for kind, n := range runs[i].Errors {
 			m.Errors[kind] += n
 		}
 	}
 	for _, l := range runs[0].Latencies {
-		latency := func(of func(l load.Latency) float64) float64 {
-			return number(func(r *Result) float64 {
-				i := slices.IndexFunc(r.Latencies, func(other load.Latency) bool { return other.Of == l.Of })
-				if i < 0 {
-					return 0
-				}
-				return of(r.Latencies[i])
-			})
-		}
-		m.Latencies = append(m.Latencies, load.Latency{
-			Of: l.Of, Count: int(latency(func(l load.Latency) float64 { return float64(l.Count) })),
-			P50: latency(func(l load.Latency) float64 { return l.P50 }), P95: latency(func(l load.Latency) float64 { return l.P95 }),
-			P99: latency(func(l load.Latency) float64 { return l.P99 }), Max: latency(func(l load.Latency) float64 { return l.Max }),
-		})
+		l.Count = int(number(func(r *Result) float64 { return float64(r.latency(l.Of).Count) }))
+		l.P50 = number(func(r *Result) float64 { return r.latency(l.Of).P50 })
+		l.P95 = number(func(r *Result) float64 { return r.latency(l.Of).P95 })
+		l.P99 = number(func(r *Result) float64 { return r.latency(l.Of).P99 })
+		l.Max = number(func(r *Result) float64 { return r.latency(l.Of).Max })
+		m.Latencies = append(m.Latencies, l)
 	}
 	if !slices.ContainsFunc(runs, func(r Result) bool { return r.Baseline == nil }) {
 		b := *runs[0].Baseline
@@ -62,4 +54,14 @@ func medianOf(runs []Result) *Result {
 		m.Baseline = &b
 	}
 	return m
+}
+
+// latency returns the times of a name, or zeros.
+func (r *Result) latency(of string) load.Latency {
+	for _, l := range r.Latencies {
+		if l.Of == of {
+			return l
+		}
+	}
+	return load.Latency{}
 }

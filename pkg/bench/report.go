@@ -6,8 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
@@ -64,35 +62,32 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // WriteTable writes the report as a table with remarks.
 func (r *Report) WriteTable(w io.Writer) error {
-	var text strings.Builder
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	// A strings.Builder never fails.
-	_, _ = fmt.Fprint(table, "scenario\trun\tmessages/s\tmessages\tms from\tp50\tp95\tp99\tmax\terrors\tratio\tverdict\n")
 	var remarks []string
-	for i := range r.Outcomes {
-		o := &r.Outcomes[i]
-		for k := range o.Runs {
-			run := &o.Runs[k]
-			writeRows(table, run, fmt.Sprint(run.Run), run.verdict())
-			remarks = append(remarks, run.remarks(len(o.Runs) > 1)...)
+	text := align(func(table io.Writer) {
+		printf(table, "scenario\trun\tmessages/s\tmessages\tms from\tp50\tp95\tp99\tmax\terrors\tratio\tverdict\n")
+		for _, o := range r.Outcomes {
+			for k := range o.Runs {
+				run := &o.Runs[k]
+				run.writeRows(table, fmt.Sprint(run.Run), run.verdict())
+				remarks = append(remarks, run.remarks(len(o.Runs) > 1)...)
+			}
+			if o.Median != nil {
+				o.Median.writeRows(table, "median", "")
+			}
 		}
-		if o.Median != nil {
-			writeRows(table, o.Median, "median", "")
-		}
-	}
-	_ = table.Flush()
+	})
 	for _, remark := range remarks {
-		text.WriteString("\n" + remark)
+		text += "\n" + remark
 	}
 	if len(remarks) > 0 {
-		text.WriteString("\n")
+		text += "\n"
 	}
-	_, err := io.WriteString(w, text.String())
+	_, err := io.WriteString(w, text)
 	return err
 }
 
 // writeRows writes a row for each measured time, at least one.
-func writeRows(table io.Writer, r *Result, run, verdict string) {
+func (r *Result) writeRows(table io.Writer, run, verdict string) {
 	rate, ratio := "-", "-"
 	if r.Rate > 0 {
 		rate = fmt.Sprintf("%.0f", r.Rate)
@@ -104,20 +99,15 @@ func writeRows(table io.Writer, r *Result, run, verdict string) {
 	for _, n := range r.Errors {
 		failed += n
 	}
-	latencies := r.Latencies
-	if len(latencies) == 0 {
-		latencies = []load.Latency{{Of: "-"}}
+	// The cells of the first row before and after the times. The other rows have only times.
+	before := fmt.Sprintf("%s\t%s\t%s\t%d", r.Scenario, run, rate, r.Messages)
+	after := fmt.Sprintf("%d\t%s\t%s", failed, ratio, verdict)
+	if len(r.Latencies) == 0 {
+		printf(table, "%s\t-\t-\t-\t-\t-\t%s\n", before, after)
 	}
-	for i, l := range latencies {
-		times := "-\t-\t-\t-"
-		if l.Count > 0 {
-			times = fmt.Sprintf("%.2f\t%.2f\t%.2f\t%.2f", l.P50, l.P95, l.P99, l.Max)
-		}
-		if i == 0 {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%d\t%s\t%s\n", r.Scenario, run, rate, r.Messages, l.Of, times, failed, ratio, verdict)
-			continue
-		}
-		_, _ = fmt.Fprintf(table, "\t\t\t\t%s\t%s\t\t\t\n", l.Of, times)
+	for _, l := range r.Latencies {
+		printf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%s\n", before, l.Of, l.P50, l.P95, l.P99, l.Max, after)
+		before, after = "\t\t\t", "\t\t"
 	}
 }
 
@@ -138,30 +128,31 @@ func (r *Result) remarks(numbered bool) []string {
 		name = fmt.Sprintf("%s, run %d", name, r.Run)
 	}
 	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, name+": "+fmt.Sprintf(format, args...)) }
 	for _, text := range r.Faults {
-		lines = append(lines, name+": BROKEN: "+text)
+		add("BROKEN: %s", text)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		lines = append(lines, fmt.Sprintf("%s: %d x %s, such as: %s", name, r.Errors[kind], kind, r.Examples[kind]))
+		add("%d x %s, such as: %s", r.Errors[kind], kind, r.Examples[kind])
 	}
 	if n := r.Counts.Redelivered; n > 0 {
-		lines = append(lines, fmt.Sprintf("%s: %d messages were delivered again after their lease was lost", name, n))
+		add("%d messages were delivered again after their lease was lost", n)
 	}
 	if n := r.Counts.Unclear; n > 0 {
-		lines = append(lines, fmt.Sprintf("%s: %d messages were pushed without a clear answer and may be stored or not", name, n))
+		add("%d messages were pushed without a clear answer and may be stored or not", n)
 	}
 	for _, text := range r.Notes {
-		lines = append(lines, name+": "+text)
+		add("%s", text)
 	}
 	if b := r.Baseline; b != nil {
-		lines = append(lines, fmt.Sprintf("%s: the database alone, %d connections, %d rows an INSERT: %.0f rows/s, p50 %.2f ms; ratio: %s",
-			name, b.Connections, b.Batch, b.Rate, b.Insert.P50, b.Of))
+		add("the database alone, %d connections, %d rows an INSERT: %.0f rows/s, p50 %.2f ms; ratio: %s",
+			b.Connections, b.Batch, b.Rate, b.Insert.P50, b.Of)
 	}
 	if r.Locks != nil {
-		lines = append(lines, name+": "+r.Locks.String())
+		add("%s", r.Locks)
 	}
 	if r.Queue != "" {
-		lines = append(lines, name+": the queue was kept: "+r.Queue)
+		add("the queue was kept: %s", r.Queue)
 	}
 	return lines
 }

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 )
@@ -10,10 +12,14 @@ import (
 // scenario is one way to load a server, with its default numbers.
 type scenario struct {
 	name, about string
-	connections int
-	batch       int
-	partitions  int
-	groups      int
+	kind
+	connections, batch, partitions, groups int
+}
+
+// kind is what scenarios have in common.
+type kind struct {
+	// run loads the server and fills the trial.
+	run func(ctx context.Context, t *trial) error
 	// paced: it accepts a rate.
 	paced bool
 	// flowing: producers and consumers run at the same time.
@@ -22,45 +28,20 @@ type scenario struct {
 	single bool
 	// quiet: it pushes no message.
 	quiet bool
-	// run loads the server and fills the trial.
-	run func(ctx context.Context, t *trial) error
 }
 
 // scenarios returns all scenarios in the order of All.
 func scenarios() []scenario {
+	flow := kind{run: runFlow, paced: true, flowing: true}
 	return []scenario{
-		{
-			name: "push", about: "producers only",
-			connections: 16, batch: 100, partitions: 100, paced: true, run: runPush,
-		},
-		{
-			name: "pop", about: "consumers drain a backlog",
-			connections: 16, batch: 100, partitions: 100, run: runPop,
-		},
-		{
-			name: "end-to-end", about: "half the connections push, half pop",
-			connections: 16, batch: 10, partitions: 100, paced: true, flowing: true, run: runFlow,
-		},
-		{
-			name: "wake", about: "a message now and then for a waiting consumer",
-			connections: 1, batch: 1, partitions: 1, single: true, run: runWake,
-		},
-		{
-			name: "idle", about: "requests wait and no message arrives",
-			connections: 1000, batch: 1, partitions: 1, quiet: true, run: runIdle,
-		},
-		{
-			name: "herd", about: "all requests wait in one group, and one message arrives",
-			connections: 1000, batch: 1, partitions: 1, single: true, run: runHerd,
-		},
-		{
-			name: "fan-out", about: "every group gets every message",
-			connections: 22, batch: 10, partitions: 100, groups: 10, paced: true, flowing: true, run: runFlow,
-		},
-		{
-			name: "partitions", about: "end-to-end over many partitions",
-			connections: 16, batch: 10, partitions: 10_000, paced: true, flowing: true, run: runFlow,
-		},
+		{"push", "producers only", kind{run: runPush, paced: true}, 16, 100, 100, 0},
+		{"pop", "consumers drain a backlog", kind{run: runPop}, 16, 100, 100, 0},
+		{"end-to-end", "half the connections push, half pop", flow, 16, 10, 100, 0},
+		{"wake", "a message now and then for a waiting consumer", kind{run: runWake, single: true}, 1, 1, 1, 0},
+		{"idle", "requests wait and no message arrives", kind{run: runIdle, quiet: true}, 1000, 1, 1, 0},
+		{"herd", "all requests wait in one group, and one message arrives", kind{run: runHerd, single: true}, 1000, 1, 1, 0},
+		{"fan-out", "every group gets every message", flow, 22, 10, 100, 10},
+		{"partitions", "end-to-end over many partitions", flow, 16, 10, 10_000, 0},
 	}
 }
 
@@ -79,29 +60,33 @@ func names(want func(sc scenario) bool) []string {
 
 // Describe returns a table of the scenarios and their numbers.
 func Describe() string {
+	return align(func(table io.Writer) {
+		printf(table, "  scenario\twhat\tconnections\tbatch\tpartitions\n")
+		for _, sc := range scenarios() {
+			printf(table, "  %s\t%s\t%d\t%d\t%d\n", sc.name, sc.about, sc.connections, sc.batch, sc.partitions)
+		}
+	})
+}
+
+// align returns the lines that write writes, with the cells between tabs as columns.
+func align(write func(table io.Writer)) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	// A strings.Builder never fails.
-	_, _ = fmt.Fprint(table, "  scenario\twhat\tconnections\tbatch\tpartitions\n")
-	for _, sc := range scenarios() {
-		_, _ = fmt.Fprintf(table, "  %s\t%s\t%d\t%d\t%d\n", sc.name, sc.about, sc.connections, sc.batch, sc.partitions)
-	}
-	_ = table.Flush()
+	write(table)
+	_ = table.Flush() // a strings.Builder never fails
 	return text.String()
 }
 
+// printf writes to memory or a terminal and ignores errors.
+func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
 // settle replaces zeros by the defaults of the scenario.
 func (sc scenario) settle(s Settings) Settings {
-	fill := func(value *int, own int) {
-		if *value == 0 {
-			*value = own
-		}
-	}
-	fill(&s.Connections, sc.connections)
-	fill(&s.Batch, sc.batch)
-	fill(&s.PopBatch, s.Batch)
-	fill(&s.Partitions, sc.partitions)
-	fill(&s.Groups, sc.groups)
+	s.Connections = cmp.Or(s.Connections, sc.connections)
+	s.Batch = cmp.Or(s.Batch, sc.batch)
+	s.PopBatch = cmp.Or(s.PopBatch, s.Batch)
+	s.Partitions = cmp.Or(s.Partitions, sc.partitions)
+	s.Groups = cmp.Or(s.Groups, sc.groups)
 	// Only fan-out has several groups.
 	if sc.groups == 0 {
 		s.Groups = 0

@@ -16,52 +16,36 @@ const All = "all"
 // maxBatch is the most messages of one call.
 const maxBatch = 10_000
 
-// Settings select and configure scenarios. 0 is the default of the scenario, if it has one.
+// Settings select and configure scenarios. 0 is the default of the scenario, if it has one. The
+// flags of `belfry bench` describe the fields.
 type Settings struct {
-	URL       string   `json:"url"`
-	Scenarios []string `json:"-"`
-	// Connections is the number of concurrent requests of producers and consumers together.
-	Connections int `json:"connections"`
-	// Producers is the number of connections that push in scenarios with consumers; 0 is an
-	// equal share, as if the producers were one more group.
-	Producers int `json:"producers"`
-	// Batch is messages in a push.
-	Batch int `json:"batch"`
-	// PopBatch is the most messages of a pop; 0 is Batch.
-	PopBatch int `json:"popBatch"`
-	// Payload is the length of a message in bytes, or more if its numbers need more.
-	Payload    int `json:"payload"`
-	Partitions int `json:"partitions"`
-	// PushPartitions is the number of partitions in a push. The official clients push to one.
-	PushPartitions int `json:"pushPartitions"`
-	// PopPartitions is the most partitions of a pop.
-	PopPartitions int `json:"popPartitions"`
-	Groups        int `json:"groups"`
-	// Window is the most messages in flight while producers and consumers run together in a
-	// closed loop; 0 is four batches per connection.
-	Window int `json:"window"`
-	// Backlog is the number of messages that the scenario pop drains.
-	Backlog  int           `json:"backlog"`
-	Duration time.Duration `json:"duration"`
-	Warmup   time.Duration `json:"warmup"`
-	// Rate is messages per second in an open loop; 0 is the closed loop.
-	Rate    float64 `json:"rate"`
-	AutoAck bool    `json:"autoAck"`
-	// TransactionIDs gives every message a transaction id, as the official clients do.
-	TransactionIDs bool `json:"transactionIds"`
-	// Repeat is the number of runs of each scenario; the median is reported too.
-	Repeat int `json:"repeat"`
-	// Baseline measures the database at DatabaseURL before each run.
-	Baseline bool `json:"baseline"`
-	// BaselineConnections is the number of connections of the baseline; 0 is Connections.
-	BaselineConnections int `json:"baselineConnections"`
-	// HoldSnapshot keeps a REPEATABLE READ transaction open at DatabaseURL during each run.
-	HoldSnapshot bool `json:"holdSnapshot"`
+	URL            string        `json:"url"`
+	Scenarios      []string      `json:"-"`
+	Connections    int           `json:"connections"`
+	Producers      int           `json:"producers"`
+	Batch          int           `json:"batch"`
+	PopBatch       int           `json:"popBatch"`
+	Payload        int           `json:"payload"`
+	Partitions     int           `json:"partitions"`
+	PushPartitions int           `json:"pushPartitions"`
+	PopPartitions  int           `json:"popPartitions"`
+	Groups         int           `json:"groups"`
+	Window         int           `json:"window"`
+	Backlog        int           `json:"backlog"`
+	Duration       time.Duration `json:"duration"`
+	Warmup         time.Duration `json:"warmup"`
+	Rate           float64       `json:"rate"`
+	AutoAck        bool          `json:"autoAck"`
+	TransactionIDs bool          `json:"transactionIds"`
+	Repeat         int           `json:"repeat"`
+	Baseline       bool          `json:"baseline"`
+	// BaselineConnections 0 is Connections.
+	BaselineConnections int  `json:"baselineConnections"`
+	HoldSnapshot        bool `json:"holdSnapshot"`
 	// DatabaseURL is the database of the server. With Baseline or HoldSnapshot it is also watched
 	// for locks.
 	DatabaseURL string `json:"-"`
-	// Keep does not delete the queues.
-	Keep bool `json:"keep"`
+	Keep        bool   `json:"keep"`
 	// Patience is the time without an arrival after which the remaining messages count as missing.
 	Patience time.Duration `json:"-"`
 	// Progress is a terminal for a line about the current run; nil for none.
@@ -88,24 +72,21 @@ func (s Settings) Validate() error {
 	check(err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "",
 		"--url is %q: give it as http://host:port", s.URL)
 	for _, n := range []struct {
-		flag  string
-		value int
+		flag         string
+		value, least int
 	}{
-		{"connections", s.Connections}, {"producers", s.Producers}, {"batch", s.Batch}, {"pop-batch", s.PopBatch}, {"payload", s.Payload},
-		{"partitions", s.Partitions}, {"groups", s.Groups}, {"window", s.Window},
-		{"baseline-connections", s.BaselineConnections},
+		{"connections", s.Connections, 0}, {"producers", s.Producers, 0}, {"batch", s.Batch, 0}, {"pop-batch", s.PopBatch, 0},
+		{"payload", s.Payload, 0}, {"partitions", s.Partitions, 0}, {"groups", s.Groups, 0}, {"window", s.Window, 0},
+		{"baseline-connections", s.BaselineConnections, 0}, {"push-partitions", s.PushPartitions, 1},
+		{"pop-partitions", s.PopPartitions, 1}, {"backlog", s.Backlog, 1}, {"repeat", s.Repeat, 1},
 	} {
-		check(n.value >= 0, "--%s is %d: give 0 or more", n.flag, n.value)
+		check(n.value >= n.least, "--%s is %d: give %d or more", n.flag, n.value, n.least)
 	}
 	check(s.Batch <= maxBatch, "--batch is %d: give at most %d, a pop returns no more", s.Batch, maxBatch)
 	check(s.PopBatch <= maxBatch, "--pop-batch is %d: give at most %d, a pop returns no more", s.PopBatch, maxBatch)
-	check(s.PushPartitions > 0, "--push-partitions is %d: give 1 or more", s.PushPartitions)
-	check(s.PopPartitions > 0, "--pop-partitions is %d: give 1 or more", s.PopPartitions)
-	check(s.Backlog > 0, "--backlog is %d: give 1 or more, it is what pop drains", s.Backlog)
 	check(s.Duration > 0, "--duration is %s: give a time such as 10s", s.Duration)
 	check(s.Warmup >= 0, "--warmup is %s: give 0s or more", s.Warmup)
 	check(s.Rate >= 0, "--rate is %g: give messages per second, or 0 for a closed loop", s.Rate)
-	check(s.Repeat > 0, "--repeat is %d: give 1 or more", s.Repeat)
 	check(!s.Baseline || s.DatabaseURL != "", "--baseline needs a database: set --database-url to the one the server uses")
 	check(!s.HoldSnapshot || s.DatabaseURL != "", "--hold-snapshot needs a database: set --database-url to the one the server uses")
 	chosen, err := s.chosen()
@@ -128,7 +109,7 @@ func (s Settings) Validate() error {
 func (s Settings) chosen() ([]scenario, error) {
 	all := scenarios()
 	var chosen []scenario
-	for _, name := range s.Scenarios {
+	for n, name := range s.Scenarios {
 		if name == All {
 			return all, nil
 		}
@@ -136,7 +117,7 @@ func (s Settings) chosen() ([]scenario, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("there is no scenario %q: choose from %s, or %s", name, strings.Join(Names(), ", "), All)
 		}
-		if !slices.ContainsFunc(chosen, func(sc scenario) bool { return sc.name == name }) {
+		if !slices.Contains(s.Scenarios[:n], name) {
 			chosen = append(chosen, all[i])
 		}
 	}

@@ -3,9 +3,9 @@ package bench
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
@@ -24,6 +24,8 @@ type trial struct {
 	*load.Traffic
 	scenario scenario
 	queue    string
+	// counted are the messages of the result.
+	counted *load.Messages
 	// judged: the load ran to its end, so an undelivered message is lost.
 	judged bool
 	result Result
@@ -34,9 +36,8 @@ func newTrial(s Settings, sc scenario, c *load.Client) *trial {
 	t.Traffic = &load.Traffic{
 		Client: c, Meter: load.NewMeter(), Groups: []string{""}, PayloadSize: t.Payload, TransactionIDs: t.Settings.TransactionIDs,
 	}
-	var random [5]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	t.queue = fmt.Sprintf("bench-%s-%s", hex.EncodeToString(random[:]), sc.name)
+	t.counted = &t.Meter.Delivered
+	t.queue = fmt.Sprintf("bench-%s-%s", strings.ToLower(rand.Text()[:10]), sc.name)
 	if sc.groups > 0 {
 		t.Traffic.Groups = nil
 		for i := range t.Settings.Groups {
@@ -60,16 +61,17 @@ func (t *trial) openLedger(producers int, timed bool) {
 }
 
 // popOptions returns the pops of a consumer with the settings of the trial.
-func (t *trial) popOptions(group int) load.PopOptions {
-	return load.PopOptions{Queue: t.queue, Group: group, Batch: t.PopBatch, Partitions: t.PopPartitions, AutoAck: t.AutoAck}
+func (t *trial) popOptions() load.PopOptions {
+	return load.PopOptions{Batch: t.PopBatch, Partitions: t.PopPartitions, AutoAck: t.AutoAck}
 }
 
 // startConsumers starts n consumers of each group.
-func (t *trial) startConsumers(ctx context.Context, n int, options func(group int) load.PopOptions) *load.Workers {
+func (t *trial) startConsumers(ctx context.Context, n int, o load.PopOptions) *load.Workers {
 	consumers := load.NewWorkers(ctx)
-	for group := range t.Traffic.Groups {
+	o.Queue = t.queue
+	for o.Group = range t.Traffic.Groups {
 		for range n {
-			consumers.Go(t.NewConsumer(options(group)).Loop)
+			consumers.Go(t.NewConsumer(o).Loop)
 		}
 	}
 	return consumers
@@ -109,22 +111,13 @@ func (t *trial) drain(ctx context.Context, consumers *load.Workers) error {
 		return err
 	}
 	for group := range t.Traffic.Groups {
-		found, err := t.Search(ctx, load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions})
-		if err != nil {
+		o := load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions}
+		if err := t.Search(ctx, o); err != nil {
 			return err
 		}
-		t.result.Counts.Stuck += found
 	}
 	t.judged = true
 	return nil
-}
-
-// drainRest empties the queue of a scenario without consumers. It uses leases, so the order is
-// known.
-func (t *trial) drainRest(ctx context.Context) error {
-	return t.drain(ctx, t.startConsumers(ctx, min(t.Connections, 8), func(group int) load.PopOptions {
-		return load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions, Eager: true}
-	}))
 }
 
 func (t *trial) note(format string, args ...any) {
@@ -138,16 +131,10 @@ func (t *trial) conclude(interrupted bool) {
 	if t.Keep {
 		r.Queue = t.queue
 	}
-	r.Latencies, r.Faults = t.Meter.Latencies(), []string{}
-	_, _, requests, _ := t.Meter.Totals()
-	r.Requests = int(requests)
+	r.Latencies, r.Counts = t.Meter.Latencies(), t.Ledger.Counts()
+	r.Faults = t.faults()
+	r.Messages, r.Requests = int(t.counted.Within.Load()), int(t.Meter.Requests.Load())
 	r.Errors, r.Examples = t.Meter.Errors()
-	if t.Ledger != nil {
-		stuck := r.Counts.Stuck
-		r.Counts = t.Ledger.Counts()
-		r.Counts.Stuck = stuck
-		r.Faults = append(r.Faults, t.faults()...)
-	}
 	if r.Seconds > 0 && !t.scenario.single && !t.scenario.quiet {
 		r.Rate = float64(r.Messages) / r.Seconds
 	}
@@ -159,7 +146,7 @@ func (t *trial) conclude(interrupted bool) {
 // faults returns the broken promises.
 func (t *trial) faults() []string {
 	c := &t.result.Counts
-	var faults []string
+	faults := []string{}
 	fault := func(n int, format string) {
 		if n > 0 {
 			faults = append(faults, fmt.Sprintf(format, n))

@@ -3,11 +3,12 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,13 +28,14 @@ const (
 	maxIdle = 30 * time.Second
 )
 
-// Client is a minimal HTTP client of the API. A request costs one write and one read, in the
-// goroutine of the caller. It is safe for concurrent use.
+// Client is a minimal HTTP client of the API. It works in the goroutine of the caller and never
+// repeats a request. It is safe for concurrent use.
 type Client struct {
 	base   *url.URL
-	push   *url.URL
-	ack    *url.URL
-	header string
+	header http.Header
+	// dial opens a connection to address.
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	address string
 
 	mu   sync.Mutex
 	idle []*connection
@@ -42,8 +44,7 @@ type Client struct {
 // connection carries one request at a time.
 type connection struct {
 	net.Conn
-	reader *bufio.Reader
-	out    []byte
+	*bufio.ReadWriter
 	// released is when the last request ended.
 	released time.Time
 }
@@ -54,11 +55,15 @@ func NewClient(base string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL: %w", err)
 	}
-	c := &Client{base: at, push: at.JoinPath("/api/v1/push"), ack: at.JoinPath("/api/v1/ack/batch")}
-	c.header = " HTTP/1.1\r\nHost: " + at.Host + "\r\nContent-Type: application/json\r\n"
+	c := &Client{base: at, header: http.Header{"Content-Type": {"application/json"}}}
 	if password, ok := at.User.Password(); ok {
-		pair := base64.StdEncoding.EncodeToString([]byte(at.User.Username() + ":" + password))
-		c.header += "Authorization: Basic " + pair + "\r\n"
+		(&http.Request{Header: c.header}).SetBasicAuth(at.User.Username(), password)
+	}
+	dialer := &net.Dialer{Timeout: RequestTimeout}
+	c.dial, c.address = dialer.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "80"))
+	if at.Scheme == "https" {
+		secure := &tls.Dialer{NetDialer: dialer}
+		c.dial, c.address = secure.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443"))
 	}
 	return c, nil
 }
@@ -74,37 +79,32 @@ func (c *Client) Close() {
 }
 
 func (c *Client) acquire(ctx context.Context) (*connection, error) {
-	c.mu.Lock()
-	if n := len(c.idle); n > 0 {
-		conn := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
+	if conn := c.takeIdle(); conn != nil {
 		if time.Since(conn.released) < maxIdle {
 			return conn, nil
 		}
 		_ = conn.Close() // no request is in flight
-	} else {
-		c.mu.Unlock()
 	}
-	dialer := &net.Dialer{Timeout: RequestTimeout}
-	var conn net.Conn
-	var err error
-	if c.base.Scheme == "https" {
-		conn, err = (&tls.Dialer{NetDialer: dialer}).DialContext(ctx, "tcp", withPort(c.base.Host, "443"))
-	} else {
-		conn, err = dialer.DialContext(ctx, "tcp", withPort(c.base.Host, "80"))
-	}
+	conn, err := c.dial(ctx, "tcp", c.address)
 	if err != nil {
 		return nil, fmt.Errorf("connecting: %w", err)
 	}
-	return &connection{Conn: conn, reader: bufio.NewReaderSize(conn, 16<<10)}, nil
+	const size = 16 << 10
+	buffers := bufio.NewReadWriter(bufio.NewReaderSize(conn, size), bufio.NewWriterSize(conn, size))
+	return &connection{Conn: conn, ReadWriter: buffers}, nil
 }
 
-func withPort(host, port string) string {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host
+// takeIdle returns the idle connection that was used last, or nil.
+func (c *Client) takeIdle() *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := len(c.idle)
+	if n == 0 {
+		return nil
 	}
-	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+	conn := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	return conn
 }
 
 func (c *Client) release(conn *connection) {
@@ -120,23 +120,14 @@ type Failure struct {
 	Kind string
 	// Refused is set if the server certainly did nothing.
 	Refused bool
-	err     error
+	error
 }
 
-func (f *Failure) Error() string { return f.err.Error() }
-
-func (f *Failure) Unwrap() error { return f.err }
+func (f *Failure) Unwrap() error { return f.error }
 
 // unreadable is the failure of an answer that does not fit the request.
 func unreadable(format string, args ...any) error {
-	return &Failure{Kind: "unreadable", err: fmt.Errorf(format, args...)}
-}
-
-// Request is one HTTP request; without a body if Body is nil.
-type Request struct {
-	Method string
-	URL    *url.URL
-	Body   []byte
+	return &Failure{Kind: "unreadable", error: fmt.Errorf(format, args...)}
 }
 
 // Response is the status of an answer and the times around the request.
@@ -145,11 +136,15 @@ type Response struct {
 	Sent, At time.Time
 }
 
-// Do sends a request and reads the body of the answer into a buffer. It blocks until all of the
-// answer is read or ctx ends, which closes the connection. Every error is a *Failure; an answer
-// that is not 2xx is an error.
-func (c *Client) Do(ctx context.Context, req Request, into *bytes.Buffer) (Response, error) {
+// Do sends a request, without a body if body is nil, and reads the body of the answer into a
+// buffer. It blocks until all of the answer is read or ctx ends, which closes the connection.
+// Every error is a *Failure; an answer that is not 2xx is an error.
+func (c *Client) Do(ctx context.Context, method string, to *url.URL, body []byte, into *bytes.Buffer) (Response, error) {
 	into.Reset()
+	req := &http.Request{Method: method, URL: to, Header: c.header}
+	if body != nil {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
 	resp := Response{Sent: time.Now()}
 	conn, err := c.acquire(ctx)
 	if err == nil {
@@ -157,21 +152,26 @@ func (c *Client) Do(ctx context.Context, req Request, into *bytes.Buffer) (Respo
 	}
 	resp.At = time.Now()
 	if err != nil {
-		return resp, &Failure{Kind: kindOf(err), err: fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, err)}
+		kind := "connection"
+		var network net.Error
+		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+			kind = "timeout"
+		}
+		return resp, &Failure{Kind: kind, error: fmt.Errorf("%s %s: %w", method, to.Path, err)}
 	}
 	if resp.Status < 200 || resp.Status > 299 {
 		const most = 200
 		text := bytes.TrimSpace(into.Bytes()[:min(most, into.Len())])
 		return resp, &Failure{
 			Kind: strconv.Itoa(resp.Status), Refused: resp.Status >= 400 && resp.Status < 500,
-			err: fmt.Errorf("%s %s answered %d: %s", req.Method, req.URL.Path, resp.Status, text),
+			error: fmt.Errorf("%s %s answered %d: %s", method, to.Path, resp.Status, text),
 		}
 	}
 	return resp, nil
 }
 
 // exchange sends a request on conn and reads the answer. Then it releases or closes conn.
-func (c *Client) exchange(ctx context.Context, conn *connection, req Request, into *bytes.Buffer) (status int, err error) {
+func (c *Client) exchange(ctx context.Context, conn *connection, req *http.Request, into *bytes.Buffer) (status int, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the pending read or write fails
 	reusable := false
 	defer func() {
@@ -185,17 +185,10 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req Request, in
 			_ = conn.Close() // it is not used again
 		}
 	}()
-	out := append(append(append(conn.out[:0], req.Method...), ' '), req.URL.RequestURI()...)
-	out = append(out, c.header...)
-	if req.Body != nil {
-		out = strconv.AppendInt(append(out, "Content-Length: "...), int64(len(req.Body)), 10)
-		out = append(out, "\r\n"...)
-	}
-	conn.out = append(append(out, "\r\n"...), req.Body...)
-	if _, err := conn.Write(conn.out); err != nil {
+	if err := errors.Join(req.Write(conn.Writer), conn.Flush()); err != nil {
 		return 0, fmt.Errorf("sending: %w", err)
 	}
-	resp, err := http.ReadResponse(conn.reader, &http.Request{Method: req.Method})
+	resp, err := http.ReadResponse(conn.Reader, req)
 	if err != nil {
 		return 0, fmt.Errorf("reading the answer: %w", err)
 	}
@@ -208,54 +201,26 @@ func (c *Client) exchange(ctx context.Context, conn *connection, req Request, in
 	return resp.StatusCode, nil
 }
 
-func kindOf(err error) string {
-	var network net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
-		return "timeout"
-	}
-	return "connection"
-}
-
 // URL returns the URL of a path.
 func (c *Client) URL(path string) *url.URL { return c.base.JoinPath(path) }
 
-// Call sends a request to a path, which may have a query, and decodes the JSON answer. body nil
-// sends no body, into nil ignores the answer. It blocks like Do.
-func (c *Client) Call(ctx context.Context, method, path string, body, into any) (Response, error) {
-	target, err := url.Parse(path)
-	if err != nil {
-		return Response{}, fmt.Errorf("reading the path %q: %w", path, err)
-	}
-	req := Request{Method: method, URL: c.base.JoinPath(target.EscapedPath())}
-	req.URL.RawQuery = target.RawQuery
-	if body != nil {
-		if req.Body, err = json.Marshal(body); err != nil {
-			return Response{}, fmt.Errorf("encoding the body of %s: %w", path, err)
-		}
-	}
-	var text bytes.Buffer
-	resp, err := c.Do(ctx, req, &text)
-	if err != nil || into == nil || text.Len() == 0 {
-		return resp, err
-	}
-	if err := json.Unmarshal(text.Bytes(), into); err != nil {
-		return resp, unreadable("decoding the answer of %s: %w", path, err)
-	}
-	return resp, nil
-}
-
 // Configure creates a queue with options, such as leaseTime in seconds.
 func (c *Client) Configure(ctx context.Context, queue string, options map[string]int) error {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	defer cancel()
-	_, err := c.Call(ctx, http.MethodPost, "/api/v1/configure", map[string]any{"queue": queue, "options": options}, nil)
-	return err
+	body, err := json.Marshal(map[string]any{"queue": queue, "options": options})
+	if err != nil {
+		return fmt.Errorf("encoding the options of %s: %w", queue, err)
+	}
+	return c.admin(ctx, http.MethodPost, "/api/v1/configure", body)
 }
 
 // Delete deletes a queue.
 func (c *Client) Delete(ctx context.Context, queue string) error {
+	return c.admin(ctx, http.MethodDelete, "/api/v1/resources/queues/"+url.PathEscape(queue), nil)
+}
+
+func (c *Client) admin(ctx context.Context, method, path string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	_, err := c.Call(ctx, http.MethodDelete, "/api/v1/resources/queues/"+url.PathEscape(queue), nil, nil)
+	_, err := c.Do(ctx, method, c.URL(path), body, &bytes.Buffer{})
 	return err
 }

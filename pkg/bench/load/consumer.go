@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,66 +23,110 @@ type PopOptions struct {
 	AutoAck           bool
 	// Wait is how long a pop waits at the server; 0 is 30 seconds.
 	Wait time.Duration
-	// Eager pops do not wait at the server unless the last pop was empty.
+	// Eager pops do not wait at the server unless the last pop was empty. The meter times pops
+	// without a wait.
 	Eager bool
-	// Timed measures the pops that do not wait.
-	Timed bool
+	// Client is the server of the pops; nil is the one of the traffic.
+	Client *Client
 }
 
 const defaultWait = 30 * time.Second
+
+// Delivery is the answer of a pop, possibly without messages.
+type Delivery struct {
+	LeaseID  string    `json:"leaseId"`
+	Messages []Message `json:"messages"`
+
+	Sent, At time.Time `json:"-"`
+}
+
+// Message holds the fields that are verified or that an ack needs. A missing field is empty or
+// 0; no message of ours has such values.
+type Message struct {
+	TransactionID string  `json:"transactionId"`
+	PartitionID   string  `json:"partitionId"`
+	Partition     string  `json:"partition"`
+	Data          Payload `json:"data"`
+}
+
+// Payload identifies a message; both numbers count from 1.
+type Payload struct {
+	Lane int `json:"lane"`
+	N    int `json:"n"`
+}
+
+// ref returns the lane and the number of the message, from 0.
+func (m *Message) ref() Ref { return Ref{m.Data.Lane - 1, m.Data.N - 1} }
 
 // Consumer pops and acknowledges for a group. It belongs to one goroutine.
 type Consumer struct {
 	PopOptions
 	traffic *Traffic
-	client  *Client
 	// now and wait are the URLs of a pop that does not wait and of one that does.
 	now, wait *url.URL
-	// own has the last number of each lane, with autoAck.
+	// own has the next number of each lane, with autoAck.
 	own map[int]int
 
-	popped popBuffer
-	body   []byte
-	into   bytes.Buffer
+	popped   bytes.Buffer
+	delivery Delivery
+	acks     batch
 }
 
-// NewConsumer returns a consumer at the server of the traffic.
-func (t *Traffic) NewConsumer(o PopOptions) *Consumer { return t.NewConsumerAt(t.Client, o) }
-
-// NewConsumerAt returns a consumer at another server.
-func (t *Traffic) NewConsumerAt(client *Client, o PopOptions) *Consumer {
+// NewConsumer returns a consumer.
+func (t *Traffic) NewConsumer(o PopOptions) *Consumer {
 	if o.Wait == 0 {
 		o.Wait = defaultWait
 	}
-	c := &Consumer{PopOptions: o, traffic: t, client: client}
-	c.now = client.popURL(o, t.Groups[o.Group], 0)
-	c.wait = client.popURL(o, t.Groups[o.Group], o.Wait)
+	if o.Client == nil {
+		o.Client = t.Client
+	}
+	c := &Consumer{PopOptions: o, traffic: t}
 	if o.AutoAck {
 		c.own = map[int]int{}
 	}
+	query := url.Values{"batch": {strconv.Itoa(o.Batch)}, "autoAck": {strconv.FormatBool(o.AutoAck)}}
+	if partitions := min(o.Batch, o.Partitions); partitions > 1 {
+		query.Set("partitions", strconv.Itoa(partitions))
+	}
+	if group := t.Groups[o.Group]; group != "" {
+		query.Set("consumerGroup", group)
+	}
+	c.now = o.Client.URL("/api/v1/pop/queue/" + url.PathEscape(o.Queue))
+	c.now.RawQuery = query.Encode()
+	query.Set("wait", "true")
+	query.Set("timeout", strconv.FormatInt(o.Wait.Milliseconds(), 10))
+	c.wait = c.now.ResolveReference(&url.URL{RawQuery: query.Encode()})
 	return c
 }
 
-// Pop returns the messages that are ready, and records them in ledger and meter. It does not
-// wait at the server. The delivery is valid until the next pop.
-func (c *Consumer) Pop(ctx context.Context) (*Delivery, error) { return c.pop(ctx, c.now) }
-
-// PopWait is Pop with a wait at the server.
-func (c *Consumer) PopWait(ctx context.Context) (*Delivery, error) { return c.pop(ctx, c.wait) }
-
-func (c *Consumer) pop(ctx context.Context, at *url.URL) (*Delivery, error) {
+// Pop returns the messages that are ready, and records them in ledger and meter. With wait it
+// waits at the server for messages. The delivery is valid until the next pop.
+func (c *Consumer) Pop(ctx context.Context, wait bool) (*Delivery, error) {
+	at := c.now
+	if wait {
+		at = c.wait
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Wait+RequestTimeout)
 	defer cancel()
-	c.traffic.Meter.requests.Add(1)
-	d, err := c.client.pop(ctx, at, &c.popped)
-	if err != nil || len(d.Messages) == 0 {
+	c.traffic.Meter.Requests.Add(1)
+	d := &c.delivery
+	*d = Delivery{Messages: d.Messages[:0]}
+	resp, err := c.Client.Do(ctx, http.MethodGet, at, nil, &c.popped)
+	d.Sent, d.At = resp.Sent, resp.At
+	if err != nil || c.popped.Len() == 0 {
 		return d, err
 	}
-	if c.Timed && at == c.now {
+	if err := json.Unmarshal(c.popped.Bytes(), d); err != nil {
+		return d, unreadable("decoding the answer of a pop: %w", err)
+	}
+	if len(d.Messages) == 0 {
+		return d, nil
+	}
+	if c.Eager && !wait {
 		c.traffic.Meter.Time(TimePop, d.Sent, d.Sent, d.At)
 	}
 	c.traffic.Ledger.delivered(c.Queue, c.Group, d, c.own)
-	c.traffic.Meter.countDelivered(len(d.Messages), d.At)
+	c.traffic.Meter.count(&c.traffic.Meter.Delivered, len(d.Messages), d.At)
 	return d, nil
 }
 
@@ -89,60 +135,27 @@ func (c *Consumer) ack(ctx context.Context, d *Delivery) {
 	if c.AutoAck {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
-	defer cancel()
-	c.body = appendAck(c.body[:0], d, c.traffic.Groups[c.Group])
-	c.traffic.Meter.requests.Add(1)
-	_, err := c.client.Do(ctx, Request{http.MethodPost, c.client.ack, c.body}, &c.into)
-	if err == nil && hasTimes(c.into.Bytes(), `"success":true`, len(d.Messages)) {
-		c.traffic.Ledger.acked(c.Group, d, func(int) bool { return true })
-		return
-	}
-	var results []ackResult
-	if err == nil {
-		results, err = decodeAcks(c.into.Bytes(), len(d.Messages))
+	c.acks.body = appendAck(c.acks.body[:0], d, c.traffic.Groups[c.Group])
+	c.traffic.Meter.Requests.Add(1)
+	results, _, err := c.acks.post(ctx, c.Client, "/api/v1/ack/batch", len(d.Messages), `"success":true`)
+	refused := slices.IndexFunc(results, func(r itemResult) bool { return !r.Success })
+	if refused >= 0 {
+		err = &Failure{Kind: "ack refused", error: fmt.Errorf("an ack was refused: %s", results[refused].Error)}
 	}
 	if err != nil {
 		c.traffic.Meter.fail(err)
-		c.traffic.Ledger.acked(c.Group, d, func(int) bool { return false })
-		return
 	}
-	c.traffic.Ledger.acked(c.Group, d, func(i int) bool { return results[i].Success })
-	for _, result := range results {
-		if !result.Success {
-			c.traffic.Meter.fail(&Failure{Kind: "ack refused", err: fmt.Errorf("an ack was refused: %s", result.Error)})
-			return
-		}
-	}
-}
-
-type ackResult struct {
-	Success bool   `json:"success"`
-	Error   string `json:"error"`
-}
-
-// decodeAcks decodes the answer of n acks.
-func decodeAcks(body []byte, n int) (results []ackResult, err error) {
-	if err := json.Unmarshal(body, &results); err != nil {
-		return nil, unreadable("decoding the answer of an ack: %w", err)
-	}
-	if len(results) != n {
-		return nil, unreadable("decoding the answer of an ack: %d acks had %d answers", n, len(results))
-	}
-	return results, nil
+	c.traffic.Ledger.acked(c.Group, d, func(i int) bool {
+		return err == nil || refused >= 0 && results[i].Success
+	})
 }
 
 // Loop pops and acknowledges until ctx ends, and returns its error. Failed requests are counted.
 func (c *Consumer) Loop(ctx context.Context) error {
-	at := c.wait
 	for ctx.Err() == nil {
-		if c.Eager {
-			at = c.now
-		}
-		d, err := c.pop(ctx, at)
+		d, err := c.Pop(ctx, !c.Eager)
 		if err == nil && len(d.Messages) == 0 && c.Eager {
-			at = c.wait
-			d, err = c.pop(ctx, at)
+			d, err = c.Pop(ctx, true)
 		}
 		switch {
 		case ctx.Err() != nil && err != nil:
@@ -159,19 +172,20 @@ func (c *Consumer) Loop(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Search pops until the queue is empty, and returns how many messages it found that no consumer
-// had. No other consumer may run.
-func (t *Traffic) Search(ctx context.Context, o PopOptions) (found int, err error) {
+// Search pops until the queue is empty. Messages that it finds and no consumer had count as stuck.
+// No other consumer may run.
+func (t *Traffic) Search(ctx context.Context, o PopOptions) error {
 	o.AutoAck = true
 	c := t.NewConsumer(o)
 	before := t.Ledger.Counts().Delivered
 	for {
-		d, err := c.Pop(ctx)
+		d, err := c.Pop(ctx, false)
 		if err != nil {
-			return 0, fmt.Errorf("popping the remaining messages: %w", err)
+			return fmt.Errorf("popping the remaining messages: %w", err)
 		}
 		if len(d.Messages) == 0 {
-			return t.Ledger.Counts().Delivered - before, nil
+			t.Ledger.countStuck(t.Ledger.Counts().Delivered - before)
+			return nil
 		}
 	}
 }

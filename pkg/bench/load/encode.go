@@ -2,20 +2,23 @@ package load
 
 import (
 	"bytes"
-	"math/rand/v2"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // padding is the text that fills payloads. It is random, so the database cannot compress it.
 var padding = makePadding()
 
 func makePadding() []byte {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	text := make([]byte, 64<<10)
-	for i := range text {
-		text[i] = letters[rand.IntN(len(letters))]
-	}
-	return text
+	random := make([]byte, 48<<10)
+	_, _ = rand.Read(random) // it never fails
+	return base64.RawURLEncoding.AppendEncode(nil, random)
 }
 
 // AppendPayload appends a payload of size bytes; more if the numbers need more. The payload
@@ -73,14 +76,49 @@ func appendAck(b []byte, d *Delivery, group string) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(b, `{"transactionId":`...), d.Messages[i].TransactionID...)
-		b = append(append(b, `,"partitionId":`...), d.Messages[i].PartitionID...)
-		b = append(append(b, `,"leaseId":`...), d.LeaseID...)
+		b = appendQuoted(append(b, `{"transactionId":`...), d.Messages[i].TransactionID)
+		b = appendQuoted(append(b, `,"partitionId":`...), d.Messages[i].PartitionID)
+		b = appendQuoted(append(b, `,"leaseId":`...), d.LeaseID)
 		b = append(b, `,"status":"completed"}`...)
 	}
 	return append(b, `]}`...)
 }
 
-// hasTimes reports whether an answer has a text exactly n times. If it has the success of every
-// item, the answer need not be decoded. No name of ours contains such a text.
-func hasTimes(body []byte, text string, n int) bool { return bytes.Count(body, []byte(text)) == n }
+// appendQuoted appends a JSON string.
+func appendQuoted(b []byte, text string) []byte {
+	b, _ = jsontext.AppendQuote(b, text) // it fails only for invalid UTF-8, which the decoder of the pop refuses
+	return b
+}
+
+// batch is a request with several items, and its answer. It belongs to one goroutine.
+type batch struct {
+	body   []byte
+	answer bytes.Buffer
+}
+
+// itemResult is the answer to one item: Status of a push, the others of an ack.
+type itemResult struct {
+	Status  string `json:"status"`
+	Success bool   `json:"success"`
+	Error   string `json:"error"`
+}
+
+// post sends a batch of n items and returns the answer to each. The results are nil if the answer
+// has the text accepted n times: then every item succeeded, and the answer need not be decoded.
+// No name of ours contains such a text. post blocks until the answer, also if ctx ends.
+func (b *batch) post(ctx context.Context, c *Client, path string, n int, accepted string) ([]itemResult, Response, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
+	defer cancel()
+	resp, err := c.Do(ctx, http.MethodPost, c.URL(path), b.body, &b.answer)
+	if err != nil || bytes.Count(b.answer.Bytes(), []byte(accepted)) == n {
+		return nil, resp, err
+	}
+	var results []itemResult
+	if err := json.Unmarshal(b.answer.Bytes(), &results); err != nil {
+		return nil, resp, unreadable("decoding the answer of %s: %w", path, err)
+	}
+	if len(results) != n {
+		return nil, resp, unreadable("decoding the answer of %s: %d items had %d answers", path, n, len(results))
+	}
+	return results, resp, nil
+}

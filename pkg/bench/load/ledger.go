@@ -35,26 +35,24 @@ const (
 	unacked
 )
 
-// earlyDelivery is a delivery before the answer of its push.
-type earlyDelivery struct {
-	n  int
-	at time.Time
+// message is the push of one message. answered is when the push was answered.
+type message struct {
+	state          pushState
+	sent, answered time.Time
 }
 
 // laneState is what is known of one lane.
 type laneState struct {
 	Lane
-	pushes         []pushState
-	sent, answered []time.Time
-	early          []earlyDelivery
-	groups         []groupState
+	messages []message
+	groups   []groupState
 }
 
 // groupState is the progress of a group in a lane.
 type groupState struct {
 	deliveries []deliveryState
-	// last is the highest number of a first delivery, -1 before.
-	last int
+	// next is one more than the highest number of a first delivery.
+	next int
 	// leasedUntil is the earliest end of the lease of the last delivery.
 	leasedUntil time.Time
 	// pop identifies the last pop with messages of the lane; lastInPop is its last number.
@@ -98,6 +96,8 @@ type Ledger struct {
 
 	mu    sync.Mutex
 	lanes []laneState
+	// early has the times of deliveries before the answer of the push.
+	early map[Ref][]time.Time
 	// due counts stored messages without a delivery in each group. pending counts messages of
 	// pushes without an answer.
 	due, pending int
@@ -110,13 +110,9 @@ type Ledger struct {
 
 // NewLedger returns an empty ledger.
 func NewLedger(c LedgerConfig) *Ledger {
-	l := &Ledger{config: c, lanes: make([]laneState, len(c.Lanes))}
+	l := &Ledger{config: c, lanes: make([]laneState, len(c.Lanes)), early: map[Ref][]time.Time{}}
 	for i := range l.lanes {
-		lane := &l.lanes[i]
-		lane.Lane, lane.groups = c.Lanes[i], make([]groupState, c.Groups)
-		for g := range lane.groups {
-			lane.groups[g].last = -1
-		}
+		l.lanes[i] = laneState{Lane: c.Lanes[i], groups: make([]groupState, c.Groups)}
 	}
 	return l
 }
@@ -128,70 +124,50 @@ func (l *Ledger) changeLocked() {
 	}
 }
 
-// begin numbers one message for each entry of lanes and appends them to refs. The push starts
-// at start.
-func (l *Ledger) begin(refs []Ref, lanes []int, start time.Time) []Ref {
+// begin numbers the messages of a push that starts at start.
+func (l *Ledger) begin(refs []Ref, start time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, at := range lanes {
-		lane := &l.lanes[at]
-		refs = append(refs, Ref{at, len(lane.pushes)})
-		lane.pushes = append(lane.pushes, pushPending)
-		lane.sent = append(lane.sent, start)
-		lane.answered = append(lane.answered, time.Time{})
+	for i := range refs {
+		lane := &l.lanes[refs[i].Lane]
+		refs[i].N = len(lane.messages)
+		lane.messages = append(lane.messages, message{sent: start})
 		for g := range lane.groups {
 			lane.groups[g].deliveries = append(lane.groups[g].deliveries, undelivered)
 		}
 	}
-	l.pending += len(lanes)
-	return refs
+	l.pending += len(refs)
 }
 
-// stored records the answer of a push.
-func (l *Ledger) stored(refs []Ref, at time.Time) {
+// answered records the outcome of a push.
+func (l *Ledger) answered(refs []Ref, state pushState, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range refs {
 		lane := &l.lanes[r.Lane]
-		lane.pushes[r.N], lane.answered[r.N] = pushStored, at
+		m := &lane.messages[r.N]
+		m.state, m.answered = state, at
 		for g := range lane.groups {
-			if lane.groups[g].deliveries[r.N] == undelivered {
+			switch delivered := lane.groups[g].deliveries[r.N] != undelivered; {
+			case state == pushStored && !delivered:
 				l.due++
+			case state == pushRefused && delivered:
+				l.counts.Unexpected++
 			}
 		}
-		rest := lane.early[:0]
-		for _, e := range lane.early {
-			if e.n != r.N {
-				rest = append(rest, e)
-				continue
+		if state == pushStored {
+			for _, delivered := range l.early[r] {
+				l.config.Meter.Time(TimeFromAnswer, m.sent, at, delivered)
 			}
-			l.time(TimeFromAnswer, lane.sent[r.N], at, e.at)
 		}
-		lane.early = rest
+		delete(l.early, r)
 	}
-	l.counts.Pushed += len(refs)
-	l.pending -= len(refs)
-	l.changeLocked()
-}
-
-// failed records a push that was refused or whose outcome is unclear.
-func (l *Ledger) failed(refs []Ref, state pushState) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range refs {
-		lane := &l.lanes[r.Lane]
-		lane.pushes[r.N] = state
-		if state == pushRefused {
-			for g := range lane.groups {
-				if lane.groups[g].deliveries[r.N] != undelivered {
-					l.counts.Unexpected++
-				}
-			}
-		}
-	}
-	if state == pushRefused {
+	switch state {
+	case pushStored:
+		l.counts.Pushed += len(refs)
+	case pushRefused:
 		l.counts.Refused += len(refs)
-	} else {
+	default:
 		l.counts.Unclear += len(refs)
 	}
 	l.pending -= len(refs)
@@ -200,10 +176,10 @@ func (l *Ledger) failed(refs []Ref, state pushState) {
 
 // pushedLocked reports whether a message was pushed.
 func (l *Ledger) pushedLocked(r Ref) bool {
-	return r.Lane >= 0 && r.Lane < len(l.lanes) && r.N >= 0 && r.N < len(l.lanes[r.Lane].pushes)
+	return r.Lane >= 0 && r.Lane < len(l.lanes) && r.N >= 0 && r.N < len(l.lanes[r.Lane].messages)
 }
 
-// delivered records a delivery of a queue, before its ack. own has the last number of each lane
+// delivered records a delivery of a queue, before its ack. own has the next number of each lane
 // at this consumer: with autoAck only that order is known. own is nil with leases.
 func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int) {
 	l.mu.Lock()
@@ -211,7 +187,7 @@ func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int
 	l.pops++
 	for i := range d.Messages {
 		r := d.Messages[i].ref()
-		if !l.pushedLocked(r) || l.lanes[r.Lane].Partition != d.Messages[i].Partition || l.lanes[r.Lane].Queue != queue {
+		if !l.pushedLocked(r) || l.lanes[r.Lane].Lane != (Lane{queue, d.Messages[i].Partition}) {
 			l.counts.Unexpected++
 			continue
 		}
@@ -228,8 +204,7 @@ func (l *Ledger) delivered(queue string, group int, d *Delivery, own map[int]int
 
 // deliveredLocked judges one message of a delivery.
 func (l *Ledger) deliveredLocked(group int, r Ref, d *Delivery, own map[int]int) {
-	lane := &l.lanes[r.Lane]
-	g := &lane.groups[group]
+	m, g := &l.lanes[r.Lane].messages[r.N], &l.lanes[r.Lane].groups[group]
 	if samePop := g.pop == l.pops; samePop && r.N == g.lastInPop {
 		l.counts.Duplicates++
 		return
@@ -252,27 +227,20 @@ func (l *Ledger) deliveredLocked(group int, r Ref, d *Delivery, own map[int]int)
 		g.deliveries[r.N] = consumed
 	}
 	l.counts.Delivered++
-	l.orderLocked(g, r, lane.pushes[r.N], own)
-	l.time(TimeFromStart, lane.sent[r.N], lane.sent[r.N], d.At)
-	switch lane.pushes[r.N] {
+	l.orderLocked(g, r, m.state, own)
+	l.config.Meter.Time(TimeFromStart, m.sent, m.sent, d.At)
+	switch m.state {
 	case pushStored:
 		l.due--
-		l.time(TimeFromAnswer, lane.sent[r.N], lane.answered[r.N], d.At)
-		if l.config.StuckAfter > 0 && d.At.Sub(lane.answered[r.N]) > l.config.StuckAfter {
+		l.config.Meter.Time(TimeFromAnswer, m.sent, m.answered, d.At)
+		if l.config.StuckAfter > 0 && d.At.Sub(m.answered) > l.config.StuckAfter {
 			l.counts.Stuck++
 		}
 	case pushPending:
-		lane.early = append(lane.early, earlyDelivery{r.N, d.At})
+		l.early[r] = append(l.early[r], d.At)
 	case pushRefused:
 		l.counts.Unexpected++
 	case pushUnclear:
-	}
-}
-
-// time measures a delivery whose push started at pushed.
-func (l *Ledger) time(name string, pushed, start, end time.Time) {
-	if l.config.Meter != nil {
-		l.config.Meter.Time(name, pushed, start, end)
 	}
 }
 
@@ -282,20 +250,17 @@ func (l *Ledger) orderLocked(g *groupState, r Ref, state pushState, own map[int]
 	if state == pushUnclear {
 		return
 	}
-	last := g.last
+	next := g.next
 	if own != nil {
-		var ok bool
-		if last, ok = own[r.Lane]; !ok {
-			last = -1
-		}
+		next = own[r.Lane]
 	}
-	if r.N < last {
+	if r.N < next {
 		l.counts.Disordered++
 		return
 	}
-	g.last = max(g.last, r.N)
+	g.next = max(g.next, r.N+1)
 	if own != nil {
-		own[r.Lane] = r.N
+		own[r.Lane] = r.N + 1
 	}
 }
 
@@ -319,55 +284,40 @@ func (l *Ledger) acked(group int, d *Delivery, ok func(i int) bool) {
 	}
 }
 
-// waitBelow blocks until at most most messages are in flight, counted in each group. The error
-// is that of ctx.
-func (l *Ledger) waitBelow(ctx context.Context, most int) error {
+// WaitDrained blocks until every stored message is delivered or nothing changes for patience. It
+// reports whether every message is delivered. The error is that of ctx.
+func (l *Ledger) WaitDrained(ctx context.Context, patience time.Duration) (bool, error) {
+	return l.waitBelow(ctx, 0, patience)
+}
+
+// waitBelow is WaitDrained until at most most messages are in flight, counted in each group.
+func (l *Ledger) waitBelow(ctx context.Context, most int, patience time.Duration) (bool, error) {
 	for {
 		l.mu.Lock()
 		if l.due+l.pending*l.config.Groups <= most {
 			l.mu.Unlock()
-			return nil
-		}
-		changed := l.changedLocked()
-		l.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// changedLocked returns a channel that closes at the next change.
-func (l *Ledger) changedLocked() <-chan struct{} {
-	if l.changed == nil {
-		l.changed = make(chan struct{})
-	}
-	return l.changed
-}
-
-// WaitDrained blocks until every stored message is delivered or nothing changes for patience. It
-// reports whether every message is delivered. The error is that of ctx.
-func (l *Ledger) WaitDrained(ctx context.Context, patience time.Duration) (bool, error) {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for {
-		l.mu.Lock()
-		if l.due == 0 && l.pending == 0 {
-			l.mu.Unlock()
 			return true, nil
 		}
-		changed := l.changedLocked()
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
 		l.mu.Unlock()
 		select {
 		case <-changed:
-			timer.Reset(patience)
-		case <-timer.C:
+		case <-time.After(patience):
 			return false, nil
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
 	}
+}
+
+// countStuck counts messages that only a search found.
+func (l *Ledger) countStuck(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts.Stuck += n
 }
 
 // Counts returns the counts so far. Lost is the number of messages without a delivery so far.

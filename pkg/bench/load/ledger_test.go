@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +14,15 @@ import (
 func filled(n int) (l *Ledger, began time.Time) {
 	began = time.Now()
 	l = NewLedger(LedgerConfig{Lanes: []Lane{{"q", "p0"}, {"q", "p0"}}, Groups: 1, Lease: time.Minute, StuckAfter: 2 * time.Hour})
-	l.stored(l.begin(nil, make([]int, n), began), began.Add(time.Millisecond))
+	l.answered(begun(l, n, began), pushStored, began.Add(time.Millisecond))
 	return l, began
+}
+
+// begun begins a push of n messages to the first lane.
+func begun(l *Ledger, n int, start time.Time) []Ref {
+	refs := make([]Ref, n)
+	l.begin(refs, start)
+	return refs
 }
 
 // got returns a delivery of messages of the first lane.
@@ -135,11 +143,11 @@ func TestLedgerCountsFaults(t *testing.T) {
 func TestLedgerJudgesPushesByTheirAnswer(t *testing.T) {
 	t.Parallel()
 	l, began := filled(1)
-	lost := l.begin(nil, []int{0}, began)
-	l.failed(lost, pushUnclear)
-	wrong := l.begin(nil, []int{0}, began)
-	l.failed(wrong, pushRefused)
-	l.stored(l.begin(nil, []int{0}, began), began)
+	lost := begun(l, 1, began)
+	l.answered(lost, pushUnclear, began)
+	wrong := begun(l, 1, began)
+	l.answered(wrong, pushRefused, began)
+	l.answered(begun(l, 1, began), pushStored, began)
 	// The unclear message may be delivered at any time, or never.
 	l.delivered("q", 0, got(began, 0, 3), nil)
 	l.delivered("q", 0, got(began, 1), nil)
@@ -154,10 +162,10 @@ func TestLedgerTimesDeliveries(t *testing.T) {
 	m := NewMeter()
 	m.Measure(began, time.Time{})
 	l := NewLedger(LedgerConfig{Lanes: []Lane{{"q", "p0"}}, Groups: 2, Lease: time.Minute, Meter: m})
-	refs := l.begin(nil, []int{0, 0}, began)
+	refs := begun(l, 2, began)
 	// One delivery to the first group is before the answer of the push.
 	l.delivered("q", 0, got(began.Add(2*time.Millisecond), 0), nil)
-	l.stored(refs, began.Add(5*time.Millisecond))
+	l.answered(refs, pushStored, began.Add(5*time.Millisecond))
 	l.delivered("q", 0, got(began.Add(9*time.Millisecond), 1), nil)
 	l.delivered("q", 1, got(began.Add(15*time.Millisecond), 0, 1), nil)
 	require.Zero(t, l.Counts().Lost)
@@ -185,9 +193,12 @@ func TestWaitDrainedWaitsWhileMessagesArrive(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, all, "the last message is missing")
 		require.Equal(t, 34*time.Second, time.Since(began))
-		require.NoError(t, l.waitBelow(t.Context(), 1))
+		below, err := l.waitBelow(t.Context(), 1, 0)
+		require.NoError(t, err)
+		require.True(t, below)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.Error(t, l.waitBelow(ctx, 0))
+		_, err = l.waitBelow(ctx, 0, math.MaxInt64)
+		require.Error(t, err)
 	})
 }

@@ -2,12 +2,13 @@ package load
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"slices"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/DataDog/sketches-go/ddsketch"
 )
 
 // The times that are measured.
@@ -23,21 +24,29 @@ var reportOrder = []string{TimePush, TimePop, TimeFromStart, TimeFromAnswer}
 
 // Meter counts and times one measurement. It is safe for concurrent use.
 type Meter struct {
-	pushed, delivered, requests, failed atomic.Int64
+	Pushed, Delivered Messages
+	// Requests counts all requests, Failed those that failed.
+	Requests, Failed atomic.Int64
+	// Times has the times of each name in reportOrder.
+	Times map[string]*Times
 
 	mu sync.Mutex
 	// from and until bound the measured interval; until zero has no bound.
 	from, until time.Time
-	// pushedWithin and deliveredWithin count messages in the interval.
-	pushedWithin, deliveredWithin int
-	times                         map[string]*Times
-	errors                        map[string]int
-	examples                      map[string]error
+	errors      map[string]int
+	examples    map[string]string
 }
+
+// Messages counts messages: all, and those that were answered within the measured interval.
+type Messages struct{ All, Within atomic.Int64 }
 
 // NewMeter returns a meter that measures nothing before Measure.
 func NewMeter() *Meter {
-	return &Meter{times: map[string]*Times{}, errors: map[string]int{}, examples: map[string]error{}}
+	m := &Meter{Times: map[string]*Times{}, errors: map[string]int{}, examples: map[string]string{}}
+	for _, name := range reportOrder {
+		m.Times[name] = NewTimes()
+	}
+	return m
 }
 
 // Measure sets the measured interval; until zero has no bound.
@@ -56,53 +65,25 @@ func (m *Meter) End(at time.Time) {
 	}
 }
 
-func (m *Meter) withinLocked(at time.Time) bool {
+func (m *Meter) within(at time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return !m.from.IsZero() && !at.Before(m.from) && (m.until.IsZero() || !at.After(m.until))
 }
 
-// Time adds the time from start to end if the request started within the interval.
+// Time adds the time from start to end if the request started within the interval. A nil meter
+// measures nothing.
 func (m *Meter) Time(name string, requested, start, end time.Time) {
-	m.mu.Lock()
-	if !m.withinLocked(requested) {
-		m.mu.Unlock()
-		return
-	}
-	t, ok := m.times[name]
-	if !ok {
-		t = NewTimes()
-		m.times[name] = t
-	}
-	m.mu.Unlock()
-	t.Add(end.Sub(start))
-}
-
-// Times returns the times of a name, possibly none.
-func (m *Meter) Times(name string) *Times {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t, ok := m.times[name]; ok {
-		return t
-	}
-	return NewTimes()
-}
-
-// countPushed counts messages of a push that was answered at the given time.
-func (m *Meter) countPushed(n int, at time.Time) {
-	m.pushed.Add(int64(n))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.withinLocked(at) {
-		m.pushedWithin += n
+	if m != nil && m.within(requested) {
+		m.Times[name].Add(end.Sub(start))
 	}
 }
 
-// countDelivered counts messages of a pop that was answered at the given time.
-func (m *Meter) countDelivered(n int, at time.Time) {
-	m.delivered.Add(int64(n))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.withinLocked(at) {
-		m.deliveredWithin += n
+// count counts n messages of a request that was answered at the given time.
+func (m *Meter) count(messages *Messages, n int, at time.Time) {
+	messages.All.Add(int64(n))
+	if m.within(at) {
+		messages.Within.Add(int64(n))
 	}
 }
 
@@ -113,12 +94,11 @@ func (m *Meter) fail(err error) {
 	if errors.As(err, &f) {
 		kind = f.Kind
 	}
-	m.failed.Add(1)
+	m.Failed.Add(1)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.errors[kind]++
-	if m.errors[kind] == 1 {
-		m.examples[kind] = err
+	if m.errors[kind]++; m.errors[kind] == 1 {
+		m.examples[kind] = err.Error()
 	}
 }
 
@@ -126,34 +106,7 @@ func (m *Meter) fail(err error) {
 func (m *Meter) Errors() (counts map[string]int, examples map[string]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	examples = map[string]string{}
-	for kind, err := range m.examples {
-		examples[kind] = err.Error()
-	}
-	return maps.Clone(m.errors), examples
-}
-
-// Err returns an error if a request failed.
-func (m *Meter) Err() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var errs []error
-	for _, kind := range slices.Sorted(maps.Keys(m.errors)) {
-		errs = append(errs, fmt.Errorf("%d requests failed (%s), such as: %w", m.errors[kind], kind, m.examples[kind]))
-	}
-	return errors.Join(errs...)
-}
-
-// Totals returns what was counted since the start, inside the interval or not.
-func (m *Meter) Totals() (pushed, delivered, requests, failed int64) {
-	return m.pushed.Load(), m.delivered.Load(), m.requests.Load(), m.failed.Load()
-}
-
-// Messages returns the messages of pushes and of deliveries within the interval.
-func (m *Meter) Messages() (pushed, delivered int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pushedWithin, m.deliveredWithin
+	return maps.Clone(m.errors), maps.Clone(m.examples)
 }
 
 // Seconds returns the length of the interval.
@@ -163,15 +116,88 @@ func (m *Meter) Seconds() float64 {
 	return max(0, m.until.Sub(m.from).Seconds())
 }
 
-// Latencies returns the quantiles of all times.
+// Latencies returns the quantiles of the times that were measured.
 func (m *Meter) Latencies() []Latency {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	all := []Latency{}
 	for _, name := range reportOrder {
-		if t, ok := m.times[name]; ok {
-			all = append(all, t.Latency(name))
+		if l := m.Times[name].Latency(name); l.Count > 0 {
+			all = append(all, l)
 		}
 	}
 	return all
+}
+
+// precision is the relative error of a quantile: three significant digits.
+const precision = 0.0005
+
+// Latency has quantiles in milliseconds.
+type Latency struct {
+	Of    string  `json:"of"`
+	Count int     `json:"count"`
+	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
+	P99   float64 `json:"p99"`
+	Max   float64 `json:"max"`
+}
+
+// Times collects times in microseconds, with three significant digits. A time may be negative: a
+// pop may be answered before its push. It is safe for concurrent use.
+type Times struct {
+	mu     sync.Mutex
+	sketch *ddsketch.DDSketch
+}
+
+// NewTimes returns a collection without times.
+func NewTimes() *Times {
+	sketch, _ := ddsketch.NewDefaultDDSketch(precision) // it fails only if the precision is not between 0 and 1
+	return &Times{sketch: sketch}
+}
+
+// Add adds a time.
+func (t *Times) Add(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_ = t.sketch.Add(float64(d.Microseconds())) // it fails only for a value out of range
+}
+
+// Merge adds all times of another collection, which does not change meanwhile.
+func (t *Times) Merge(other *Times) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_ = t.sketch.MergeWith(other.sketch) // it fails only for another precision
+}
+
+// Count returns the number of times.
+func (t *Times) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return int(t.sketch.GetCount())
+}
+
+// Quantile returns the value that a share q of all times does not exceed, from 0 to 1; 0 if
+// there is no time.
+func (t *Times) Quantile(q float64) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.sketch.GetCount()
+	if n == 0 {
+		return 0
+	}
+	rank := max(0, math.Floor(q*n+0.5)-1)
+	// The sketch rounds a rank towards the value that is nearer to 0.
+	at := func(rank float64) float64 {
+		micros, _ := t.sketch.GetValueAtQuantile(min(1, max(0, rank/(n-1)))) // it fails only without times
+		return math.Round(micros)
+	}
+	micros := at(rank + 0.25)
+	if micros < 0 {
+		micros = at(rank - 0.25)
+	}
+	return time.Duration(micros) * time.Microsecond
+}
+
+// Latency returns the quantiles; a negative time counts as 0.
+func (t *Times) Latency(name string) Latency {
+	millis := func(q float64) float64 { return float64(max(0, t.Quantile(q)).Microseconds()) / 1000 }
+	return Latency{Of: name, Count: t.Count(), P50: millis(0.5), P95: millis(0.95), P99: millis(0.99), Max: millis(1)}
 }

@@ -1,15 +1,12 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"math"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 const (
@@ -47,10 +44,8 @@ type Producer struct {
 	InFlight int
 
 	turn   int
-	chosen []int
 	refs   []Ref
-	body   []byte
-	into   bytes.Buffer
+	pushes batch
 }
 
 // NewProducer returns a producer for some lanes, with pushes of one message.
@@ -75,55 +70,38 @@ func (t *Traffic) NewProducers(n, batch, spread int) []*Producer {
 // Push sends one batch to the next lanes of the producer. The push counts from start. Push
 // blocks until the answer, also if ctx ends, and records the outcome in ledger and meter.
 func (p *Producer) Push(ctx context.Context, start time.Time) (Response, error) {
-	p.chosen = p.chosen[:0]
+	p.refs = p.refs[:0]
 	spread := min(p.Spread, p.Batch, len(p.Lanes))
 	for i := range p.Batch {
-		p.chosen = append(p.chosen, p.Lanes[(p.turn+i%spread)%len(p.Lanes)])
+		p.refs = append(p.refs, Ref{Lane: p.Lanes[(p.turn+i%spread)%len(p.Lanes)]})
 	}
 	p.turn += spread
 	t := p.traffic
-	p.refs = t.Ledger.begin(p.refs[:0], p.chosen, start)
-	p.body = t.appendPush(p.body[:0], p.refs)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), RequestTimeout)
-	defer cancel()
-	t.Meter.requests.Add(1)
-	resp, err := p.Client.Do(ctx, Request{http.MethodPost, p.Client.push, p.body}, &p.into)
-	if err == nil && !hasTimes(p.into.Bytes(), `"status":"queued"`, len(p.refs)) {
-		err = checkQueued(p.into.Bytes(), len(p.refs))
-	}
-	t.Meter.Time(TimePush, start, start, resp.At)
-	if err == nil {
-		t.Ledger.stored(p.refs, resp.At)
-		t.Meter.countPushed(len(p.refs), resp.At)
-		return resp, nil
-	}
-	state := pushUnclear
-	var f *Failure
-	if errors.As(err, &f) && f.Refused {
-		state = pushRefused
-	}
-	t.Ledger.failed(p.refs, state)
-	t.Meter.fail(err)
-	return resp, err
-}
-
-// checkQueued returns an error unless the server stored n messages.
-func checkQueued(body []byte, n int) error {
-	var results []struct {
-		Status string `json:"status"`
-	}
-	if err := json.Unmarshal(body, &results); err != nil {
-		return unreadable("decoding the answer of a push: %w", err)
-	}
-	if len(results) != n {
-		return unreadable("a push of %d items had %d answers", n, len(results))
-	}
-	for _, result := range results {
-		if result.Status != "queued" {
-			return &Failure{Kind: "not queued", err: fmt.Errorf("an item of a push was answered with the status %q", result.Status)}
+	t.Ledger.begin(p.refs, start)
+	p.pushes.body = t.appendPush(p.pushes.body[:0], p.refs)
+	t.Meter.Requests.Add(1)
+	results, resp, err := p.pushes.post(ctx, p.Client, "/api/v1/push", len(p.refs), `"status":"queued"`)
+	for _, r := range results {
+		if r.Status != "queued" {
+			err = &Failure{Kind: "not queued", error: fmt.Errorf("an item of a push was answered with the status %q", r.Status)}
+			break
 		}
 	}
-	return nil
+	t.Meter.Time(TimePush, start, start, resp.At)
+	var f *Failure
+	state := pushUnclear
+	switch {
+	case err == nil:
+		state = pushStored
+		t.Meter.count(&t.Meter.Pushed, len(p.refs), resp.At)
+	case errors.As(err, &f) && f.Refused:
+		state = pushRefused
+	}
+	t.Ledger.answered(p.refs, state, resp.At)
+	if err != nil {
+		t.Meter.fail(err)
+	}
+	return resp, err
 }
 
 // Loop pushes until the end of the pacer or of ctx. In a closed loop it waits while InFlight
@@ -131,7 +109,8 @@ func checkQueued(body []byte, n int) error {
 func (p *Producer) Loop(ctx context.Context, pacer *Pacer) error {
 	for {
 		if !pacer.open() && p.InFlight > 0 {
-			if err := p.traffic.Ledger.waitBelow(ctx, p.InFlight); err != nil {
+			const forever = math.MaxInt64
+			if _, err := p.traffic.Ledger.waitBelow(ctx, p.InFlight, forever); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package load
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,43 +19,20 @@ type Statement struct {
 	Spent time.Duration
 }
 
-// ErrNoStatements says that the database does not count statements.
-var ErrNoStatements = errors.New("the database has no extension pg_stat_statements")
-
-// statistics marks the statements of this package, which are not counted.
-const statistics = "pg_stat_statements"
-
 // Statements returns the statements of a database so far, read over any connection to the same
-// server that has the extension pg_stat_statements.
+// server. It needs the extension pg_stat_statements. Its own statement does not count.
 func Statements(ctx context.Context, conn *pgx.Conn, database string) ([]Statement, error) {
-	var installed bool
-	const look = `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements')`
-	if err := conn.QueryRow(ctx, look).Scan(&installed); err != nil {
-		return nil, fmt.Errorf("looking for pg_stat_statements: %w", err)
-	}
-	if !installed {
-		return nil, ErrNoStatements
-	}
 	const query = `
-		SELECT s.query, sum(s.calls)::bigint, sum(s.total_exec_time)
+		SELECT s.query, sum(s.calls)::bigint, make_interval(secs => sum(s.total_exec_time) / 1000)
 		  FROM pg_stat_statements s
 		  JOIN pg_database d ON d.oid = s.dbid
-		 WHERE d.datname = $1 AND s.query NOT LIKE '%' || $2::text || '%' AND s.query NOT LIKE '%pg_extension%'
+		 WHERE d.datname = $1 AND s.query NOT LIKE '%pg_stat_statements%'
 		 GROUP BY s.query`
-	rows, err := conn.Query(ctx, query, database, statistics)
+	rows, _ := conn.Query(ctx, query, database) // CollectRows returns the error
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Statement])
 	if err != nil {
-		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
+		return nil, fmt.Errorf("reading pg_stat_statements (is the extension installed?): %w", err)
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Statement, err error) {
-		var millis float64
-		err = row.Scan(&s.Text, &s.Calls, &millis)
-		s.Spent = time.Duration(millis * float64(time.Millisecond))
-		return s, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
-	}
-	SortStatements(all)
 	return all, nil
 }
 

@@ -67,7 +67,7 @@ func measureHerd(ctx context.Context, r *suite, out *report) (err error) {
 func (h *herd) wait(ctx context.Context) error {
 	c := h.NewConsumer(load.PopOptions{Queue: herdQueue, Batch: 1, AutoAck: true, Wait: longWait})
 	for {
-		d, err := c.PopWait(ctx)
+		d, err := c.Pop(ctx, true)
 		if err != nil {
 			return err
 		}

@@ -46,11 +46,12 @@ func (r *suite) idleOn(ctx context.Context, out *report, n int) (err error) {
 	}
 	defer func() { err = errors.Join(err, bare.Stop()) }()
 	waiting := load.NewWorkers(ctx)
-	defer func() { err = errors.Join(err, waiting.Stop(), t.Meter.Err()) }()
+	defer func() { err = errors.Join(err, waiting.Stop(), rig.Failures(t.Meter)) }()
 	for i := range idleWaiting {
 		options := load.PopOptions{Queue: t.queues[i%n], Batch: 1, AutoAck: true, Wait: idlePoll}
 		waiting.Go(t.NewConsumer(options).Loop)
-		waiting.Go(t.NewConsumerAt(bare.Client, options).Loop)
+		options.Client = bare.Client
+		waiting.Go(t.NewConsumer(options).Loop)
 	}
 	if err := t.waitArrived(ctx, server, idleWaiting); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -52,7 +53,7 @@ func measureMany(ctx context.Context, r *suite, out *report) (err error) {
 		return err
 	}
 	out.promises("", counts, false)
-	times := t.Meter.Times(load.TimeFromAnswer)
+	times := t.Meter.Times[load.TimeFromAnswer]
 	out.noteTime(fmt.Sprintf("%d messages to %d groups, p50", times.Count(), manyQueues), times, 0.5)
 	out.quick(fromAnswer+"p99", times.Quantile(0.99), 50*time.Millisecond)
 	return bareMemory(ctx, out)
@@ -103,7 +104,7 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *report) erro
 	if err != nil {
 		return err
 	}
-	pushed, _ := t.Meter.Messages()
+	pushed := int(t.Meter.Pushed.Within.Load())
 	out.remark("statements for each message (mean time)", describe(work(all), pushed))
 	return nil
 }
@@ -121,7 +122,7 @@ func bareMemory(ctx context.Context, out *report) (err error) {
 	}
 	traffic := &load.Traffic{Client: bare.Client, Meter: load.NewMeter(), Groups: []string{""}}
 	waiting := load.NewWorkers(ctx)
-	defer func() { err = errors.Join(err, waiting.Stop(), traffic.Meter.Err()) }()
+	defer func() { err = errors.Join(err, waiting.Stop(), rig.Failures(traffic.Meter)) }()
 	for range manyWaiting {
 		waiting.Go(traffic.NewConsumer(load.PopOptions{Queue: "bare", Batch: 1, Wait: longWait}).Loop)
 	}

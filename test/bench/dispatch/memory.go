@@ -15,7 +15,7 @@ import (
 // metric returns the value of a metric without labels.
 func metric(ctx context.Context, c *load.Client, name string) (float64, error) {
 	var text bytes.Buffer
-	if _, err := c.Do(ctx, load.Request{Method: http.MethodGet, URL: c.URL("/metrics/prometheus")}, &text); err != nil {
+	if _, err := c.Do(ctx, http.MethodGet, c.URL("/metrics/prometheus"), nil, &text); err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(text.String()) {

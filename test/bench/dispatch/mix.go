@@ -43,7 +43,7 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 	for _, queue := range t.queues {
 		for _, server := range t.servers {
 			for range mixConsumers {
-				consumers.Go(t.NewConsumerAt(server.Client, load.PopOptions{Queue: queue, Batch: mixBatch, Wait: mixWait}).Loop)
+				consumers.Go(t.NewConsumer(load.PopOptions{Client: server.Client, Queue: queue, Batch: mixBatch, Wait: mixWait}).Loop)
 			}
 		}
 	}
@@ -71,10 +71,10 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 		}
 		out.never(fmt.Sprintf("double assignments of instance %d", i+1), int(doubled))
 	}
-	pushed, _ := t.Meter.Messages()
+	pushed := int(t.Meter.Pushed.Within.Load())
 	out.note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/r.mixFor.Seconds()))
-	out.noteTime(fromAnswer+"p50", t.Meter.Times(load.TimeFromAnswer), 0.5)
-	out.noteTime(fromAnswer+"p99", t.Meter.Times(load.TimeFromAnswer), 0.99)
+	out.noteTime(fromAnswer+"p50", t.Meter.Times[load.TimeFromAnswer], 0.5)
+	out.noteTime(fromAnswer+"p99", t.Meter.Times[load.TimeFromAnswer], 0.99)
 	asked, err := t.statements(ctx)
 	if err != nil {
 		return err

@@ -194,22 +194,17 @@ func (t *trial) measure(ctx context.Context) error {
 // finish stops the consumers, pops the remaining messages and returns what the ledger found. err is
 // the error of the load.
 func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers) (load.Counts, error) {
-	if err = errors.Join(err, consumers.Stop(), t.Meter.Err()); err != nil {
+	if err = errors.Join(err, consumers.Stop(), rig.Failures(t.Meter)); err != nil {
 		return load.Counts{}, err
 	}
-	found := 0
 	if t.Ledger.Counts().Lost > 0 {
 		for _, queue := range t.queues {
-			n, err := t.Search(ctx, load.PopOptions{Queue: queue, Batch: 100, Partitions: 1})
-			if err != nil {
+			if err := t.Search(ctx, load.PopOptions{Queue: queue, Batch: 100, Partitions: 1}); err != nil {
 				return load.Counts{}, err
 			}
-			found += n
 		}
 	}
-	c := t.Ledger.Counts()
-	c.Stuck += found
-	return c, nil
+	return t.Ledger.Counts(), nil
 }
 
 // enoughFiles returns an error unless this process, and a child, may open n connections. The Go

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -43,7 +44,7 @@ var timerKinds = []timerKind{
 // timerSlot is one queue with one waiting consumer.
 type timerSlot struct {
 	timerKind
-	client    *load.Client
+	server    *rig.Server
 	queue     string
 	delivered chan timedDelivery
 }
@@ -88,7 +89,7 @@ func measureTimers(ctx context.Context, r *suite, out *report) (err error) {
 			return err
 		}
 		for _, queue := range queues {
-			slots = append(slots, &timerSlot{timerKind: kind, client: t.Client, queue: queue, delivered: make(chan timedDelivery, 1)})
+			slots = append(slots, &timerSlot{timerKind: kind, server: t.servers[0], queue: queue, delivered: make(chan timedDelivery, 1)})
 		}
 	}
 	waiting := load.NewWorkers(ctx)
@@ -118,7 +119,7 @@ func (s *timerSlot) consume(ctx context.Context) error {
 	for {
 		var d timerPop
 		var err error
-		if d.Response, err = s.client.Call(ctx, http.MethodGet, path, nil, &d); err != nil {
+		if d.Response, err = s.server.Call(ctx, http.MethodGet, path, nil, &d); err != nil {
 			return err
 		}
 		switch {
@@ -151,7 +152,7 @@ func (s *timerSlot) ack(ctx context.Context, d timerPop) error {
 	var results []struct {
 		Success bool `json:"success"`
 	}
-	_, err := s.client.Call(ctx, http.MethodPost, "/api/v1/ack/batch", map[string]any{"acknowledgments": acks}, &results)
+	_, err := s.server.Call(ctx, http.MethodPost, "/api/v1/ack/batch", map[string]any{"acknowledgments": acks}, &results)
 	for _, result := range results {
 		if !result.Success {
 			err = errAckRefused
@@ -168,7 +169,7 @@ func (s *timerSlot) push(ctx context.Context, delay time.Duration) error {
 		}
 		delay = timerStagger
 		item := map[string]any{"queue": s.queue, "payload": 1}
-		if _, err := s.client.Call(ctx, http.MethodPost, "/api/v1/push", map[string]any{"items": []any{item}}, nil); err != nil {
+		if _, err := s.server.Call(ctx, http.MethodPost, "/api/v1/push", map[string]any{"items": []any{item}}, nil); err != nil {
 			return err
 		}
 	}

@@ -31,17 +31,17 @@ func measureWake(ctx context.Context, r *suite, out *report) error {
 	if err != nil {
 		return fmt.Errorf("leased: %w", err)
 	}
-	out.quick("leased, "+fromAnswer+"p50", m.Times(load.TimeFromAnswer).Quantile(0.5), time.Millisecond)
-	out.quick("leased, "+fromAnswer+"p99", m.Times(load.TimeFromAnswer).Quantile(0.99), 4*time.Millisecond)
-	out.quick("leased, "+fromStart+"p50", m.Times(load.TimeFromStart).Quantile(0.5), 2500*time.Microsecond)
-	out.noteTime("leased, "+fromStart+"p99", m.Times(load.TimeFromStart), 0.99)
+	out.quick("leased, "+fromAnswer+"p50", m.Times[load.TimeFromAnswer].Quantile(0.5), time.Millisecond)
+	out.quick("leased, "+fromAnswer+"p99", m.Times[load.TimeFromAnswer].Quantile(0.99), 4*time.Millisecond)
+	out.quick("leased, "+fromStart+"p50", m.Times[load.TimeFromStart].Quantile(0.5), 2500*time.Microsecond)
+	out.noteTime("leased, "+fromStart+"p99", m.Times[load.TimeFromStart], 0.99)
 	if m, err = r.wakes(ctx, out, "autoAck, ", 1, true); err != nil {
 		return fmt.Errorf("autoAck: %w", err)
 	}
-	out.noteTime("autoAck, "+fromAnswer+"p50", m.Times(load.TimeFromAnswer), 0.5)
-	out.noteTime("autoAck, "+fromAnswer+"p99", m.Times(load.TimeFromAnswer), 0.99)
-	out.noteTime("autoAck, "+fromStart+"p50", m.Times(load.TimeFromStart), 0.5)
-	out.noteTime("autoAck, "+fromStart+"p99", m.Times(load.TimeFromStart), 0.99)
+	out.noteTime("autoAck, "+fromAnswer+"p50", m.Times[load.TimeFromAnswer], 0.5)
+	out.noteTime("autoAck, "+fromAnswer+"p99", m.Times[load.TimeFromAnswer], 0.99)
+	out.noteTime("autoAck, "+fromStart+"p50", m.Times[load.TimeFromStart], 0.5)
+	out.noteTime("autoAck, "+fromStart+"p99", m.Times[load.TimeFromStart], 0.99)
 	return nil
 }
 
@@ -51,9 +51,9 @@ func measureInstances(ctx context.Context, r *suite, out *report) error {
 	if err != nil {
 		return err
 	}
-	out.quick(fromAnswer+"p50", m.Times(load.TimeFromAnswer).Quantile(0.5), 15*time.Millisecond)
-	out.noteTime(fromAnswer+"p99", m.Times(load.TimeFromAnswer), 0.99)
-	out.noteTime(fromStart+"p50", m.Times(load.TimeFromStart), 0.5)
+	out.quick(fromAnswer+"p50", m.Times[load.TimeFromAnswer].Quantile(0.5), 15*time.Millisecond)
+	out.noteTime(fromAnswer+"p99", m.Times[load.TimeFromAnswer], 0.99)
+	out.noteTime(fromStart+"p50", m.Times[load.TimeFromStart], 0.5)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoA
 	defer func() { err = errors.Join(err, t.stop()) }()
 	popped := t.servers[n-1]
 	consumers := load.NewWorkers(ctx)
-	consumers.Go(t.NewConsumerAt(popped.Client, load.PopOptions{Queue: "wake", Batch: 10, AutoAck: autoAck, Wait: longWait}).Loop)
+	consumers.Go(t.NewConsumer(load.PopOptions{Client: popped.Client, Queue: "wake", Batch: 10, AutoAck: autoAck, Wait: longWait}).Loop)
 	if err = t.waitArrived(consumers.Context, popped, 1); err == nil {
 		err = t.pushOneByOne(consumers.Context)
 	}

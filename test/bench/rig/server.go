@@ -2,15 +2,20 @@ package rig
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
@@ -86,6 +91,30 @@ func (s *Server) Stop() error {
 	return s.Process.Stop()
 }
 
+// Call sends a request to a path, which may have a query, and decodes the JSON answer. body nil
+// sends no body, into nil ignores the answer. It blocks until the answer or until ctx ends.
+func (s *Server) Call(ctx context.Context, method, path string, body, into any) (load.Response, error) {
+	path, query, _ := strings.Cut(path, "?")
+	target := s.URL(path)
+	target.RawQuery = query
+	var encoded []byte
+	if body != nil {
+		var err error
+		if encoded, err = json.Marshal(body); err != nil {
+			return load.Response{}, fmt.Errorf("encoding the body of %s: %w", path, err)
+		}
+	}
+	var text bytes.Buffer
+	resp, err := s.Do(ctx, method, target, encoded, &text)
+	if err != nil || into == nil || text.Len() == 0 {
+		return resp, err
+	}
+	if err := json.Unmarshal(text.Bytes(), into); err != nil {
+		return resp, fmt.Errorf("decoding the answer of %s: %w", path, err)
+	}
+	return resp, nil
+}
+
 // Health is the answer of /health.
 type Health struct {
 	Waiting  int `json:"waiting"`
@@ -120,4 +149,14 @@ func (s *Server) waitHealth(ctx context.Context, ok func(h Health) bool) error {
 			return fmt.Errorf("waiting for the server: %w; %d requests wait, the listener is %s", err, h.Waiting, h.Listener.State)
 		}
 	}
+}
+
+// Failures returns an error if a request failed.
+func Failures(m *load.Meter) error {
+	counts, examples := m.Errors()
+	var errs []error
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		errs = append(errs, fmt.Errorf("%d requests failed (%s), such as: %s", counts[kind], kind, examples[kind]))
+	}
+	return errors.Join(errs...)
 }

@@ -22,7 +22,7 @@ var (
 func compare(t *testing.T, without, with *load.Meter, took time.Duration) {
 	t.Helper()
 	for _, name := range []string{load.TimePush, load.TimePop} {
-		p99Without, p99With := without.Times(name).Quantile(0.99), with.Times(name).Quantile(0.99)
+		p99Without, p99With := without.Times[name].Quantile(0.99), with.Times[name].Quantile(0.99)
 		ratio := float64(p99With) / float64(p99Without)
 		t.Logf("%s: p99 %s without, %s with: ratio %.2f", name, p99Without, p99With, ratio)
 		if *limit > 0 {

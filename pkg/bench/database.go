@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
@@ -15,6 +17,31 @@ const (
 	// longWait is the wait for a lock that counts as long.
 	longWait = 100 * time.Millisecond
 )
+
+// connections are open connections to one database.
+type connections []*pgx.Conn
+
+// connect opens n connections.
+func connect(ctx context.Context, url string, n int) (all connections, err error) {
+	for i := range n {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			err = fmt.Errorf("connecting to the database, connection %d of %d: %w", i+1, n, err)
+			return nil, errors.Join(err, all.close())
+		}
+		all = append(all, conn)
+	}
+	return all, nil
+}
+
+// close closes the connections, also after an interrupt.
+func (c connections) close() error {
+	var errs []error
+	for _, conn := range c {
+		errs = append(errs, conn.Close(context.Background()))
+	}
+	return errors.Join(errs...)
+}
 
 // Locks describes the waits for locks in a database during a run.
 type Locks struct {
@@ -31,60 +58,42 @@ type Locks struct {
 // watchLocks samples the database at url until the returned function is called. With hold it also
 // keeps a snapshot open for that time.
 func watchLocks(ctx context.Context, url string, hold bool) (end func() (*Locks, error), err error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	conns := make([]*pgx.Conn, 0, 2)
-	release := func() error {
-		cancel()
-		var err error
-		for _, conn := range conns {
-			err = errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
-		}
-		return err
-	}
-	for range cap(conns) {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connecting to watch the database: %w", err), release())
-		}
-		conns = append(conns, conn)
+	conns, err := connect(ctx, url, 2)
+	if err != nil {
+		return nil, err
 	}
 	if hold {
 		// The first statement takes the snapshot.
-		if _, err := conns[1].Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"); err != nil {
-			return nil, errors.Join(fmt.Errorf("holding a snapshot: %w", err), release())
+		if _, err = conns[1].Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"); err != nil {
+			return nil, errors.Join(fmt.Errorf("holding a snapshot: %w", err), conns.close())
 		}
 	}
-	seen := &Locks{}
 	before, err := deadlocks(ctx, conns[0])
 	if err != nil {
-		return nil, errors.Join(err, release())
+		return nil, errors.Join(err, conns.close())
 	}
-	stopped, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- seen.sample(ctx, conns[0], stopped) }()
+	seen := &Locks{}
+	lasting := context.WithoutCancel(ctx)
+	sampling := load.NewWorkers(lasting)
+	sampling.Go(func(ctx context.Context) error { return seen.sample(ctx, conns[0]) })
 	return func() (*Locks, error) {
-		close(stopped)
-		if err := errors.Join(<-ended, release()); err != nil {
+		err := sampling.Stop()
+		after, failed := deadlocks(lasting, conns[0])
+		if err := errors.Join(err, failed, conns.close()); err != nil {
 			return nil, err
 		}
-		seen.Deadlocks -= before
+		seen.Deadlocks = after - before
 		return seen, nil
 	}, nil
 }
 
-func (l *Locks) sample(ctx context.Context, conn *pgx.Conn, stopped <-chan struct{}) error {
-	tick := time.NewTicker(sampleInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stopped:
-			var err error
-			l.Deadlocks, err = deadlocks(ctx, conn)
-			return err
-		case <-tick.C:
-		}
+// sample looks for waits until ctx ends. A query that has begun is not interrupted.
+func (l *Locks) sample(ctx context.Context, conn *pgx.Conn) error {
+	for load.Pause(ctx, sampleInterval) == nil {
 		var seconds float64
 		var what string
-		row := conn.QueryRow(ctx, `SELECT extract(epoch FROM clock_timestamp() - l.waitstart)::float8,
+		row := conn.QueryRow(context.WithoutCancel(ctx), `
+			SELECT extract(epoch FROM clock_timestamp() - l.waitstart)::float8,
 				l.locktype || ' in ' || left(regexp_replace(a.query, '\s+', ' ', 'g'), 60)
 			FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 			WHERE NOT l.granted AND l.waitstart IS NOT NULL AND a.datname = current_database()
@@ -101,6 +110,7 @@ func (l *Locks) sample(ctx context.Context, conn *pgx.Conn, stopped <-chan struc
 			l.Long++
 		}
 	}
+	return nil
 }
 
 // deadlocks returns the number of deadlocks of the database so far. The statistics may be a second

@@ -109,9 +109,10 @@ func TestQuantiles(t *testing.T) {
 func TestMeterReportsFailures(t *testing.T) {
 	t.Parallel()
 	m := NewMeter()
-	require.NoError(t, m.Err())
 	m.fail(unreadable("first"))
 	m.fail(unreadable("second"))
 	m.fail(errors.New("third"))
-	require.EqualError(t, m.Err(), "1 requests failed (other), such as: third\n2 requests failed (unreadable), such as: first")
+	counts, examples := m.Errors()
+	require.Equal(t, map[string]int{"other": 1, "unreadable": 2}, counts)
+	require.Equal(t, map[string]string{"other": "third", "unreadable": "first"}, examples)
 }
