@@ -6,7 +6,6 @@ toolchain go1.26.8
 
 require (
 	github.com/DataDog/sketches-go v1.4.8
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/fergusstrange/embedded-postgres v1.34.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
