@@ -1,13 +1,13 @@
 package adminplane
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
@@ -16,62 +16,47 @@ import (
 )
 
 type deadLetterJSON struct {
-	ID            *string         `json:"id"`
-	TransactionID *string         `json:"transactionId"`
-	PartitionID   string          `json:"partitionId"`
-	Queue         string          `json:"queue"`
-	Partition     string          `json:"partition"`
-	Group         string          `json:"consumerGroup"`
-	Error         string          `json:"errorMessage"`
-	RetryCount    int             `json:"retryCount"`
-	Data          json.RawMessage `json:"data"`
-	DataError     string          `json:"dataError,omitempty"`
-	ProducerSub   *string         `json:"producerSub"`
-	CreatedAt     *string         `json:"createdAt"`
-	FailedAt      string          `json:"failedAt"`
-}
-
-type deadLettersJSON struct {
-	Messages   []deadLetterJSON `json:"messages"`
-	Total      int64            `json:"total"`
-	Pagination nextPageJSON     `json:"pagination"`
+	ID            queue.ID       `json:"id"`
+	TransactionID *string        `json:"transactionId"`
+	PartitionID   queue.ID       `json:"partitionId"`
+	Queue         string         `json:"queue"`
+	Partition     string         `json:"partition"`
+	Group         string         `json:"consumerGroup"`
+	Error         string         `json:"errorMessage"`
+	RetryCount    int            `json:"retryCount"`
+	Data          jsontext.Value `json:"data"`
+	DataError     string         `json:"dataError,omitempty"`
+	ProducerSub   *string        `json:"producerSub"`
+	CreatedAt     time.Time      `json:"createdAt"`
+	FailedAt      time.Time      `json:"failedAt"`
 }
 
 // ListDeadLetters serves GET /api/v1/dlq.
-func (h *Handlers) ListDeadLetters(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 	filter, page := deadLetterFilter(p), readPage(p, 100)
-	after := deadletter.ListKey{FailedAt: page.at}
-	if page.id != "" {
-		id, err := strconv.ParseInt(page.id, 10, 64)
-		if err != nil {
-			p.Check(errCursor(c.QueryParam("cursor")))
-		}
-		after.ID = id
-	}
+	after := deadletter.ListKey{}
+	after.FailedAt, after.ID = readCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	letters, total, err := h.DeadLetters.List(c.Request().Context(), filter, after, int64(page.limit), int64(page.offset))
-	if err != nil {
-		return err
-	}
-	out := deadLettersJSON{Messages: each(letters, toDeadLetterJSON), Total: total, Pagination: nextPageJSON{pageJSON: page.json()}}
-	if n := len(letters); n > 0 {
-		last := &letters[n-1]
-		out.Pagination = page.next(n, last.FailedAt, strconv.FormatInt(last.ID, 10))
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	letters, total, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	return struct {
+		Messages   []deadLetterJSON `json:"messages"`
+		Total      int64            `json:"total"`
+		Pagination nextPageJSON     `json:"pagination"`
+	}{each(letters, toDeadLetterJSON), total, nextPage(page, letters, func(last *deadletter.Letter) string {
+		return cursor(last.FailedAt, last.ID)
+	})}, err
 }
 
 func toDeadLetterJSON(l *deadletter.Letter) deadLetterJSON {
 	out := deadLetterJSON{
-		PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, Group: l.Group,
-		Error: l.Error, RetryCount: l.Failures, Data: payloadOrNull(l.Payload), DataError: l.PayloadError,
-		ProducerSub: orNull(l.ProducerSub), CreatedAt: millisOrNull(l.CreatedAt), FailedAt: wire.FormatMillis(l.FailedAt),
+		ID: l.MessageID, PartitionID: l.PartitionID, Queue: l.Queue, Partition: l.Partition, Group: l.Group,
+		Error: l.Error, RetryCount: l.Failures, Data: l.Payload, DataError: l.PayloadError,
+		ProducerSub: orNull(l.ProducerSub), CreatedAt: l.CreatedAt, FailedAt: l.FailedAt,
 	}
 	if !l.MessageID.IsZero() {
-		out.ID, out.TransactionID = idOrNull(l.MessageID), &l.TransactionID
+		out.TransactionID = &l.TransactionID
 	}
 	return out
 }
@@ -99,31 +84,27 @@ func checkSpan(f deadletter.Filter) error {
 }
 
 // PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
-func (h *Handlers) PurgeDeadLetters(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	filter := deadLetterFilter(p)
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
 	if filter.Queue == nil {
-		return queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
+		return nil, queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
 	}
-	dryRun, err := purgeFlag(c)
+	dryRun, err := purgeFlag(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	done, err := h.DeadLetters.Purge(c.Request().Context(), filter, dryRun)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
+	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
+	return struct {
 		Success   bool   `json:"success"`
 		Queue     string `json:"queue"`
 		DryRun    bool   `json:"dryRun"`
 		Matched   int64  `json:"matched"`
 		Purged    int64  `json:"purged"`
 		Remaining int64  `json:"remaining"`
-	}{true, *filter.Queue, dryRun, done.Matched, done.Taken, done.Remaining})
+	}{true, *filter.Queue, dryRun, done.Matched, done.Taken, done.Remaining}, err
 }
 
 // purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a

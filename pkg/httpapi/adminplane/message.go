@@ -1,25 +1,22 @@
 package adminplane
 
 import (
-	"encoding/json"
-	"net/http"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 type messageJSON struct {
 	listedMessageJSON
-	Payload      json.RawMessage `json:"payload"`
-	PayloadError string          `json:"payloadError,omitempty"`
-	Encrypted    bool            `json:"isEncrypted"`
-	Error        *string         `json:"errorMessage"`
-	RetryCount   int             `json:"retryCount"`
+	Payload      jsontext.Value `json:"payload"`
+	PayloadError string         `json:"payloadError,omitempty"`
+	Encrypted    bool           `json:"isEncrypted"`
+	Error        *string        `json:"errorMessage"`
+	RetryCount   int            `json:"retryCount"`
 	QueueConfig  struct {
 		LeaseTime  int64 `json:"leaseTime"`
 		RetryLimit int64 `json:"retryLimit"`
@@ -27,53 +24,48 @@ type messageJSON struct {
 		TTL        int64 `json:"ttl"`
 		Priority   int64 `json:"priority"`
 	} `json:"queueConfig"`
-	Mode   messageModeJSON `json:"mode"`
-	Groups []readerJSON    `json:"consumerGroups"`
-}
-
-type messageModeJSON struct {
-	modeJSON
-	ConsumedBy int64 `json:"consumedByGroups"`
+	Mode struct {
+		modeJSON
+		ConsumedBy int64 `json:"consumedByGroups"`
+	} `json:"mode"`
+	Groups []readerJSON `json:"consumerGroups"`
 }
 
 type readerJSON struct {
-	Name        string  `json:"name"`
-	Consumed    bool    `json:"consumed"`
-	LeasedUntil *string `json:"leaseExpiresAt"`
+	Name        string    `json:"name"`
+	Consumed    bool      `json:"consumed"`
+	LeasedUntil time.Time `json:"leaseExpiresAt"`
 }
 
 // ShowMessage serves GET /api/v1/messages/:partitionId/:transactionId.
-func (h *Handlers) ShowMessage(c echo.Context) error {
-	ref, err := readMessageRef(c)
+func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
+	ref, err := readMessageRef(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m, err := h.DeadLetters.Message(c.Request().Context(), ref.partition, ref.transactionID)
-	if err != nil {
-		return err
-	}
+	m, err := h.DeadLetters.Message(p.Ctx(), ref.partition, ref.transactionID)
 	out := messageJSON{
 		listedMessageJSON: listedMessageJSON{
 			messageRefJSON: toMessageRefJSON(m.ID, ref.transactionID, ref.partition, m.Queue, m.Partition),
-			Namespace:      m.Namespace, Task: m.Task, TraceID: idOrNull(m.TraceID), ProducerSub: orNull(m.ProducerSub),
-			QueuePriority: m.Priority, CreatedAt: wire.FormatMillis(m.CreatedAt),
+			Namespace:      m.Namespace, Task: m.Task, TraceID: m.TraceID, ProducerSub: orNull(m.ProducerSub),
+			QueuePriority: m.Priority, CreatedAt: m.CreatedAt,
 		},
-		Payload: payloadOrNull(m.Payload), PayloadError: m.PayloadError, Encrypted: m.Encrypted, Groups: []readerJSON{},
+		Payload: m.Payload, PayloadError: m.PayloadError, Encrypted: m.Encrypted,
 	}
 	out.QueueConfig.LeaseTime, out.QueueConfig.RetryLimit, out.QueueConfig.RetryDelay = m.LeaseTime, m.RetryLimit, m.RetryDelay
 	out.QueueConfig.TTL, out.QueueConfig.Priority = m.TTL, m.Priority
 	out.addReaders(m.Groups)
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	return out, err
 }
 
 // addReaders adds the progress of all readers: the consumer groups, and the reader
 // without a group.
 func (m *messageJSON) addReaders(readers []deadletter.GroupState) {
 	var ungrouped *deadletter.GroupState
-	var failed, leased time.Time
+	var failed time.Time
 	for i := range readers {
 		r := &readers[i]
-		m.Groups = append(m.Groups, readerJSON{Name: r.Group, Consumed: r.Consumed, LeasedUntil: millisOrNull(r.LeasedUntil)})
+		m.Groups = append(m.Groups, readerJSON{Name: r.Group, Consumed: r.Consumed, LeasedUntil: r.LeasedUntil})
 		if r.Group == queue.NoGroup {
 			ungrouped = r
 		} else {
@@ -82,16 +74,16 @@ func (m *messageJSON) addReaders(readers []deadletter.GroupState) {
 				m.BusStatus.ConsumedBy++
 			}
 		}
-		if r.LeasedUntil.After(leased) {
-			leased = r.LeasedUntil
+		if r.LeasedUntil.After(m.LeaseExpiresAt) {
+			m.LeaseExpiresAt = r.LeasedUntil
 		}
 		if r.Dead && r.FailedAt.After(failed) {
 			failed = r.FailedAt
 			m.Error, m.RetryCount = &r.Error, r.Failures
 		}
 	}
-	m.LeaseExpiresAt = millisOrNull(leased)
-	m.Mode = messageModeJSON{toModeJSON(stats.Mode{QueueMode: ungrouped != nil, Groups: m.BusStatus.TotalGroups}), m.BusStatus.ConsumedBy}
+	m.Mode.modeJSON = toModeJSON(stats.Mode{QueueMode: ungrouped != nil, Groups: m.BusStatus.TotalGroups})
+	m.Mode.ConsumedBy = m.BusStatus.ConsumedBy
 	m.Status = stats.StatusPending
 	if ungrouped != nil {
 		switch {

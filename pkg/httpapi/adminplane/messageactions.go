@@ -1,10 +1,7 @@
 package adminplane
 
 import (
-	"net/http"
-
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -21,8 +18,7 @@ type messageRef struct {
 
 // readMessageRef reads the path. The error for a partition that is not a UUID is
 // CodeNotFound.
-func readMessageRef(c echo.Context) (ref messageRef, err error) {
-	p := wire.Params{Context: c}
+func readMessageRef(p *wire.Params) (ref messageRef, err error) {
 	ref.partitionText = p.PathName("partitionId")
 	// A transaction id has at most 255 characters, which can be more bytes than a
 	// name.
@@ -44,25 +40,25 @@ func parsePartition(text string) (queue.ID, error) {
 
 // DeleteMessage serves DELETE /api/v1/messages/:partitionId/:transactionId. The
 // answer for a message that does not exist is a 200 too, as in Queen MQ.
-func (h *Handlers) DeleteMessage(c echo.Context) error {
-	ref, err := readMessageRef(c)
+func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
+	ref, err := readMessageRef(p)
 	var existed bool
 	if err == nil {
-		existed, err = h.DeadLetters.Delete(c.Request().Context(), ref.partition, ref.transactionID)
+		existed, err = h.DeadLetters.Delete(p.Ctx(), ref.partition, ref.transactionID)
 	}
-	if err != nil && queue.CodeOf(err) != queue.CodeNotFound {
-		return err
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		err = nil
 	}
 	text := messageNotFound
 	if existed {
 		text = "Message deleted successfully"
 	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
+	return struct {
 		Success       bool   `json:"success"`
 		PartitionID   string `json:"partitionId"`
 		TransactionID string `json:"transactionId"`
 		Message       string `json:"message"`
-	}{existed, ref.partitionText, ref.transactionID, text})
+	}{existed, ref.partitionText, ref.transactionID, text}, err
 }
 
 // movedMessageJSON is the answer to a message that became a dead letter, or that
@@ -72,14 +68,14 @@ type movedMessageJSON struct {
 	PartitionID   string  `json:"partitionId"`
 	TransactionID string  `json:"transactionId"`
 	Group         *string `json:"consumerGroup"`
-	DLQ           bool    `json:"dlq,omitempty"`
+	DLQ           bool    `json:"dlq,omitzero"`
 	Redriven      *int64  `json:"redriven,omitempty"`
 }
 
 // readGroup reads consumerGroup and error of an optional body. group is nil when
 // the body names none.
-func (h *Handlers) readGroup(c echo.Context) (group *string, reason string, err error) {
-	err = h.Bodies.ReadOptionalObject(c, func(name string, value jsontext.Value) error {
+func (h *Handlers) readGroup(p *wire.Params) (group *string, reason string, err error) {
+	err = h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) error {
 		if value.Kind() == 'n' {
 			return nil
 		}
@@ -104,14 +100,14 @@ func (h *Handlers) readGroup(c echo.Context) (group *string, reason string, err 
 
 // DeadLetterMessage serves POST /api/v1/messages/:partitionId/:transactionId/dlq.
 // The message becomes a dead letter for a group, also when a lease covers it.
-func (h *Handlers) DeadLetterMessage(c echo.Context) error {
-	ref, err := readMessageRef(c)
+func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
+	ref, err := readMessageRef(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	group, reason, err := h.readGroup(c)
+	group, reason, err := h.readGroup(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hint := ""
 	if group == nil {
@@ -121,41 +117,38 @@ func (h *Handlers) DeadLetterMessage(c echo.Context) error {
 	if reason == "" {
 		reason = "Moved to the dead letter queue"
 	}
-	results, err := h.Acker.Ack(c.Request().Context(), []queue.AckItem{{
+	results, err := h.Acker.Ack(p.Ctx(), []queue.AckItem{{
 		TransactionID: ref.transactionID, PartitionID: ref.partitionText, Group: *group, Status: queue.AckDead, Error: reason,
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if text := results[0].Error; !results[0].Success {
 		if text != messageNotFound {
 			text += hint
 		}
-		return &queue.Error{Code: queue.CodeNotFound, Message: text}
+		return nil, &queue.Error{Code: queue.CodeNotFound, Message: text}
 	}
 	h.Meter.Acknowledged(results)
-	return wire.AnswerJSON(c, http.StatusOK, movedMessageJSON{
+	return movedMessageJSON{
 		Success: true, PartitionID: ref.partitionText, TransactionID: ref.transactionID, Group: group, DLQ: true,
-	})
+	}, nil
 }
 
 // RetryMessage serves POST /api/v1/messages/:partitionId/:transactionId/retry. It
 // redrives one message: for one group, or for all groups that have it as a dead
 // letter.
-func (h *Handlers) RetryMessage(c echo.Context) error {
-	ref, err := readMessageRef(c)
+func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
+	ref, err := readMessageRef(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	group, _, err := h.readGroup(c)
+	group, _, err := h.readGroup(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	n, err := h.DeadLetters.Retry(c.Request().Context(), ref.partition, ref.transactionID, group)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, movedMessageJSON{
+	n, err := h.DeadLetters.Retry(p.Ctx(), ref.partition, ref.transactionID, group)
+	return movedMessageJSON{
 		Success: true, PartitionID: ref.partitionText, TransactionID: ref.transactionID, Group: group, Redriven: &n,
-	})
+	}, err
 }

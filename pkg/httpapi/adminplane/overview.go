@@ -1,10 +1,7 @@
 package adminplane
 
 import (
-	"net/http"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/stats"
@@ -17,43 +14,35 @@ type tagCountsJSON struct {
 
 // tagJSON is a namespace or a task: one of the two names is set.
 type tagJSON struct {
-	Namespace  *string       `json:"namespace,omitempty"`
-	Task       *string       `json:"task,omitempty"`
+	Namespace *string `json:"namespace,omitzero"`
+	Task      *string `json:"task,omitzero"`
+	tagFiguresJSON
+}
+
+type tagFiguresJSON struct {
 	Queues     int64         `json:"queues"`
 	Partitions int64         `json:"partitions"`
 	Messages   tagCountsJSON `json:"messages"`
 }
 
-func toTagJSON(t *stats.Tag) tagJSON {
-	return tagJSON{Queues: t.Queues, Partitions: t.Partitions, Messages: tagCountsJSON{t.Counts.Total, t.Counts.Pending}}
+func toTagFigures(t *stats.Tag) tagFiguresJSON {
+	return tagFiguresJSON{t.Queues, t.Partitions, tagCountsJSON{t.Counts.Total, t.Counts.Pending}}
 }
 
 // Namespaces serves GET /api/v1/resources/namespaces.
-func (h *Handlers) Namespaces(c echo.Context) error {
-	found, err := h.Resources.Namespaces(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	list := each(found, func(t *stats.Tag) tagJSON {
-		tag := toTagJSON(t)
-		tag.Namespace = &t.Name
-		return tag
-	})
-	return wire.AnswerJSON(c, http.StatusOK, map[string][]tagJSON{"namespaces": list})
+func (h *Handlers) Namespaces(p *wire.Params) (any, error) {
+	found, err := h.Resources.Namespaces(p.Ctx())
+	return map[string][]tagJSON{"namespaces": each(found, func(t *stats.Tag) tagJSON {
+		return tagJSON{Namespace: &t.Name, tagFiguresJSON: toTagFigures(t)}
+	})}, err
 }
 
 // Tasks serves GET /api/v1/resources/tasks.
-func (h *Handlers) Tasks(c echo.Context) error {
-	found, err := h.Resources.Tasks(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	list := each(found, func(t *stats.Tag) tagJSON {
-		tag := toTagJSON(t)
-		tag.Task = &t.Name
-		return tag
-	})
-	return wire.AnswerJSON(c, http.StatusOK, map[string][]tagJSON{"tasks": list})
+func (h *Handlers) Tasks(p *wire.Params) (any, error) {
+	found, err := h.Resources.Tasks(p.Ctx())
+	return map[string][]tagJSON{"tasks": each(found, func(t *stats.Tag) tagJSON {
+		return tagJSON{Task: &t.Name, tagFiguresJSON: toTagFigures(t)}
+	})}, err
 }
 
 type spreadJSON struct {
@@ -81,23 +70,20 @@ type overviewJSON struct {
 	Messages   countsJSON     `json:"messages"`
 	Lag        lagJSON        `json:"lag"`
 	Throughput throughputJSON `json:"throughput"`
-	Timestamp  string         `json:"timestamp"`
+	Timestamp  time.Time      `json:"timestamp"`
 	// StatsAge is always 0, because the numbers are live.
 	StatsAge int64 `json:"statsAge"`
 }
 
 // Overview serves GET /api/v1/resources/overview. Its throughput covers the last
 // minute of this instance only.
-func (h *Handlers) Overview(c echo.Context) error {
-	o, err := h.Resources.Overview(c.Request().Context())
-	if err != nil {
-		return err
-	}
+func (h *Handlers) Overview(p *wire.Params) (any, error) {
+	o, err := h.Resources.Overview(p.Ctx())
 	ingested, processed := h.Meter.Throughput()
-	return wire.AnswerJSON(c, http.StatusOK, overviewJSON{
+	return overviewJSON{
 		Queues: o.Queues, Partitions: o.Partitions, Namespaces: o.Namespaces, Tasks: o.Tasks, Messages: toCountsJSON(o.Counts),
 		Lag:        lagJSON{Time: spreadJSON(o.TimeLag), Offset: spreadJSON(o.OffsetLag)},
 		Throughput: throughputJSON{IngestedPerSecond: ingested, ProcessedPerSecond: processed},
-		Timestamp:  wire.FormatMillis(time.Now()),
-	})
+		Timestamp:  time.Now(),
+	}, err
 }

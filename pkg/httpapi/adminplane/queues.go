@@ -1,11 +1,10 @@
 package adminplane
 
 import (
-	"net/http"
-
-	"github.com/labstack/echo/v4"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
 
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -21,17 +20,21 @@ type queueCountsJSON struct {
 }
 
 type listedQueueJSON struct {
-	ID         string          `json:"id"`
-	Name       string          `json:"name"`
-	Namespace  string          `json:"namespace"`
-	Task       string          `json:"task"`
-	CreatedAt  string          `json:"createdAt"`
+	queueNameJSON
+	CreatedAt  time.Time       `json:"createdAt"`
 	Partitions int64           `json:"partitions"`
 	Messages   queueCountsJSON `json:"messages"`
 }
 
-type queuesJSON struct {
-	Queues []listedQueueJSON `json:"queues"`
+type queueNameJSON struct {
+	ID        queue.ID `json:"id"`
+	Name      string   `json:"name"`
+	Namespace string   `json:"namespace"`
+	Task      string   `json:"task"`
+}
+
+func toQueueNameJSON(q *stats.Queue) queueNameJSON {
+	return queueNameJSON{q.ID, q.Name, q.Namespace, q.Task}
 }
 
 // countsJSON counts messages by state. Failed is always 0: a failed message is
@@ -50,12 +53,12 @@ func toCountsJSON(c stats.Counts) countsJSON {
 }
 
 type partitionJSON struct {
-	ID            string     `json:"id"`
+	ID            queue.ID   `json:"id"`
 	Name          string     `json:"name"`
-	CreatedAt     string     `json:"createdAt"`
+	CreatedAt     time.Time  `json:"createdAt"`
 	Stats         countsJSON `json:"stats"`
-	OldestMessage *string    `json:"oldestMessage"`
-	NewestMessage *string    `json:"newestMessage"`
+	OldestMessage time.Time  `json:"oldestMessage"`
+	NewestMessage time.Time  `json:"newestMessage"`
 }
 
 // partitionsPageJSON describes the listed partitions. Next is the cursor of the
@@ -66,11 +69,8 @@ type partitionsPageJSON struct {
 }
 
 type queueJSON struct {
-	ID         string             `json:"id"`
-	Name       string             `json:"name"`
-	Namespace  string             `json:"namespace"`
-	Task       string             `json:"task"`
-	CreatedAt  string             `json:"createdAt"`
+	queueNameJSON
+	CreatedAt  time.Time          `json:"createdAt"`
 	Partitions []partitionJSON    `json:"partitions"`
 	Totals     countsJSON         `json:"totals"`
 	Swept      sweptJSON          `json:"swept"`
@@ -78,55 +78,47 @@ type queueJSON struct {
 }
 
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
-func (h *Handlers) Queues(c echo.Context) error {
-	queues, err := h.Resources.Queues(c.Request().Context(), stats.QueueFilter{})
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, queuesJSON{each(queues, toListedQueue)})
+func (h *Handlers) Queues(p *wire.Params) (any, error) {
+	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{})
+	return map[string][]listedQueueJSON{"queues": each(queues, toListedQueue)}, err
 }
 
 func toListedQueue(q *stats.Queue) listedQueueJSON {
 	return listedQueueJSON{
-		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: wire.FormatMillis(q.CreatedAt),
-		Partitions: q.Partitions,
-		Messages:   queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
+		queueNameJSON: toQueueNameJSON(q), CreatedAt: q.CreatedAt, Partitions: q.Partitions,
+		Messages: queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
 	}
 }
 
 // Queue serves GET /api/v1/resources/queues/:queue.
-func (h *Handlers) Queue(c echo.Context) error {
-	detail, page, err := h.queueDetail(c)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, queueJSON{
-		ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
-		CreatedAt: wire.FormatMillis(detail.CreatedAt), Totals: toCountsJSON(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
+func (h *Handlers) Queue(p *wire.Params) (any, error) {
+	detail, page, err := h.queueDetail(p)
+	return queueJSON{
+		queueNameJSON: toQueueNameJSON(&detail.Queue), CreatedAt: detail.CreatedAt,
+		Totals: toCountsJSON(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
 		Partitions: each(detail.Page, func(p *stats.Partition) partitionJSON {
 			return partitionJSON{
-				ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt), Stats: toCountsJSON(p.Counts),
-				OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Stats: toCountsJSON(p.Counts),
+				OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
-	})
+	}, err
 }
 
 // queueDetail reads a queue with at most limit partitions after the partition
 // that cursor names.
-func (h *Handlers) queueDetail(c echo.Context) (detail stats.QueueDetail, page partitionsPageJSON, err error) {
-	p := wire.Params{Context: c}
+func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page partitionsPageJSON, err error) {
 	name := p.PathName("queue")
 	var after *string
-	if c.QueryParams().Has("cursor") {
+	if p.QueryParams().Has("cursor") {
 		text := p.Text("cursor")
 		after = &text
 	}
 	if p.Err != nil {
 		return detail, page, p.Err
 	}
-	page.Limit = wire.Clamp(1, wire.LeadingInt(c.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
-	detail, err = h.Resources.Queue(c.Request().Context(), name, after, page.Limit)
+	page.Limit = wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
+	detail, err = h.Resources.Queue(p.Ctx(), name, after, page.Limit)
 	if err == nil && detail.More {
 		page.Next = &detail.Page[len(detail.Page)-1].Name
 	}

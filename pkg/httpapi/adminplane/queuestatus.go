@@ -1,11 +1,10 @@
 package adminplane
 
 import (
-	"net/http"
-
-	"github.com/labstack/echo/v4"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
 
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -13,27 +12,19 @@ import (
 // queueStatusesLimit is the default page of GET /status/queues.
 const queueStatusesLimit = 100
 
-type queueStatusesJSON struct {
-	Queues     []listedQueueJSON `json:"queues"`
-	Pagination pageJSON          `json:"pagination"`
-}
-
 // QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,
 // newest first.
-func (h *Handlers) QueueStatuses(c echo.Context) error {
-	p := &wire.Params{Context: c}
-	namespace, task := p.Text("namespace"), p.Text("task")
-	limit, offset := readLimits(p, queueStatusesLimit)
+func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
+	page := readPage(p, queueStatusesLimit)
+	filter := stats.QueueFilter{Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: page.Limit, Offset: page.Offset}
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	queues, err := h.Resources.Queues(c.Request().Context(), stats.QueueFilter{
-		Namespace: namespace, Task: task, Limit: int64(limit), Offset: int64(offset),
-	})
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, queueStatusesJSON{each(queues, toListedQueue), pageJSON{limit, offset}})
+	queues, err := h.Resources.Queues(p.Ctx(), filter)
+	return struct {
+		Queues     []listedQueueJSON `json:"queues"`
+		Pagination pageJSON          `json:"pagination"`
+	}{each(queues, toListedQueue), page}, err
 }
 
 type queueConfigJSON struct {
@@ -46,12 +37,9 @@ type queueConfigJSON struct {
 }
 
 type queueStatusHeadJSON struct {
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Namespace string          `json:"namespace"`
-	Task      string          `json:"task"`
+	queueNameJSON
 	Priority  int64           `json:"priority"`
-	CreatedAt string          `json:"createdAt"`
+	CreatedAt time.Time       `json:"createdAt"`
 	Config    queueConfigJSON `json:"config"`
 }
 
@@ -65,15 +53,15 @@ type consumedJSON struct {
 }
 
 type partitionStatusJSON struct {
-	ID            string       `json:"id"`
+	ID            queue.ID     `json:"id"`
 	Name          string       `json:"name"`
-	CreatedAt     string       `json:"createdAt"`
+	CreatedAt     time.Time    `json:"createdAt"`
 	Messages      countsJSON   `json:"messages"`
 	Stats         countsJSON   `json:"stats"`
 	Cursor        consumedJSON `json:"cursor"`
-	LastActivity  *string      `json:"lastActivity"`
-	OldestMessage *string      `json:"oldestMessage"`
-	NewestMessage *string      `json:"newestMessage"`
+	LastActivity  time.Time    `json:"lastActivity"`
+	OldestMessage time.Time    `json:"oldestMessage"`
+	NewestMessage time.Time    `json:"newestMessage"`
 }
 
 // queueTotalsJSON has the same numbers twice, because clients read either place.
@@ -91,16 +79,12 @@ type queueStatusJSON struct {
 }
 
 // QueueStatus serves GET /api/v1/status/queues/:queue.
-func (h *Handlers) QueueStatus(c echo.Context) error {
-	detail, page, err := h.queueDetail(c)
-	if err != nil {
-		return err
-	}
+func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
+	detail, page, err := h.queueDetail(p)
 	o := &detail.Options
-	return wire.AnswerJSON(c, http.StatusOK, queueStatusJSON{
+	return queueStatusJSON{
 		Queue: queueStatusHeadJSON{
-			ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
-			Priority: o.Priority, CreatedAt: wire.FormatMillis(detail.CreatedAt),
+			queueNameJSON: toQueueNameJSON(&detail.Queue), Priority: o.Priority, CreatedAt: detail.CreatedAt,
 			Config: queueConfigJSON{
 				LeaseTime: o.LeaseTime, RetryLimit: o.RetryLimit, RetryDelay: o.RetryDelay, TTL: o.TTL,
 				MaxQueueSize: o.MaxSize, DeadLetterQueue: o.DeadLetterQueue,
@@ -108,15 +92,15 @@ func (h *Handlers) QueueStatus(c echo.Context) error {
 		},
 		Partitions: each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
 			return partitionStatusJSON{
-				ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt), Messages: toCountsJSON(p.Counts),
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Messages: toCountsJSON(p.Counts),
 				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
-				LastActivity: millisOrNull(p.ActiveAt), OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
+				LastActivity: p.ActiveAt, OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
 		Totals:     queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
 		Swept:      sweptJSON(detail.Swept),
 		Pagination: page,
-	})
+	}, err
 }
 
 // sweptJSON counts the messages that sweeps removed from a queue since it was
@@ -131,19 +115,14 @@ type sweptJSON struct {
 }
 
 type sweepJSON struct {
-	Job     string `json:"job"`
-	Running bool   `json:"running"`
-	NextAt  string `json:"nextAt"`
+	Job     string    `json:"job"`
+	Running bool      `json:"running"`
+	NextAt  time.Time `json:"nextAt"`
 }
 
 // Sweeps serves GET /api/v1/status/sweeps: for each kind of sweep whether it is
 // running, and when it runs next. Queen MQ does not have it.
-func (h *Handlers) Sweeps(c echo.Context) error {
-	found, err := h.Resources.Sweeps(c.Request().Context())
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, map[string][]sweepJSON{"sweeps": each(found, func(s *stats.Sweep) sweepJSON {
-		return sweepJSON{s.Job, s.Running, wire.FormatMillis(s.NextAt)}
-	})})
+func (h *Handlers) Sweeps(p *wire.Params) (any, error) {
+	found, err := h.Resources.Sweeps(p.Ctx())
+	return map[string][]sweepJSON{"sweeps": each(found, func(s *stats.Sweep) sweepJSON { return sweepJSON(*s) })}, err
 }

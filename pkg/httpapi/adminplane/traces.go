@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -18,37 +18,33 @@ import (
 const maxTraceNames = 50
 
 type traceJSON struct {
-	ID        string          `json:"id"`
-	EventType string          `json:"event_type"`
-	Data      json.RawMessage `json:"data"`
-	Group     string          `json:"consumer_group"`
-	Worker    string          `json:"worker_id"`
-	CreatedAt string          `json:"created_at"`
-	Names     []string        `json:"trace_names"`
+	ID        queue.ID       `json:"id"`
+	EventType string         `json:"event_type"`
+	Data      jsontext.Value `json:"data"`
+	Group     string         `json:"consumer_group"`
+	Worker    string         `json:"worker_id"`
+	CreatedAt time.Time      `json:"created_at"`
+	Names     []string       `json:"trace_names"`
 }
 
 type namedTraceJSON struct {
 	traceJSON
-	TransactionID *string         `json:"transaction_id"`
-	PartitionID   string          `json:"partition_id"`
-	Queue         string          `json:"queue_name"`
-	Partition     string          `json:"partition_name"`
-	Payload       json.RawMessage `json:"message_payload"`
+	TransactionID *string        `json:"transaction_id"`
+	PartitionID   queue.ID       `json:"partition_id"`
+	Queue         string         `json:"queue_name"`
+	Partition     string         `json:"partition_name"`
+	Payload       jsontext.Value `json:"message_payload"`
 }
 
 type traceNameJSON struct {
-	Name     string `json:"trace_name"`
-	Traces   int64  `json:"trace_count"`
-	Messages int64  `json:"message_count"`
-	LastSeen string `json:"last_seen"`
+	Name     string    `json:"trace_name"`
+	Traces   int64     `json:"trace_count"`
+	Messages int64     `json:"message_count"`
+	LastSeen time.Time `json:"last_seen"`
 }
 
 func toTraceJSON(t *trace.Trace) traceJSON {
-	names := t.Names
-	if names == nil {
-		names = []string{}
-	}
-	return traceJSON{t.ID.String(), t.Type, t.Data, t.Group, t.Worker, wire.FormatMillis(t.CreatedAt), names}
+	return traceJSON{t.ID, t.Type, jsontext.Value(t.Data), t.Group, t.Worker, t.CreatedAt, t.Names}
 }
 
 // traceReader reads the body of a trace.
@@ -109,30 +105,27 @@ func (r *traceReader) names(value jsontext.Value) error {
 }
 
 // AddTrace serves POST /api/v1/traces.
-func (h *Handlers) AddTrace(c echo.Context) error {
+func (h *Handlers) AddTrace(p *wire.Params) (any, error) {
 	r := traceReader{Event: trace.Event{Group: queue.NoGroup, Type: "info"}}
-	if err := h.Bodies.ReadObject(c, r.member); err != nil {
-		return err
+	if err := h.Bodies.ReadObject(p, r.member); err != nil {
+		return nil, err
 	}
 	switch {
 	case r.TransactionID == "" || r.partition == "":
-		return queue.Invalidf("transactionId and partitionId are required")
+		return nil, queue.Invalidf("transactionId and partitionId are required")
 	case !r.hasData:
-		return queue.Invalidf("data is required")
+		return nil, queue.Invalidf("data is required")
 	}
 	r.TransactionID = wire.ReplaceNUL(r.TransactionID)
-	id, err := h.storeTrace(c.Request().Context(), r)
-	switch queue.CodeOf(err) {
-	case "":
-		return wire.AnswerJSON(c, http.StatusCreated, struct {
-			Success bool   `json:"success"`
-			TraceID string `json:"traceId"`
-		}{true, id.String()})
-	case queue.CodeNotFound:
-		return wire.AnswerJSON(c, http.StatusNotFound, failureJSON{Error: err.Error()})
-	default:
-		return err
+	id, err := h.storeTrace(p.Ctx(), r)
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		return notFound(p, err)
 	}
+	p.Status = http.StatusCreated
+	return struct {
+		Success bool     `json:"success"`
+		TraceID queue.ID `json:"traceId"`
+	}{true, id}, err
 }
 
 func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, err error) {
@@ -142,80 +135,59 @@ func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, 
 	return h.Traces.Add(ctx, r.Event)
 }
 
-// failureJSON is the answer to a failure whose body Queen MQ marks with success.
-type failureJSON struct {
-	Success bool   `json:"success"`
-	Error   string `json:"error"`
+// notFound answers 404 with a body that Queen MQ marks with success.
+func notFound(p *wire.Params, err error) (any, error) {
+	p.Status = http.StatusNotFound
+	return struct {
+		Success bool   `json:"success"`
+		Error   string `json:"error"`
+	}{false, err.Error()}, nil
 }
 
 // MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId.
-func (h *Handlers) MessageTraces(c echo.Context) error {
-	ref, err := readMessageRef(c)
-	if err != nil && queue.CodeOf(err) != queue.CodeNotFound {
-		return err
-	}
+func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	var found []trace.Trace
+	ref, err := readMessageRef(p)
 	if err == nil {
-		found, err = h.Traces.OfMessage(c.Request().Context(), ref.partition, ref.transactionID, maxLimit)
-		if err != nil {
-			return err
-		}
+		found, err = h.Traces.OfMessage(p.Ctx(), ref.partition, ref.transactionID, maxLimit)
+	} else if queue.CodeOf(err) == queue.CodeNotFound {
+		err = nil
 	}
-	return wire.AnswerJSON(c, http.StatusOK, map[string][]traceJSON{"traces": each(found, toTraceJSON)})
+	return map[string][]traceJSON{"traces": each(found, toTraceJSON)}, err
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
-func (h *Handlers) NamedTraces(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	name, page := p.PathName("name"), readPage(p, 100)
-	after := trace.Position{CreatedAt: page.at}
-	if page.id != "" {
-		id, err := queue.ParseID(page.id)
-		if err != nil {
-			p.Check(errCursor(c.QueryParam("cursor")))
-		}
-		after.ID = id
-	}
+	after := trace.Position{}
+	after.CreatedAt, after.ID = readCursor(p, queue.ParseID)
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	found, total, err := h.Traces.ByName(c.Request().Context(), name, after, int64(page.limit), int64(page.offset))
-	if err != nil {
-		return err
-	}
-	next := nextPageJSON{pageJSON: page.json()}
-	if n := len(found); n > 0 {
-		next = page.next(n, found[n-1].CreatedAt, found[n-1].ID.String())
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
+	found, total, err := h.Traces.ByName(p.Ctx(), name, after, page.Limit, page.Offset)
+	return struct {
 		Traces     []namedTraceJSON `json:"traces"`
 		Total      int64            `json:"total"`
 		Pagination nextPageJSON     `json:"pagination"`
-	}{each(found, toNamedTraceJSON), total, next})
+	}{each(found, toNamedTraceJSON), total, nextPage(page, found, func(last *trace.NamedTrace) string {
+		return cursor(last.CreatedAt, last.ID)
+	})}, err
 }
 
 func toNamedTraceJSON(t *trace.NamedTrace) namedTraceJSON {
-	return namedTraceJSON{
-		toTraceJSON(&t.Trace), orNull(t.TransactionID), t.PartitionID.String(), t.Queue, t.Partition, payloadOrNull(t.Payload),
-	}
+	return namedTraceJSON{toTraceJSON(&t.Trace), orNull(t.TransactionID), t.PartitionID, t.Queue, t.Partition, t.Payload}
 }
 
 // TraceNames serves GET /api/v1/traces/names.
-func (h *Handlers) TraceNames(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 	page := readPage(p, 50)
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	names, total, err := h.Traces.Names(c.Request().Context(), int64(page.limit), int64(page.offset))
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
+	names, total, err := h.Traces.Names(p.Ctx(), page.Limit, page.Offset)
+	return struct {
 		Names      []traceNameJSON `json:"trace_names"`
 		Total      int64           `json:"total"`
 		Pagination pageJSON        `json:"pagination"`
-	}{each(names, func(n *trace.NameCount) traceNameJSON {
-		return traceNameJSON{n.Name, n.Traces, n.Messages, wire.FormatMillis(n.LastSeen)}
-	}), total, page.json()})
+	}{each(names, func(n *trace.NameCount) traceNameJSON { return traceNameJSON(*n) }), total, page}, err
 }
