@@ -8,17 +8,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-type configuredJSON struct {
-	Configured  bool        `json:"configured"`
-	QueueID     queue.ID    `json:"queueId"`
-	PartitionID queue.ID    `json:"partitionId"`
-	Queue       string      `json:"queue"`
-	Namespace   string      `json:"namespace"`
-	Task        string      `json:"task"`
-	Options     optionsJSON `json:"options"`
-	Warnings    []string    `json:"warnings,omitempty"`
-}
-
 // Configure serves POST /api/v1/configure. It replaces all options and tags.
 func (h *Handlers) Configure(p *wire.Params) (any, error) {
 	body, err := h.Bodies.Read(p)
@@ -30,10 +19,14 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	made, err := h.Catalog.Configure(p.Ctx(), set.Settings)
-	return configuredJSON{
-		Configured: true, QueueID: made.QueueID, PartitionID: made.PartitionID,
-		Queue: set.Queue, Namespace: set.Namespace, Task: set.Task, Options: set.optionsInForce(), Warnings: set.warnings(),
-	}, err
+	answer := wire.Fields{
+		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
+		"queue", set.Queue, "namespace", set.Namespace, "task", set.Task, "options", set.optionsInForce(),
+	}
+	if warnings := set.warnings(); len(warnings) > 0 {
+		answer = append(answer, "warnings", warnings)
+	}
+	return answer, err
 }
 
 // configuration reads the body of a configure call.
@@ -92,9 +85,5 @@ func (h *Handlers) DeleteQueue(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	existed, err := h.Catalog.Delete(p.Ctx(), name)
-	return struct {
-		Deleted bool   `json:"deleted"`
-		Queue   string `json:"queue"`
-		Existed bool   `json:"existed"`
-	}{true, name, existed}, err
+	return wire.Fields{"deleted", true, "queue", name, "existed", existed}, err
 }

@@ -40,13 +40,8 @@ func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	letters, total, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
-	return struct {
-		Messages   []deadLetterJSON `json:"messages"`
-		Total      int64            `json:"total"`
-		Pagination nextPageJSON     `json:"pagination"`
-	}{each(letters, toDeadLetterJSON), total, nextPage(page, letters, func(last *deadletter.Letter) string {
-		return cursor(last.FailedAt, last.ID)
-	})}, err
+	next := nextPage(page, letters, func(last *deadletter.Letter) string { return cursor(last.FailedAt, last.ID) })
+	return wire.Fields{"messages", each(letters, toDeadLetterJSON), "total", total, "pagination", next}, err
 }
 
 func toDeadLetterJSON(l *deadletter.Letter) deadLetterJSON {
@@ -97,14 +92,10 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
-	return struct {
-		Success   bool   `json:"success"`
-		Queue     string `json:"queue"`
-		DryRun    bool   `json:"dryRun"`
-		Matched   int64  `json:"matched"`
-		Purged    int64  `json:"purged"`
-		Remaining int64  `json:"remaining"`
-	}{true, *filter.Queue, dryRun, done.Matched, done.Taken, done.Remaining}, err
+	return wire.Fields{
+		"success", true, "queue", filter.Queue, "dryRun", dryRun,
+		"matched", done.Matched, "purged", done.Taken, "remaining", done.Remaining,
+	}, err
 }
 
 // purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a

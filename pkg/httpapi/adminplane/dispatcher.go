@@ -68,46 +68,31 @@ type backoffJSON struct {
 	Delay      time.Duration `json:"delaySeconds"`
 }
 
-type dispatcherJSON struct {
-	Listener  ListenerState `json:"listener"`
-	Inbox     *InboxState   `json:"inbox,omitempty"`
-	Waiting   int           `json:"waiting"`
-	Groups    []waitingJSON `json:"groups"`
-	Due       []dueJSON     `json:"due"`
-	Backoff   []backoffJSON `json:"backoff"`
-	Truncated bool          `json:"truncated"`
-}
-
 // DispatcherStatus serves GET /api/v1/status/dispatcher. It answers why no message
 // arrives: which requests wait for what, what becomes due next, and whether this
 // instance receives the wakes of other instances.
 func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 	status := h.Waiting.Status()
-	return dispatcherJSON{
-		Listener: h.Listener(), Inbox: h.inbox(p.Ctx()), Waiting: status.Waiting, Truncated: status.Truncated,
-		Groups: each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
+	answer := wire.Fields{"listener", h.Listener()}
+	ctx, cancel := context.WithTimeout(p.Ctx(), inboxTimeout)
+	defer cancel()
+	if inbox, err := h.Inbox(ctx); err == nil { // without the inbox, the answer still has the rest
+		answer = append(answer, "inbox", inbox)
+	}
+	return append(answer,
+		"waiting", status.Waiting,
+		"groups", each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
 			return waitingJSON{
 				Queue: g.Queue, Partition: g.Partition, Namespace: g.Namespace, Task: g.Task, ConsumerGroup: g.Group,
 				Waiting: g.Waiting, Oldest: g.Oldest, Next: g.Next,
 			}
 		}),
-		Due: each(status.Due, func(d *dispatch.DueInstant) dueJSON {
+		"due", each(status.Due, func(d *dispatch.DueInstant) dueJSON {
 			return dueJSON{GroupID: d.Target.Group, PartitionID: d.Target.Partition, In: d.In}
 		}),
-		Backoff: each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
+		"backoff", each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
 			return backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.EmptyProbes, Delay: b.Delay}
 		}),
-	}, nil
-}
-
-// inbox returns nil when the database does not answer, so that the answer still
-// has the rest.
-func (h *Handlers) inbox(ctx context.Context) *InboxState {
-	ctx, cancel := context.WithTimeout(ctx, inboxTimeout)
-	defer cancel()
-	state, err := h.Inbox(ctx)
-	if err != nil {
-		return nil
-	}
-	return &state
+		"truncated", status.Truncated,
+	), nil
 }

@@ -28,13 +28,11 @@ func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 	}
 	metadata := !p.QueryParams().Has("deleteMetadata") || wire.IsTrue(p.QueryParam("deleteMetadata"))
 	deleted, err := h.GroupVerbs.DeleteGroup(p.Ctx(), group, queueName, !metadata)
-	return struct {
-		Success           bool    `json:"success"`
-		ConsumerGroup     string  `json:"consumerGroup"`
-		QueueName         *string `json:"queueName,omitzero"`
-		DeletedPartitions int64   `json:"deletedPartitions"`
-		MetadataDeleted   bool    `json:"metadataDeleted"`
-	}{true, group, queueName, deleted.Cursors, metadata}, err
+	answer := wire.Fields{"success", true, "consumerGroup", group}
+	if queueName != nil {
+		answer = append(answer, "queueName", *queueName)
+	}
+	return append(answer, "deletedPartitions", deleted.Cursors, "metadataDeleted", metadata), err
 }
 
 // MoveSubscription serves POST /api/v1/consumer-groups/:group/subscription.
@@ -58,12 +56,7 @@ func (h *Handlers) MoveSubscription(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	moved, err := h.GroupVerbs.MoveSubscription(p.Ctx(), group, start)
-	return struct {
-		Success       bool      `json:"success"`
-		ConsumerGroup string    `json:"consumerGroup"`
-		NewTimestamp  time.Time `json:"newTimestamp"`
-		RowsUpdated   int64     `json:"rowsUpdated"`
-	}{true, group, start, moved}, err
+	return wire.Fields{"success", true, "consumerGroup", group, "newTimestamp", start, "rowsUpdated", moved}, err
 }
 
 // SeekQueue serves POST /api/v1/consumer-groups/:group/queues/:queue/seek.
@@ -77,15 +70,11 @@ func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	moved, err := h.GroupVerbs.Seek(p.Ctx(), name, group, place)
-	return struct {
-		Success           bool      `json:"success"`
-		ConsumerGroup     string    `json:"consumerGroup"`
-		QueueName         string    `json:"queueName"`
-		SeekToEnd         bool      `json:"seekToEnd"`
-		SeekToBeginning   bool      `json:"seekToBeginning"` // Queen MQ does not have it
-		TargetTimestamp   time.Time `json:"targetTimestamp"`
-		PartitionsUpdated int64     `json:"partitionsUpdated"`
-	}{true, group, name, place.End, !place.End && place.After.IsZero(), place.After, moved}, err
+	return wire.Fields{
+		"success", true, "consumerGroup", group, "queueName", name, "seekToEnd", place.End,
+		"seekToBeginning", !place.End && place.After.IsZero(), // Queen MQ does not have it
+		"targetTimestamp", place.After, "partitionsUpdated", moved,
+	}, err
 }
 
 // SeekPartition serves POST
@@ -104,14 +93,10 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return notFound(p, err)
 	}
-	return struct {
-		Success       bool     `json:"success"`
-		ConsumerGroup string   `json:"consumerGroup"`
-		QueueName     string   `json:"queueName"`
-		PartitionName string   `json:"partitionName"`
-		Updated       bool     `json:"updated"`
-		CursorMovedTo queue.ID `json:"cursorMovedTo"`
-	}{true, group, name, partition, sought.Moved, sought.Message}, err
+	return wire.Fields{
+		"success", true, "consumerGroup", group, "queueName", name, "partitionName", partition,
+		"updated", sought.Moved, "cursorMovedTo", sought.Message,
+	}, err
 }
 
 // readSeek reads a position from the body or the query: toEnd, toBeginning or

@@ -53,23 +53,9 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	if existed {
 		text = "Message deleted successfully"
 	}
-	return struct {
-		Success       bool   `json:"success"`
-		PartitionID   string `json:"partitionId"`
-		TransactionID string `json:"transactionId"`
-		Message       string `json:"message"`
-	}{existed, ref.partitionText, ref.transactionID, text}, err
-}
-
-// movedMessageJSON is the answer to a message that became a dead letter, or that
-// was redriven.
-type movedMessageJSON struct {
-	Success       bool    `json:"success"`
-	PartitionID   string  `json:"partitionId"`
-	TransactionID string  `json:"transactionId"`
-	Group         *string `json:"consumerGroup"`
-	DLQ           bool    `json:"dlq,omitzero"`
-	Redriven      *int64  `json:"redriven,omitempty"`
+	return wire.Fields{
+		"success", existed, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "message", text,
+	}, err
 }
 
 // readGroup reads consumerGroup and error of an optional body. group is nil when
@@ -130,8 +116,8 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: text}
 	}
 	h.Meter.Acknowledged(results)
-	return movedMessageJSON{
-		Success: true, PartitionID: ref.partitionText, TransactionID: ref.transactionID, Group: group, DLQ: true,
+	return wire.Fields{
+		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "consumerGroup", group, "dlq", true,
 	}, nil
 }
 
@@ -148,7 +134,7 @@ func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	n, err := h.DeadLetters.Retry(p.Ctx(), ref.partition, ref.transactionID, group)
-	return movedMessageJSON{
-		Success: true, PartitionID: ref.partitionText, TransactionID: ref.transactionID, Group: group, Redriven: &n,
+	return wire.Fields{
+		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "consumerGroup", group, "redriven", n,
 	}, err
 }

@@ -70,11 +70,11 @@ func (h *Handlers) Messages(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	list, err := h.Resources.Messages(p.Ctx(), filter)
-	return struct {
-		Messages   []listedMessageJSON `json:"messages"`
-		Mode       modeJSON            `json:"mode"`
-		Pagination nextPageJSON        `json:"pagination"`
-	}{each(list.Messages, toListedMessage), toModeJSON(list.Mode), nextPageJSON{page, tokenOrNull(list.Next)}}, err
+	next := nextPageJSON{pageJSON: page}
+	if list.Next != nil {
+		next.Next = orNull(list.Next.Token())
+	}
+	return wire.Fields{"messages", each(list.Messages, toListedMessage), "mode", toModeJSON(list.Mode), "pagination", next}, err
 }
 
 func toListedMessage(m *stats.Message) listedMessageJSON {
@@ -165,11 +165,4 @@ func readMark(p *wire.Params) *stats.Position {
 	mark, err := stats.ParsePosition(text)
 	p.Check(err)
 	return &mark
-}
-
-func tokenOrNull(mark *stats.Position) *string {
-	if mark == nil {
-		return nil
-	}
-	return orNull(mark.Token())
 }

@@ -32,7 +32,7 @@ func toTagFigures(t *stats.Tag) tagFiguresJSON {
 // Namespaces serves GET /api/v1/resources/namespaces.
 func (h *Handlers) Namespaces(p *wire.Params) (any, error) {
 	found, err := h.Resources.Namespaces(p.Ctx())
-	return map[string][]tagJSON{"namespaces": each(found, func(t *stats.Tag) tagJSON {
+	return wire.Fields{"namespaces", each(found, func(t *stats.Tag) tagJSON {
 		return tagJSON{Namespace: &t.Name, tagFiguresJSON: toTagFigures(t)}
 	})}, err
 }
@@ -40,7 +40,7 @@ func (h *Handlers) Namespaces(p *wire.Params) (any, error) {
 // Tasks serves GET /api/v1/resources/tasks.
 func (h *Handlers) Tasks(p *wire.Params) (any, error) {
 	found, err := h.Resources.Tasks(p.Ctx())
-	return map[string][]tagJSON{"tasks": each(found, func(t *stats.Tag) tagJSON {
+	return wire.Fields{"tasks", each(found, func(t *stats.Tag) tagJSON {
 		return tagJSON{Task: &t.Name, tagFiguresJSON: toTagFigures(t)}
 	})}, err
 }
@@ -52,38 +52,16 @@ type spreadJSON struct {
 	Max    int64 `json:"max"`
 }
 
-type lagJSON struct {
-	Time   spreadJSON `json:"time"`
-	Offset spreadJSON `json:"offset"`
-}
-
-type throughputJSON struct {
-	IngestedPerSecond  float64 `json:"ingestedPerSecond"`
-	ProcessedPerSecond float64 `json:"processedPerSecond"`
-}
-
-type overviewJSON struct {
-	Queues     int64          `json:"queues"`
-	Partitions int64          `json:"partitions"`
-	Namespaces int64          `json:"namespaces"`
-	Tasks      int64          `json:"tasks"`
-	Messages   countsJSON     `json:"messages"`
-	Lag        lagJSON        `json:"lag"`
-	Throughput throughputJSON `json:"throughput"`
-	Timestamp  time.Time      `json:"timestamp"`
-	// StatsAge is always 0, because the numbers are live.
-	StatsAge int64 `json:"statsAge"`
-}
-
 // Overview serves GET /api/v1/resources/overview. Its throughput covers the last
 // minute of this instance only.
 func (h *Handlers) Overview(p *wire.Params) (any, error) {
 	o, err := h.Resources.Overview(p.Ctx())
 	ingested, processed := h.Meter.Throughput()
-	return overviewJSON{
-		Queues: o.Queues, Partitions: o.Partitions, Namespaces: o.Namespaces, Tasks: o.Tasks, Messages: toCountsJSON(o.Counts),
-		Lag:        lagJSON{Time: spreadJSON(o.TimeLag), Offset: spreadJSON(o.OffsetLag)},
-		Throughput: throughputJSON{IngestedPerSecond: ingested, ProcessedPerSecond: processed},
-		Timestamp:  time.Now(),
+	return wire.Fields{
+		"queues", o.Queues, "partitions", o.Partitions, "namespaces", o.Namespaces, "tasks", o.Tasks, "messages", toCountsJSON(o.Counts),
+		"lag", wire.Fields{"time", spreadJSON(o.TimeLag), "offset", spreadJSON(o.OffsetLag)},
+		"throughput", wire.Fields{"ingestedPerSecond", ingested, "processedPerSecond", processed},
+		"timestamp", time.Now(),
+		"statsAge", 0, // the numbers are live
 	}, err
 }

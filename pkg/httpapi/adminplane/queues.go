@@ -20,21 +20,13 @@ type queueCountsJSON struct {
 }
 
 type listedQueueJSON struct {
-	queueNameJSON
+	ID         queue.ID        `json:"id"`
+	Name       string          `json:"name"`
+	Namespace  string          `json:"namespace"`
+	Task       string          `json:"task"`
 	CreatedAt  time.Time       `json:"createdAt"`
 	Partitions int64           `json:"partitions"`
 	Messages   queueCountsJSON `json:"messages"`
-}
-
-type queueNameJSON struct {
-	ID        queue.ID `json:"id"`
-	Name      string   `json:"name"`
-	Namespace string   `json:"namespace"`
-	Task      string   `json:"task"`
-}
-
-func toQueueNameJSON(q *stats.Queue) queueNameJSON {
-	return queueNameJSON{q.ID, q.Name, q.Namespace, q.Task}
 }
 
 // countsJSON counts messages by state. Failed is always 0: a failed message is
@@ -68,24 +60,15 @@ type partitionsPageJSON struct {
 	Next  *string `json:"next"`
 }
 
-type queueJSON struct {
-	queueNameJSON
-	CreatedAt  time.Time          `json:"createdAt"`
-	Partitions []partitionJSON    `json:"partitions"`
-	Totals     countsJSON         `json:"totals"`
-	Swept      sweptJSON          `json:"swept"`
-	Pagination partitionsPageJSON `json:"pagination"`
-}
-
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
 func (h *Handlers) Queues(p *wire.Params) (any, error) {
 	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{})
-	return map[string][]listedQueueJSON{"queues": each(queues, toListedQueue)}, err
+	return wire.Fields{"queues", each(queues, toListedQueue)}, err
 }
 
 func toListedQueue(q *stats.Queue) listedQueueJSON {
 	return listedQueueJSON{
-		queueNameJSON: toQueueNameJSON(q), CreatedAt: q.CreatedAt, Partitions: q.Partitions,
+		ID: q.ID, Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Partitions: q.Partitions,
 		Messages: queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
 	}
 }
@@ -93,15 +76,15 @@ func toListedQueue(q *stats.Queue) listedQueueJSON {
 // Queue serves GET /api/v1/resources/queues/:queue.
 func (h *Handlers) Queue(p *wire.Params) (any, error) {
 	detail, page, err := h.queueDetail(p)
-	return queueJSON{
-		queueNameJSON: toQueueNameJSON(&detail.Queue), CreatedAt: detail.CreatedAt,
-		Totals: toCountsJSON(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
-		Partitions: each(detail.Page, func(p *stats.Partition) partitionJSON {
+	return wire.Fields{
+		"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task, "createdAt", detail.CreatedAt,
+		"partitions", each(detail.Page, func(p *stats.Partition) partitionJSON {
 			return partitionJSON{
 				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Stats: toCountsJSON(p.Counts),
 				OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
+		"totals", toCountsJSON(detail.Counts), "swept", sweptJSON(detail.Swept), "pagination", page,
 	}, err
 }
 

@@ -21,26 +21,7 @@ func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	queues, err := h.Resources.Queues(p.Ctx(), filter)
-	return struct {
-		Queues     []listedQueueJSON `json:"queues"`
-		Pagination pageJSON          `json:"pagination"`
-	}{each(queues, toListedQueue), page}, err
-}
-
-type queueConfigJSON struct {
-	LeaseTime       int64 `json:"leaseTime"`
-	RetryLimit      int64 `json:"retryLimit"`
-	RetryDelay      int64 `json:"retryDelay"`
-	TTL             int64 `json:"ttl"`
-	MaxQueueSize    int64 `json:"maxQueueSize"`
-	DeadLetterQueue bool  `json:"deadLetterQueue"`
-}
-
-type queueStatusHeadJSON struct {
-	queueNameJSON
-	Priority  int64           `json:"priority"`
-	CreatedAt time.Time       `json:"createdAt"`
-	Config    queueConfigJSON `json:"config"`
+	return wire.Fields{"queues", each(queues, toListedQueue), "pagination", page}, err
 }
 
 // consumedJSON is the progress of all groups together in one partition. Belfry
@@ -70,36 +51,28 @@ type queueTotalsJSON struct {
 	countsJSON
 }
 
-type queueStatusJSON struct {
-	Queue      queueStatusHeadJSON   `json:"queue"`
-	Partitions []partitionStatusJSON `json:"partitions"`
-	Totals     queueTotalsJSON       `json:"totals"`
-	Swept      sweptJSON             `json:"swept"`
-	Pagination partitionsPageJSON    `json:"pagination"`
-}
-
 // QueueStatus serves GET /api/v1/status/queues/:queue.
 func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 	detail, page, err := h.queueDetail(p)
 	o := &detail.Options
-	return queueStatusJSON{
-		Queue: queueStatusHeadJSON{
-			queueNameJSON: toQueueNameJSON(&detail.Queue), Priority: o.Priority, CreatedAt: detail.CreatedAt,
-			Config: queueConfigJSON{
-				LeaseTime: o.LeaseTime, RetryLimit: o.RetryLimit, RetryDelay: o.RetryDelay, TTL: o.TTL,
-				MaxQueueSize: o.MaxSize, DeadLetterQueue: o.DeadLetterQueue,
+	return wire.Fields{
+		"queue", wire.Fields{
+			"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
+			"priority", o.Priority, "createdAt", detail.CreatedAt,
+			"config", wire.Fields{
+				"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "ttl", o.TTL,
+				"maxQueueSize", o.MaxSize, "deadLetterQueue", o.DeadLetterQueue,
 			},
 		},
-		Partitions: each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
+		"partitions", each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
 			return partitionStatusJSON{
 				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Messages: toCountsJSON(p.Counts),
 				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
 				LastActivity: p.ActiveAt, OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
-		Totals:     queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
-		Swept:      sweptJSON(detail.Swept),
-		Pagination: page,
+		"totals", queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
+		"swept", sweptJSON(detail.Swept), "pagination", page,
 	}, err
 }
 
@@ -124,5 +97,5 @@ type sweepJSON struct {
 // running, and when it runs next. Queen MQ does not have it.
 func (h *Handlers) Sweeps(p *wire.Params) (any, error) {
 	found, err := h.Resources.Sweeps(p.Ctx())
-	return map[string][]sweepJSON{"sweeps": each(found, func(s *stats.Sweep) sweepJSON { return sweepJSON(*s) })}, err
+	return wire.Fields{"sweeps", each(found, func(s *stats.Sweep) sweepJSON { return sweepJSON(*s) })}, err
 }

@@ -94,14 +94,8 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	done, err := h.DeadLetters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
-	return struct {
-		Success   bool   `json:"success"`
-		Queue     string `json:"queue"`
-		Group     string `json:"consumerGroup"`
-		DryRun    bool   `json:"dryRun"`
-		Matched   int64  `json:"matched"`
-		Redriven  int64  `json:"redriven"`
-		Skipped   int64  `json:"skipped"`
-		Remaining int64  `json:"remaining"`
-	}{true, *r.Queue, *r.Group, r.dryRun, done.Matched, done.Taken, done.Skipped, done.Remaining}, err
+	return wire.Fields{
+		"success", true, "queue", r.Queue, "consumerGroup", r.Group, "dryRun", r.dryRun,
+		"matched", done.Matched, "redriven", done.Taken, "skipped", done.Skipped, "remaining", done.Remaining,
+	}, err
 }

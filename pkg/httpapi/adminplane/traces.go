@@ -51,7 +51,6 @@ func toTraceJSON(t *trace.Trace) traceJSON {
 type traceReader struct {
 	trace.Event
 	partition string
-	hasData   bool
 }
 
 func (r *traceReader) member(name string, value jsontext.Value) error {
@@ -69,7 +68,10 @@ func (r *traceReader) member(name string, value jsontext.Value) error {
 			return wire.CheckName("eventType", event)
 		}
 	case "data":
-		r.Data, r.hasData = json.RawMessage(value.Clone()), value.Kind() != 'n'
+		r.Data = nil
+		if value.Kind() != 'n' {
+			r.Data = json.RawMessage(value.Clone())
+		}
 	case "traceNames":
 		return r.names(value)
 	}
@@ -113,7 +115,7 @@ func (h *Handlers) AddTrace(p *wire.Params) (any, error) {
 	switch {
 	case r.TransactionID == "" || r.partition == "":
 		return nil, queue.Invalidf("transactionId and partitionId are required")
-	case !r.hasData:
+	case r.Data == nil:
 		return nil, queue.Invalidf("data is required")
 	}
 	r.TransactionID = wire.ReplaceNUL(r.TransactionID)
@@ -122,10 +124,7 @@ func (h *Handlers) AddTrace(p *wire.Params) (any, error) {
 		return notFound(p, err)
 	}
 	p.Status = http.StatusCreated
-	return struct {
-		Success bool     `json:"success"`
-		TraceID queue.ID `json:"traceId"`
-	}{true, id}, err
+	return wire.Fields{"success", true, "traceId", id}, err
 }
 
 func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, err error) {
@@ -138,10 +137,7 @@ func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, 
 // notFound answers 404 with a body that Queen MQ marks with success.
 func notFound(p *wire.Params, err error) (any, error) {
 	p.Status = http.StatusNotFound
-	return struct {
-		Success bool   `json:"success"`
-		Error   string `json:"error"`
-	}{false, err.Error()}, nil
+	return wire.Fields{"success", false, "error", err.Error()}, nil
 }
 
 // MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId.
@@ -153,7 +149,7 @@ func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	} else if queue.CodeOf(err) == queue.CodeNotFound {
 		err = nil
 	}
-	return map[string][]traceJSON{"traces": each(found, toTraceJSON)}, err
+	return wire.Fields{"traces", each(found, toTraceJSON)}, err
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
@@ -165,13 +161,8 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	found, total, err := h.Traces.ByName(p.Ctx(), name, after, page.Limit, page.Offset)
-	return struct {
-		Traces     []namedTraceJSON `json:"traces"`
-		Total      int64            `json:"total"`
-		Pagination nextPageJSON     `json:"pagination"`
-	}{each(found, toNamedTraceJSON), total, nextPage(page, found, func(last *trace.NamedTrace) string {
-		return cursor(last.CreatedAt, last.ID)
-	})}, err
+	next := nextPage(page, found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
+	return wire.Fields{"traces", each(found, toNamedTraceJSON), "total", total, "pagination", next}, err
 }
 
 func toNamedTraceJSON(t *trace.NamedTrace) namedTraceJSON {
@@ -185,9 +176,6 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	names, total, err := h.Traces.Names(p.Ctx(), page.Limit, page.Offset)
-	return struct {
-		Names      []traceNameJSON `json:"trace_names"`
-		Total      int64           `json:"total"`
-		Pagination pageJSON        `json:"pagination"`
-	}{each(names, func(n *trace.NameCount) traceNameJSON { return traceNameJSON(*n) }), total, page}, err
+	list := each(names, func(n *trace.NameCount) traceNameJSON { return traceNameJSON(*n) })
+	return wire.Fields{"trace_names", list, "total", total, "pagination", page}, err
 }

@@ -51,6 +51,22 @@ func JSON(answer func(p *Params) (any, error)) echo.HandlerFunc {
 	}
 }
 
+// Fields is a JSON object: each name is followed by its value.
+type Fields []any
+
+// MarshalJSONTo writes the fields in order.
+func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
+	if err := to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, nameOrValue := range f {
+		if err := json.MarshalEncode(to, nameOrValue); err != nil {
+			return err
+		}
+	}
+	return to.WriteToken(jsontext.EndObject)
+}
+
 // encoding writes an instant in UTC with milliseconds, an id as a string, and a
 // duration in seconds. A zero instant and a zero id are null. Payloads keep their
 // escapes and duplicate names.
