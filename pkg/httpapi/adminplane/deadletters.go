@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,22 +13,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
-
-type deadLetterJSON struct {
-	ID            queue.ID       `json:"id"`
-	TransactionID *string        `json:"transactionId"`
-	PartitionID   queue.ID       `json:"partitionId"`
-	Queue         string         `json:"queue"`
-	Partition     string         `json:"partition"`
-	Group         string         `json:"consumerGroup"`
-	Error         string         `json:"errorMessage"`
-	RetryCount    int            `json:"retryCount"`
-	Data          jsontext.Value `json:"data"`
-	DataError     string         `json:"dataError,omitempty"`
-	ProducerSub   *string        `json:"producerSub"`
-	CreatedAt     time.Time      `json:"createdAt"`
-	FailedAt      time.Time      `json:"failedAt"`
-}
 
 // ListDeadLetters serves GET /api/v1/dlq.
 func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
@@ -41,19 +24,22 @@ func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 	}
 	letters, total, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
 	next := nextPage(page, letters, func(last *deadletter.Letter) string { return cursor(last.FailedAt, last.ID) })
-	return wire.Fields{"messages", each(letters, toDeadLetterJSON), "total", total, "pagination", next}, err
+	return wire.Fields{"messages", each(letters, deadLetterRow), "total", total, "pagination", next}, err
 }
 
-func toDeadLetterJSON(l *deadletter.Letter) deadLetterJSON {
-	out := deadLetterJSON{
-		ID: l.MessageID, PartitionID: l.PartitionID, Queue: l.Queue, Partition: l.Partition, Group: l.Group,
-		Error: l.Error, RetryCount: l.Failures, Data: l.Payload, DataError: l.PayloadError,
-		ProducerSub: orNull(l.ProducerSub), CreatedAt: l.CreatedAt, FailedAt: l.FailedAt,
-	}
+func deadLetterRow(l *deadletter.Letter) wire.Fields {
+	var transactionID *string // null for a message that is deleted
 	if !l.MessageID.IsZero() {
-		out.TransactionID = &l.TransactionID
+		transactionID = &l.TransactionID
 	}
-	return out
+	row := wire.Fields{
+		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue, "partition", l.Partition,
+		"consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", jsontext.Value(l.Payload),
+	}
+	if l.PayloadError != "" {
+		row = append(row, "dataError", l.PayloadError)
+	}
+	return append(row, "producerSub", orNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
 }
 
 // deadLetterFilter reads the query of a list or of a purge.

@@ -61,13 +61,6 @@ type dueJSON struct {
 	In          time.Duration `json:"inSeconds"`
 }
 
-// backoffJSON is a group that pauses after probes that found nothing.
-type backoffJSON struct {
-	GroupID    int64         `json:"groupId"`
-	EmptyLooks int           `json:"emptyLooks"`
-	Delay      time.Duration `json:"delaySeconds"`
-}
-
 // DispatcherStatus serves GET /api/v1/status/dispatcher. It answers why no message
 // arrives: which requests wait for what, what becomes due next, and whether this
 // instance receives the wakes of other instances.
@@ -90,8 +83,8 @@ func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 		"due", each(status.Due, func(d *dispatch.DueInstant) dueJSON {
 			return dueJSON{GroupID: d.Target.Group, PartitionID: d.Target.Partition, In: d.In}
 		}),
-		"backoff", each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
-			return backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.EmptyProbes, Delay: b.Delay}
+		"backoff", each(status.Backoff, func(b *dispatch.BackoffGroup) wire.Fields {
+			return wire.Fields{"groupId", b.Target.Group, "emptyLooks", b.EmptyProbes, "delaySeconds", b.Delay}
 		}),
 		"truncated", status.Truncated,
 	), nil

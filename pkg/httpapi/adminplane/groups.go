@@ -23,38 +23,24 @@ const (
 	laggingState = 300 * time.Second
 )
 
-// groupJSON is an element of GET /api/v1/consumer-groups. Queen MQ has no
-// TotalLag.
-type groupJSON struct {
-	Name                  string    `json:"name"`
-	Topics                []string  `json:"topics"`
-	QueueName             string    `json:"queueName"`
-	Members               int64     `json:"members"`
-	PartitionsWithLag     int64     `json:"partitionsWithLag"`
-	TotalLag              int64     `json:"totalLag"`
-	MaxTimeLag            int64     `json:"maxTimeLag"`
-	State                 string    `json:"state"`
-	SubscriptionMode      *string   `json:"subscriptionMode"`
-	SubscriptionTimestamp time.Time `json:"subscriptionTimestamp"`
-	SubscriptionCreatedAt time.Time `json:"subscriptionCreatedAt"`
-}
-
 // ListGroups serves GET /api/v1/consumer-groups.
 func (h *Handlers) ListGroups(p *wire.Params) (any, error) {
 	groups, err := h.GroupReader.List(p.Ctx())
-	return each(groups, toGroupJSON), err
+	return each(groups, groupRow), err
 }
 
-func toGroupJSON(g *stats.Group) groupJSON {
-	out := groupJSON{
-		Name: g.Name, Topics: []string{g.Queue}, QueueName: g.Queue, Members: g.Partitions,
-		PartitionsWithLag: g.Lagging, TotalLag: g.Lag, MaxTimeLag: wholeSeconds(g.Oldest), State: groupState(g),
-	}
+// groupRow describes a group of one queue. Queen MQ has no totalLag.
+func groupRow(g *stats.Group) wire.Fields {
+	var mode *string
+	var startAt, createdAt time.Time
 	if g.Mode != queue.SubscribeAll {
-		out.SubscriptionMode = orNull(string(g.Mode))
-		out.SubscriptionTimestamp, out.SubscriptionCreatedAt = g.StartAt, g.CreatedAt
+		mode, startAt, createdAt = orNull(string(g.Mode)), g.StartAt, g.CreatedAt
 	}
-	return out
+	return wire.Fields{
+		"name", g.Name, "topics", []string{g.Queue}, "queueName", g.Queue, "members", g.Partitions,
+		"partitionsWithLag", g.Lagging, "totalLag", g.Lag, "maxTimeLag", wholeSeconds(g.Oldest), "state", groupState(g),
+		"subscriptionMode", mode, "subscriptionTimestamp", startAt, "subscriptionCreatedAt", createdAt,
+	}
 }
 
 func groupState(g *stats.Group) string {

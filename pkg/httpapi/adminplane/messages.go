@@ -18,50 +18,6 @@ const (
 	messagesSpan = time.Hour
 )
 
-type busStatusJSON struct {
-	ConsumedBy  int64 `json:"consumedBy"`
-	TotalGroups int64 `json:"totalGroups"`
-}
-
-type messageRefJSON struct {
-	ID            queue.ID `json:"id"`
-	TransactionID string   `json:"transactionId"`
-	PartitionID   queue.ID `json:"partitionId"`
-	QueuePath     string   `json:"queuePath"`
-	Queue         string   `json:"queue"`
-	Partition     string   `json:"partition"`
-}
-
-func toMessageRefJSON(id queue.ID, transactionID string, partitionID queue.ID, queueName, partition string) messageRefJSON {
-	return messageRefJSON{id, transactionID, partitionID, queueName + "/" + partition, queueName, partition}
-}
-
-type listedMessageJSON struct {
-	messageRefJSON
-	Namespace string       `json:"namespace"`
-	Task      string       `json:"task"`
-	Status    stats.Status `json:"status"`
-	// QueueStatus is null in the answer of one message that has no reader without
-	// a group.
-	QueueStatus    *stats.Status `json:"queueStatus"`
-	BusStatus      busStatusJSON `json:"busStatus"`
-	TraceID        queue.ID      `json:"traceId"`
-	ProducerSub    *string       `json:"producerSub"`
-	QueuePriority  int64         `json:"queuePriority"`
-	CreatedAt      time.Time     `json:"createdAt"`
-	LeaseExpiresAt time.Time     `json:"leaseExpiresAt"`
-}
-
-type modeJSON struct {
-	HasQueueMode   bool   `json:"hasQueueMode"`
-	BusGroupsCount int64  `json:"busGroupsCount"`
-	Type           string `json:"type"`
-}
-
-func toModeJSON(m stats.Mode) modeJSON {
-	return modeJSON{HasQueueMode: m.QueueMode, BusGroupsCount: m.Groups, Type: m.Type()}
-}
-
 // Messages serves GET /api/v1/messages. The newest message comes first.
 func (h *Handlers) Messages(p *wire.Params) (any, error) {
 	page := readPage(p, messagesLimit)
@@ -70,27 +26,35 @@ func (h *Handlers) Messages(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	list, err := h.Resources.Messages(p.Ctx(), filter)
-	next := nextPageJSON{pageJSON: page}
+	var next *string
 	if list.Next != nil {
-		next.Next = orNull(list.Next.Token())
+		next = orNull(list.Next.Token())
 	}
-	return wire.Fields{"messages", each(list.Messages, toListedMessage), "mode", toModeJSON(list.Mode), "pagination", next}, err
+	return wire.Fields{
+		"messages", each(list.Messages, messageRow), "mode", messageMode(list.Mode),
+		"pagination", wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next},
+	}, err
 }
 
-func toListedMessage(m *stats.Message) listedMessageJSON {
-	return listedMessageJSON{
-		messageRefJSON: toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition),
-		Namespace:      m.Namespace, Task: m.Task, Status: m.Status, QueueStatus: &m.QueueStatus,
-		BusStatus: busStatusJSON{ConsumedBy: m.DoneBy, TotalGroups: m.Groups},
-		TraceID:   m.TraceID, ProducerSub: orNull(m.ProducerSub), QueuePriority: m.Priority,
-		CreatedAt: m.CreatedAt, LeaseExpiresAt: m.LeasedUntil,
+// messageRef names a message.
+func messageRef(m *stats.Message) wire.Fields {
+	return wire.Fields{
+		"id", m.ID, "transactionId", m.TransactionID, "partitionId", m.PartitionID, "queuePath", m.Queue + "/" + m.Partition,
+		"queue", m.Queue, "partition", m.Partition,
 	}
 }
 
-type queueMessageJSON struct {
-	messageRefJSON
-	Status    stats.Status `json:"status"`
-	CreatedAt time.Time    `json:"createdAt"`
+// messageRow describes a message. queueStatus is null in the answer of one message
+// that has no reader without a group.
+func messageRow(m *stats.Message) wire.Fields {
+	return append(messageRef(m),
+		"namespace", m.Namespace, "task", m.Task, "status", m.Status, "queueStatus", orNull(m.QueueStatus),
+		"busStatus", wire.Fields{"consumedBy", m.DoneBy, "totalGroups", m.Groups}, "traceId", m.TraceID,
+		"producerSub", orNull(m.ProducerSub), "queuePriority", m.Priority, "createdAt", m.CreatedAt, "leaseExpiresAt", m.LeasedUntil)
+}
+
+func messageMode(m stats.Mode) wire.Fields {
+	return wire.Fields{"hasQueueMode", m.QueueMode, "busGroupsCount", m.Groups, "type", m.Type()}
 }
 
 // nextHeader carries the cursor of the next page, because the body is an array.
@@ -111,8 +75,8 @@ func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 	if list.Next != nil {
 		p.Response().Header().Set(nextHeader, list.Next.Token())
 	}
-	return each(list.Messages, func(m *stats.Message) queueMessageJSON {
-		return queueMessageJSON{toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition), m.Status, m.CreatedAt}
+	return each(list.Messages, func(m *stats.Message) wire.Fields {
+		return append(messageRef(m), "status", m.Status, "createdAt", m.CreatedAt)
 	}), err
 }
 

@@ -23,13 +23,6 @@ type pageJSON struct {
 	Offset int64 `json:"offset"`
 }
 
-// nextPageJSON is pageJSON for a list with a cursor.
-type nextPageJSON struct {
-	pageJSON
-	// Next is the cursor of the next page; null on the last page.
-	Next *string `json:"next"`
-}
-
 // readPage reads limit and offset. An unreadable value counts as its default.
 func readPage(p *wire.Params, defaultLimit int) pageJSON {
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), defaultLimit), maxLimit)
@@ -64,13 +57,13 @@ func readCursor[ID any](p *wire.Params, parse func(string) (ID, error)) (at time
 const maxMicros = 253402300799999999
 
 // nextPage describes a page with these rows. cursorAfter returns the cursor after a
-// row.
-func nextPage[Row any](page pageJSON, rows []Row, cursorAfter func(last *Row) string) nextPageJSON {
-	out := nextPageJSON{pageJSON: page}
+// row. next is null on the last page.
+func nextPage[Row any](page pageJSON, rows []Row, cursorAfter func(last *Row) string) wire.Fields {
+	var next *string
 	if n := len(rows); n > 0 && int64(n) == page.Limit {
-		out.Next = orNull(cursorAfter(&rows[n-1]))
+		next = orNull(cursorAfter(&rows[n-1]))
 	}
-	return out
+	return wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
 }
 
 // each converts every row. The result is never nil, so that JSON has [] and not

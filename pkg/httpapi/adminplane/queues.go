@@ -9,25 +9,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
-// maxListedPartitions is how many partitions GET /resources/queues/:queue and
-// GET /status/queues/:queue list. The totals always cover all partitions.
-const maxListedPartitions = 10_000
-
-type queueCountsJSON struct {
-	Total      int64 `json:"total"`
-	Pending    int64 `json:"pending"`
-	Processing int64 `json:"processing"`
-}
-
-type listedQueueJSON struct {
-	ID         queue.ID        `json:"id"`
-	Name       string          `json:"name"`
-	Namespace  string          `json:"namespace"`
-	Task       string          `json:"task"`
-	CreatedAt  time.Time       `json:"createdAt"`
-	Partitions int64           `json:"partitions"`
-	Messages   queueCountsJSON `json:"messages"`
-}
+const (
+	// queueStatusesLimit is the default page of GET /status/queues.
+	queueStatusesLimit = 100
+	// maxListedPartitions is how many partitions GET /resources/queues/:queue and
+	// GET /status/queues/:queue list. The totals always cover all partitions.
+	maxListedPartitions = 10_000
+)
 
 // countsJSON counts messages by state. Failed is always 0: a failed message is
 // pending again or a dead letter.
@@ -63,13 +51,13 @@ type partitionsPageJSON struct {
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
 func (h *Handlers) Queues(p *wire.Params) (any, error) {
 	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{})
-	return wire.Fields{"queues", each(queues, toListedQueue)}, err
+	return wire.Fields{"queues", each(queues, queueRow)}, err
 }
 
-func toListedQueue(q *stats.Queue) listedQueueJSON {
-	return listedQueueJSON{
-		ID: q.ID, Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Partitions: q.Partitions,
-		Messages: queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
+func queueRow(q *stats.Queue) wire.Fields {
+	return wire.Fields{
+		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "partitions", q.Partitions,
+		"messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing},
 	}
 }
 
@@ -106,4 +94,88 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page p
 		page.Next = &detail.Page[len(detail.Page)-1].Name
 	}
 	return detail, page, err
+}
+
+// QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,
+// newest first.
+func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
+	page := readPage(p, queueStatusesLimit)
+	filter := stats.QueueFilter{Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: page.Limit, Offset: page.Offset}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	queues, err := h.Resources.Queues(p.Ctx(), filter)
+	return wire.Fields{"queues", each(queues, queueRow), "pagination", page}, err
+}
+
+// consumedJSON is the progress of all groups together in one partition. Belfry
+// does not count batches, so BatchesConsumed is 0. TotalExpired counts the expired
+// messages that pops skipped; Queen MQ does not have it.
+type consumedJSON struct {
+	TotalConsumed   int64 `json:"totalConsumed"`
+	BatchesConsumed int64 `json:"batchesConsumed"`
+	TotalExpired    int64 `json:"totalExpired"`
+}
+
+type partitionStatusJSON struct {
+	ID            queue.ID     `json:"id"`
+	Name          string       `json:"name"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	Messages      countsJSON   `json:"messages"`
+	Stats         countsJSON   `json:"stats"`
+	Cursor        consumedJSON `json:"cursor"`
+	LastActivity  time.Time    `json:"lastActivity"`
+	OldestMessage time.Time    `json:"oldestMessage"`
+	NewestMessage time.Time    `json:"newestMessage"`
+}
+
+// queueTotalsJSON has the same numbers twice, because clients read either place.
+type queueTotalsJSON struct {
+	Messages countsJSON `json:"messages"`
+	countsJSON
+}
+
+// QueueStatus serves GET /api/v1/status/queues/:queue.
+func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
+	detail, page, err := h.queueDetail(p)
+	o := &detail.Options
+	return wire.Fields{
+		"queue", wire.Fields{
+			"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
+			"priority", o.Priority, "createdAt", detail.CreatedAt,
+			"config", wire.Fields{
+				"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "ttl", o.TTL,
+				"maxQueueSize", o.MaxSize, "deadLetterQueue", o.DeadLetterQueue,
+			},
+		},
+		"partitions", each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
+			return partitionStatusJSON{
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Messages: toCountsJSON(p.Counts),
+				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
+				LastActivity: p.ActiveAt, OldestMessage: p.Oldest, NewestMessage: p.Newest,
+			}
+		}),
+		"totals", queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
+		"swept", sweptJSON(detail.Swept), "pagination", page,
+	}, err
+}
+
+// sweptJSON counts the messages that sweeps removed from a queue since it was
+// created. Queen MQ does not have it.
+type sweptJSON struct {
+	Retention int64 `json:"retention"`
+	Completed int64 `json:"completed"`
+	Evicted   int64 `json:"evicted"`
+	Unread    int64 `json:"unread"`
+	Expired   int64 `json:"expired"`
+	Skipped   int64 `json:"skipped"`
+}
+
+// Sweeps serves GET /api/v1/status/sweeps: for each kind of sweep whether it is
+// running, and when it runs next. Queen MQ does not have it.
+func (h *Handlers) Sweeps(p *wire.Params) (any, error) {
+	found, err := h.Resources.Sweeps(p.Ctx())
+	return wire.Fields{"sweeps", each(found, func(s *stats.Sweep) wire.Fields {
+		return wire.Fields{"job", s.Job, "running", s.Running, "nextAt", s.NextAt}
+	})}, err
 }

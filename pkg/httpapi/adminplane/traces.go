@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -17,34 +16,17 @@ import (
 // maxTraceNames is how many names one trace may have.
 const maxTraceNames = 50
 
-type traceJSON struct {
-	ID        queue.ID       `json:"id"`
-	EventType string         `json:"event_type"`
-	Data      jsontext.Value `json:"data"`
-	Group     string         `json:"consumer_group"`
-	Worker    string         `json:"worker_id"`
-	CreatedAt time.Time      `json:"created_at"`
-	Names     []string       `json:"trace_names"`
+func traceRow(t *trace.Trace) wire.Fields {
+	return wire.Fields{
+		"id", t.ID, "event_type", t.Type, "data", jsontext.Value(t.Data), "consumer_group", t.Group,
+		"worker_id", t.Worker, "created_at", t.CreatedAt, "trace_names", t.Names,
+	}
 }
 
-type namedTraceJSON struct {
-	traceJSON
-	TransactionID *string        `json:"transaction_id"`
-	PartitionID   queue.ID       `json:"partition_id"`
-	Queue         string         `json:"queue_name"`
-	Partition     string         `json:"partition_name"`
-	Payload       jsontext.Value `json:"message_payload"`
-}
-
-type traceNameJSON struct {
-	Name     string    `json:"trace_name"`
-	Traces   int64     `json:"trace_count"`
-	Messages int64     `json:"message_count"`
-	LastSeen time.Time `json:"last_seen"`
-}
-
-func toTraceJSON(t *trace.Trace) traceJSON {
-	return traceJSON{t.ID, t.Type, jsontext.Value(t.Data), t.Group, t.Worker, t.CreatedAt, t.Names}
+func namedTraceRow(t *trace.NamedTrace) wire.Fields {
+	return append(traceRow(&t.Trace),
+		"transaction_id", orNull(t.TransactionID), "partition_id", t.PartitionID, "queue_name", t.Queue,
+		"partition_name", t.Partition, "message_payload", jsontext.Value(t.Payload))
 }
 
 // traceReader reads the body of a trace.
@@ -143,13 +125,13 @@ func notFound(p *wire.Params, err error) (any, error) {
 // MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId.
 func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	var found []trace.Trace
-	ref, err := readMessageRef(p)
+	ref, err := readMessagePath(p)
 	if err == nil {
 		found, err = h.Traces.OfMessage(p.Ctx(), ref.partition, ref.transactionID, maxLimit)
 	} else if queue.CodeOf(err) == queue.CodeNotFound {
 		err = nil
 	}
-	return wire.Fields{"traces", each(found, toTraceJSON)}, err
+	return wire.Fields{"traces", each(found, traceRow)}, err
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
@@ -162,11 +144,7 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	}
 	found, total, err := h.Traces.ByName(p.Ctx(), name, after, page.Limit, page.Offset)
 	next := nextPage(page, found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
-	return wire.Fields{"traces", each(found, toNamedTraceJSON), "total", total, "pagination", next}, err
-}
-
-func toNamedTraceJSON(t *trace.NamedTrace) namedTraceJSON {
-	return namedTraceJSON{toTraceJSON(&t.Trace), orNull(t.TransactionID), t.PartitionID, t.Queue, t.Partition, t.Payload}
+	return wire.Fields{"traces", each(found, namedTraceRow), "total", total, "pagination", next}, err
 }
 
 // TraceNames serves GET /api/v1/traces/names.
@@ -176,6 +154,8 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	names, total, err := h.Traces.Names(p.Ctx(), page.Limit, page.Offset)
-	list := each(names, func(n *trace.NameCount) traceNameJSON { return traceNameJSON(*n) })
+	list := each(names, func(n *trace.NameCount) wire.Fields {
+		return wire.Fields{"trace_name", n.Name, "trace_count", n.Traces, "message_count", n.Messages, "last_seen", n.LastSeen}
+	})
 	return wire.Fields{"trace_names", list, "total", total, "pagination", page}, err
 }

@@ -60,7 +60,13 @@ func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
 		return err
 	}
 	for _, nameOrValue := range f {
-		if err := json.MarshalEncode(to, nameOrValue); err != nil {
+		var err error
+		if text, ok := nameOrValue.(string); ok {
+			err = to.WriteToken(jsontext.String(text)) // much faster than MarshalEncode
+		} else {
+			err = json.MarshalEncode(to, nameOrValue)
+		}
+		if err != nil {
 			return err
 		}
 	}
