@@ -41,13 +41,6 @@ type partitionJSON struct {
 	NewestMessage time.Time  `json:"newestMessage"`
 }
 
-// partitionsPageJSON describes the listed partitions. Next is the cursor of the
-// next page; null on the last page.
-type partitionsPageJSON struct {
-	Limit int     `json:"limit"`
-	Next  *string `json:"next"`
-}
-
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
 func (h *Handlers) Queues(p *wire.Params) (any, error) {
 	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{})
@@ -72,13 +65,13 @@ func (h *Handlers) Queue(p *wire.Params) (any, error) {
 				OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
-		"totals", toCountsJSON(detail.Counts), "swept", sweptJSON(detail.Swept), "pagination", page,
+		"totals", toCountsJSON(detail.Counts), "swept", swept(detail.Swept), "pagination", page,
 	}, err
 }
 
 // queueDetail reads a queue with at most limit partitions after the partition
-// that cursor names.
-func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page partitionsPageJSON, err error) {
+// that cursor names. The next of page is null on the last page.
+func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page wire.Fields, err error) {
 	name := p.PathName("queue")
 	var after *string
 	if p.QueryParams().Has("cursor") {
@@ -88,12 +81,13 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page p
 	if p.Err != nil {
 		return detail, page, p.Err
 	}
-	page.Limit = wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
-	detail, err = h.Resources.Queue(p.Ctx(), name, after, page.Limit)
+	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
+	detail, err = h.Resources.Queue(p.Ctx(), name, after, limit)
+	var next *string
 	if err == nil && detail.More {
-		page.Next = &detail.Page[len(detail.Page)-1].Name
+		next = &detail.Page[len(detail.Page)-1].Name
 	}
-	return detail, page, err
+	return detail, wire.Fields{"limit", limit, "next", next}, err
 }
 
 // QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,
@@ -156,19 +150,17 @@ func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 			}
 		}),
 		"totals", queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
-		"swept", sweptJSON(detail.Swept), "pagination", page,
+		"swept", swept(detail.Swept), "pagination", page,
 	}, err
 }
 
-// sweptJSON counts the messages that sweeps removed from a queue since it was
-// created. Queen MQ does not have it.
-type sweptJSON struct {
-	Retention int64 `json:"retention"`
-	Completed int64 `json:"completed"`
-	Evicted   int64 `json:"evicted"`
-	Unread    int64 `json:"unread"`
-	Expired   int64 `json:"expired"`
-	Skipped   int64 `json:"skipped"`
+// swept counts the messages that sweeps removed from a queue since it was created.
+// Queen MQ does not have it.
+func swept(n stats.SweepTotals) wire.Fields {
+	return wire.Fields{
+		"retention", n.Retention, "completed", n.Completed, "evicted", n.Evicted, "unread", n.Unread,
+		"expired", n.Expired, "skipped", n.Skipped,
+	}
 }
 
 // Sweeps serves GET /api/v1/status/sweeps: for each kind of sweep whether it is

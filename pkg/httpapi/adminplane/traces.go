@@ -62,7 +62,7 @@ func (r *traceReader) member(name string, value jsontext.Value) error {
 
 func (r *traceReader) names(value jsontext.Value) error {
 	r.Names = nil
-	add := func(value jsontext.Value) error {
+	add := func(_ int, value jsontext.Value) error {
 		name, ok := wire.Text(value)
 		if !ok {
 			return queue.Invalidf("traceNames must hold strings, not %s", wire.Clip(string(value)))
@@ -79,7 +79,7 @@ func (r *traceReader) names(value jsontext.Value) error {
 	case 'n':
 		return nil
 	case '"':
-		return add(value)
+		return add(0, value)
 	case '[':
 		_, err := wire.Elements(value, add)
 		return err
