@@ -37,7 +37,7 @@ func (s *Server) routeTable() []Route {
 		{post, "/api/v1/ack", data.Ack},
 		{post, "/api/v1/ack/batch", data.AckBatch},
 		{post, "/api/v1/transaction", data.Transaction},
-		{post, "/api/v1/lease/:leaseId/extend", data.Extend},
+		{post, "/api/v1/lease/:leaseId/extend", answer(data.Extend)},
 
 		{post, "/api/v1/configure", answer(admin.Configure)},
 		{remove, "/api/v1/resources/queues/:queue", answer(admin.DeleteQueue)},
