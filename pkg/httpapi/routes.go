@@ -16,9 +16,6 @@ type Route struct {
 	handler      echo.HandlerFunc
 }
 
-// Routes returns the route table.
-func (s *Server) Routes() []Route { return s.routes }
-
 // routeTable is the whole API on one screen.
 func (s *Server) routeTable() []Route {
 	const get, head, post, remove = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete
