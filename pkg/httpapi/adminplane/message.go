@@ -1,11 +1,12 @@
 package adminplane
 
 import (
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // messageNotFound is a text that clients of Queen MQ know.

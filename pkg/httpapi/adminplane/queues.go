@@ -5,7 +5,6 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
-
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
