@@ -33,8 +33,8 @@ func deadLetterRow(l *deadletter.Letter) wire.Fields {
 		transactionID = &l.TransactionID
 	}
 	row := wire.Fields{
-		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue, "partition", l.Partition,
-		"consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", jsontext.Value(l.Payload),
+		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue,
+		"partition", l.Partition, "consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", jsontext.Value(l.Payload),
 	}
 	if l.PayloadError != "" {
 		row = append(row, "dataError", l.PayloadError)

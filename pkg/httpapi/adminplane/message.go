@@ -127,9 +127,7 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	if existed {
 		text = "Message deleted successfully"
 	}
-	return wire.Fields{
-		"success", existed, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "message", text,
-	}, err
+	return wire.Fields{"success", existed, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "message", text}, err
 }
 
 // readGroup reads consumerGroup and error of an optional body. group is nil when
@@ -191,7 +189,8 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 	}
 	h.Meter.Acknowledged(results)
 	return wire.Fields{
-		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "consumerGroup", group, "dlq", true,
+		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,
+		"consumerGroup", group, "dlq", true,
 	}, nil
 }
 
@@ -209,6 +208,7 @@ func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
 	}
 	n, err := h.DeadLetters.Retry(p.Ctx(), ref.partition, ref.transactionID, group)
 	return wire.Fields{
-		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "consumerGroup", group, "redriven", n,
+		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,
+		"consumerGroup", group, "redriven", n,
 	}, err
 }

@@ -39,8 +39,8 @@ func (h *Handlers) Messages(p *wire.Params) (any, error) {
 // messageRef names a message.
 func messageRef(m *stats.Message) wire.Fields {
 	return wire.Fields{
-		"id", m.ID, "transactionId", m.TransactionID, "partitionId", m.PartitionID, "queuePath", m.Queue + "/" + m.Partition,
-		"queue", m.Queue, "partition", m.Partition,
+		"id", m.ID, "transactionId", m.TransactionID, "partitionId", m.PartitionID,
+		"queuePath", m.Queue + "/" + m.Partition, "queue", m.Queue, "partition", m.Partition,
 	}
 }
 
@@ -50,7 +50,8 @@ func messageRow(m *stats.Message) wire.Fields {
 	return append(messageRef(m),
 		"namespace", m.Namespace, "task", m.Task, "status", m.Status, "queueStatus", orNull(m.QueueStatus),
 		"busStatus", wire.Fields{"consumedBy", m.DoneBy, "totalGroups", m.Groups}, "traceId", m.TraceID,
-		"producerSub", orNull(m.ProducerSub), "queuePriority", m.Priority, "createdAt", m.CreatedAt, "leaseExpiresAt", m.LeasedUntil)
+		"producerSub", orNull(m.ProducerSub), "queuePriority", m.Priority, "createdAt", m.CreatedAt,
+		"leaseExpiresAt", m.LeasedUntil)
 }
 
 func messageMode(m stats.Mode) wire.Fields {
@@ -84,7 +85,8 @@ func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 // ns; Belfry accepts namespace too.
 func messageFilter(p *wire.Params, page pageJSON, now time.Time) (stats.MessageFilter, error) {
 	filter := stats.MessageFilter{
-		Queue: p.Name("queue"), Partition: p.Name("partition"), Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p),
+		Queue: p.Name("queue"), Partition: p.Name("partition"),
+		Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p),
 	}
 	namespace := "namespace"
 	if p.QueryParam("ns") != "" {

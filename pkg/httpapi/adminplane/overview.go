@@ -34,7 +34,8 @@ func (h *Handlers) Overview(p *wire.Params) (any, error) {
 	o, err := h.Resources.Overview(p.Ctx())
 	ingested, processed := h.Meter.Throughput()
 	return wire.Fields{
-		"queues", o.Queues, "partitions", o.Partitions, "namespaces", o.Namespaces, "tasks", o.Tasks, "messages", toCountsJSON(o.Counts),
+		"queues", o.Queues, "partitions", o.Partitions, "namespaces", o.Namespaces, "tasks", o.Tasks,
+		"messages", toCountsJSON(o.Counts),
 		"lag", wire.Fields{"time", spread(o.TimeLag), "offset", spread(o.OffsetLag)},
 		"throughput", wire.Fields{"ingestedPerSecond", ingested, "processedPerSecond", processed},
 		"timestamp", time.Now(),

@@ -48,8 +48,8 @@ func (h *Handlers) Queues(p *wire.Params) (any, error) {
 
 func queueRow(q *stats.Queue) wire.Fields {
 	return wire.Fields{
-		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "partitions", q.Partitions,
-		"messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing},
+		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt,
+		"partitions", q.Partitions, "messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing},
 	}
 }
 
@@ -57,7 +57,8 @@ func queueRow(q *stats.Queue) wire.Fields {
 func (h *Handlers) Queue(p *wire.Params) (any, error) {
 	detail, page, err := h.queueDetail(p)
 	return wire.Fields{
-		"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task, "createdAt", detail.CreatedAt,
+		"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
+		"createdAt", detail.CreatedAt,
 		"partitions", each(detail.Page, func(p *stats.Partition) partitionJSON {
 			return partitionJSON{
 				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Stats: toCountsJSON(p.Counts),

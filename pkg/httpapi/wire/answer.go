@@ -77,7 +77,8 @@ func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
 // duration in seconds. A zero instant and a zero id are null. Payloads keep their
 // escapes and duplicate names.
 var encoding = json.JoinOptions(
-	json.Deterministic(true), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
+	json.Deterministic(true), jsontext.PreserveRawStrings(true),
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
 	json.WithMarshalers(json.JoinMarshalers(
 		json.MarshalToFunc(func(to *jsontext.Encoder, t time.Time) error {
 			return to.WriteToken(stringOrNull(FormatMillis(t), t.IsZero()))
