@@ -16,13 +16,11 @@ type Route struct {
 	handler      echo.HandlerFunc
 }
 
-// Routes returns the route table.
-func (s *Server) Routes() []Route { return s.routes }
-
 // routeTable is the whole API on one screen.
 func (s *Server) routeTable() []Route {
 	const get, head, post, remove = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
+	answer := wire.JSON
 	return []Route{
 		{get, "/health", s.health},
 		{head, "/health", s.health},
@@ -36,40 +34,40 @@ func (s *Server) routeTable() []Route {
 		{post, "/api/v1/ack", data.Ack},
 		{post, "/api/v1/ack/batch", data.AckBatch},
 		{post, "/api/v1/transaction", data.Transaction},
-		{post, "/api/v1/lease/:leaseId/extend", data.Extend},
+		{post, "/api/v1/lease/:leaseId/extend", answer(data.Extend)},
 
-		{post, "/api/v1/configure", admin.Configure},
-		{remove, "/api/v1/resources/queues/:queue", admin.DeleteQueue},
-		{get, "/api/v1/consumer-groups", admin.ListGroups},
-		{get, "/api/v1/consumer-groups/lagging", admin.LaggingGroups},
-		{get, "/api/v1/consumer-groups/:group", admin.ShowGroup},
-		{remove, "/api/v1/consumer-groups/:group", admin.DeleteGroup},
-		{remove, "/api/v1/consumer-groups/:group/queues/:queue", admin.DeleteGroupOfQueue},
-		{post, "/api/v1/consumer-groups/:group/subscription", admin.MoveSubscription},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", admin.SeekQueue},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", admin.SeekPartition},
-		{get, "/api/v1/resources/queues", admin.Queues},
-		{get, "/api/v1/resources/queues/:queue", admin.Queue},
-		{get, "/api/v1/resources/namespaces", admin.Namespaces},
-		{get, "/api/v1/resources/tasks", admin.Tasks},
-		{get, "/api/v1/resources/overview", admin.Overview},
-		{get, "/api/v1/messages", admin.Messages},
-		{get, "/api/v1/status/queues", admin.QueueStatuses},
-		{get, "/api/v1/status/queues/:queue", admin.QueueStatus},
-		{get, "/api/v1/status/queues/:queue/messages", admin.QueueMessages},
-		{get, "/api/v1/status/dispatcher", admin.DispatcherStatus},
-		{get, "/api/v1/status/sweeps", admin.Sweeps},
-		{get, "/api/v1/dlq", admin.ListDeadLetters},
-		{remove, "/api/v1/dlq", admin.PurgeDeadLetters},
-		{post, "/api/v1/dlq/redrive", admin.Redrive},
-		{get, "/api/v1/messages/:partitionId/:transactionId", admin.ShowMessage},
-		{remove, "/api/v1/messages/:partitionId/:transactionId", admin.DeleteMessage},
-		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", admin.DeadLetterMessage},
-		{post, "/api/v1/messages/:partitionId/:transactionId/retry", admin.RetryMessage},
-		{post, "/api/v1/traces", admin.AddTrace},
-		{get, "/api/v1/traces/names", admin.TraceNames},
-		{get, "/api/v1/traces/by-name/:name", admin.NamedTraces},
-		{get, "/api/v1/traces/:partitionId/:transactionId", admin.MessageTraces},
+		{post, "/api/v1/configure", answer(admin.Configure)},
+		{remove, "/api/v1/resources/queues/:queue", answer(admin.DeleteQueue)},
+		{get, "/api/v1/consumer-groups", answer(admin.ListGroups)},
+		{get, "/api/v1/consumer-groups/lagging", answer(admin.LaggingGroups)},
+		{get, "/api/v1/consumer-groups/:group", answer(admin.ShowGroup)},
+		{remove, "/api/v1/consumer-groups/:group", answer(admin.DeleteGroup)},
+		{remove, "/api/v1/consumer-groups/:group/queues/:queue", answer(admin.DeleteGroupOfQueue)},
+		{post, "/api/v1/consumer-groups/:group/subscription", answer(admin.MoveSubscription)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", answer(admin.SeekQueue)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", answer(admin.SeekPartition)},
+		{get, "/api/v1/resources/queues", answer(admin.Queues)},
+		{get, "/api/v1/resources/queues/:queue", answer(admin.Queue)},
+		{get, "/api/v1/resources/namespaces", answer(admin.Namespaces)},
+		{get, "/api/v1/resources/tasks", answer(admin.Tasks)},
+		{get, "/api/v1/resources/overview", answer(admin.Overview)},
+		{get, "/api/v1/messages", answer(admin.Messages)},
+		{get, "/api/v1/status/queues", answer(admin.QueueStatuses)},
+		{get, "/api/v1/status/queues/:queue", answer(admin.QueueStatus)},
+		{get, "/api/v1/status/queues/:queue/messages", answer(admin.QueueMessages)},
+		{get, "/api/v1/status/dispatcher", answer(admin.DispatcherStatus)},
+		{get, "/api/v1/status/sweeps", answer(admin.Sweeps)},
+		{get, "/api/v1/dlq", answer(admin.ListDeadLetters)},
+		{remove, "/api/v1/dlq", answer(admin.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/redrive", answer(admin.Redrive)},
+		{get, "/api/v1/messages/:partitionId/:transactionId", answer(admin.ShowMessage)},
+		{remove, "/api/v1/messages/:partitionId/:transactionId", answer(admin.DeleteMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", answer(admin.DeadLetterMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/retry", answer(admin.RetryMessage)},
+		{post, "/api/v1/traces", answer(admin.AddTrace)},
+		{get, "/api/v1/traces/names", answer(admin.TraceNames)},
+		{get, "/api/v1/traces/by-name/:name", answer(admin.NamedTraces)},
+		{get, "/api/v1/traces/:partitionId/:transactionId", answer(admin.MessageTraces)},
 	}
 }
 

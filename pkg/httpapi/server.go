@@ -21,10 +21,9 @@ const (
 
 // Server serves the API on one listener.
 type Server struct {
-	deps   Deps
-	cfg    Config
-	routes []Route
-	http   *http.Server
+	deps Deps
+	cfg  Config
+	http *http.Server
 	// draining is closed by Drain.
 	draining chan struct{}
 }
@@ -32,13 +31,12 @@ type Server struct {
 // New returns a Server. It serves nothing before Listen and Serve.
 func New(cfg Config, deps Deps) *Server {
 	s := &Server{deps: deps, cfg: cfg, draining: make(chan struct{})}
-	s.routes = s.routeTable()
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
 	e.Pre(cors)
 	e.Use(s.measure)
-	for _, r := range s.routes {
+	for _, r := range s.routeTable() {
 		e.Add(r.Method, r.Path, r.handler)
 	}
 	s.http = &http.Server{

@@ -1,3 +1,13 @@
+// Package trace stores events that consumers record about a message while they handle
+// it. An event has data and any number of names. The traces with one name show a flow
+// through several queues in order.
+//
+// A trace belongs to its message and is deleted with it. Deleting a queue deletes its
+// traces page by page. Storing a trace takes a share lock on the row of the message and
+// wakes no consumer. Lists continue after a position, so the cost of a page does not
+// depend on the number of traces before it.
+//
+// Importable from floor 3 upwards.
 package trace
 
 import (
@@ -109,15 +119,11 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]Trace, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := t.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, limit)
-	var found []Trace
-	if err == nil {
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Trace, error) {
-			var one Trace
-			err := row.Scan(one.columns()...)
-			return one, err
-		})
-	}
+	rows, _ := t.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, limit) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (one Trace, err error) {
+		err = row.Scan(one.columns()...)
+		return one, err
+	})
 	if err != nil {
 		return nil, postgres.Wrap(fmt.Errorf("listing the traces of message %q: %w", transactionID, err))
 	}
@@ -136,11 +142,8 @@ func (t *Traces) ByName(ctx context.Context, name string, after Position, limit,
 	defer cancel()
 	since := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
 	err = t.pool.QueryRow(ctx, sqlByNameCount, name).Scan(&total)
-	var rows pgx.Rows
 	if err == nil {
-		rows, err = t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), limit, offset)
-	}
-	if err == nil {
+		rows, _ := t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), limit, offset) // as in OfMessage
 		found, err = pgx.CollectRows(rows, t.readNamed)
 	}
 	if err != nil {
@@ -149,19 +152,14 @@ func (t *Traces) ByName(ctx context.Context, name string, after Position, limit,
 	return found, total, nil
 }
 
-func (t *Traces) readNamed(row pgx.CollectableRow) (NamedTrace, error) {
-	var one NamedTrace
+func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {
 	var transaction pgtype.Text
 	var encrypted bool
-	err := row.Scan(append(one.columns(), &transaction, &one.Payload, &encrypted, (*[16]byte)(&one.PartitionID),
+	err = row.Scan(append(one.columns(), &transaction, &one.Payload, &encrypted, (*[16]byte)(&one.PartitionID),
 		&one.Partition, &one.Queue)...)
 	one.TransactionID = transaction.String
 	if err == nil && encrypted {
-		opened, failed := t.sealer.Open(one.Payload)
-		if failed != nil {
-			opened = nil // list the trace without its payload
-		}
-		one.Payload = opened
+		one.Payload, _ = t.sealer.Open(one.Payload) // nil on failure, so that the trace is listed without its payload
 	}
 	return one, err
 }
@@ -172,19 +170,17 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (NamedTrace, error) {
 func (t *Traces) Names(ctx context.Context, limit, offset int64) (names []NameCount, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := t.pool.Query(ctx, sqlNames, limit, offset)
-	if err == nil {
-		var name pgtype.Text
-		var seen pgtype.Timestamptz
-		var one NameCount
-		_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &one.Traces, &one.Messages}, func() error {
-			if name.Valid {
-				one.Name, one.LastSeen = name.String, seen.Time
-				names = append(names, one)
-			}
-			return nil
-		})
-	}
+	var name pgtype.Text
+	var seen pgtype.Timestamptz
+	var one NameCount
+	rows, _ := t.pool.Query(ctx, sqlNames, limit, offset) // ForEachRow returns its error
+	_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &one.Traces, &one.Messages}, func() error {
+		if name.Valid {
+			one.Name, one.LastSeen = name.String, seen.Time
+			names = append(names, one)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, 0, postgres.Wrap(fmt.Errorf("listing the names of traces: %w", err))
 	}

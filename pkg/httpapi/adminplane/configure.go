@@ -1,51 +1,32 @@
 package adminplane
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
-
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-type configuredJSON struct {
-	Configured  bool            `json:"configured"`
-	QueueID     *string         `json:"queueId"`
-	PartitionID *string         `json:"partitionId"`
-	Queue       string          `json:"queue"`
-	Namespace   string          `json:"namespace"`
-	Task        string          `json:"task"`
-	Options     json.RawMessage `json:"options"`
-	Warnings    []string        `json:"warnings,omitempty"`
-}
-
 // Configure serves POST /api/v1/configure. It replaces all options and tags.
-func (h *Handlers) Configure(c echo.Context) error {
-	body, err := h.Bodies.Read(c)
+func (h *Handlers) Configure(p *wire.Params) (any, error) {
+	body, err := h.Bodies.Read(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	set, err := parseConfigure(body, h.Defaults.Options())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	made, err := h.Catalog.Configure(c.Request().Context(), set.Settings)
-	if err != nil {
-		return err
+	made, err := h.Catalog.Configure(p.Ctx(), set.Settings)
+	answer := wire.Fields{
+		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
+		"queue", set.Queue, "namespace", set.Namespace, "task", set.Task, "options", set.optionsInForce(),
 	}
-	options, err := set.optionsInForce()
-	if err != nil {
-		return fmt.Errorf("encoding options: %w", err)
+	if warnings := set.warnings(); len(warnings) > 0 {
+		answer = append(answer, "warnings", warnings)
 	}
-	return wire.AnswerJSON(c, http.StatusOK, configuredJSON{
-		Configured: true, QueueID: idOrNull(made.QueueID), PartitionID: idOrNull(made.PartitionID),
-		Queue: set.Queue, Namespace: set.Namespace, Task: set.Task, Options: options, Warnings: set.warnings(),
-	})
+	return answer, err
 }
 
 // configuration reads the body of a configure call.
@@ -98,19 +79,11 @@ func parseConfigure(body []byte, defaults queue.Options) (configuration, error) 
 }
 
 // DeleteQueue serves DELETE /api/v1/resources/queues/:queue.
-func (h *Handlers) DeleteQueue(c echo.Context) error {
-	p := wire.Params{Context: c}
+func (h *Handlers) DeleteQueue(p *wire.Params) (any, error) {
 	name := p.PathName("queue")
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	existed, err := h.Catalog.Delete(c.Request().Context(), name)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Deleted bool   `json:"deleted"`
-		Queue   string `json:"queue"`
-		Existed bool   `json:"existed"`
-	}{true, name, existed})
+	existed, err := h.Catalog.Delete(p.Ctx(), name)
+	return wire.Fields{"deleted", true, "queue", name, "existed", existed}, err
 }

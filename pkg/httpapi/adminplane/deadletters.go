@@ -1,13 +1,12 @@
 package adminplane
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
@@ -15,65 +14,32 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-type deadLetterJSON struct {
-	ID            *string         `json:"id"`
-	TransactionID *string         `json:"transactionId"`
-	PartitionID   string          `json:"partitionId"`
-	Queue         string          `json:"queue"`
-	Partition     string          `json:"partition"`
-	Group         string          `json:"consumerGroup"`
-	Error         string          `json:"errorMessage"`
-	RetryCount    int             `json:"retryCount"`
-	Data          json.RawMessage `json:"data"`
-	DataError     string          `json:"dataError,omitempty"`
-	ProducerSub   *string         `json:"producerSub"`
-	CreatedAt     *string         `json:"createdAt"`
-	FailedAt      string          `json:"failedAt"`
-}
-
-type deadLettersJSON struct {
-	Messages   []deadLetterJSON `json:"messages"`
-	Total      int64            `json:"total"`
-	Pagination nextPageJSON     `json:"pagination"`
-}
-
 // ListDeadLetters serves GET /api/v1/dlq.
-func (h *Handlers) ListDeadLetters(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 	filter, page := deadLetterFilter(p), readPage(p, 100)
-	after := deadletter.ListKey{FailedAt: page.at}
-	if page.id != "" {
-		id, err := strconv.ParseInt(page.id, 10, 64)
-		if err != nil {
-			p.Check(errCursor(c.QueryParam("cursor")))
-		}
-		after.ID = id
-	}
+	after := deadletter.ListKey{}
+	after.FailedAt, after.ID = readCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	letters, total, err := h.DeadLetters.List(c.Request().Context(), filter, after, int64(page.limit), int64(page.offset))
-	if err != nil {
-		return err
-	}
-	out := deadLettersJSON{Messages: each(letters, toDeadLetterJSON), Total: total, Pagination: nextPageJSON{pageJSON: page.json()}}
-	if n := len(letters); n > 0 {
-		last := &letters[n-1]
-		out.Pagination = page.next(n, last.FailedAt, strconv.FormatInt(last.ID, 10))
-	}
-	return wire.AnswerJSON(c, http.StatusOK, out)
+	letters, total, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	next := nextPage(page, letters, func(last *deadletter.Letter) string { return cursor(last.FailedAt, last.ID) })
+	return wire.Fields{"messages", each(letters, deadLetterRow), "total", total, "pagination", next}, err
 }
 
-func toDeadLetterJSON(l *deadletter.Letter) deadLetterJSON {
-	out := deadLetterJSON{
-		PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, Group: l.Group,
-		Error: l.Error, RetryCount: l.Failures, Data: payloadOrNull(l.Payload), DataError: l.PayloadError,
-		ProducerSub: orNull(l.ProducerSub), CreatedAt: millisOrNull(l.CreatedAt), FailedAt: wire.FormatMillis(l.FailedAt),
-	}
+func deadLetterRow(l *deadletter.Letter) wire.Fields {
+	var transactionID *string // null for a message that is deleted
 	if !l.MessageID.IsZero() {
-		out.ID, out.TransactionID = idOrNull(l.MessageID), &l.TransactionID
+		transactionID = &l.TransactionID
 	}
-	return out
+	row := wire.Fields{
+		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue,
+		"partition", l.Partition, "consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", jsontext.Value(l.Payload),
+	}
+	if l.PayloadError != "" {
+		row = append(row, "dataError", l.PayloadError)
+	}
+	return append(row, "producerSub", orNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
 }
 
 // deadLetterFilter reads the query of a list or of a purge.
@@ -99,31 +65,23 @@ func checkSpan(f deadletter.Filter) error {
 }
 
 // PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
-func (h *Handlers) PurgeDeadLetters(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	filter := deadLetterFilter(p)
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
 	if filter.Queue == nil {
-		return queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
+		return nil, queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
 	}
-	dryRun, err := purgeFlag(c)
+	dryRun, err := purgeFlag(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	done, err := h.DeadLetters.Purge(c.Request().Context(), filter, dryRun)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Success   bool   `json:"success"`
-		Queue     string `json:"queue"`
-		DryRun    bool   `json:"dryRun"`
-		Matched   int64  `json:"matched"`
-		Purged    int64  `json:"purged"`
-		Remaining int64  `json:"remaining"`
-	}{true, *filter.Queue, dryRun, done.Matched, done.Taken, done.Remaining})
+	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
+	return wire.Fields{
+		"success", true, "queue", filter.Queue, "dryRun", dryRun,
+		"matched", done.Matched, "purged", done.Taken, "remaining", done.Remaining,
+	}, err
 }
 
 // purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a

@@ -2,10 +2,7 @@ package adminplane
 
 import (
 	"context"
-	"net/http"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -16,24 +13,25 @@ const inboxTimeout = 2 * time.Second
 
 // ListenerState describes the LISTEN connection.
 type ListenerState struct {
-	State string
+	State string `json:"state"`
 	// Proof is the time since the connection last received its own notification.
-	Proof      time.Duration
-	Reconnects int64
-	Peers      int
+	Proof      time.Duration `json:"secondsSinceProof"`
+	Reconnects int64         `json:"reconnects"`
+	Peers      int           `json:"peers"`
 }
 
 // InboxState describes the messages that producers wrote with SQL.
 type InboxState struct {
-	// Waiting counts the messages that are committed but not sequenced yet,
-	// Rejected the ones that cannot be sequenced.
-	Waiting, Rejected int64
-	// Oldest is the age of the oldest waiting message.
-	Oldest time.Duration
+	// Waiting counts the messages that are committed but not sequenced yet. Oldest is
+	// the age of the oldest one.
+	Waiting int64         `json:"waiting"`
+	Oldest  time.Duration `json:"oldestSeconds"`
+	// Rejected counts the messages that cannot be sequenced.
+	Rejected int64 `json:"rejected"`
 	// Leading says that this instance sequences the messages.
-	Leading bool
+	Leading bool `json:"sequencer"`
 	// Holder is the session that has the lock for sequencing, or nil.
-	Holder *InboxHolder
+	Holder *InboxHolder `json:"holder,omitempty"`
 }
 
 // InboxHolder is a session that has the lock for sequencing. It need not be a
@@ -44,94 +42,50 @@ type InboxHolder struct {
 	Application string `json:"application"`
 }
 
-type inboxJSON struct {
-	Waiting       int64        `json:"waiting"`
-	OldestSeconds float64      `json:"oldestSeconds"`
-	Rejected      int64        `json:"rejected"`
-	Sequencer     bool         `json:"sequencer"`
-	Holder        *InboxHolder `json:"holder,omitempty"`
-}
-
-type listenerJSON struct {
-	State             string  `json:"state"`
-	SecondsSinceProof float64 `json:"secondsSinceProof"`
-	Reconnects        int64   `json:"reconnects"`
-	Peers             int     `json:"peers"`
-}
-
 // waitingJSON describes the waiting requests of one group.
 type waitingJSON struct {
-	Queue          string  `json:"queue,omitempty"`
-	Partition      string  `json:"partition,omitempty"`
-	Namespace      string  `json:"namespace,omitempty"`
-	Task           string  `json:"task,omitempty"`
-	ConsumerGroup  string  `json:"consumerGroup"`
-	Waiting        int     `json:"waiting"`
-	OldestSeconds  float64 `json:"oldestSeconds"`
-	TimeoutSeconds float64 `json:"nextTimeoutSeconds"`
+	Queue         string        `json:"queue,omitempty"`
+	Partition     string        `json:"partition,omitempty"`
+	Namespace     string        `json:"namespace,omitempty"`
+	Task          string        `json:"task,omitempty"`
+	ConsumerGroup string        `json:"consumerGroup"`
+	Waiting       int           `json:"waiting"`
+	Oldest        time.Duration `json:"oldestSeconds"`
+	Next          time.Duration `json:"nextTimeoutSeconds"`
 }
 
 // dueJSON is a partition that becomes due, or a group when PartitionID is 0.
 type dueJSON struct {
-	GroupID     int64   `json:"groupId"`
-	PartitionID int64   `json:"partitionId,omitempty"`
-	InSeconds   float64 `json:"inSeconds"`
-}
-
-// backoffJSON is a group that pauses after probes that found nothing.
-type backoffJSON struct {
-	GroupID      int64   `json:"groupId"`
-	EmptyLooks   int     `json:"emptyLooks"`
-	DelaySeconds float64 `json:"delaySeconds"`
-}
-
-type dispatcherJSON struct {
-	Listener  listenerJSON  `json:"listener"`
-	Inbox     *inboxJSON    `json:"inbox,omitempty"`
-	Waiting   int           `json:"waiting"`
-	Groups    []waitingJSON `json:"groups"`
-	Due       []dueJSON     `json:"due"`
-	Backoff   []backoffJSON `json:"backoff"`
-	Truncated bool          `json:"truncated"`
+	GroupID     int64         `json:"groupId"`
+	PartitionID int64         `json:"partitionId,omitzero"`
+	In          time.Duration `json:"inSeconds"`
 }
 
 // DispatcherStatus serves GET /api/v1/status/dispatcher. It answers why no message
 // arrives: which requests wait for what, what becomes due next, and whether this
 // instance receives the wakes of other instances.
-func (h *Handlers) DispatcherStatus(c echo.Context) error {
+func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 	status := h.Waiting.Status()
-	return wire.AnswerJSON(c, http.StatusOK, dispatcherJSON{
-		Listener: h.listener(), Inbox: h.inbox(c.Request().Context()), Waiting: status.Waiting, Truncated: status.Truncated,
-		Groups: each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
+	answer := wire.Fields{"listener", h.Listener()}
+	ctx, cancel := context.WithTimeout(p.Ctx(), inboxTimeout)
+	defer cancel()
+	if inbox, err := h.Inbox(ctx); err == nil { // without the inbox, the answer still has the rest
+		answer = append(answer, "inbox", inbox)
+	}
+	return append(answer,
+		"waiting", status.Waiting,
+		"groups", each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
 			return waitingJSON{
 				Queue: g.Queue, Partition: g.Partition, Namespace: g.Namespace, Task: g.Task, ConsumerGroup: g.Group,
-				Waiting: g.Waiting, OldestSeconds: g.Oldest.Seconds(), TimeoutSeconds: g.Next.Seconds(),
+				Waiting: g.Waiting, Oldest: g.Oldest, Next: g.Next,
 			}
 		}),
-		Due: each(status.Due, func(d *dispatch.DueInstant) dueJSON {
-			return dueJSON{GroupID: d.Target.Group, PartitionID: d.Target.Partition, InSeconds: d.In.Seconds()}
+		"due", each(status.Due, func(d *dispatch.DueInstant) dueJSON {
+			return dueJSON{GroupID: d.Target.Group, PartitionID: d.Target.Partition, In: d.In}
 		}),
-		Backoff: each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
-			return backoffJSON{GroupID: b.Target.Group, EmptyLooks: b.EmptyProbes, DelaySeconds: b.Delay.Seconds()}
+		"backoff", each(status.Backoff, func(b *dispatch.BackoffGroup) wire.Fields {
+			return wire.Fields{"groupId", b.Target.Group, "emptyLooks", b.EmptyProbes, "delaySeconds", b.Delay}
 		}),
-	})
-}
-
-func (h *Handlers) listener() listenerJSON {
-	l := h.Listener()
-	return listenerJSON{State: l.State, SecondsSinceProof: l.Proof.Seconds(), Reconnects: l.Reconnects, Peers: l.Peers}
-}
-
-// inbox returns nil when the database does not answer, so that the answer still
-// has the rest.
-func (h *Handlers) inbox(ctx context.Context) *inboxJSON {
-	ctx, cancel := context.WithTimeout(ctx, inboxTimeout)
-	defer cancel()
-	i, err := h.Inbox(ctx)
-	if err != nil {
-		return nil
-	}
-	return &inboxJSON{
-		Waiting: i.Waiting, OldestSeconds: i.Oldest.Seconds(), Rejected: i.Rejected, Sequencer: i.Leading, Holder: i.Holder,
-	}
+		"truncated", status.Truncated,
+	), nil
 }

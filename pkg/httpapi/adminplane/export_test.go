@@ -1,6 +1,8 @@
 package adminplane
 
 import (
+	"encoding/json"
+
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -25,6 +27,6 @@ func ParseConfigure(body []byte, defaults queue.Options) (Configuration, error) 
 	if err != nil {
 		return Configuration{Settings: set.Settings}, err
 	}
-	options, err := set.optionsInForce()
+	options, err := json.Marshal(set.optionsInForce())
 	return Configuration{set.Settings, set.warnings(), options}, err
 }

@@ -1,64 +1,48 @@
 package adminplane
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// deletedGroupJSON is the answer to both deletions of a group.
-type deletedGroupJSON struct {
-	Success           bool    `json:"success"`
-	ConsumerGroup     string  `json:"consumerGroup"`
-	QueueName         *string `json:"queueName,omitempty"`
-	DeletedPartitions int64   `json:"deletedPartitions"`
-	MetadataDeleted   bool    `json:"metadataDeleted"`
-}
-
 // DeleteGroup serves DELETE /api/v1/consumer-groups/:group: in all queues.
-func (h *Handlers) DeleteGroup(c echo.Context) error {
-	return h.deleteGroup(&wire.Params{Context: c}, nil)
-}
+func (h *Handlers) DeleteGroup(p *wire.Params) (any, error) { return h.deleteGroup(p, nil) }
 
 // DeleteGroupOfQueue serves DELETE /api/v1/consumer-groups/:group/queues/:queue.
-func (h *Handlers) DeleteGroupOfQueue(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) DeleteGroupOfQueue(p *wire.Params) (any, error) {
 	name := p.PathName("queue")
 	return h.deleteGroup(p, &name)
 }
 
 // deleteGroup deletes a group in one queue, or in all queues for a nil name. It
 // keeps the stored subscription when deleteMetadata is false.
-func (h *Handlers) deleteGroup(c *wire.Params, queueName *string) error {
-	group := c.PathName("group")
-	if c.Err != nil {
-		return c.Err
+func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
+	group := p.PathName("group")
+	if p.Err != nil {
+		return nil, p.Err
 	}
-	metadata := !c.QueryParams().Has("deleteMetadata") || wire.IsTrue(c.QueryParam("deleteMetadata"))
-	deleted, err := h.GroupVerbs.DeleteGroup(c.Request().Context(), group, queueName, !metadata)
-	if err != nil {
-		return err
+	metadata := !p.QueryParams().Has("deleteMetadata") || wire.IsTrue(p.QueryParam("deleteMetadata"))
+	deleted, err := h.GroupVerbs.DeleteGroup(p.Ctx(), group, queueName, !metadata)
+	answer := wire.Fields{"success", true, "consumerGroup", group}
+	if queueName != nil {
+		answer = append(answer, "queueName", *queueName)
 	}
-	return wire.AnswerJSON(c, http.StatusOK, deletedGroupJSON{
-		Success: true, ConsumerGroup: group, QueueName: queueName, DeletedPartitions: deleted.Cursors, MetadataDeleted: metadata,
-	})
+	return append(answer, "deletedPartitions", deleted.Cursors, "metadataDeleted", metadata), err
 }
 
 // MoveSubscription serves POST /api/v1/consumer-groups/:group/subscription.
-func (h *Handlers) MoveSubscription(c echo.Context) error {
-	p := wire.Params{Context: c}
+func (h *Handlers) MoveSubscription(p *wire.Params) (any, error) {
 	group := p.PathName("group")
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
 	var start time.Time
-	err := h.Bodies.ReadObject(c, func(name string, value jsontext.Value) (err error) {
+	err := h.Bodies.ReadObject(p, func(name string, value jsontext.Value) (err error) {
 		if name != "subscriptionTimestamp" || value.Kind() == 'n' {
 			return nil
 		}
@@ -69,90 +53,66 @@ func (h *Handlers) MoveSubscription(c echo.Context) error {
 		err = queue.Invalidf("subscriptionTimestamp is required: a timestamp like 2026-05-16T08:41:27.123Z")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	moved, err := h.GroupVerbs.MoveSubscription(c.Request().Context(), group, start)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Success       bool   `json:"success"`
-		ConsumerGroup string `json:"consumerGroup"`
-		NewTimestamp  string `json:"newTimestamp"`
-		RowsUpdated   int64  `json:"rowsUpdated"`
-	}{true, group, wire.FormatMillis(start), moved})
+	moved, err := h.GroupVerbs.MoveSubscription(p.Ctx(), group, start)
+	return wire.Fields{"success", true, "consumerGroup", group, "newTimestamp", start, "rowsUpdated", moved}, err
 }
 
 // SeekQueue serves POST /api/v1/consumer-groups/:group/queues/:queue/seek.
-func (h *Handlers) SeekQueue(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 	group, name := p.PathName("group"), p.PathName("queue")
 	place, given, err := h.readSeek(p)
 	if err == nil && !given {
 		err = queue.Invalidf("Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	moved, err := h.GroupVerbs.Seek(c.Request().Context(), name, group, place)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Success           bool    `json:"success"`
-		ConsumerGroup     string  `json:"consumerGroup"`
-		QueueName         string  `json:"queueName"`
-		SeekToEnd         bool    `json:"seekToEnd"`
-		SeekToBeginning   bool    `json:"seekToBeginning"` // Queen MQ does not have it
-		TargetTimestamp   *string `json:"targetTimestamp"`
-		PartitionsUpdated int64   `json:"partitionsUpdated"`
-	}{true, group, name, place.End, !place.End && place.After.IsZero(), millisOrNull(place.After), moved})
+	moved, err := h.GroupVerbs.Seek(p.Ctx(), name, group, place)
+	return wire.Fields{
+		"success", true, "consumerGroup", group, "queueName", name, "seekToEnd", place.End,
+		"seekToBeginning", !place.End && place.After.IsZero(), // Queen MQ does not have it
+		"targetTimestamp", place.After, "partitionsUpdated", moved,
+	}, err
 }
 
 // SeekPartition serves POST
 // /api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek. Without
 // a position it seeks to the end.
-func (h *Handlers) SeekPartition(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	group, name, partition := p.PathName("group"), p.PathName("queue"), p.PathName("partition")
 	place, given, err := h.readSeek(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !given {
 		place.End = true
 	}
-	sought, err := h.GroupVerbs.SeekPartition(c.Request().Context(), name, group, partition, place)
-	if code := queue.CodeOf(err); code == queue.CodeNotFound {
-		return wire.AnswerJSON(c, wire.StatusOf(code), failureJSON{Error: err.Error()})
+	sought, err := h.GroupVerbs.SeekPartition(p.Ctx(), name, group, partition, place)
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		return notFound(p, err)
 	}
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Success       bool    `json:"success"`
-		ConsumerGroup string  `json:"consumerGroup"`
-		QueueName     string  `json:"queueName"`
-		PartitionName string  `json:"partitionName"`
-		Updated       bool    `json:"updated"`
-		CursorMovedTo *string `json:"cursorMovedTo"`
-	}{true, group, name, partition, sought.Moved, idOrNull(sought.Message)})
+	return wire.Fields{
+		"success", true, "consumerGroup", group, "queueName", name, "partitionName", partition,
+		"updated", sought.Moved, "cursorMovedTo", sought.Message,
+	}, err
 }
 
 // readSeek reads a position from the body or the query: toEnd, toBeginning or
 // timestamp. Two positions are an error. given is false without a position.
-func (h *Handlers) readSeek(c *wire.Params) (place catalog.Position, given bool, err error) {
-	if c.Err != nil {
-		return place, false, c.Err
+func (h *Handlers) readSeek(p *wire.Params) (place catalog.Position, given bool, err error) {
+	if p.Err != nil {
+		return place, false, p.Err
 	}
 	var beginning bool
-	place.End, beginning = wire.IsTrue(c.QueryParam("toEnd")), wire.IsTrue(c.QueryParam("toBeginning"))
-	if text := c.QueryParam("timestamp"); text != "" {
+	place.End, beginning = wire.IsTrue(p.QueryParam("toEnd")), wire.IsTrue(p.QueryParam("toBeginning"))
+	if text := p.QueryParam("timestamp"); text != "" {
 		if place.After, err = wire.Timestamp("timestamp", text, ""); err != nil {
 			return place, false, err
 		}
 	}
-	err = h.Bodies.ReadOptionalObject(c, func(name string, value jsontext.Value) (err error) {
+	err = h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) (err error) {
 		switch {
 		case value.Kind() == 'n':
 		case name == "toEnd":

@@ -1,11 +1,7 @@
 package adminplane
 
 import (
-	"encoding/json"
-	"net/http"
-	"time"
-
-	"github.com/labstack/echo/v4"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -13,98 +9,206 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
-type messageJSON struct {
-	listedMessageJSON
-	Payload      json.RawMessage `json:"payload"`
-	PayloadError string          `json:"payloadError,omitempty"`
-	Encrypted    bool            `json:"isEncrypted"`
-	Error        *string         `json:"errorMessage"`
-	RetryCount   int             `json:"retryCount"`
-	QueueConfig  struct {
-		LeaseTime  int64 `json:"leaseTime"`
-		RetryLimit int64 `json:"retryLimit"`
-		RetryDelay int64 `json:"retryDelay"`
-		TTL        int64 `json:"ttl"`
-		Priority   int64 `json:"priority"`
-	} `json:"queueConfig"`
-	Mode   messageModeJSON `json:"mode"`
-	Groups []readerJSON    `json:"consumerGroups"`
+// messageNotFound is a text that clients of Queen MQ know.
+const messageNotFound = "Message not found"
+
+// messagePath is the message that a path names.
+type messagePath struct {
+	partition                    queue.ID
+	partitionText, transactionID string
 }
 
-type messageModeJSON struct {
-	modeJSON
-	ConsumedBy int64 `json:"consumedByGroups"`
+// readMessagePath reads the path. The error for a partition that is not a UUID is
+// CodeNotFound.
+func readMessagePath(p *wire.Params) (ref messagePath, err error) {
+	ref.partitionText = p.PathName("partitionId")
+	// A transaction id has at most 255 characters, which can be more bytes than a
+	// name.
+	ref.transactionID = p.PathText("transactionId")
+	if p.Err != nil {
+		return ref, p.Err
+	}
+	ref.partition, err = parsePartition(ref.partitionText)
+	return ref, err
 }
 
-type readerJSON struct {
-	Name        string  `json:"name"`
-	Consumed    bool    `json:"consumed"`
-	LeasedUntil *string `json:"leaseExpiresAt"`
+func parsePartition(text string) (queue.ID, error) {
+	id, err := queue.ParseID(text)
+	if err != nil {
+		err = &queue.Error{Code: queue.CodeNotFound, Message: messageNotFound}
+	}
+	return id, err
 }
 
 // ShowMessage serves GET /api/v1/messages/:partitionId/:transactionId.
-func (h *Handlers) ShowMessage(c echo.Context) error {
-	ref, err := readMessageRef(c)
+func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
+	ref, err := readMessagePath(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m, err := h.DeadLetters.Message(c.Request().Context(), ref.partition, ref.transactionID)
-	if err != nil {
-		return err
+	found, err := h.DeadLetters.Message(p.Ctx(), ref.partition, ref.transactionID)
+	m := stats.Message{
+		ID: found.ID, TransactionID: ref.transactionID, TraceID: found.TraceID, ProducerSub: found.ProducerSub,
+		CreatedAt: found.CreatedAt, Queue: found.Queue, Namespace: found.Namespace, Task: found.Task, Priority: found.Priority,
+		PartitionID: ref.partition, Partition: found.Partition,
 	}
-	out := messageJSON{
-		listedMessageJSON: listedMessageJSON{
-			messageRefJSON: toMessageRefJSON(m.ID, ref.transactionID, ref.partition, m.Queue, m.Partition),
-			Namespace:      m.Namespace, Task: m.Task, TraceID: idOrNull(m.TraceID), ProducerSub: orNull(m.ProducerSub),
-			QueuePriority: m.Priority, CreatedAt: wire.FormatMillis(m.CreatedAt),
+	var failure *string
+	var failures int
+	if dead := addReaders(&m, found.Groups); dead != nil {
+		failure, failures = &dead.Error, dead.Failures
+	}
+	answer := append(messageRow(&m), "payload", jsontext.Value(found.Payload))
+	if found.PayloadError != "" {
+		answer = append(answer, "payloadError", found.PayloadError)
+	}
+	mode := messageMode(stats.Mode{QueueMode: m.QueueStatus != "", Groups: m.Groups})
+	return append(answer,
+		"isEncrypted", found.Encrypted, "errorMessage", failure, "retryCount", failures,
+		"queueConfig", wire.Fields{
+			"leaseTime", found.LeaseTime, "retryLimit", found.RetryLimit, "retryDelay", found.RetryDelay,
+			"ttl", found.TTL, "priority", found.Priority,
 		},
-		Payload: payloadOrNull(m.Payload), PayloadError: m.PayloadError, Encrypted: m.Encrypted, Groups: []readerJSON{},
-	}
-	out.QueueConfig.LeaseTime, out.QueueConfig.RetryLimit, out.QueueConfig.RetryDelay = m.LeaseTime, m.RetryLimit, m.RetryDelay
-	out.QueueConfig.TTL, out.QueueConfig.Priority = m.TTL, m.Priority
-	out.addReaders(m.Groups)
-	return wire.AnswerJSON(c, http.StatusOK, out)
+		"mode", append(mode, "consumedByGroups", m.DoneBy),
+		"consumerGroups", each(found.Groups, func(g *deadletter.GroupState) wire.Fields {
+			return wire.Fields{"name", g.Group, "consumed", g.Consumed, "leaseExpiresAt", g.LeasedUntil}
+		})), err
 }
 
-// addReaders adds the progress of all readers: the consumer groups, and the reader
-// without a group.
-func (m *messageJSON) addReaders(readers []deadletter.GroupState) {
-	var ungrouped *deadletter.GroupState
-	var failed, leased time.Time
+// addReaders sets the status of m from the progress of all readers: the consumer
+// groups, and the reader without a group. It returns the newest dead letter, or nil.
+func addReaders(m *stats.Message, readers []deadletter.GroupState) (dead *deadletter.GroupState) {
 	for i := range readers {
 		r := &readers[i]
-		m.Groups = append(m.Groups, readerJSON{Name: r.Group, Consumed: r.Consumed, LeasedUntil: millisOrNull(r.LeasedUntil)})
-		if r.Group == queue.NoGroup {
-			ungrouped = r
-		} else {
-			m.BusStatus.TotalGroups++
+		switch {
+		case r.Group != queue.NoGroup:
+			m.Groups++
 			if r.Consumed {
-				m.BusStatus.ConsumedBy++
+				m.DoneBy++
+			}
+		case r.Consumed:
+			m.QueueStatus = stats.StatusCompleted
+		case !r.LeasedUntil.IsZero():
+			m.QueueStatus = stats.StatusProcessing
+		default:
+			m.QueueStatus = stats.StatusPending
+		}
+		if r.LeasedUntil.After(m.LeasedUntil) {
+			m.LeasedUntil = r.LeasedUntil
+		}
+		if r.Dead && (dead == nil || r.FailedAt.After(dead.FailedAt)) {
+			dead = r
+		}
+	}
+	switch {
+	case dead != nil:
+		m.Status = stats.StatusDeadLetter
+	case m.QueueStatus != "":
+		m.Status = m.QueueStatus
+	case m.Groups > 0 && m.DoneBy == m.Groups:
+		m.Status = stats.StatusCompleted
+	default:
+		m.Status = stats.StatusPending
+	}
+	return dead
+}
+
+// DeleteMessage serves DELETE /api/v1/messages/:partitionId/:transactionId. The
+// answer for a message that does not exist is a 200 too, as in Queen MQ.
+func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
+	ref, err := readMessagePath(p)
+	var existed bool
+	if err == nil {
+		existed, err = h.DeadLetters.Delete(p.Ctx(), ref.partition, ref.transactionID)
+	}
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		err = nil
+	}
+	text := messageNotFound
+	if existed {
+		text = "Message deleted successfully"
+	}
+	return wire.Fields{"success", existed, "partitionId", ref.partitionText, "transactionId", ref.transactionID, "message", text}, err
+}
+
+// readGroup reads consumerGroup and error of an optional body. group is nil when
+// the body names none.
+func (h *Handlers) readGroup(p *wire.Params) (group *string, reason string, err error) {
+	err = h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) error {
+		if value.Kind() == 'n' {
+			return nil
+		}
+		switch name {
+		case "consumerGroup":
+			if err := nameMember("consumerGroup", value, &group); err != nil {
+				return err
+			}
+			if *group == "" {
+				group = nil
+			}
+		case "error":
+			var ok bool
+			if reason, ok = wire.Text(value); !ok {
+				return queue.Invalidf("error must be a string, not %s", wire.Clip(string(value)))
 			}
 		}
-		if r.LeasedUntil.After(leased) {
-			leased = r.LeasedUntil
-		}
-		if r.Dead && r.FailedAt.After(failed) {
-			failed = r.FailedAt
-			m.Error, m.RetryCount = &r.Error, r.Failures
-		}
+		return nil
+	})
+	return group, wire.ReplaceNUL(reason), err
+}
+
+// DeadLetterMessage serves POST /api/v1/messages/:partitionId/:transactionId/dlq.
+// The message becomes a dead letter for a group, also when a lease covers it.
+func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
+	ref, err := readMessagePath(p)
+	if err != nil {
+		return nil, err
 	}
-	m.LeaseExpiresAt = millisOrNull(leased)
-	m.Mode = messageModeJSON{toModeJSON(stats.Mode{QueueMode: ungrouped != nil, Groups: m.BusStatus.TotalGroups}), m.BusStatus.ConsumedBy}
-	m.Status = stats.StatusPending
-	if ungrouped != nil {
-		switch {
-		case ungrouped.Consumed:
-			m.Status = stats.StatusCompleted
-		case !ungrouped.LeasedUntil.IsZero():
-			m.Status = stats.StatusProcessing
+	group, reason, err := h.readGroup(p)
+	if err != nil {
+		return nil, err
+	}
+	hint := ""
+	if group == nil {
+		group = orNull(queue.NoGroup)
+		hint = "; if a consumer group is to give the message up, name it in consumerGroup"
+	}
+	if reason == "" {
+		reason = "Moved to the dead letter queue"
+	}
+	results, err := h.Acker.Ack(p.Ctx(), []queue.AckItem{{
+		TransactionID: ref.transactionID, PartitionID: ref.partitionText, Group: *group, Status: queue.AckDead, Error: reason,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if text := results[0].Error; !results[0].Success {
+		if text != messageNotFound {
+			text += hint
 		}
-		m.QueueStatus = orNull(m.Status)
-	} else if m.BusStatus.TotalGroups > 0 && m.BusStatus.ConsumedBy == m.BusStatus.TotalGroups {
-		m.Status = stats.StatusCompleted
+		return nil, &queue.Error{Code: queue.CodeNotFound, Message: text}
 	}
-	if !failed.IsZero() {
-		m.Status = stats.StatusDeadLetter
+	h.Meter.Acknowledged(results)
+	return wire.Fields{
+		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,
+		"consumerGroup", group, "dlq", true,
+	}, nil
+}
+
+// RetryMessage serves POST /api/v1/messages/:partitionId/:transactionId/retry. It
+// redrives one message: for one group, or for all groups that have it as a dead
+// letter.
+func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
+	ref, err := readMessagePath(p)
+	if err != nil {
+		return nil, err
 	}
+	group, _, err := h.readGroup(p)
+	if err != nil {
+		return nil, err
+	}
+	n, err := h.DeadLetters.Retry(p.Ctx(), ref.partition, ref.transactionID, group)
+	return wire.Fields{
+		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,
+		"consumerGroup", group, "redriven", n,
+	}, err
 }

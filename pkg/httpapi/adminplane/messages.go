@@ -2,10 +2,7 @@ package adminplane
 
 import (
 	"fmt"
-	"net/http"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -21,87 +18,44 @@ const (
 	messagesSpan = time.Hour
 )
 
-type busStatusJSON struct {
-	ConsumedBy  int64 `json:"consumedBy"`
-	TotalGroups int64 `json:"totalGroups"`
-}
-
-type messageRefJSON struct {
-	ID            string `json:"id"`
-	TransactionID string `json:"transactionId"`
-	PartitionID   string `json:"partitionId"`
-	QueuePath     string `json:"queuePath"`
-	Queue         string `json:"queue"`
-	Partition     string `json:"partition"`
-}
-
-func toMessageRefJSON(id queue.ID, transactionID string, partitionID queue.ID, queueName, partition string) messageRefJSON {
-	return messageRefJSON{id.String(), transactionID, partitionID.String(), queueName + "/" + partition, queueName, partition}
-}
-
-type listedMessageJSON struct {
-	messageRefJSON
-	Namespace string       `json:"namespace"`
-	Task      string       `json:"task"`
-	Status    stats.Status `json:"status"`
-	// QueueStatus is null in the answer of one message that has no reader without
-	// a group.
-	QueueStatus    *stats.Status `json:"queueStatus"`
-	BusStatus      busStatusJSON `json:"busStatus"`
-	TraceID        *string       `json:"traceId"`
-	ProducerSub    *string       `json:"producerSub"`
-	QueuePriority  int64         `json:"queuePriority"`
-	CreatedAt      string        `json:"createdAt"`
-	LeaseExpiresAt *string       `json:"leaseExpiresAt"`
-}
-
-type modeJSON struct {
-	HasQueueMode   bool   `json:"hasQueueMode"`
-	BusGroupsCount int64  `json:"busGroupsCount"`
-	Type           string `json:"type"`
-}
-
-func toModeJSON(m stats.Mode) modeJSON {
-	return modeJSON{HasQueueMode: m.QueueMode, BusGroupsCount: m.Groups, Type: m.Type()}
-}
-
-type messagesJSON struct {
-	Messages   []listedMessageJSON `json:"messages"`
-	Mode       modeJSON            `json:"mode"`
-	Pagination nextPageJSON        `json:"pagination"`
-}
-
 // Messages serves GET /api/v1/messages. The newest message comes first.
-func (h *Handlers) Messages(c echo.Context) error {
-	filter, err := messageFilter(c, time.Now())
+func (h *Handlers) Messages(p *wire.Params) (any, error) {
+	page := readPage(p, messagesLimit)
+	filter, err := messageFilter(p, page, time.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	list, err := h.Resources.Messages(c.Request().Context(), filter)
-	if err != nil {
-		return err
+	list, err := h.Resources.Messages(p.Ctx(), filter)
+	var next *string
+	if list.Next != nil {
+		next = orNull(list.Next.Token())
 	}
-	return wire.AnswerJSON(c, http.StatusOK, messagesJSON{
-		Messages:   each(list.Messages, toListedMessage),
-		Mode:       toModeJSON(list.Mode),
-		Pagination: nextPageJSON{pageJSON: pageJSON{filter.Limit, filter.Offset}, Next: tokenOrNull(list.Next)},
-	})
+	return wire.Fields{
+		"messages", each(list.Messages, messageRow), "mode", messageMode(list.Mode),
+		"pagination", wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next},
+	}, err
 }
 
-func toListedMessage(m *stats.Message) listedMessageJSON {
-	return listedMessageJSON{
-		messageRefJSON: toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition),
-		Namespace:      m.Namespace, Task: m.Task, Status: m.Status, QueueStatus: &m.QueueStatus,
-		BusStatus: busStatusJSON{ConsumedBy: m.DoneBy, TotalGroups: m.Groups},
-		TraceID:   idOrNull(m.TraceID), ProducerSub: orNull(m.ProducerSub), QueuePriority: m.Priority,
-		CreatedAt: wire.FormatMillis(m.CreatedAt), LeaseExpiresAt: millisOrNull(m.LeasedUntil),
+// messageRef names a message.
+func messageRef(m *stats.Message) wire.Fields {
+	return wire.Fields{
+		"id", m.ID, "transactionId", m.TransactionID, "partitionId", m.PartitionID,
+		"queuePath", m.Queue + "/" + m.Partition, "queue", m.Queue, "partition", m.Partition,
 	}
 }
 
-type queueMessageJSON struct {
-	messageRefJSON
-	Status    stats.Status `json:"status"`
-	CreatedAt string       `json:"createdAt"`
+// messageRow describes a message. queueStatus is null in the answer of one message
+// that has no reader without a group.
+func messageRow(m *stats.Message) wire.Fields {
+	return append(messageRef(m),
+		"namespace", m.Namespace, "task", m.Task, "status", m.Status, "queueStatus", orNull(m.QueueStatus),
+		"busStatus", wire.Fields{"consumedBy", m.DoneBy, "totalGroups", m.Groups}, "traceId", m.TraceID,
+		"producerSub", orNull(m.ProducerSub), "queuePriority", m.Priority, "createdAt", m.CreatedAt,
+		"leaseExpiresAt", m.LeasedUntil)
+}
+
+func messageMode(m stats.Mode) wire.Fields {
+	return wire.Fields{"hasQueueMode", m.QueueMode, "busGroupsCount", m.Groups, "type", m.Type()}
 }
 
 // nextHeader carries the cursor of the next page, because the body is an array.
@@ -109,50 +63,43 @@ const nextHeader = "X-Next-Cursor"
 
 // QueueMessages serves GET /api/v1/status/queues/:queue/messages: messages of all
 // ages, newest first. A queue that does not exist is a 404 and not an empty list.
-func (h *Handlers) QueueMessages(c echo.Context) error {
-	p := &wire.Params{Context: c}
-	name := p.PathName("queue")
-	filter := stats.MessageFilter{Queue: &name}
-	filter.Limit, filter.Offset = readLimits(p, queueMessagesLimit)
-	filter.After = readMark(p)
+func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
+	name, page := p.PathName("queue"), readPage(p, queueMessagesLimit)
+	filter := stats.MessageFilter{Queue: &name, Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p)}
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	if err := h.Resources.Exists(c.Request().Context(), name); err != nil {
-		return err
+	if err := h.Resources.Exists(p.Ctx(), name); err != nil {
+		return nil, err
 	}
-	list, err := h.Resources.Messages(c.Request().Context(), filter)
-	if err != nil {
-		return err
-	}
+	list, err := h.Resources.Messages(p.Ctx(), filter)
 	if list.Next != nil {
-		c.Response().Header().Set(nextHeader, list.Next.Token())
+		p.Response().Header().Set(nextHeader, list.Next.Token())
 	}
-	return wire.AnswerJSON(c, http.StatusOK, each(list.Messages, func(m *stats.Message) queueMessageJSON {
-		ref := toMessageRefJSON(m.ID, m.TransactionID, m.PartitionID, m.Queue, m.Partition)
-		return queueMessageJSON{ref, m.Status, wire.FormatMillis(m.CreatedAt)}
-	}))
+	return each(list.Messages, func(m *stats.Message) wire.Fields {
+		return append(messageRef(m), "status", m.Status, "createdAt", m.CreatedAt)
+	}), err
 }
 
 // messageFilter reads the query of GET /messages. Queen MQ calls the namespace
 // ns; Belfry accepts namespace too.
-func messageFilter(c echo.Context, now time.Time) (stats.MessageFilter, error) {
-	p := &wire.Params{Context: c}
-	filter := stats.MessageFilter{Queue: p.Name("queue"), Partition: p.Name("partition")}
+func messageFilter(p *wire.Params, page pageJSON, now time.Time) (stats.MessageFilter, error) {
+	filter := stats.MessageFilter{
+		Queue: p.Name("queue"), Partition: p.Name("partition"),
+		Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p),
+	}
 	namespace := "namespace"
-	if c.QueryParam("ns") != "" {
+	if p.QueryParam("ns") != "" {
 		namespace = "ns"
 	}
 	filter.Namespace, filter.Task = p.Text(namespace), p.Text("task")
-	switch filter.Status = stats.Status(c.QueryParam("status")); filter.Status {
+	switch filter.Status = stats.Status(p.QueryParam("status")); filter.Status {
 	case "", stats.StatusPending, stats.StatusProcessing, stats.StatusCompleted, stats.StatusDeadLetter:
 	default:
 		p.Check(queue.Invalidf("status is %s: it must be pending, processing, completed or dead_letter",
 			wire.Clip(fmt.Sprintf("%q", string(filter.Status)))))
 	}
 	filter.From, filter.To = readSpan(p, now)
-	filter.Limit, filter.Offset = readLimits(p, messagesLimit)
-	filter.After = readMark(p)
 	return filter, p.Err
 }
 
@@ -184,11 +131,4 @@ func readMark(p *wire.Params) *stats.Position {
 	mark, err := stats.ParsePosition(text)
 	p.Check(err)
 	return &mark
-}
-
-func tokenOrNull(mark *stats.Position) *string {
-	if mark == nil {
-		return nil
-	}
-	return orNull(mark.Token())
 }

@@ -28,7 +28,7 @@ func TestMessagesHaveTheShapeOfQueenMQ(t *testing.T) {
 				Priority: 5, PartitionID: apitest.IDTwo, Partition: "p", Status: stats.StatusProcessing, QueueStatus: stats.StatusProcessing,
 				Groups: 2, DoneBy: 1, LeasedUntil: atNoon,
 			},
-			{ID: apitest.IDTwo, CreatedAt: atNoon, Status: stats.StatusPending, QueueStatus: stats.StatusPending},
+			{ID: apitest.IDTwo, PartitionID: apitest.IDOne, CreatedAt: atNoon, Status: stats.StatusPending, QueueStatus: stats.StatusPending},
 		},
 	}}}
 	rec := apitest.Call(f, "GET", "/api/v1/messages?limit=2", "")
@@ -39,7 +39,7 @@ func TestMessagesHaveTheShapeOfQueenMQ(t *testing.T) {
 		 "queueStatus": "processing", "busStatus": {"consumedBy": 1, "totalGroups": 2},
 		 "traceId": "03000000-0000-0000-0000-000000000003", "producerSub": "me", "queuePriority": 5,
 		 "createdAt": "2026-05-16T12:00:00.123Z", "leaseExpiresAt": "2026-05-16T12:00:00.123Z"},
-		{"id": "02000000-0000-0000-0000-000000000002", "transactionId": "", "partitionId": "00000000-0000-0000-0000-000000000000",
+		{"id": "02000000-0000-0000-0000-000000000002", "transactionId": "", "partitionId": "01000000-0000-0000-0000-000000000001",
 		 "queuePath": "/", "queue": "", "partition": "", "namespace": "", "task": "", "status": "pending", "queueStatus": "pending",
 		 "busStatus": {"consumedBy": 0, "totalGroups": 0}, "traceId": null, "producerSub": null, "queuePriority": 0,
 		 "createdAt": "2026-05-16T12:00:00.123Z", "leaseExpiresAt": null}],
@@ -52,7 +52,7 @@ func TestMessagesHaveTheShapeOfQueenMQ(t *testing.T) {
 	require.JSONEq(t, `[
 		{"id": "01000000-0000-0000-0000-000000000001", "transactionId": "50% ☂", "partitionId": "02000000-0000-0000-0000-000000000002",
 		 "queuePath": "q/p", "queue": "q", "partition": "p", "status": "processing", "createdAt": "2026-05-16T12:00:00.123Z"},
-		{"id": "02000000-0000-0000-0000-000000000002", "transactionId": "", "partitionId": "00000000-0000-0000-0000-000000000000",
+		{"id": "02000000-0000-0000-0000-000000000002", "transactionId": "", "partitionId": "01000000-0000-0000-0000-000000000001",
 		 "queuePath": "/", "queue": "", "partition": "", "status": "pending", "createdAt": "2026-05-16T12:00:00.123Z"}]`, rec.Body.String())
 }
 

@@ -1,7 +1,6 @@
 package adminplane
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -81,24 +80,28 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 	return nil
 }
 
-// optionsInForce returns the options of Queen MQ, and each option of Belfry's
-// own that the request sent.
-func (set *configuration) optionsInForce() ([]byte, error) {
-	b, err := json.Marshal(set.Options)
-	if err != nil {
-		return nil, err
-	}
-	b = b[:len(b)-1]
+// optionsJSON are the options of Queen MQ, and each option of Belfry's own that the
+// request sent.
+type optionsJSON struct {
+	queue.Options
+	ExpireAfterSeconds *int64 `json:"expireAfterSeconds,omitempty"`
+	DeadLetterExpired  *bool  `json:"deadLetterExpired,omitempty"`
+	MaxDeliveries      *int64 `json:"maxDeliveries,omitempty"`
+}
+
+// optionsInForce returns the options after the call.
+func (set *configuration) optionsInForce() optionsJSON {
+	out := optionsJSON{Options: set.Options}
 	if set.sent["expireAfterSeconds"] {
-		b = fmt.Appendf(b, `,"expireAfterSeconds":%d`, set.Extensions.ExpireAfterSeconds)
+		out.ExpireAfterSeconds = &set.Extensions.ExpireAfterSeconds
 	}
 	if set.sent["deadLetterExpired"] {
-		b = fmt.Appendf(b, `,"deadLetterExpired":%t`, set.Extensions.DeadLetterExpired)
+		out.DeadLetterExpired = &set.Extensions.DeadLetterExpired
 	}
 	if set.sent["maxDeliveries"] {
-		b = fmt.Appendf(b, `,"maxDeliveries":%d`, set.Extensions.MaxDeliveries)
+		out.MaxDeliveries = &set.Extensions.MaxDeliveries
 	}
-	return append(b, '}'), nil
+	return out
 }
 
 // warnings lists the options that were dropped and the options that have no

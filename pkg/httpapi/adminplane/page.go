@@ -1,7 +1,7 @@
 package adminplane
 
 import (
-	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -17,71 +17,53 @@ const (
 	maxOffset = 10_000
 )
 
-// readLimits reads limit and offset. An unreadable value counts as its default.
-func readLimits(p *wire.Params, defaultLimit int) (limit, offset int) {
-	limit = wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), defaultLimit), maxLimit)
-	offset = max(0, wire.LeadingInt(p.QueryParam("offset"), 0))
+// pageJSON describes the part of a list that a request selects.
+type pageJSON struct {
+	Limit  int64 `json:"limit"`
+	Offset int64 `json:"offset"`
+}
+
+// readPage reads limit and offset. An unreadable value counts as its default.
+func readPage(p *wire.Params, defaultLimit int) pageJSON {
+	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), defaultLimit), maxLimit)
+	offset := max(0, wire.LeadingInt(p.QueryParam("offset"), 0))
 	if offset > maxOffset {
 		p.Check(queue.Invalidf("offset is %d: at most %d is allowed; page with cursor, the next of an earlier answer, "+
 			"or narrow the list", offset, maxOffset))
 	}
-	return limit, offset
+	return pageJSON{int64(limit), int64(offset)}
 }
 
-// pageJSON describes the part of a list that an answer holds.
-type pageJSON struct {
-	Limit  int `json:"limit"`
-	Offset int `json:"offset"`
-}
+// cursor returns the cursor of the page after the row with this instant and id.
+func cursor(at time.Time, id any) string { return fmt.Sprintf("%d_%v", at.UnixMicro(), id) }
 
-// nextPageJSON is pageJSON for a list with a cursor.
-type nextPageJSON struct {
-	pageJSON
-	// Next is the cursor of the next page; null on the last page.
-	Next *string `json:"next"`
-}
-
-// page is the part of a time-ordered list that a request selects.
-type page struct {
-	limit, offset int
-	// at and id identify the last row of the page before; zero on the first page.
-	at time.Time
-	id string
-}
-
-// readPage reads limit, offset and cursor.
-func readPage(p *wire.Params, defaultLimit int) (out page) {
-	out.limit, out.offset = readLimits(p, defaultLimit)
-	cursor := p.QueryParam("cursor")
-	if cursor == "" {
-		return out
+// readCursor returns the instant and the id of the last row of the page before; zero
+// on the first page.
+func readCursor[ID any](p *wire.Params, parse func(string) (ID, error)) (at time.Time, id ID) {
+	text := p.QueryParam("cursor")
+	if text == "" {
+		return at, id
 	}
-	micros, id, _ := strings.Cut(cursor, "_")
-	n, err := strconv.ParseInt(micros, 10, 64)
-	if err != nil || id == "" || n <= 0 || n > maxMicros {
-		p.Check(errCursor(cursor))
-		return out
+	before, after, _ := strings.Cut(text, "_")
+	micros, err := strconv.ParseInt(before, 10, 64)
+	id, badID := parse(after)
+	if err != nil || badID != nil || micros <= 0 || micros > maxMicros {
+		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
 	}
-	out.at, out.id = time.UnixMicro(n), id
-	return out
+	return time.UnixMicro(micros), id
 }
 
 // maxMicros is the last instant of the year 9999.
 const maxMicros = 253402300799999999
 
-func errCursor(cursor string) error {
-	return queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(cursor))
-}
-
-func (p page) json() pageJSON { return pageJSON{p.limit, p.offset} }
-
-// next describes a page of n rows. at and id identify its last row.
-func (p page) next(n int, at time.Time, id string) nextPageJSON {
-	out := nextPageJSON{pageJSON: p.json()}
-	if n == p.limit {
-		out.Next = orNull(strconv.FormatInt(at.UnixMicro(), 10) + "_" + id)
+// nextPage describes a page with these rows. cursorAfter returns the cursor after a
+// row. next is null on the last page.
+func nextPage[Row any](page pageJSON, rows []Row, cursorAfter func(last *Row) string) wire.Fields {
+	var next *string
+	if n := len(rows); n > 0 && int64(n) == page.Limit {
+		next = orNull(cursorAfter(&rows[n-1]))
 	}
-	return out
+	return wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
 }
 
 // each converts every row. The result is never nil, so that JSON has [] and not
@@ -101,28 +83,4 @@ func orNull[T comparable](value T) *T {
 		return nil
 	}
 	return &value
-}
-
-// millisOrNull returns nil for the zero time.
-func millisOrNull(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	return orNull(wire.FormatMillis(t))
-}
-
-// idOrNull returns nil for the zero id.
-func idOrNull(id queue.ID) *string {
-	if id.IsZero() {
-		return nil
-	}
-	return orNull(id.String())
-}
-
-// payloadOrNull returns null for a payload that is not there.
-func payloadOrNull(payload []byte) json.RawMessage {
-	if payload == nil {
-		return json.RawMessage("null")
-	}
-	return payload
 }

@@ -1,38 +1,20 @@
 package adminplane
 
 import (
-	"net/http"
-
-	"github.com/labstack/echo/v4"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
-// maxListedPartitions is how many partitions GET /resources/queues/:queue and
-// GET /status/queues/:queue list. The totals always cover all partitions.
-const maxListedPartitions = 10_000
-
-type queueCountsJSON struct {
-	Total      int64 `json:"total"`
-	Pending    int64 `json:"pending"`
-	Processing int64 `json:"processing"`
-}
-
-type listedQueueJSON struct {
-	ID         string          `json:"id"`
-	Name       string          `json:"name"`
-	Namespace  string          `json:"namespace"`
-	Task       string          `json:"task"`
-	CreatedAt  string          `json:"createdAt"`
-	Partitions int64           `json:"partitions"`
-	Messages   queueCountsJSON `json:"messages"`
-}
-
-type queuesJSON struct {
-	Queues []listedQueueJSON `json:"queues"`
-}
+const (
+	// queueStatusesLimit is the default page of GET /status/queues.
+	queueStatusesLimit = 100
+	// maxListedPartitions is how many partitions GET /resources/queues/:queue and
+	// GET /status/queues/:queue list. The totals always cover all partitions.
+	maxListedPartitions = 10_000
+)
 
 // countsJSON counts messages by state. Failed is always 0: a failed message is
 // pending again or a dead letter.
@@ -50,85 +32,142 @@ func toCountsJSON(c stats.Counts) countsJSON {
 }
 
 type partitionJSON struct {
-	ID            string     `json:"id"`
+	ID            queue.ID   `json:"id"`
 	Name          string     `json:"name"`
-	CreatedAt     string     `json:"createdAt"`
+	CreatedAt     time.Time  `json:"createdAt"`
 	Stats         countsJSON `json:"stats"`
-	OldestMessage *string    `json:"oldestMessage"`
-	NewestMessage *string    `json:"newestMessage"`
-}
-
-// partitionsPageJSON describes the listed partitions. Next is the cursor of the
-// next page; null on the last page.
-type partitionsPageJSON struct {
-	Limit int     `json:"limit"`
-	Next  *string `json:"next"`
-}
-
-type queueJSON struct {
-	ID         string             `json:"id"`
-	Name       string             `json:"name"`
-	Namespace  string             `json:"namespace"`
-	Task       string             `json:"task"`
-	CreatedAt  string             `json:"createdAt"`
-	Partitions []partitionJSON    `json:"partitions"`
-	Totals     countsJSON         `json:"totals"`
-	Swept      sweptJSON          `json:"swept"`
-	Pagination partitionsPageJSON `json:"pagination"`
+	OldestMessage time.Time  `json:"oldestMessage"`
+	NewestMessage time.Time  `json:"newestMessage"`
 }
 
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
-func (h *Handlers) Queues(c echo.Context) error {
-	queues, err := h.Resources.Queues(c.Request().Context(), stats.QueueFilter{})
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, queuesJSON{each(queues, toListedQueue)})
+func (h *Handlers) Queues(p *wire.Params) (any, error) {
+	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{})
+	return wire.Fields{"queues", each(queues, queueRow)}, err
 }
 
-func toListedQueue(q *stats.Queue) listedQueueJSON {
-	return listedQueueJSON{
-		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: wire.FormatMillis(q.CreatedAt),
-		Partitions: q.Partitions,
-		Messages:   queueCountsJSON{Total: q.Counts.Total, Pending: q.Counts.Pending, Processing: q.Counts.Processing},
+func queueRow(q *stats.Queue) wire.Fields {
+	return wire.Fields{
+		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt,
+		"partitions", q.Partitions, "messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing},
 	}
 }
 
 // Queue serves GET /api/v1/resources/queues/:queue.
-func (h *Handlers) Queue(c echo.Context) error {
-	detail, page, err := h.queueDetail(c)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, queueJSON{
-		ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
-		CreatedAt: wire.FormatMillis(detail.CreatedAt), Totals: toCountsJSON(detail.Counts), Swept: sweptJSON(detail.Swept), Pagination: page,
-		Partitions: each(detail.Page, func(p *stats.Partition) partitionJSON {
+func (h *Handlers) Queue(p *wire.Params) (any, error) {
+	detail, page, err := h.queueDetail(p)
+	return wire.Fields{
+		"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
+		"createdAt", detail.CreatedAt,
+		"partitions", each(detail.Page, func(p *stats.Partition) partitionJSON {
 			return partitionJSON{
-				ID: p.ID.String(), Name: p.Name, CreatedAt: wire.FormatMillis(p.CreatedAt), Stats: toCountsJSON(p.Counts),
-				OldestMessage: millisOrNull(p.Oldest), NewestMessage: millisOrNull(p.Newest),
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Stats: toCountsJSON(p.Counts),
+				OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
-	})
+		"totals", toCountsJSON(detail.Counts), "swept", swept(detail.Swept), "pagination", page,
+	}, err
 }
 
 // queueDetail reads a queue with at most limit partitions after the partition
-// that cursor names.
-func (h *Handlers) queueDetail(c echo.Context) (detail stats.QueueDetail, page partitionsPageJSON, err error) {
-	p := wire.Params{Context: c}
+// that cursor names. The next of page is null on the last page.
+func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page wire.Fields, err error) {
 	name := p.PathName("queue")
 	var after *string
-	if c.QueryParams().Has("cursor") {
+	if p.QueryParams().Has("cursor") {
 		text := p.Text("cursor")
 		after = &text
 	}
 	if p.Err != nil {
 		return detail, page, p.Err
 	}
-	page.Limit = wire.Clamp(1, wire.LeadingInt(c.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
-	detail, err = h.Resources.Queue(c.Request().Context(), name, after, page.Limit)
+	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
+	detail, err = h.Resources.Queue(p.Ctx(), name, after, limit)
+	var next *string
 	if err == nil && detail.More {
-		page.Next = &detail.Page[len(detail.Page)-1].Name
+		next = &detail.Page[len(detail.Page)-1].Name
 	}
-	return detail, page, err
+	return detail, wire.Fields{"limit", limit, "next", next}, err
+}
+
+// QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,
+// newest first.
+func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
+	page := readPage(p, queueStatusesLimit)
+	filter := stats.QueueFilter{Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: page.Limit, Offset: page.Offset}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	queues, err := h.Resources.Queues(p.Ctx(), filter)
+	return wire.Fields{"queues", each(queues, queueRow), "pagination", page}, err
+}
+
+// consumedJSON is the progress of all groups together in one partition. Belfry
+// does not count batches, so BatchesConsumed is 0. TotalExpired counts the expired
+// messages that pops skipped; Queen MQ does not have it.
+type consumedJSON struct {
+	TotalConsumed   int64 `json:"totalConsumed"`
+	BatchesConsumed int64 `json:"batchesConsumed"`
+	TotalExpired    int64 `json:"totalExpired"`
+}
+
+type partitionStatusJSON struct {
+	ID            queue.ID     `json:"id"`
+	Name          string       `json:"name"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	Messages      countsJSON   `json:"messages"`
+	Stats         countsJSON   `json:"stats"`
+	Cursor        consumedJSON `json:"cursor"`
+	LastActivity  time.Time    `json:"lastActivity"`
+	OldestMessage time.Time    `json:"oldestMessage"`
+	NewestMessage time.Time    `json:"newestMessage"`
+}
+
+// queueTotalsJSON has the same numbers twice, because clients read either place.
+type queueTotalsJSON struct {
+	Messages countsJSON `json:"messages"`
+	countsJSON
+}
+
+// QueueStatus serves GET /api/v1/status/queues/:queue.
+func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
+	detail, page, err := h.queueDetail(p)
+	o := &detail.Options
+	return wire.Fields{
+		"queue", wire.Fields{
+			"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
+			"priority", o.Priority, "createdAt", detail.CreatedAt,
+			"config", wire.Fields{
+				"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "ttl", o.TTL,
+				"maxQueueSize", o.MaxSize, "deadLetterQueue", o.DeadLetterQueue,
+			},
+		},
+		"partitions", each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
+			return partitionStatusJSON{
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Messages: toCountsJSON(p.Counts),
+				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
+				LastActivity: p.ActiveAt, OldestMessage: p.Oldest, NewestMessage: p.Newest,
+			}
+		}),
+		"totals", queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
+		"swept", swept(detail.Swept), "pagination", page,
+	}, err
+}
+
+// swept counts the messages that sweeps removed from a queue since it was created.
+// Queen MQ does not have it.
+func swept(n stats.SweepTotals) wire.Fields {
+	return wire.Fields{
+		"retention", n.Retention, "completed", n.Completed, "evicted", n.Evicted, "unread", n.Unread,
+		"expired", n.Expired, "skipped", n.Skipped,
+	}
+}
+
+// Sweeps serves GET /api/v1/status/sweeps: for each kind of sweep whether it is
+// running, and when it runs next. Queen MQ does not have it.
+func (h *Handlers) Sweeps(p *wire.Params) (any, error) {
+	found, err := h.Resources.Sweeps(p.Ctx())
+	return wire.Fields{"sweeps", each(found, func(s *stats.Sweep) wire.Fields {
+		return wire.Fields{"job", s.Job, "running", s.Running, "nextAt", s.NextAt}
+	})}, err
 }

@@ -2,11 +2,9 @@ package adminplane
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -79,34 +77,25 @@ func nameMember(field string, value jsontext.Value, into **string) error {
 
 // Redrive serves POST /api/v1/dlq/redrive: dead letters of a queue and group are
 // delivered to that group again. Queen MQ does not have it.
-func (h *Handlers) Redrive(c echo.Context) error {
+func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	var r redriveRequest
-	if err := h.Bodies.ReadObject(c, r.member); err != nil {
-		return err
+	if err := h.Bodies.ReadObject(p, r.member); err != nil {
+		return nil, err
 	}
 	switch {
 	case r.Queue == nil:
-		return queue.Invalidf("queue is required")
+		return nil, queue.Invalidf("queue is required")
 	case r.Group == nil:
-		return queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.NoGroup)
+		return nil, queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.NoGroup)
 	case !r.all && r.Partition == nil && r.TransactionID == nil && r.From.IsZero() && r.To.IsZero():
-		return queue.Invalidf("say which: transactionId, partition, from, to, or all: true for every dead letter of the queue and consumerGroup")
+		return nil, queue.Invalidf("say which: transactionId, partition, from, to, or all: true for every dead letter of the queue and consumerGroup")
 	}
 	if err := checkSpan(r.Filter); err != nil {
-		return err
+		return nil, err
 	}
-	done, err := h.DeadLetters.Redrive(c.Request().Context(), r.Filter, r.rate, r.dryRun)
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Success   bool   `json:"success"`
-		Queue     string `json:"queue"`
-		Group     string `json:"consumerGroup"`
-		DryRun    bool   `json:"dryRun"`
-		Matched   int64  `json:"matched"`
-		Redriven  int64  `json:"redriven"`
-		Skipped   int64  `json:"skipped"`
-		Remaining int64  `json:"remaining"`
-	}{true, *r.Queue, *r.Group, r.dryRun, done.Matched, done.Taken, done.Skipped, done.Remaining})
+	done, err := h.DeadLetters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
+	return wire.Fields{
+		"success", true, "queue", r.Queue, "consumerGroup", r.Group, "dryRun", r.dryRun,
+		"matched", done.Matched, "redriven", done.Taken, "skipped", done.Skipped, "remaining", done.Remaining,
+	}, err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -17,45 +16,23 @@ import (
 // maxTraceNames is how many names one trace may have.
 const maxTraceNames = 50
 
-type traceJSON struct {
-	ID        string          `json:"id"`
-	EventType string          `json:"event_type"`
-	Data      json.RawMessage `json:"data"`
-	Group     string          `json:"consumer_group"`
-	Worker    string          `json:"worker_id"`
-	CreatedAt string          `json:"created_at"`
-	Names     []string        `json:"trace_names"`
-}
-
-type namedTraceJSON struct {
-	traceJSON
-	TransactionID *string         `json:"transaction_id"`
-	PartitionID   string          `json:"partition_id"`
-	Queue         string          `json:"queue_name"`
-	Partition     string          `json:"partition_name"`
-	Payload       json.RawMessage `json:"message_payload"`
-}
-
-type traceNameJSON struct {
-	Name     string `json:"trace_name"`
-	Traces   int64  `json:"trace_count"`
-	Messages int64  `json:"message_count"`
-	LastSeen string `json:"last_seen"`
-}
-
-func toTraceJSON(t *trace.Trace) traceJSON {
-	names := t.Names
-	if names == nil {
-		names = []string{}
+func traceRow(t *trace.Trace) wire.Fields {
+	return wire.Fields{
+		"id", t.ID, "event_type", t.Type, "data", jsontext.Value(t.Data), "consumer_group", t.Group,
+		"worker_id", t.Worker, "created_at", t.CreatedAt, "trace_names", t.Names,
 	}
-	return traceJSON{t.ID.String(), t.Type, t.Data, t.Group, t.Worker, wire.FormatMillis(t.CreatedAt), names}
+}
+
+func namedTraceRow(t *trace.NamedTrace) wire.Fields {
+	return append(traceRow(&t.Trace),
+		"transaction_id", orNull(t.TransactionID), "partition_id", t.PartitionID, "queue_name", t.Queue,
+		"partition_name", t.Partition, "message_payload", jsontext.Value(t.Payload))
 }
 
 // traceReader reads the body of a trace.
 type traceReader struct {
 	trace.Event
 	partition string
-	hasData   bool
 }
 
 func (r *traceReader) member(name string, value jsontext.Value) error {
@@ -73,7 +50,10 @@ func (r *traceReader) member(name string, value jsontext.Value) error {
 			return wire.CheckName("eventType", event)
 		}
 	case "data":
-		r.Data, r.hasData = json.RawMessage(value.Clone()), value.Kind() != 'n'
+		r.Data = nil
+		if value.Kind() != 'n' {
+			r.Data = json.RawMessage(value.Clone())
+		}
 	case "traceNames":
 		return r.names(value)
 	}
@@ -82,7 +62,7 @@ func (r *traceReader) member(name string, value jsontext.Value) error {
 
 func (r *traceReader) names(value jsontext.Value) error {
 	r.Names = nil
-	add := func(value jsontext.Value) error {
+	add := func(_ int, value jsontext.Value) error {
 		name, ok := wire.Text(value)
 		if !ok {
 			return queue.Invalidf("traceNames must hold strings, not %s", wire.Clip(string(value)))
@@ -99,7 +79,7 @@ func (r *traceReader) names(value jsontext.Value) error {
 	case 'n':
 		return nil
 	case '"':
-		return add(value)
+		return add(0, value)
 	case '[':
 		_, err := wire.Elements(value, add)
 		return err
@@ -109,30 +89,24 @@ func (r *traceReader) names(value jsontext.Value) error {
 }
 
 // AddTrace serves POST /api/v1/traces.
-func (h *Handlers) AddTrace(c echo.Context) error {
+func (h *Handlers) AddTrace(p *wire.Params) (any, error) {
 	r := traceReader{Event: trace.Event{Group: queue.NoGroup, Type: "info"}}
-	if err := h.Bodies.ReadObject(c, r.member); err != nil {
-		return err
+	if err := h.Bodies.ReadObject(p, r.member); err != nil {
+		return nil, err
 	}
 	switch {
 	case r.TransactionID == "" || r.partition == "":
-		return queue.Invalidf("transactionId and partitionId are required")
-	case !r.hasData:
-		return queue.Invalidf("data is required")
+		return nil, queue.Invalidf("transactionId and partitionId are required")
+	case r.Data == nil:
+		return nil, queue.Invalidf("data is required")
 	}
 	r.TransactionID = wire.ReplaceNUL(r.TransactionID)
-	id, err := h.storeTrace(c.Request().Context(), r)
-	switch queue.CodeOf(err) {
-	case "":
-		return wire.AnswerJSON(c, http.StatusCreated, struct {
-			Success bool   `json:"success"`
-			TraceID string `json:"traceId"`
-		}{true, id.String()})
-	case queue.CodeNotFound:
-		return wire.AnswerJSON(c, http.StatusNotFound, failureJSON{Error: err.Error()})
-	default:
-		return err
+	id, err := h.storeTrace(p.Ctx(), r)
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		return notFound(p, err)
 	}
+	p.Status = http.StatusCreated
+	return wire.Fields{"success", true, "traceId", id}, err
 }
 
 func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, err error) {
@@ -142,80 +116,46 @@ func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, 
 	return h.Traces.Add(ctx, r.Event)
 }
 
-// failureJSON is the answer to a failure whose body Queen MQ marks with success.
-type failureJSON struct {
-	Success bool   `json:"success"`
-	Error   string `json:"error"`
+// notFound answers 404 with a body that Queen MQ marks with success.
+func notFound(p *wire.Params, err error) (any, error) {
+	p.Status = http.StatusNotFound
+	return wire.Fields{"success", false, "error", err.Error()}, nil
 }
 
 // MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId.
-func (h *Handlers) MessageTraces(c echo.Context) error {
-	ref, err := readMessageRef(c)
-	if err != nil && queue.CodeOf(err) != queue.CodeNotFound {
-		return err
-	}
+func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	var found []trace.Trace
+	ref, err := readMessagePath(p)
 	if err == nil {
-		found, err = h.Traces.OfMessage(c.Request().Context(), ref.partition, ref.transactionID, maxLimit)
-		if err != nil {
-			return err
-		}
+		found, err = h.Traces.OfMessage(p.Ctx(), ref.partition, ref.transactionID, maxLimit)
+	} else if queue.CodeOf(err) == queue.CodeNotFound {
+		err = nil
 	}
-	return wire.AnswerJSON(c, http.StatusOK, map[string][]traceJSON{"traces": each(found, toTraceJSON)})
+	return wire.Fields{"traces", each(found, traceRow)}, err
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
-func (h *Handlers) NamedTraces(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	name, page := p.PathName("name"), readPage(p, 100)
-	after := trace.Position{CreatedAt: page.at}
-	if page.id != "" {
-		id, err := queue.ParseID(page.id)
-		if err != nil {
-			p.Check(errCursor(c.QueryParam("cursor")))
-		}
-		after.ID = id
-	}
+	after := trace.Position{}
+	after.CreatedAt, after.ID = readCursor(p, queue.ParseID)
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	found, total, err := h.Traces.ByName(c.Request().Context(), name, after, int64(page.limit), int64(page.offset))
-	if err != nil {
-		return err
-	}
-	next := nextPageJSON{pageJSON: page.json()}
-	if n := len(found); n > 0 {
-		next = page.next(n, found[n-1].CreatedAt, found[n-1].ID.String())
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Traces     []namedTraceJSON `json:"traces"`
-		Total      int64            `json:"total"`
-		Pagination nextPageJSON     `json:"pagination"`
-	}{each(found, toNamedTraceJSON), total, next})
-}
-
-func toNamedTraceJSON(t *trace.NamedTrace) namedTraceJSON {
-	return namedTraceJSON{
-		toTraceJSON(&t.Trace), orNull(t.TransactionID), t.PartitionID.String(), t.Queue, t.Partition, payloadOrNull(t.Payload),
-	}
+	found, total, err := h.Traces.ByName(p.Ctx(), name, after, page.Limit, page.Offset)
+	next := nextPage(page, found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
+	return wire.Fields{"traces", each(found, namedTraceRow), "total", total, "pagination", next}, err
 }
 
 // TraceNames serves GET /api/v1/traces/names.
-func (h *Handlers) TraceNames(c echo.Context) error {
-	p := &wire.Params{Context: c}
+func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 	page := readPage(p, 50)
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	names, total, err := h.Traces.Names(c.Request().Context(), int64(page.limit), int64(page.offset))
-	if err != nil {
-		return err
-	}
-	return wire.AnswerJSON(c, http.StatusOK, struct {
-		Names      []traceNameJSON `json:"trace_names"`
-		Total      int64           `json:"total"`
-		Pagination pageJSON        `json:"pagination"`
-	}{each(names, func(n *trace.NameCount) traceNameJSON {
-		return traceNameJSON{n.Name, n.Traces, n.Messages, wire.FormatMillis(n.LastSeen)}
-	}), total, page.json()})
+	names, total, err := h.Traces.Names(p.Ctx(), page.Limit, page.Offset)
+	list := each(names, func(n *trace.NameCount) wire.Fields {
+		return wire.Fields{"trace_name", n.Name, "trace_count", n.Traces, "message_count", n.Messages, "last_seen", n.LastSeen}
+	})
+	return wire.Fields{"trace_names", list, "total", total, "pagination", page}, err
 }

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -13,7 +14,7 @@ import (
 
 // Ack serves POST /api/v1/ack. The answer is an array of one element.
 func (h *Handlers) Ack(c echo.Context) error {
-	var item ackReader
+	item := newAckReader("")
 	if err := h.Bodies.ReadObject(c, item.member); err != nil {
 		return err
 	}
@@ -44,15 +45,14 @@ func parseAckBatch(body []byte) ([]queue.AckItem, error) {
 	var items []queue.AckItem
 	var isArray bool
 	group := queue.NoGroup
-	err := wire.Object(body, func(name string, value jsontext.Value) error {
+	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
 		switch name {
 		case "consumerGroup":
-			group = wire.ConsumerGroup(value)
+			group = wire.ReplaceNUL(wire.ConsumerGroup(value))
 		case "acknowledgments":
 			items = nil
-			var err error
-			isArray, err = wire.Elements(value, func(element jsontext.Value) error {
-				var item ackReader
+			isArray, err = wire.Elements(value, func(_ int, element jsontext.Value) error {
+				item := newAckReader("")
 				if _, err := wire.Members(element, item.member); err != nil {
 					return err
 				}
@@ -65,9 +65,8 @@ func parseAckBatch(body []byte) ([]queue.AckItem, error) {
 				items = append(items, item.AckItem)
 				return nil
 			})
-			return err
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -85,40 +84,48 @@ func parseAckBatch(body []byte) ([]queue.AckItem, error) {
 type ackReader struct {
 	queue.AckItem
 	hasTransaction, hasPartition bool
+	// path names an operation of a transaction, whose optional fields must be strings.
+	// Elsewhere it is empty, and a field that is no string counts as not sent.
+	path string
+}
+
+func newAckReader(path string) *ackReader {
+	return &ackReader{AckItem: queue.AckItem{Group: queue.NoGroup, Status: queue.AckCompleted}, path: path}
 }
 
 func (a *ackReader) member(name string, value jsontext.Value) error {
-	if a.Group == "" {
-		a.Group, a.Status = queue.NoGroup, queue.AckCompleted
-	}
+	text, isString := wire.Text(value)
+	// No stored message or group has a NUL in its name, so such a text matches
+	// nothing. Postgres would refuse it for all acks of a shared statement.
+	text = wire.ReplaceNUL(text)
 	switch name {
 	case "transactionId":
-		a.TransactionID, a.hasTransaction = wire.Text(value)
+		a.TransactionID, a.hasTransaction = text, isString
+		return nil
 	case "partitionId":
-		a.PartitionID, a.hasPartition = wire.Text(value)
+		a.PartitionID, a.hasPartition = text, isString
+		return nil
 	case "leaseId":
-		a.LeaseID, _ = wire.Text(value)
+		a.LeaseID = text
 	case "error":
-		a.Error, _ = wire.Text(value)
+		a.Error = text
 	case "consumerGroup":
-		a.Group = wire.ConsumerGroup(value)
+		a.Group = cmp.Or(text, queue.NoGroup)
 	case "status":
 		a.Status = queue.AckCompleted
-		if status, ok := wire.Text(value); ok {
-			a.Status = queue.ParseAckStatus(status)
+		if isString {
+			a.Status = queue.ParseAckStatus(text)
 		}
+	default:
+		return nil
+	}
+	if a.path != "" && !isString && value.Kind() != 'n' {
+		return queue.Invalidf("%s.%s must be a string", a.path, name)
 	}
 	return nil
 }
 
 func (h *Handlers) answerAcks(c echo.Context, items []queue.AckItem) error {
-	// No stored message or group has a NUL in its name, so such a text matches
-	// nothing. Postgres would refuse it for all acks of a shared statement.
-	for i := range items {
-		items[i].TransactionID = wire.ReplaceNUL(items[i].TransactionID)
-		items[i].Group = wire.ReplaceNUL(items[i].Group)
-		items[i].Error = wire.ReplaceNUL(items[i].Error)
-	}
 	results, err := h.Verbs.Ack(c.Request().Context(), items)
 	if err != nil {
 		return err

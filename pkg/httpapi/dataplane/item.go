@@ -44,7 +44,7 @@ func parseItem(path string, raw jsontext.Value, inTransaction bool) (queue.PushI
 	return r.PushItem, r.check()
 }
 
-func (r *itemReader) member(name string, value jsontext.Value) error {
+func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 	if r.inTransaction && value.Kind() == 'n' && name != "queue" {
 		return nil
 	}
@@ -52,15 +52,17 @@ func (r *itemReader) member(name string, value jsontext.Value) error {
 	case "queue":
 		r.Queue, r.hasQueue = wire.Text(value)
 	case "partition":
-		return r.text(name, value, &r.Partition)
+		r.Partition, err = r.text(name, value)
 	case "transactionId":
-		return r.text(name, value, &r.TransactionID)
+		r.TransactionID, err = r.text(name, value)
 	case "traceId":
-		return r.traceID(value)
+		r.TraceID, err = r.traceID(value)
 	case "delaySeconds":
-		return r.delaySeconds(value)
+		r.Delay, err = r.delay(value)
+		r.bySeconds = value.Kind() != 'n'
 	case "visibleAt":
-		return r.visibleAt(value)
+		r.VisibleAt, err = r.instant(value)
+		r.byInstant = value.Kind() != 'n'
 	case "payload":
 		r.Payload, r.hasPayload = json.RawMessage(value.Clone()), true
 	case "data":
@@ -68,31 +70,31 @@ func (r *itemReader) member(name string, value jsontext.Value) error {
 			r.Payload = json.RawMessage(value.Clone())
 		}
 	}
-	return nil
+	if err == nil && r.bySeconds && r.byInstant {
+		err = queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", r.path)
+	}
+	return err
 }
 
-func (r *itemReader) text(name string, value jsontext.Value, into *string) error {
+func (r *itemReader) text(name string, value jsontext.Value) (string, error) {
 	text, ok := wire.Text(value)
 	if !ok {
-		return r.notString(name)
+		return "", r.notString(name)
 	}
-	*into = text
-	return nil
+	return text, nil
 }
 
 // traceID reads the trace id; an empty text means that the item has none.
-func (r *itemReader) traceID(value jsontext.Value) (err error) {
-	var text string
-	if err := r.text("traceId", value, &text); err != nil {
-		return err
+func (r *itemReader) traceID(value jsontext.Value) (queue.ID, error) {
+	text, err := r.text("traceId", value)
+	if err != nil || text == "" {
+		return queue.ID{}, err
 	}
-	if r.TraceID = (queue.ID{}); text == "" {
-		return nil
+	id, err := queue.ParseID(text)
+	if err != nil {
+		return id, queue.Invalidf("%straceId: %v", r.path, err)
 	}
-	if r.TraceID, err = queue.ParseID(text); err != nil {
-		return queue.Invalidf("%straceId: %v", r.path, err)
-	}
-	return nil
+	return id, nil
 }
 
 // notString returns the error for a field that must be a string. For a push,
@@ -120,46 +122,35 @@ func (r *itemReader) check() error {
 	return nil
 }
 
-// delaySeconds reads how long after its push the message becomes visible. null
-// counts as not sent.
-func (r *itemReader) delaySeconds(value jsontext.Value) error {
+// delay reads how long after its push the message becomes visible. null counts as
+// not sent.
+func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	if value.Kind() == 'n' {
-		r.bySeconds, r.Delay = false, 0
-		return nil
+		return 0, nil
 	}
 	seconds, err := math.NaN(), error(nil)
 	if value.Kind() == '0' {
 		seconds, err = strconv.ParseFloat(string(value), 64)
 	}
 	if limit := queue.MaxPushDelay.Seconds(); err != nil || !(seconds >= 0 && seconds <= limit) {
-		return queue.Invalidf("%sdelaySeconds must be a number between 0 and %.0f (a year), not %s", r.path, limit, wire.Clip(string(value)))
+		return 0, queue.Invalidf("%sdelaySeconds must be a number between 0 and %.0f (a year), not %s", r.path, limit, wire.Clip(string(value)))
 	}
-	r.bySeconds, r.Delay = true, time.Duration(seconds*float64(time.Second))
-	return r.onlyOneDelay()
+	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// visibleAt reads the instant at which the message becomes visible. null counts
-// as not sent.
-func (r *itemReader) visibleAt(value jsontext.Value) error {
+// instant reads the instant at which the message becomes visible. null counts as
+// not sent.
+func (r *itemReader) instant(value jsontext.Value) (time.Time, error) {
 	if value.Kind() == 'n' {
-		r.byInstant, r.VisibleAt = false, time.Time{}
-		return nil
+		return time.Time{}, nil
 	}
 	text, _ := wire.Text(value)
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return queue.Invalidf("%svisibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not %s", r.path, wire.Clip(string(value)))
+		return at, queue.Invalidf("%svisibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not %s", r.path, wire.Clip(string(value)))
 	}
 	if at.After(time.Now().Add(queue.MaxPushDelay)) {
-		return queue.Invalidf("%svisibleAt is %s: it must be at most %.0f seconds (a year) from now", r.path, wire.Clip(text), queue.MaxPushDelay.Seconds())
+		return at, queue.Invalidf("%svisibleAt is %s: it must be at most %.0f seconds (a year) from now", r.path, wire.Clip(text), queue.MaxPushDelay.Seconds())
 	}
-	r.byInstant, r.VisibleAt = true, at
-	return r.onlyOneDelay()
-}
-
-func (r *itemReader) onlyOneDelay() error {
-	if r.bySeconds && r.byInstant {
-		return queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", r.path)
-	}
-	return nil
+	return at, nil
 }

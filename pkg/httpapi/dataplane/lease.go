@@ -1,11 +1,9 @@
 package dataplane
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -20,9 +18,9 @@ const (
 
 // Extend serves POST /api/v1/lease/:leaseId/extend. The answer for a lease that
 // does not exist (404) or has expired (409) has the members of a success.
-func (h *Handlers) Extend(c echo.Context) error {
+func (h *Handlers) Extend(p *wire.Params) (any, error) {
 	extension := extendDefault
-	err := h.Bodies.ReadObject(c, func(name string, value jsontext.Value) error {
+	err := h.Bodies.ReadObject(p, func(name string, value jsontext.Value) error {
 		if name != "seconds" || value.Kind() == 'n' {
 			return nil
 		}
@@ -37,12 +35,11 @@ func (h *Handlers) Extend(c echo.Context) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p := wire.Params{Context: c}
 	text := p.PathName("leaseId")
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
 	id, err := queue.ParseID(text)
 	if err != nil {
@@ -50,26 +47,14 @@ func (h *Handlers) Extend(c echo.Context) error {
 	}
 	var until time.Time
 	if err == nil {
-		until, err = h.Verbs.Extend(c.Request().Context(), id, extension)
+		until, err = h.Verbs.Extend(p.Ctx(), id, extension)
 	}
-	switch code := queue.CodeOf(err); code {
-	case "":
-		return wire.Answer(c, http.StatusOK, appendExtension(text, "", until))
-	case queue.CodeNotFound, queue.CodeLeaseGone:
-		return wire.Answer(c, wire.StatusOf(code), appendExtension(text, err.Error(), until))
-	default:
-		return err
+	var failure *string
+	if code := queue.CodeOf(err); code == queue.CodeNotFound || code == queue.CodeLeaseGone {
+		text := err.Error()
+		p.Status, failure, until, err = wire.StatusOf(code), &text, time.Time{}, nil
 	}
-}
-
-func appendExtension(leaseID, failure string, until time.Time) []byte {
-	b := wire.AppendString(nil, `{"leaseId":`, leaseID)
-	if failure != "" {
-		b = wire.AppendString(b, `,"success":false,"error":`, failure)
-		return append(b, `,"expiresAt":null,"newExpiresAt":null}`...)
-	}
-	at := wire.FormatMillis(until)
-	b = wire.AppendString(b, `,"success":true,"error":null,"expiresAt":`, at)
-	b = wire.AppendString(b, `,"newExpiresAt":`, at)
-	return append(b, '}')
+	return wire.Fields{
+		"leaseId", text, "success", failure == nil, "error", failure, "expiresAt", until, "newExpiresAt", until,
+	}, err
 }

@@ -44,17 +44,15 @@ func (h *Handlers) Push(c echo.Context) error {
 func parsePush(body []byte) ([]queue.PushItem, error) {
 	var items []queue.PushItem
 	var isArray bool
-	err := wire.Object(body, func(name string, value jsontext.Value) error {
-		if name != "items" {
-			return nil
+	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
+		if name == "items" {
+			items = nil
+			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
+				item, err := parseItem("items["+strconv.Itoa(at)+"]", element, false)
+				items = append(items, item)
+				return err
+			})
 		}
-		items = nil
-		var err error
-		isArray, err = wire.Elements(value, func(element jsontext.Value) error {
-			item, err := parseItem("items["+strconv.Itoa(len(items))+"]", element, false)
-			items = append(items, item)
-			return err
-		})
 		return err
 	})
 	if err != nil {

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,15 +25,14 @@ type transactionBody struct {
 // is no error here: the answer reports it as a transaction that was not applied.
 func parseTransaction(body []byte) (*transactionBody, error) {
 	read := &transactionBody{}
-	var isArray bool
-	var operations int
+	var isArray, hasOperations bool
 	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
 		switch name {
 		case "operations":
-			read.tx.Operations, read.unknownType, operations = nil, nil, 0
-			isArray, err = wire.Elements(value, func(element jsontext.Value) error {
-				operations++
-				return read.operation("operations["+strconv.Itoa(operations-1)+"]", element)
+			read.tx.Operations, read.unknownType, hasOperations = nil, nil, false
+			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
+				hasOperations = true
+				return read.operation("operations["+strconv.Itoa(at)+"]", element)
 			})
 		case "requiredLeases":
 			read.tx.RequiredLeases, err = parseLeases(value)
@@ -46,7 +44,7 @@ func parseTransaction(body []byte) (*transactionBody, error) {
 		return nil, err
 	case !isArray:
 		return nil, queue.Invalidf("operations array required")
-	case operations == 0:
+	case !hasOperations:
 		return nil, queue.Invalidf("operations array cannot be empty")
 	}
 	return read, nil
@@ -59,13 +57,12 @@ func parseLeases(value jsontext.Value) ([]string, error) {
 		return nil, nil
 	}
 	var leases []string
-	at := 0
-	isArray, err := wire.Elements(value, func(element jsontext.Value) error {
+	isArray, err := wire.Elements(value, func(at int, element jsontext.Value) error {
 		lease, ok := wire.Text(element)
 		if !ok && element.Kind() != 'n' {
 			return queue.Invalidf("requiredLeases[%d] must be a string, the leaseId of a pop", at)
 		}
-		if at++; at > queue.MaxOperations {
+		if at >= queue.MaxOperations {
 			return queue.Invalidf("requiredLeases holds more than %d leases: name each once", queue.MaxOperations)
 		}
 		leases = append(leases, lease)
@@ -117,10 +114,8 @@ func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 }
 
 func (read *transactionBody) pushes(path string, items jsontext.Value) error {
-	at := 0
-	isArray, err := wire.Elements(items, func(element jsontext.Value) error {
-		at++
-		return read.push(path+".items["+strconv.Itoa(at-1)+"]", element)
+	isArray, err := wire.Elements(items, func(at int, element jsontext.Value) error {
+		return read.push(path+".items["+strconv.Itoa(at)+"]", element)
 	})
 	if err == nil && !isArray {
 		err = queue.Invalidf("%s.items must be an array", path)
@@ -137,45 +132,17 @@ func (read *transactionBody) push(path string, raw jsontext.Value) error {
 }
 
 func (read *transactionBody) ack(path string, raw jsontext.Value) error {
-	item := queue.AckItem{Group: queue.NoGroup, Status: queue.AckCompleted}
-	var hasTransaction, hasPartition bool
-	_, err := wire.Members(raw, func(name string, value jsontext.Value) error {
-		text, isString := wire.Text(value)
-		text = wire.ReplaceNUL(text) // as in answerAcks
-		switch name {
-		case "transactionId":
-			item.TransactionID, hasTransaction = text, isString
-			return nil
-		case "partitionId":
-			item.PartitionID, hasPartition = text, isString
-			return nil
-		case "status", "consumerGroup", "leaseId", "error":
-		default:
-			return nil
-		}
-		switch {
-		case !isString && value.Kind() != 'n':
-			return queue.Invalidf("%s.%s must be a string", path, name)
-		case name == "error":
-			item.Error = text
-		case name == "leaseId":
-			item.LeaseID = text
-		case name == "consumerGroup":
-			item.Group = cmp.Or(text, queue.NoGroup)
-		case isString:
-			item.Status = queue.ParseAckStatus(text)
-		}
-		return nil
-	})
+	item := newAckReader(path)
+	_, err := wire.Members(raw, item.member)
 	switch {
 	case err != nil:
 		return err
-	case !hasTransaction:
+	case !item.hasTransaction:
 		return queue.Invalidf("%s.transactionId must be a string", path)
-	case !hasPartition:
+	case !item.hasPartition:
 		return queue.Invalidf("%s.partitionId must be a string: transaction ids are unique within a partition only", path)
 	}
-	return read.add(queue.Operation{Ack: &item})
+	return read.add(queue.Operation{Ack: &item.AckItem})
 }
 
 func (read *transactionBody) add(op queue.Operation) error {

@@ -1,12 +1,12 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
@@ -34,15 +34,69 @@ func Answer(c echo.Context, status int, body []byte) error {
 	return c.Blob(status, echo.MIMEApplicationJSON, body)
 }
 
-// AnswerJSON sends value as JSON.
-func AnswerJSON(c echo.Context, status int, value any) error {
-	buf := &bytes.Buffer{}
-	encoder := json.NewEncoder(buf)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("encoding the answer to %s: %w", c.Path(), err)
+// JSON returns a handler that sends what answer returns, as JSON with the status of
+// the Params.
+func JSON(answer func(p *Params) (any, error)) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		p := &Params{Context: c, Status: http.StatusOK}
+		value, err := answer(p)
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(value, encoding)
+		if err != nil {
+			return fmt.Errorf("encoding the answer to %s: %w", c.Path(), err)
+		}
+		return Answer(c, p.Status, body)
 	}
-	return Answer(c, status, bytes.TrimRight(buf.Bytes(), "\n"))
+}
+
+// Fields is a JSON object: each name is followed by its value.
+type Fields []any
+
+// MarshalJSONTo writes the fields in order.
+func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
+	if err := to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, nameOrValue := range f {
+		var err error
+		if text, ok := nameOrValue.(string); ok {
+			err = to.WriteToken(jsontext.String(text)) // much faster than MarshalEncode
+		} else {
+			err = json.MarshalEncode(to, nameOrValue)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return to.WriteToken(jsontext.EndObject)
+}
+
+// encoding writes an instant in UTC with milliseconds, an id as a string, and a
+// duration in seconds. A zero instant and a zero id are null. Payloads keep their
+// escapes and duplicate names.
+var encoding = json.JoinOptions(
+	json.Deterministic(true), jsontext.PreserveRawStrings(true),
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+	json.WithMarshalers(json.JoinMarshalers(
+		json.MarshalToFunc(func(to *jsontext.Encoder, t time.Time) error {
+			return to.WriteToken(stringOrNull(FormatMillis(t), t.IsZero()))
+		}),
+		json.MarshalToFunc(func(to *jsontext.Encoder, id queue.ID) error {
+			return to.WriteToken(stringOrNull(id.String(), id.IsZero()))
+		}),
+		json.MarshalToFunc(func(to *jsontext.Encoder, d time.Duration) error {
+			return to.WriteToken(jsontext.Float(d.Seconds()))
+		}),
+	)),
+)
+
+func stringOrNull(s string, null bool) jsontext.Token {
+	if null {
+		return jsontext.Null
+	}
+	return jsontext.String(s)
 }
 
 // AppendString appends before, which is JSON, and then s as a JSON string.

@@ -4,9 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"testing"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -53,4 +58,30 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "internal": 500,
 	}, statuses, "a status changed, or a code is new: add it to this table")
+}
+
+func TestJSONWritesInstantsIDsAndDurations(t *testing.T) {
+	t.Parallel()
+	type values struct {
+		At, Never time.Time
+		ID, None  queue.ID
+		For       time.Duration
+		Payload   jsontext.Value
+		Absent    jsontext.Value
+		List      []string
+		Text      string
+	}
+	handle := JSON(func(p *Params) (any, error) {
+		p.Status = http.StatusCreated
+		return values{
+			At: time.Date(2026, 5, 16, 14, 0, 0, 123_999_000, time.FixedZone("", 7200)), ID: queue.ID{15: 1}, For: 1500 * time.Millisecond,
+			Payload: jsontext.Value(`{"a" : "\u0061\/\ud83d<", "a":1.50e+2, "b":12345678901234567890}`), Text: "<&>",
+		}, nil
+	})
+	rec := httptest.NewRecorder()
+	require.NoError(t, handle(echo.New().NewContext(httptest.NewRequest(http.MethodGet, "/", nil), rec)))
+	require.Equal(t, http.StatusCreated, rec.Code)
+	want := `{"At":"2026-05-16T12:00:00.123Z","Never":null,"ID":"00000000-0000-0000-0000-000000000001","None":null,"For":1.5,` +
+		`"Payload":{"a":"\u0061\/\ud83d<","a":1.50e+2,"b":12345678901234567890},"Absent":null,"List":[],"Text":"<&>"}`
+	require.Equal(t, want, rec.Body.String(), "the bytes are the same")
 }

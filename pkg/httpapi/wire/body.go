@@ -65,22 +65,20 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	case buf.Len() == 0:
 		return nil, errEmptyBody
 	}
-	if at := firstInvalid(buf.Bytes()); at >= 0 {
-		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", at+1)
+	if !utf8.Valid(buf.Bytes()) {
+		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", firstInvalid(buf.Bytes())+1)
 	}
 	return buf.Bytes(), nil
 }
 
-// firstInvalid returns the index of the first byte that is not UTF-8, or -1.
+// firstInvalid returns the index of the first byte that is not UTF-8. There is one.
 func firstInvalid(b []byte) int {
-	if utf8.Valid(b) {
-		return -1
-	}
-	for i := 0; ; {
-		r, size := utf8.DecodeRune(b[i:])
+	at := 0
+	for {
+		r, size := utf8.DecodeRune(b[at:])
 		if r == utf8.RuneError && size <= 1 {
-			return i
+			return at
 		}
-		i += size
+		at += size
 	}
 }

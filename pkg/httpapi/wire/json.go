@@ -90,7 +90,7 @@ func members(dec *jsontext.Decoder, member func(name string, value jsontext.Valu
 
 // Elements reads the array in raw, which must be valid JSON. ok is false when
 // raw is not an array.
-func Elements(raw jsontext.Value, element func(value jsontext.Value) error) (ok bool, err error) {
+func Elements(raw jsontext.Value, element func(at int, value jsontext.Value) error) (ok bool, err error) {
 	if raw.Kind() != '[' {
 		return false, nil
 	}
@@ -99,12 +99,12 @@ func Elements(raw jsontext.Value, element func(value jsontext.Value) error) (ok 
 	if _, err := dec.ReadToken(); err != nil {
 		return true, err
 	}
-	for dec.PeekKind() != ']' {
+	for at := 0; dec.PeekKind() != ']'; at++ {
 		value, err := dec.ReadValue()
 		if err != nil {
 			return true, err
 		}
-		if err := element(value); err != nil {
+		if err := element(at, value); err != nil {
 			return true, err
 		}
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,7 +18,12 @@ import (
 type Params struct {
 	echo.Context
 	Err error
+	// Status is the status of an answer as JSON.
+	Status int
 }
+
+// Ctx returns the context of the request.
+func (p *Params) Ctx() context.Context { return p.Request().Context() }
 
 // Check records err unless an earlier error exists.
 func (p *Params) Check(err error) {
