@@ -15,6 +15,10 @@ MODEL_CHECKS ?= 2000
 LINT_VERSION := v2.15.0
 LINT := .bin/golangci-lint
 
+# How long a program with the race detector waits before it exits, so that other goroutines can still report a race. The
+# default is a second, and the tests start more than a hundred such programs.
+export GORACE ?= atexit_sleep_ms=50
+
 .PHONY: help run test pooler restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch image clean FORCE
 
 help: ## List the targets.
