@@ -15,6 +15,9 @@ MODEL_CHECKS ?= 2000
 LINT_VERSION := v2.15.0
 LINT := .bin/golangci-lint
 
+# Flags of go test, and what follows them.
+TEST_FLAGS ?=
+
 # How long a program with the race detector waits before it exits, so that other goroutines can still report a race. The
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
@@ -27,8 +30,10 @@ help: ## List the targets.
 run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 	go run ./cmd/belfry dev
 
+# Many tests wait for timeouts, so more of them run at a time than there are processors. The package that takes longest
+# comes first.
 test: ## Run all tests with the race detector; needs the Postgres programs.
-	go test -race -shuffle=on -timeout 15m ./...
+	go test -race -shuffle=on -timeout 15m -p 3 -parallel 4 $(TEST_FLAGS) ./test/integration ./...
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
