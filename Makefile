@@ -30,10 +30,10 @@ help: ## List the targets.
 run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 	go run ./cmd/belfry dev
 
-# Many tests wait for timeouts, so more of them run at a time than there are processors. The package that takes longest
+# Many tests wait for timeouts, so three packages run at a time even with two processors. The package that takes longest
 # comes first.
 test: ## Run all tests with the race detector; needs the Postgres programs.
-	go test -race -shuffle=on -timeout 15m -p 3 -parallel 4 $(TEST_FLAGS) ./test/integration ./...
+	go test -race -shuffle=on -timeout 15m -p 3 $(TEST_FLAGS) ./test/integration ./...
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
