@@ -159,3 +159,14 @@ func numbered(prefix string, n int) []string {
 	}
 	return names
 }
+
+// completes returns the parameters of ack_apply for an ack without a lease that completes a message.
+func (b *bench) completes(partition int64, group string, seq int64) []any {
+	b.t.Helper()
+	var id [16]byte
+	b.scan(`SELECT uid FROM belfry.partition WHERE id = $1`, []any{partition}, &id)
+	return []any{
+		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{},
+		[]int32{1}, []int64{seq}, []int32{}, []string{}, [][16]byte{}, [][16]byte{},
+	}
+}

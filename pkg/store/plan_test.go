@@ -177,10 +177,10 @@ func TestHotStatementsHaveOnePlan(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hot := []string{
-		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_lock", "store/ack_find",
-		"store/ack_apply", "store/redrive_find", "store/redrive_settle", "store/redrive_apply", "store/redrive_restore", "store/dead_letter_insert",
+		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_wait",
+		"store/ack_contended", "store/redrive_restore",
 		"store/lease_extend", "store/lease_release", "store/unconsume", "store/find_group", "store/find_partitions",
-		"store/preflight", "store/match_queues", "store/queue_depth", "store/transaction_lock",
+		"store/preflight", "store/match_queues", "store/queue_depth",
 		"store/group_partitions", "catalog/rearm_lock", "catalog/rearm_wait", "catalog/rearm", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
 		"sweep/find", "sweep/idle_find",
 		"catalog/queue_partitions", "catalog/groups_named", "catalog/group_cursors_count", "catalog/group_cursors_purge", "catalog/group_dead_letters_purge", "catalog/group_redrives_purge", "catalog/seek_target", "catalog/message_at",

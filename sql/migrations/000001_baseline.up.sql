@@ -593,6 +593,63 @@ CREATE TYPE belfry.claim_row AS (
     next_floor     timestamptz
 );
 
+-- From sql/schema/ack_row.sql.
+
+-- One row of the result of belfry.apply_acks. item says what the row describes, and only the columns
+-- of that item are set. pkg/store/internal/ack/result.go names the values of item and verdict.
+CREATE TYPE belfry.ack_row AS (
+    -- 1: an ack that was not simply applied.
+    -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
+    item         smallint,
+
+    -- Of an ack: the index of its entry, and of its message in an entry of several ones. NULL: the
+    -- verdict is for all messages of the entry.
+    entry        integer,
+    message      integer,
+    -- 1: The message does not exist.
+    -- 2: The lease of the ack is not the live lease of the cursor.
+    -- 3: An earlier message failed in the same call, so this one is redelivered.
+    -- 4: The status has no effect.
+    -- 5: The ack was applied, and the message is a dead letter.
+    verdict      smallint,
+
+    -- Of a cursor: its index, and its key.
+    cursor_index integer,
+    partition_id bigint,
+    group_id     bigint,
+    -- The live lease before the acks. NULL: none.
+    lease_before uuid,
+    -- The call that ended the lease. 0: no lease was live. NULL: the lease is still live.
+    ended_by     integer,
+    -- When the cursor is ready, if the acks changed it while no lease was live, or ended its lease.
+    ready_at     timestamptz,
+    ready_in     float8,
+    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
+    -- redriven messages alone.
+    needs_wake   boolean
+);
+
+-- From sql/schema/ack_change.sql.
+
+-- What acks change in one cursor: belfry.apply_acks collects these rows and then writes all of them.
+CREATE TYPE belfry.ack_change AS (
+    place            tid,     -- of the locked cursor
+    cursor_index     integer,
+    partition_id     bigint,
+    group_id         bigint,
+    lease_before     uuid,    -- see ack_row
+    ended_by         integer, -- see ack_row
+    released         boolean, -- the lease ends, or none was live: ready_at is computed
+    committed        bigint,
+    skip             bigint[],
+    failures         integer,
+    attempts         integer,
+    retry_at         timestamptz,
+    settled          integer, -- redriven messages that were settled
+    settled_of_lease integer, -- those of them that the lease delivered
+    judged_at        timestamptz
+);
+
 -- From sql/functions/claim/due_at.sql.
 
 -- Returns the instant at which the first message after committed becomes visible, and not before
@@ -656,6 +713,490 @@ CREATE FUNCTION belfry.ready_at(
     SELECT CASE WHEN NOT $8 THEN least(
         CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
+$$;
+
+-- From sql/functions/ack/ack.sql.
+
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
+-- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
+-- commit beside those of another consumer. status is one of these:
+--
+--   completed  The messages, and all before them in the partition, are finished.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
+--              letter if no retry is left.
+--   retry      Delivered again, without counting a failure.
+--   dlq        A dead letter now.
+--
+-- apply_acks has the rules. Returns the number of messages of the call that the lease still held.
+-- Locks the cursor.
+CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
+    v_held bigint[];
+    v_acked bigint[];
+    v_entries integer; -- an entry for each message, or one for all
+    v_released boolean;
+    k record;
+    r belfry.ack_row;
+BEGIN
+    IF lease IS NULL THEN
+        RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
+    ELSIF v_status IS NULL THEN
+        RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+    END IF;
+    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
+    IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
+        RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The HTTP API gave it out; acknowledge it there.';
+    END IF;
+    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, coalesce(c.skip, '{}') AS skip
+      INTO k
+      FROM belfry.cursor c
+     WHERE c.lease_id = ack.lease
+     LIMIT 1
+       FOR NO KEY UPDATE;
+    IF k.live IS NOT TRUE THEN
+        PERFORM belfry.raise_lease_lost(lease);
+    ELSIF k.lease_end < 0 THEN
+        SELECT array_agg(d.seq ORDER BY d.seq) INTO v_held
+          FROM belfry.redrive d
+         WHERE d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease
+           AND (message_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq) = ANY (message_ids));
+    ELSE
+        SELECT array_agg(m.seq ORDER BY m.seq) INTO v_held
+          FROM belfry.message m
+         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
+           AND (message_ids IS NULL OR m.id = ANY (message_ids));
+    END IF;
+    -- The end of the lease may be a message that was deleted.
+    v_acked := CASE WHEN v_status = 1 AND message_ids IS NULL AND k.lease_end > 0 THEN ARRAY[k.lease_end] ELSE v_held END;
+    IF v_acked IS NULL THEN
+        RETURN 0;
+    END IF;
+    v_entries := CASE WHEN v_status = 1 THEN 1 ELSE cardinality(v_acked) END;
+    FOR r IN
+        SELECT a.*
+          FROM (SELECT p.id, p.uid FROM belfry.partition p
+                 WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
+          JOIN belfry.consumer_group g ON g.id = k.group_id
+         CROSS JOIN LATERAL belfry.apply_acks(
+                ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], ARRAY[v_entries],
+                array_fill(1, ARRAY[v_entries]),
+                CASE WHEN v_status = 1 THEN v_acked[cardinality(v_acked):] ELSE v_acked END,
+                array_fill(ack.lease, ARRAY[v_entries]), array_fill(v_status, ARRAY[v_entries]),
+                array_fill(convert_to(error, 'UTF8'), ARRAY[v_entries]),
+                CASE WHEN v_status = 1 THEN ARRAY[cardinality(v_acked)] ELSE ARRAY (SELECT generate_series(1, v_entries)) END, v_acked,
+                '{}', '{}', '{}', '{}', true) AS a
+    LOOP
+        IF r.item = 2 THEN
+            v_released := r.ended_by IS NOT NULL;
+        ELSIF r.verdict = 2 THEN
+            PERFORM belfry.raise_lease_lost(lease); -- it ended since the check above
+        END IF;
+    END LOOP;
+    IF v_released IS NULL THEN -- the partition or the group is being deleted
+        PERFORM belfry.raise_lease_lost(lease);
+    ELSIF v_released THEN
+        PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+    END IF;
+    RETURN coalesce(cardinality(v_held), 0);
+END $$;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
+
+-- From sql/functions/ack/apply_acks.sql.
+
+-- Applies acknowledgments: locks their cursors, judges each ack by the rules below, and writes the
+-- changes. The HTTP API (store/ack_apply) and belfry.ack call it.
+--
+-- The cursors, by array:
+--
+--   p_partitions, p_partition_uids, p_groups  Distinct cursors. A partition with another uid is
+--                    another one, which got the same id after a restore.
+--   p_last_entries   The index of the last entry of each cursor. Entries are sorted by cursor.
+--
+-- The entries, by array, sorted by call and seq within a cursor. An entry is an ack, or all acks
+-- of one call for one cursor, if all of them complete messages under one lease:
+--
+--   p_calls          The number of the call, from 1. Calls are judged one after the other, as if
+--                    each had its own transaction.
+--   p_seqs           The message; the last one of several messages. 0: see p_lookups.
+--   p_leases         The lease of the ack. The zero UUID: the ack is not fenced.
+--   p_statuses       0 no effect, 1 completed, 2 failed, 3 dead letter, 4 retry
+--   p_errors         The error text in UTF-8, for a dead letter. An empty array: no texts.
+--   p_last_messages  The index of the last message of each entry in p_messages, which has the seqs
+--                    of all messages in ascending order.
+--
+-- p_lookups are the entries whose seq is 0, with the transaction id of the message in
+-- p_transactions. A message with an id in p_hidden does not exist for the ack: the same transaction
+-- pushes it later. p_required: leases whose cursors are locked as well.
+--
+-- p_sql_consumer: the caller is the transaction of a SQL consumer. ready_at is never set to NULL
+-- then: a push that commits before this transaction would not see the cursor without ready_at, and
+-- no wake can follow this commit. So a drained cursor stays marked ready, and the server that gets
+-- the announcement, or the next pop, settles it.
+--
+-- The rules for the acks of one call and one cursor:
+--
+--   1. An ack with a lease that is not the live lease of the cursor is refused.
+--   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
+--   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
+--      lease: its message and all later ones are redelivered. So completed acks of later messages
+--      are refused. A failed ack counts a failure and starts the retry delay.
+--   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message
+--      and stays where it is for the messages before it.
+--   5. The lease ends when the cursor reaches its end.
+--   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
+--      when all its messages are settled, or with the first failed ack or retry.
+--
+-- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
+-- sql/schema/partition.sql.
+CREATE FUNCTION belfry.apply_acks(
+    p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
+    p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
+    p_last_messages integer[], p_messages bigint[],
+    p_lookups integer[], p_transactions text[], p_hidden uuid[], p_required uuid[], p_sql_consumer boolean DEFAULT false
+) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
+DECLARE
+    c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
+    v_partitions bigint[] := p_partitions;
+    v_uids uuid[] := p_partition_uids;
+    v_groups text[] := p_groups;
+    v_seqs bigint[] := p_seqs;
+    v_order integer[]; -- the entries in the order of judgment; NULL: as they come
+    v_changes belfry.ack_change[];
+    v_written integer;
+    r belfry.ack_row;
+    k record;
+    i integer;
+    v_now timestamptz;
+    v_seq bigint;
+    v_message integer;
+    v_verdict smallint;
+    v_expand boolean; -- redriven messages are possible, so each message is judged alone
+    v_call integer;
+    -- The state of the cursor.
+    v_lease uuid; -- the live lease
+    v_committed bigint;
+    v_skip bigint[];
+    v_failures integer;
+    v_attempts integer;
+    v_retry_at timestamptz;
+    v_settled bigint[]; -- redriven messages
+    v_settled_of_lease integer;
+    v_redelivered boolean; -- the lease delivered the redriven message; NULL: the message is not redriven
+    v_redrive_failures integer;
+    -- What the call, and what all calls, did to the cursor.
+    v_call_committed bigint;
+    v_call_skip bigint[];
+    v_touched boolean;
+    v_stopped boolean;
+    v_failed boolean;
+    v_release boolean;
+    v_changed boolean;
+    v_redriven boolean;
+    v_redriven_release boolean;
+    v_released boolean;
+    v_ended_by integer;
+BEGIN
+    IF cardinality(p_required) > 0 THEN
+        SELECT v_partitions || array_agg(c.partition_id), v_uids || array_agg(p.uid), v_groups || array_agg(g.name)
+          INTO v_partitions, v_uids, v_groups
+          FROM belfry.cursor c
+          JOIN belfry.partition p ON p.id = c.partition_id
+          JOIN belfry.consumer_group g ON g.id = c.group_id
+         WHERE c.lease_id = ANY (p_required)
+           AND NOT EXISTS (
+                SELECT 1 FROM unnest(p_partitions, p_partition_uids, p_groups) AS w(partition_id, uid, name)
+                 WHERE w.partition_id = c.partition_id AND w.uid = p.uid AND w.name = g.name)
+        HAVING count(*) > 0;
+        IF NOT FOUND THEN
+            v_partitions := p_partitions;
+            v_uids := p_partition_uids;
+            v_groups := p_groups;
+        END IF;
+    END IF;
+    IF cardinality(p_lookups) > 0 THEN
+        r.item := 1;
+        r.verdict := 1;
+        FOR k IN
+            SELECT l.entry, m.seq
+              FROM unnest(p_lookups, p_transactions, p_hidden) AS l(entry, transaction_id, hidden)
+              LEFT JOIN LATERAL (
+                    SELECT m.seq FROM belfry.message m
+                     WHERE m.partition_id = p_partitions[(SELECT min(e.ord) FROM unnest(p_last_entries) WITH ORDINALITY AS e(last, ord)
+                                                           WHERE e.last >= l.entry)]
+                       AND m.transaction_id = l.transaction_id AND m.id IS DISTINCT FROM l.hidden
+                     LIMIT 1) AS m ON true
+        LOOP
+            IF k.seq IS NULL THEN
+                r.entry := k.entry;
+                RETURN NEXT r;
+            ELSE
+                v_seqs[k.entry] := k.seq;
+            END IF;
+        END LOOP;
+        -- The order within each cursor is known only now.
+        SELECT array_agg(e.entry ORDER BY e.cursor, e.call, e.seq, e.entry) INTO v_order
+          FROM (SELECT s.call, s.seq, s.entry, (SELECT min(l.ord) FROM unnest(p_last_entries) WITH ORDINALITY AS l(last, ord)
+                                                 WHERE l.last >= s.entry) AS cursor
+                  FROM unnest(p_calls, v_seqs) WITH ORDINALITY AS s(call, seq, entry)) AS e;
+    END IF;
+
+    FOR k IN
+        SELECT w.ord, w.retry_limit, w.retry_backoff_ms, c.ctid, c.partition_id, c.group_id, c.committed, c.skip, c.failures,
+               c.attempts, c.lease_id, c.lease_until, coalesce(c.lease_end, 0) AS lease_end, c.redrives, c.retry_at, c.start_at
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
+                  FROM unnest(v_partitions, v_uids, v_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
+                 CROSS JOIN LATERAL (
+                        SELECT p.uid, p.queue_id FROM belfry.partition p
+                         WHERE p.id >= w.partition_id AND p.id <= w.partition_id
+                         ORDER BY p.id DESC
+                         LIMIT 1) AS p
+                 CROSS JOIN LATERAL (
+                        SELECT q.retry_limit, q.retry_backoff_ms
+                          FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
+                 CROSS JOIN LATERAL (
+                        SELECT g.id FROM belfry.consumer_group g
+                         WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 WHERE p.uid = w.uid
+                 ORDER BY w.partition_id, g.id) AS w
+         CROSS JOIN LATERAL (
+                SELECT c.ctid, c.partition_id, c.group_id, c.committed, c.skip, c.failures, c.attempts, c.lease_id, c.lease_until,
+                       c.lease_end, c.redrives, c.retry_at, c.start_at
+                  FROM belfry.cursor c
+                 WHERE c.partition_id = w.partition_id AND c.group_id >= w.group_id AND c.group_id <= w.group_id
+                 ORDER BY c.group_id DESC
+                 LIMIT 1
+                   FOR NO KEY UPDATE) AS c
+    LOOP
+        v_now := clock_timestamp();
+        v_lease := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
+        v_committed := k.committed;
+        v_skip := k.skip;
+        v_failures := k.failures;
+        v_attempts := k.attempts;
+        v_retry_at := k.retry_at;
+        v_expand := coalesce(k.redrives, 0) > 0 OR k.lease_end < 0;
+        v_settled := NULL;
+        v_settled_of_lease := 0;
+        v_changed := false;
+        v_redriven := false;
+        v_redriven_release := false;
+        v_released := false;
+        v_call := 0;
+        v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
+        r := NULL;
+        r.item := 1;
+        -- One round after the last entry ends the last call.
+        FOR v_at IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord] + 1, 0) LOOP
+            i := CASE WHEN v_at > p_last_entries[k.ord] THEN NULL WHEN v_order IS NULL THEN v_at ELSE v_order[v_at] END;
+            IF v_call > 0 AND p_calls[i] IS DISTINCT FROM v_call THEN
+                IF v_touched THEN
+                    IF v_skip IS NOT NULL THEN
+                        WHILE v_committed + 1 = ANY (v_skip) LOOP
+                            v_committed := v_committed + 1;
+                        END LOOP;
+                    END IF;
+                    IF v_committed > v_call_committed THEN
+                        v_failures := 0;
+                        v_retry_at := NULL;
+                        -- The new first message was delivered once, with its batch. After the end of
+                        -- the batch, it was not.
+                        v_attempts := CASE WHEN k.lease_end < 0 AND v_lease IS NOT NULL THEN least(v_attempts, 1)
+                                           WHEN v_committed >= k.lease_end THEN 0
+                                           ELSE least(v_attempts, 1) END;
+                    END IF;
+                    IF v_failed AND v_lease IS NOT NULL THEN
+                        v_failures := v_failures + 1;
+                        IF k.retry_backoff_ms > 0 THEN
+                            v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
+                        END IF;
+                    END IF;
+                    v_release := v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end;
+                    v_changed := true;
+                ELSE
+                    v_release := false;
+                END IF;
+                IF v_redriven AND (v_redriven_release OR v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end) THEN
+                    v_release := true;
+                END IF;
+                IF v_release THEN
+                    v_released := true;
+                    IF v_lease IS NOT NULL THEN
+                        v_lease := NULL;
+                        v_ended_by := v_call;
+                    END IF;
+                END IF;
+            END IF;
+            EXIT WHEN i IS NULL;
+            IF p_calls[i] <> v_call THEN
+                v_call := p_calls[i];
+                v_touched := false;
+                v_stopped := false;
+                v_failed := false;
+                v_call_committed := v_committed;
+                v_call_skip := v_skip;
+            END IF;
+            CONTINUE WHEN v_seqs[i] = 0;
+            v_message := 0;
+            FOREACH v_seq IN ARRAY
+                CASE WHEN v_expand AND p_last_messages[i] > coalesce(p_last_messages[i - 1], 0) + 1
+                     THEN p_messages[coalesce(p_last_messages[i - 1], 0) + 1 : p_last_messages[i]]
+                     ELSE ARRAY[v_seqs[i]] END
+            LOOP
+                v_message := v_message + 1;
+                v_verdict := NULL;
+                IF v_expand THEN
+                    SELECT x.failures, coalesce(x.lease_id = k.lease_id, false) INTO v_redrive_failures, v_redelivered
+                      FROM belfry.redrive x
+                     WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+                END IF;
+                IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
+                    v_verdict := 2;
+                ELSIF v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
+                    v_verdict := CASE WHEN p_statuses[i] = 0 THEN 4 END;
+                ELSIF v_expand AND v_redelivered IS NOT NULL
+                      AND (v_redelivered OR p_leases[i] = c_unfenced AND (v_seq <= v_call_committed OR v_seq = ANY (v_call_skip))) THEN
+                    IF p_statuses[i] = 0 THEN
+                        v_verdict := 4;
+                    ELSIF p_statuses[i] IN (1, 3) OR p_statuses[i] = 2 AND v_redrive_failures >= k.retry_limit THEN
+                        v_redriven := true;
+                        v_settled := array_append(v_settled, v_seq);
+                        IF v_redelivered THEN
+                            v_settled_of_lease := v_settled_of_lease + 1;
+                        END IF;
+                        DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+                        IF p_statuses[i] <> 1 THEN
+                            v_verdict := 5;
+                            PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + CASE p_statuses[i] WHEN 2 THEN 1 ELSE 0 END,
+                                                p_errors[i]);
+                        END IF;
+                    ELSE
+                        v_redriven := true;
+                        v_redriven_release := true;
+                        IF p_statuses[i] = 2 THEN
+                            UPDATE belfry.redrive x
+                               SET failures = v_redrive_failures + 1,
+                                   retry_at = CASE WHEN k.retry_backoff_ms > 0
+                                       THEN v_now + belfry.retry_delay(k.retry_backoff_ms, v_redrive_failures + 1) END
+                             WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+                        END IF;
+                    END IF;
+                ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
+                    -- The message was settled before, so a repetition changes nothing.
+                    v_verdict := CASE WHEN p_statuses[i] = 0 THEN 4 END;
+                ELSIF p_statuses[i] = 0 THEN
+                    v_verdict := 4;
+                ELSIF p_statuses[i] = 3
+                      OR p_statuses[i] = 2 AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
+                    v_verdict := 5;
+                    v_touched := true;
+                    IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
+                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
+                        IF v_seq > v_committed THEN
+                            v_skip := array_append(v_skip, v_seq);
+                        END IF;
+                    END IF;
+                ELSIF v_seq <= v_committed THEN
+                    NULL; -- finished before
+                ELSIF p_statuses[i] = 1 AND v_stopped THEN
+                    v_verdict := 3;
+                ELSE
+                    v_touched := true;
+                    IF p_statuses[i] = 1 THEN
+                        v_committed := v_seq;
+                        v_failures := 0;
+                    ELSE
+                        v_stopped := true;
+                        v_failed := v_failed OR p_statuses[i] = 2;
+                    END IF;
+                END IF;
+                IF v_verdict IS NOT NULL THEN
+                    r.entry := i;
+                    r.message := CASE WHEN v_expand AND p_last_messages[i] > coalesce(p_last_messages[i - 1], 0) + 1 THEN v_message END;
+                    r.verdict := v_verdict;
+                    RETURN NEXT r;
+                END IF;
+            END LOOP;
+        END LOOP;
+
+        IF v_changed OR v_redriven THEN
+            v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
+                v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, cardinality(v_settled), v_settled_of_lease,
+                v_now)::belfry.ack_change);
+        ELSE
+            r := NULL;
+            r.item := 2;
+            r.cursor_index := k.ord;
+            r.partition_id := k.partition_id;
+            r.group_id := k.group_id;
+            r.lease_before := v_lease;
+            r.ended_by := v_ended_by;
+            RETURN NEXT r;
+        END IF;
+    END LOOP;
+
+    -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
+    RETURN QUERY
+        UPDATE belfry.cursor c
+           SET committed = d.committed,
+               skip = CASE WHEN d.skip IS NOT NULL
+                   THEN (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(d.skip) AS s(seq) WHERE s.seq > d.committed) END,
+               failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
+               consumed = c.consumed + d.committed - c.committed,
+               consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,
+               redrives = CASE WHEN d.settled > 0 THEN nullif(c.redrives - d.settled, 0) ELSE c.redrives END,
+               lease_id = CASE WHEN NOT d.released THEN c.lease_id END,
+               lease_until = CASE WHEN NOT d.released THEN c.lease_until END,
+               lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
+               ready_at = CASE
+                   WHEN NOT d.released THEN c.ready_at
+                   WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
+                   ELSE coalesce(
+                       belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
+                                       p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
+                                       c.redrives - coalesce(d.settled, 0), d.group_id),
+                       CASE WHEN p_sql_consumer THEN d.judged_at END) END
+          FROM unnest(v_changes) AS d
+         CROSS JOIN LATERAL (
+                SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+                  FROM belfry.partition p
+                 WHERE p.id >= d.partition_id AND p.id <= d.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
+         CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
+         CROSS JOIN LATERAL (
+                SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+         WHERE c.ctid = d.place
+        RETURNING 2::smallint, NULL::integer, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before,
+                  d.ended_by, CASE WHEN d.released THEN c.ready_at END,
+                  CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
+                  d.released AND (c.ready_at IS NULL OR c.redrives > 0 OR d.settled > 0);
+    GET DIAGNOSTICS v_written = ROW_COUNT;
+    IF v_written < coalesce(cardinality(v_changes), 0) THEN -- the messages would not be acknowledged
+        RAISE EXCEPTION 'a cursor is not where it was locked';
+    END IF;
+END $$;
+
+-- From sql/functions/ack/park.sql.
+
+-- Makes a message a dead letter of a group. A message that is one already stays as it is, and a
+-- deleted message becomes none. p_error is UTF-8 text; NULL or empty: a default text.
+CREATE FUNCTION belfry.park(p_partition bigint, p_group bigint, p_seq bigint, p_failures integer, p_error bytea) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+    SELECT p_partition, p_seq, p_group, p_failures, coalesce(nullif(convert_from(p_error, 'UTF8'), ''), 'Retries exhausted')
+      FROM belfry.message m
+     WHERE m.partition_id = p_partition AND m.seq = p_seq
+    ON CONFLICT (partition_id, group_id, seq) DO NOTHING
 $$;
 
 -- From sql/functions/attach/attach.sql.
@@ -1652,236 +2193,6 @@ BEGIN
     skip := nullif(c.skip, '{}');
     alone := p_max_deliveries > 0 AND (c.attempts >= p_max_deliveries - 1 OR c.alone_until > committed);
     RETURN NEXT;
-END $$;
-
--- From sql/functions/consume/ack.sql.
-
--- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
--- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
--- commit beside those of another consumer. status is one of these:
---
---   completed  The messages, and all before them in the partition, are finished.
---   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
---              letter if no retry is left.
---   retry      Delivered again, without counting a failure.
---   dlq        A dead letter now.
---
--- decideAck in pkg/store has the same rules for a call with one status. Returns the number of
--- messages that the call changed; 0: the lease holds none of them any more. Locks the cursor.
-CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-    k record;
-BEGIN
-    IF lease IS NULL THEN
-        RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
-    ELSIF status IS NULL OR status NOT IN ('completed', 'success', 'failed', 'retry', 'dlq') THEN
-        RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
-    END IF;
-    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
-    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
-    IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
-        RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'The HTTP API gave it out; acknowledge it there.';
-    END IF;
-    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end INTO k
-      FROM belfry.cursor c
-     WHERE c.lease_id = ack.lease
-     LIMIT 1
-       FOR NO KEY UPDATE;
-    IF k.live IS NOT TRUE THEN
-        PERFORM belfry.raise_lease_lost(lease);
-    ELSIF k.lease_end < 0 THEN
-        RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
-    END IF;
-    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
-END $$;
-REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
-
--- From sql/functions/consume/ack_delivery.sql.
-
--- belfry.ack for a lease of messages from the log. The caller has locked the cursor.
---
--- ready_at is never set to NULL. A push that commits before this transaction would not see the
--- cursor without ready_at, and no wake can follow this commit. So a drained cursor stays marked
--- ready. The server that gets the announcement, or the next pop, settles it and runs a wake
--- afterwards.
-CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_seqs bigint[];
-    v_committed bigint;
-    v_skip bigint[];
-    v_dead boolean;
-    v_failures integer;
-    v_attempts integer;
-    v_release boolean := false;
-    v_retry_at timestamptz;
-    c record;
-    f record;
-BEGIN
-    SELECT k.ctid, k.committed, coalesce(k.skip, '{}') AS skip, k.lease_id, k.lease_end, k.failures, k.attempts, k.retry_at, k.redrives INTO c
-      FROM belfry.cursor k
-     WHERE k.partition_id = p_partition AND k.group_id >= p_group AND k.group_id <= p_group
-     ORDER BY k.group_id DESC
-     LIMIT 1;
-    SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.retry_limit, q.retry_backoff_ms,
-           q.paused OR g.paused AS paused INTO f
-      FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-              FROM belfry.partition p
-             WHERE p.id >= p_partition AND p.id <= p_partition
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
-      JOIN belfry.queue q ON q.id = p.queue_id
-      JOIN belfry.consumer_group g ON g.id = p_group;
-    IF NOT FOUND THEN -- the partition or the group is being deleted
-        PERFORM belfry.raise_lease_lost(c.lease_id);
-    END IF;
-    SELECT coalesce(array_agg(m.seq ORDER BY m.seq), '{}') INTO v_seqs
-      FROM belfry.message m
-     WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= c.lease_end AND m.seq <> ALL (c.skip)
-       AND (p_ids IS NULL OR m.id = ANY (p_ids));
-    v_committed := c.committed;
-    v_skip := c.skip;
-    v_failures := c.failures;
-    v_attempts := c.attempts;
-    v_dead := p_status = 'dlq' OR p_status = 'failed' AND c.failures >= f.retry_limit;
-    IF p_status IN ('completed', 'success') AND p_ids IS NULL THEN
-        v_committed := c.lease_end;
-    ELSIF v_seqs = '{}' THEN
-        RETURN 0;
-    ELSIF p_status IN ('completed', 'success') THEN
-        v_committed := v_seqs[cardinality(v_seqs)];
-    ELSIF v_dead THEN
-        v_skip := v_skip || v_seqs;
-        INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-        SELECT p_partition, s.seq, p_group, c.failures, coalesce(nullif(p_error, ''), 'Retries exhausted')
-          FROM unnest(v_seqs) AS s(seq)
-         ORDER BY s.seq
-        ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
-    ELSE
-        v_release := true;
-    END IF;
-    WHILE v_committed + 1 = ANY (v_skip) LOOP
-        v_committed := v_committed + 1;
-    END LOOP;
-    IF v_committed > c.committed THEN
-        v_failures := 0;
-        v_attempts := CASE WHEN v_committed >= c.lease_end THEN 0 ELSE least(c.attempts, 1) END;
-    ELSE
-        v_retry_at := c.retry_at;
-    END IF;
-    IF p_status = 'failed' AND v_release THEN
-        v_failures := v_failures + 1;
-        IF f.retry_backoff_ms > 0 THEN
-            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
-        END IF;
-    END IF;
-    v_release := v_release OR v_committed >= c.lease_end;
-    UPDATE belfry.cursor k
-       SET committed = v_committed, failures = v_failures, attempts = v_attempts, retry_at = v_retry_at,
-           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed),
-           consumed = k.consumed + v_committed - c.committed,
-           consumed_at = CASE WHEN v_committed > c.committed THEN clock_timestamp() ELSE k.consumed_at END,
-           lease_id = CASE WHEN v_release THEN NULL ELSE k.lease_id END,
-           lease_until = CASE WHEN v_release THEN NULL ELSE k.lease_until END,
-           lease_end = CASE WHEN v_release THEN NULL ELSE k.lease_end END,
-           ready_at = CASE WHEN v_release
-               THEN coalesce(CASE WHEN v_committed < f.last_seq THEN belfry.ready_at(p_partition, v_committed, f.last_seq, f.last_push_at, f.visible_until, f.delayed_processing,
-                                             f.window_buffer, f.paused, v_retry_at, c.redrives, p_group) END, clock_timestamp())
-               ELSE k.ready_at END
-     WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- the messages would not be acknowledged
-        RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
-    END IF;
-    IF v_release THEN
-        PERFORM belfry.announce_ready(p_group, p_partition);
-    END IF;
-    RETURN cardinality(v_seqs);
-END $$;
-
--- From sql/functions/consume/ack_redelivery.sql.
-
--- belfry.ack for a lease of redriven messages. The caller has locked the cursor. Each message is
--- settled by itself, and no other message with it.
-CREATE FUNCTION belfry.ack_redelivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_acked bigint := 0;
-    v_settled integer := 0;
-    v_release boolean := false;
-    c record;
-    f record;
-    r record;
-BEGIN
-    SELECT k.ctid, k.committed, k.lease_id, k.lease_end, k.retry_at, k.redrives INTO c
-      FROM belfry.cursor k
-     WHERE k.partition_id = p_partition AND k.group_id >= p_group AND k.group_id <= p_group
-     ORDER BY k.group_id DESC
-     LIMIT 1;
-    SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.retry_limit,
-           q.retry_backoff_ms, q.paused OR g.paused AS paused INTO f
-      FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-              FROM belfry.partition p
-             WHERE p.id >= p_partition AND p.id <= p_partition
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
-      JOIN belfry.queue q ON q.id = p.queue_id
-      JOIN belfry.consumer_group g ON g.id = p_group;
-    IF NOT FOUND THEN
-        PERFORM belfry.raise_lease_lost(c.lease_id);
-    END IF;
-    FOR r IN
-        SELECT d.seq, d.failures
-          FROM belfry.redrive d
-         WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.lease_id = c.lease_id
-           AND (p_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = d.seq) = ANY (p_ids))
-         ORDER BY d.seq
-    LOOP
-        v_acked := v_acked + 1;
-        IF p_status = 'dlq' OR p_status = 'failed' AND r.failures >= f.retry_limit THEN
-            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-            VALUES (p_partition, r.seq, p_group, r.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
-                    coalesce(nullif(p_error, ''), 'Retries exhausted'))
-            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
-        ELSIF p_status IN ('failed', 'retry') THEN
-            v_release := true;
-            UPDATE belfry.redrive d
-               SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
-                   retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
-                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
-             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
-            CONTINUE;
-        END IF;
-        DELETE FROM belfry.redrive d WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
-        v_settled := v_settled + 1;
-    END LOOP;
-    IF v_acked = 0 THEN
-        RETURN 0;
-    END IF;
-    v_release := v_release OR -c.lease_end - v_settled <= 0;
-    UPDATE belfry.cursor k
-       SET redrives = nullif(k.redrives - v_settled, 0),
-           consumed_at = CASE WHEN v_settled > 0 THEN clock_timestamp() ELSE k.consumed_at END,
-           lease_id = CASE WHEN v_release THEN NULL ELSE k.lease_id END,
-           lease_until = CASE WHEN v_release THEN NULL ELSE k.lease_until END,
-           lease_end = CASE WHEN v_release THEN NULL ELSE k.lease_end + v_settled END,
-           ready_at = CASE WHEN v_release
-               THEN coalesce(CASE WHEN c.committed < f.last_seq THEN belfry.ready_at(p_partition, c.committed, f.last_seq, f.last_push_at, f.visible_until, f.delayed_processing,
-                                             f.window_buffer, f.paused, c.retry_at, (c.redrives - v_settled)::integer, p_group) END, clock_timestamp())
-               ELSE k.ready_at END
-     WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- the messages would not be acknowledged
-        RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
-    END IF;
-    IF v_release THEN
-        PERFORM belfry.announce_ready(p_group, p_partition);
-    END IF;
-    RETURN v_acked;
 END $$;
 
 -- From sql/functions/consume/check_names.sql.

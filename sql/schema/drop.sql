@@ -40,4 +40,4 @@ BEGIN
     END LOOP;
 END $$;
 
-DROP TYPE belfry.claim_row;
+DROP TYPE belfry.claim_row, belfry.ack_row, belfry.ack_change;

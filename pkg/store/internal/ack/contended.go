@@ -18,7 +18,10 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlAckContended = sql.Query("store/ack_contended")
+var (
+	sqlAckContended = sql.Query("store/ack_contended")
+	sqlAckWait      = sql.Query("store/ack_wait")
+)
 
 const (
 	// LockPatience is how long a session that blocks other callers waits for one lock: a flush of many
@@ -187,10 +190,10 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 	queuePatience(b, how.patience)
 	steps := []string{"beginning", "setting the lock timeout"}
 	if how.waitForCursor != nil {
-		b.Queue(sqlAckLock, []int64{how.waitForCursor.Partition}, []string{how.waitForCursor.Group})
+		b.Queue(sqlAckWait, how.waitForCursor.Partition, how.waitForCursor.Group)
 		steps = append(steps, "waiting for a cursor")
 	}
-	b.Queue(sqlAckContended, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(nil))
+	b.Queue(sqlAckContended, f.Partitions(), f.groups(), names.RawIDs(nil))
 	err = pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.SkipAll(results, steps...); err != nil {
 			return err
@@ -204,7 +207,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 // FindContended looks for a cursor of f that another session holds. The zero Cursor means that none
 // does.
 func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (contention.Cursor, error) {
-	found, err := readContended(conn.Query(ctx, sqlAckContended, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(f.Leases)))
+	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions(), f.groups(), names.RawIDs(f.Leases)))
 	if err != nil || len(found) == 0 {
 		return contention.Cursor{}, err
 	}

@@ -1,10 +1,8 @@
 package ack
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -15,294 +13,257 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var (
-	sqlAckLock         = sql.Query("store/ack_lock")
-	sqlAckFind         = sql.Query("store/ack_find")
-	sqlTransactionLock = sql.Query("store/transaction_lock")
-)
+var sqlAckApply = sql.Query("store/ack_apply")
+
+// unknownLease stands for a lease id that no lease can have.
+var unknownLease = queue.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // Flush is what a number of calls change in one transaction.
 type Flush struct {
-	// Leases are the leases whose cursors are locked as well.
+	// Leases are leases whose cursors are locked as well.
 	Leases []queue.ID
 	// Patience bounds the wait for one lock.
 	Patience time.Duration
+	// Hidden are messages that do not exist for an ack of the same partition and transaction id, by the
+	// index of the ack in its call.
+	Hidden map[int]queue.ID
 
-	calls   []*Call
-	cursors []*cursor
-	// byName holds the cursors by name; nil: the cursor does not exist.
-	byName map[contention.Cursor]*cursor
-	// redriven: one of the cursors has redriven messages.
-	redriven   bool
-	partitions []int64
-	groups     []string
-	unknown    unknownSeqs
+	calls []*Call
+	// cursors are the distinct cursors, and entries the acks, sorted by cursor, call and seq.
+	cursors []cursorKey
+	entries []*entry
 	// begun: the transaction is open already.
 	begun bool
+
+	// locked are the cursors after Read, and ready what the commit makes ready.
+	locked     []lockedCursor
+	liveLeases map[queue.ID]bool
+	ready      []queue.Ready
+	needWake   []int64
 }
 
-// unknownSeqs are the messages to look up, by array, and where to store their positions.
-type unknownSeqs struct {
-	partitions   []int64
-	transactions []string
-	seqs         []*int64
-}
-
-// cursor is a cursor that the flush touches.
-type cursor struct {
-	partition, group int64
-	// partitionID is the wire id of its partition.
+// cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
+// different epochs.
+type cursorKey struct {
+	contention.Cursor
 	partitionID queue.ID
-	// lastSeq is the last seq of the partition when the cursor was locked, and redrives whether the
-	// cursor has redriven messages.
-	lastSeq  int64
-	redrives bool
-	state    cursorState
-	change   ackChange
-	dead     []deadLetter
-	// redriven are the redriven messages that are acknowledged, by seq, and redelivered what becomes of
-	// the cursor by them.
-	redriven    map[int64]*redriven
-	redelivered redeliveryChange
 }
 
-// deadLetter is a message to park.
-type deadLetter struct {
-	seq      int64
-	failures int32
-	reason   string
+// entry is an ack, or all acks of one call for one cursor, if all of them complete messages under one
+// lease: completing the last message completes them all.
+type entry struct {
+	cursor     int
+	callNumber int32
+	call       *Call
+	// items are the acks and seqs their messages, in ascending order. A single seq may be 0: it is
+	// looked up.
+	items []int
+	seqs  []int64
 }
 
 // NewFlush returns a flush of resolved calls.
 func NewFlush(calls []*Call) *Flush {
-	f := &Flush{calls: calls, byName: map[contention.Cursor]*cursor{}}
-	for _, call := range calls {
-		for _, i := range call.Found {
-			name := call.cursorOf(i)
-			if _, ok := f.byName[name]; !ok {
-				f.byName[name] = nil
-				f.partitions, f.groups = append(f.partitions, name.Partition), append(f.groups, name.Group)
+	f := &Flush{calls: calls, liveLeases: map[queue.ID]bool{}}
+	index := map[cursorKey]int{}
+	for number, call := range calls {
+		var own []*entry // by cursor, in the order of the call
+		byCursor := map[int][]int{}
+		for _, item := range call.Found {
+			key := cursorKey{call.cursorOf(item), call.Partitions[item].ID}
+			at, ok := index[key]
+			if !ok {
+				at = len(f.cursors)
+				index[key] = at
+				f.cursors = append(f.cursors, key)
 			}
-			if call.Seqs[i] == 0 {
-				u := &f.unknown
-				u.partitions, u.transactions = append(u.partitions, name.Partition), append(u.transactions, call.Items[i].TransactionID)
-				u.seqs = append(u.seqs, &call.Seqs[i])
-			}
+			byCursor[at] = append(byCursor[at], item)
 		}
+		for at, items := range byCursor {
+			own = append(own, call.entries(items, entry{cursor: at, callNumber: int32(number + 1), call: call})...)
+		}
+		f.entries = append(f.entries, own...)
 	}
+	slices.SortStableFunc(f.entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.cursor, b.cursor), cmp.Compare(a.callNumber, b.callNumber), cmp.Compare(a.seqs[0], b.seqs[0]))
+	})
 	return f
 }
 
+// entries returns the entries of the acks of one cursor; like has their common fields.
+func (call *Call) entries(items []int, like entry) []*entry {
+	first := call.Items[items[0]].LeaseID
+	together := !slices.ContainsFunc(items, func(i int) bool {
+		return call.Items[i].Status != queue.AckCompleted || call.Seqs[i] == 0 || call.Items[i].LeaseID != first
+	})
+	if together {
+		slices.SortStableFunc(items, func(a, b int) int { return cmp.Compare(call.Seqs[a], call.Seqs[b]) })
+		like.items, like.seqs = items, make([]int64, len(items))
+		for at, item := range items {
+			like.seqs[at] = call.Seqs[item]
+		}
+		return []*entry{&like}
+	}
+	each := make([]*entry, len(items))
+	for at, item := range items {
+		one := like
+		one.items, one.seqs = []int{item}, []int64{call.Seqs[item]}
+		each[at] = &one
+	}
+	return each
+}
+
 // Partitions returns the partitions of the acks.
-func (f *Flush) Partitions() []int64 { return f.partitions }
+func (f *Flush) Partitions() []int64 {
+	partitions := make([]int64, len(f.cursors))
+	for i, key := range f.cursors {
+		partitions[i] = key.Partition
+	}
+	return partitions
+}
+
+// groups returns the groups of the acks, in the order of Partitions.
+func (f *Flush) groups() []string {
+	groups := make([]string, len(f.cursors))
+	for i, key := range f.cursors {
+		groups[i] = key.Group
+	}
+	return groups
+}
 
 // Empty says that the flush has neither acks nor leases.
-func (f *Flush) Empty() bool { return len(f.partitions)+len(f.Leases) == 0 }
+func (f *Flush) Empty() bool { return len(f.cursors)+len(f.Leases) == 0 }
 
-func (f *Flush) cursorNames() []contention.Cursor { return slices.Collect(maps.Keys(f.byName)) }
-
-// cursor returns the cursor of an item, or nil when it does not exist. A cursor whose partition has
-// another wire id belongs to another partition, which got the same database id in another epoch.
-func (f *Flush) cursor(call *Call, item int) *cursor {
-	c := f.byName[call.cursorOf(item)]
-	if c == nil || c.partitionID != call.Partitions[item].ID {
-		return nil
+func (f *Flush) cursorNames() []contention.Cursor {
+	cursors := make([]contention.Cursor, len(f.cursors))
+	for i, key := range f.cursors {
+		cursors[i] = key.Cursor
 	}
-	return c
+	return cursors
 }
 
-// LiveLeases returns the live leases of the locked cursors.
-func (f *Flush) LiveLeases() map[string]bool {
-	live := map[string]bool{}
-	for _, c := range f.cursors {
-		if c.state.leaseLive {
-			live[c.state.leaseID] = true
+// LiveBefore says whether a lease was live before the acks. Its cursor must be one of the flush.
+func (f *Flush) LiveBefore(lease queue.ID) bool { return f.liveLeases[lease] }
+
+// LeaseBefore returns, by ack of a call, the live lease of its cursor before the acks; zero: none. An
+// ack without a cursor is missing.
+func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
+	leases := map[int]queue.ID{}
+	for _, e := range f.entries {
+		if e.call == call && f.locked[e.cursor].exists {
+			for _, item := range e.items {
+				leases[item] = f.locked[e.cursor].leaseBefore
+			}
 		}
 	}
-	return live
+	return leases
 }
 
-// LeaseOf returns the live lease of an item's cursor, or "". ok is false when there is no cursor.
-func (f *Flush) LeaseOf(call *Call, item int) (lease string, ok bool) {
-	c := f.cursor(call, item)
-	if c == nil {
-		return "", false
-	}
-	if !c.state.leaseLive {
-		return "", true
-	}
-	return c.state.leaseID, true
-}
+// Ready returns what the commit makes ready.
+func (f *Flush) Ready() []queue.Ready { return f.ready }
 
-// run locks, judges, writes, commits and wakes.
+// run locks, judges, writes and commits in one round trip. The wake of cursors that need one takes
+// another round trip.
 func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	if !f.begun {
 		b.Queue("BEGIN")
 	}
-	f.QueueLook(b)
+	f.Queue(b)
+	b.Queue("COMMIT")
+	var committed bool
 	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
 		if !f.begun {
 			if err := pipeline.Skip(results, "beginning"); err != nil {
 				return err
 			}
 		}
-		return f.ReadLook(results)
+		if err := f.Read(results); err != nil {
+			return err
+		}
+		if err := pipeline.Skip(results, "committing"); err != nil {
+			return err
+		}
+		committed = true
+		return nil
 	})
-	if err != nil {
-		return err
+	if committed {
+		if len(f.needWake) > 0 {
+			f.ready = append(f.ready, a.Waker.WakeOn(ctx, conn, f.needWake)...)
+		}
+		a.Waker.Announce(f.ready)
+		return nil // a later failure does not concern the callers
 	}
-	if err := f.FindRedriven(ctx, conn); err != nil {
-		return err
-	}
-	for _, call := range f.calls {
-		f.Judge(call)
-	}
-	return f.apply(ctx, a, conn)
+	return groupcommit.CommitError(err)
 }
 
-// QueueLook adds to b the statements that lock the cursors and find the messages.
-func (f *Flush) QueueLook(b *pgx.Batch) {
+// Queue adds to b the statement that locks the cursors and applies the acks. Read reads its result.
+func (f *Flush) Queue(b *pgx.Batch) {
 	queuePatience(b, f.Patience)
-	if len(f.Leases) == 0 {
-		b.Queue(sqlAckLock, f.partitions, f.groups)
-	} else {
-		b.Queue(sqlTransactionLock, f.partitions, f.groups, names.RawIDs(f.Leases))
-	}
-	if len(f.unknown.partitions) > 0 {
-		b.Queue(sqlAckFind, f.unknown.partitions, f.unknown.transactions)
-	}
+	p := f.parameters()
+	b.Queue(sqlAckApply, f.Partitions(), p.partitionIDs, f.groups(), p.lastEntries, p.calls, p.seqs, p.leases, p.statuses, pipeline.Array(p.errors),
+		p.lastMessages, p.messages, pipeline.Array(p.lookups), pipeline.Array(p.transactions), pipeline.Array(p.hidden), names.RawIDs(f.Leases))
 }
 
-// ReadLook reads the results of QueueLook.
-func (f *Flush) ReadLook(results pgx.BatchResults) error {
-	if err := pipeline.Skip(results, "setting the lock timeout"); err != nil {
-		return err
-	}
-	if err := f.readCursors(results); err != nil {
-		return err
-	}
-	if len(f.unknown.partitions) == 0 {
-		return nil
-	}
-	return f.readSeqs(results)
+// parameters are those of ack_apply.sql.
+type parameters struct {
+	partitionIDs        [][16]byte // by cursor
+	lastEntries         []int32
+	calls, lastMessages []int32 // by entry
+	seqs                []int64
+	leases              [][16]byte
+	statuses            []int16
+	errors              [][]byte
+	messages            []int64 // by message
+	lookups             []int32 // by look-up
+	transactions        []string
+	hidden              []pgtype.UUID
 }
 
-func (f *Flush) readCursors(results pgx.BatchResults) error {
-	rows, err := results.Query()
-	if err != nil {
-		return fmt.Errorf("locking cursors: %w", err)
+func (f *Flush) parameters() *parameters {
+	n := len(f.entries)
+	p := &parameters{
+		partitionIDs: make([][16]byte, len(f.cursors)), lastEntries: make([]int32, len(f.cursors)), calls: make([]int32, n),
+		lastMessages: make([]int32, n), seqs: make([]int64, n), leases: make([][16]byte, n), statuses: make([]int16, n), messages: make([]int64, 0, n),
 	}
-	var c cursor
-	var name string
-	var lease pgtype.UUID
-	var backoff int64
-	var redriven pgtype.Bool
-	_, err = pgx.ForEachRow(rows, []any{
-		&c.partition, &c.group, &name, &c.state.committed, &c.state.skip, &c.state.failures, &c.state.attempts,
-		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven, &c.lastSeq, (*[16]byte)(&c.partitionID),
-	}, func() error {
-		one := c
-		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()
-		one.redrives = redriven.Bool
-		f.redriven = f.redriven || one.redrives
-		if lease.Valid {
-			one.state.leaseID = queue.ID(lease.Bytes).String()
-		}
-		f.byName[contention.Cursor{Partition: one.partition, Group: name}] = &one
-		f.cursors = append(f.cursors, &one)
-		c.state.skip = nil
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("locking cursors: %w", err)
+	for i, key := range f.cursors {
+		p.partitionIDs[i] = key.partitionID
 	}
-	return nil
-}
-
-func (f *Flush) readSeqs(results pgx.BatchResults) error {
-	rows, err := results.Query()
-	if err != nil {
-		return fmt.Errorf("finding messages: %w", err)
-	}
-	var ord, seq int64
-	_, err = pgx.ForEachRow(rows, []any{&ord, &seq}, func() error {
-		*f.unknown.seqs[ord-1] = seq
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("finding messages: %w", err)
-	}
-	return nil
-}
-
-// Judge applies the rules to one call, cursor by cursor, and fills its results. Calls are judged one
-// after the other, as if each had its own transaction.
-func (f *Flush) Judge(call *Call) {
-	entries := map[*cursor][]ackEntry{}
-	var touched []*cursor
-	for _, i := range call.Found {
-		cursor := f.cursor(call, i)
-		switch {
-		case call.Seqs[i] == 0:
-			call.Results[i].Error = ErrMessageNotFound
-		case cursor == nil && call.Items[i].LeaseID != "":
-			// The group was deleted, and its leases with it.
-			call.Results[i].Error = errLease
-		case cursor == nil:
-			call.Results[i].Error = errNoCursor
-		default:
-			if entries[cursor] == nil {
-				touched = append(touched, cursor)
+	for i, e := range f.entries {
+		ack := &e.call.Items[e.items[0]]
+		p.lastEntries[e.cursor] = int32(i + 1)
+		p.calls[i], p.seqs[i], p.statuses[i] = e.callNumber, e.seqs[len(e.seqs)-1], int16(ack.Status)
+		p.leases[i] = leaseOf(ack)
+		p.messages = append(p.messages, e.seqs...)
+		p.lastMessages[i] = int32(len(p.messages))
+		if ack.Error != "" && (ack.Status == queue.AckFailed || ack.Status == queue.AckDead) {
+			if p.errors == nil {
+				p.errors = make([][]byte, n)
 			}
-			entries[cursor] = append(entries[cursor], ackEntry{
-				item: i, seq: call.Seqs[i], lease: strings.ToLower(call.Items[i].LeaseID), status: call.Items[i].Status,
-			})
+			p.errors[i] = []byte(ack.Error)
+		}
+		if e.seqs[0] == 0 {
+			hidden, isHidden := f.Hidden[e.items[0]]
+			p.lookups, p.transactions = append(p.lookups, int32(i+1)), append(p.transactions, ack.TransactionID)
+			p.hidden = append(p.hidden, pgtype.UUID{Bytes: hidden, Valid: isHidden})
 		}
 	}
-	for _, cursor := range touched {
-		change, verdicts := cursor.judge(entries[cursor])
-		for k, verdict := range verdicts {
-			item := entries[cursor][k].item
-			result := &call.Results[item]
-			result.Success, result.Error, result.DeadLettered = verdict.success, verdict.err, verdict.dead
-			result.Resolved = verdict.success
-			result.LeaseReleased = !cursor.state.leaseLive || change.release || cursor.redelivered.release
-			if verdict.park {
-				reason := call.Items[item].Error
-				if reason == "" {
-					reason = defaultDeadReason
-				}
-				cursor.dead = append(cursor.dead, deadLetter{entries[cursor][k].seq, verdict.failures, reason})
-			}
-		}
-		cursor.follow(change)
-	}
+	return p
 }
 
-// follow adds change to what becomes of the cursor, and to what the next call sees.
-func (c *cursor) follow(change ackChange) {
-	if c.redelivered.release {
-		c.state.leaseLive, c.state.leaseID = false, ""
+// leaseOf returns the lease that fences an ack; the zero id: the ack is not fenced.
+func leaseOf(ack *queue.AckItem) queue.ID {
+	if ack.LeaseID == "" {
+		return queue.ID{}
 	}
-	if !change.changed {
-		return
+	id, err := queue.ParseID(ack.LeaseID)
+	if err != nil || id.IsZero() || id.String() != strings.ToLower(ack.LeaseID) {
+		return unknownLease
 	}
-	before := c.change
-	c.change = change
-	c.change.done += before.done
-	c.change.release = c.change.release || before.release
-	if before.changed && before.committed == change.committed && change.retryDelay == 0 {
-		c.change.retryDelay = before.retryDelay // the message with the delay is still the first one
-	}
-	c.state.committed, c.state.skip = change.committed, change.skip
-	c.state.failures, c.state.attempts = change.failures, change.attempts
-	if change.release {
-		c.state.leaseLive, c.state.leaseID = false, ""
-	}
+	return id
 }

@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	sqlSettleLock = sql.Query("store/settle_lock")
-	sqlSettle     = sql.Query("store/settle")
+	sqlSettleLock    = sql.Query("store/settle_lock")
+	sqlSettle        = sql.Query("store/settle")
 	sqlSettleDrained = sql.Query("store/settle_drained")
 )
 
