@@ -794,7 +794,7 @@ BEGIN
                 array_fill(ack.lease, ARRAY[v_entries]), array_fill(v_status, ARRAY[v_entries]),
                 array_fill(convert_to(error, 'UTF8'), ARRAY[v_entries]),
                 CASE WHEN v_status = 1 THEN ARRAY[cardinality(v_acked)] ELSE ARRAY (SELECT generate_series(1, v_entries)) END, v_acked,
-                '{}', '{}', '{}', '{}', true) AS a
+                '{}', '{}', '{}', '{}', NULL, true) AS a
     LOOP
         IF r.item = 2 THEN
             v_released := r.ended_by IS NOT NULL;
@@ -836,7 +836,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 --
 -- p_lookups are the entries whose seq is 0, with the transaction id of the message in
 -- p_transactions. A message with an id in p_hidden does not exist for the ack: the same transaction
--- pushes it later. p_required: leases whose cursors are locked as well.
+-- pushes it later. p_required: leases whose cursors are locked as well. p_patience: the lock_timeout
+-- of this transaction from here on. NULL: unchanged.
 --
 -- p_sql_consumer: the caller is the transaction of a SQL consumer. ready_at is never set to NULL
 -- then: a push that commits before this transaction would not see the cursor without ready_at, and
@@ -862,7 +863,7 @@ CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
     p_last_messages integer[], p_messages bigint[],
-    p_lookups integer[], p_transactions text[], p_hidden uuid[], p_required uuid[], p_sql_consumer boolean DEFAULT false
+    p_lookups integer[], p_transactions text[], p_hidden uuid[], p_required uuid[], p_patience text, p_sql_consumer boolean DEFAULT false
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -874,6 +875,7 @@ DECLARE
     v_changes belfry.ack_change[];
     v_written integer;
     r belfry.ack_row;
+    r_cursor belfry.ack_row;
     k record;
     i integer;
     v_now timestamptz;
@@ -905,7 +907,11 @@ DECLARE
     v_redriven_release boolean;
     v_released boolean;
     v_ended_by integer;
+    v_patience text;
 BEGIN
+    IF p_patience IS NOT NULL THEN
+        v_patience := set_config('lock_timeout', p_patience, true);
+    END IF;
     IF cardinality(p_required) > 0 THEN
         SELECT v_partitions || array_agg(c.partition_id), v_uids || array_agg(p.uid), v_groups || array_agg(g.name)
           INTO v_partitions, v_uids, v_groups
@@ -923,8 +929,8 @@ BEGIN
             v_groups := p_groups;
         END IF;
     END IF;
+    r.item := 1;
     IF cardinality(p_lookups) > 0 THEN
-        r.item := 1;
         r.verdict := 1;
         FOR k IN
             SELECT l.entry, m.seq
@@ -993,8 +999,6 @@ BEGIN
         v_released := false;
         v_call := 0;
         v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
-        r := NULL;
-        r.item := 1;
         -- One round after the last entry ends the last call.
         FOR v_at IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord] + 1, 0) LOOP
             i := CASE WHEN v_at > p_last_entries[k.ord] THEN NULL WHEN v_order IS NULL THEN v_at ELSE v_order[v_at] END;
@@ -1004,6 +1008,7 @@ BEGIN
                         WHILE v_committed + 1 = ANY (v_skip) LOOP
                             v_committed := v_committed + 1;
                         END LOOP;
+                        v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
                     END IF;
                     IF v_committed > v_call_committed THEN
                         v_failures := 0;
@@ -1133,14 +1138,13 @@ BEGIN
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, cardinality(v_settled), v_settled_of_lease,
                 v_now)::belfry.ack_change);
         ELSE
-            r := NULL;
-            r.item := 2;
-            r.cursor_index := k.ord;
-            r.partition_id := k.partition_id;
-            r.group_id := k.group_id;
-            r.lease_before := v_lease;
-            r.ended_by := v_ended_by;
-            RETURN NEXT r;
+            r_cursor.item := 2;
+            r_cursor.cursor_index := k.ord;
+            r_cursor.partition_id := k.partition_id;
+            r_cursor.group_id := k.group_id;
+            r_cursor.lease_before := v_lease;
+            r_cursor.ended_by := v_ended_by;
+            RETURN NEXT r_cursor;
         END IF;
     END LOOP;
 
@@ -1148,8 +1152,7 @@ BEGIN
     RETURN QUERY
         UPDATE belfry.cursor c
            SET committed = d.committed,
-               skip = CASE WHEN d.skip IS NOT NULL
-                   THEN (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(d.skip) AS s(seq) WHERE s.seq > d.committed) END,
+               skip = nullif(d.skip, '{}'),
                failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
                consumed = c.consumed + d.committed - c.committed,
                consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,

@@ -75,7 +75,7 @@ BEGIN
                 array_fill(ack.lease, ARRAY[v_entries]), array_fill(v_status, ARRAY[v_entries]),
                 array_fill(convert_to(error, 'UTF8'), ARRAY[v_entries]),
                 CASE WHEN v_status = 1 THEN ARRAY[cardinality(v_acked)] ELSE ARRAY (SELECT generate_series(1, v_entries)) END, v_acked,
-                '{}', '{}', '{}', '{}', true) AS a
+                '{}', '{}', '{}', '{}', NULL, true) AS a
     LOOP
         IF r.item = 2 THEN
             v_released := r.ended_by IS NOT NULL;

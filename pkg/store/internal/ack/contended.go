@@ -32,10 +32,8 @@ const (
 	setPatience = "SELECT set_config('lock_timeout', $1, true)"
 )
 
-// queuePatience adds setPatience to b. 0 would mean no bound.
-func queuePatience(b *pgx.Batch, patience time.Duration) {
-	b.Queue(setPatience, fmt.Sprint(max(1, patience.Milliseconds())))
-}
+// lockTimeout returns the setting lock_timeout for patience. 0 would mean no bound.
+func lockTimeout(patience time.Duration) string { return fmt.Sprint(max(1, patience.Milliseconds())) }
 
 // ContendedError says that another session holds a cursor of a call, and that the call was not
 // applied.
@@ -187,7 +185,7 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how lockOptions) (contended []contention.Cursor, err error) {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	queuePatience(b, how.patience)
+	b.Queue(setPatience, lockTimeout(how.patience))
 	steps := []string{"beginning", "setting the lock timeout"}
 	if how.waitForCursor != nil {
 		b.Queue(sqlAckWait, how.waitForCursor.Partition, how.waitForCursor.Group)

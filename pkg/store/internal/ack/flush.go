@@ -167,47 +167,31 @@ func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
 // Ready returns what the commit makes ready.
 func (f *Flush) Ready() []queue.Ready { return f.ready }
 
-// run locks, judges, writes and commits in one round trip. The wake of cursors that need one takes
-// another round trip.
+// run applies and commits the acks in one round trip: one statement is a transaction of its own. The
+// wake of cursors that need one takes another round trip.
 func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
-	if !f.begun {
-		b.Queue("BEGIN")
-	}
 	f.Queue(b)
-	b.Queue("COMMIT")
-	var committed bool
-	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
-		if !f.begun {
-			if err := pipeline.Skip(results, "beginning"); err != nil {
-				return err
-			}
-		}
-		if err := f.Read(results); err != nil {
-			return err
-		}
-		if err := pipeline.Skip(results, "committing"); err != nil {
-			return err
-		}
-		committed = true
-		return nil
-	})
-	if committed {
-		if len(f.needWake) > 0 {
-			f.ready = append(f.ready, a.Waker.WakeOn(ctx, conn, f.needWake)...)
-		}
-		a.Waker.Announce(f.ready)
-		return nil // a later failure does not concern the callers
+	if f.begun {
+		b.Queue("COMMIT")
 	}
-	return groupcommit.CommitError(err)
+	err := pipeline.Send(ctx, conn, b, f.Read)
+	if err != nil {
+		return groupcommit.CommitError(err)
+	}
+	if len(f.needWake) > 0 {
+		f.ready = append(f.ready, a.Waker.WakeOn(ctx, conn, f.needWake)...)
+	}
+	a.Waker.Announce(f.ready)
+	return nil
 }
 
 // Queue adds to b the statement that locks the cursors and applies the acks. Read reads its result.
 func (f *Flush) Queue(b *pgx.Batch) {
-	queuePatience(b, f.Patience)
 	p := f.parameters()
 	b.Queue(sqlAckApply, f.Partitions(), p.partitionIDs, f.groups(), p.lastEntries, p.calls, p.seqs, p.leases, p.statuses, pipeline.Array(p.errors),
-		p.lastMessages, p.messages, pipeline.Array(p.lookups), pipeline.Array(p.transactions), pipeline.Array(p.hidden), names.RawIDs(f.Leases))
+		p.lastMessages, p.messages, pipeline.Array(p.lookups), pipeline.Array(p.transactions), pipeline.Array(p.hidden), names.RawIDs(f.Leases),
+		lockTimeout(f.Patience))
 }
 
 // parameters are those of ack_apply.sql.

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
 
@@ -69,9 +68,6 @@ type lockedCursor struct {
 
 // Read reads the results of Queue and fills the results of the calls.
 func (f *Flush) Read(results pgx.BatchResults) error {
-	if err := pipeline.Skip(results, "setting the lock timeout"); err != nil {
-		return err
-	}
 	rows, err := results.Query()
 	if err != nil {
 		return fmt.Errorf("applying acks: %w", err)

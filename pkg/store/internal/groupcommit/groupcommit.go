@@ -19,14 +19,14 @@ type unknownOutcome struct{ error }
 func (e unknownOutcome) Unwrap() error { return e.error }
 
 // CommitError marks the error of a COMMIT that must not be repeated. An error that the database sent
-// stays as it is: the transaction did not happen. After any other error the outcome is unknown, and
-// Judge makes the flush fail.
+// stays as it is, because the transaction did not happen, and so does the error of a pipeline that was
+// not sent. After any other error the outcome is unknown, and Judge makes the flush fail.
 func CommitError(err error) error {
 	var refused *pgconn.PgError
-	if err != nil && !errors.As(err, &refused) {
-		return unknownOutcome{err}
+	if err == nil || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
+		return err
 	}
-	return err
+	return unknownOutcome{err}
 }
 
 // Judge says what becomes of a flush that failed. The database refuses a bad value each time, so the
