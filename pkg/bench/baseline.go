@@ -10,41 +10,43 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// baselineTime is the longest a baseline takes.
-const baselineTime = 10 * time.Second
+// maxBaseline is the longest duration of a baseline.
+const maxBaseline = 10 * time.Second
 
-// scratch has the columns of a message and one unique index.
-const scratch = `
+// sqlBaselineTable creates a table with the columns of a message and one unique index.
+const sqlBaselineTable = `
 CREATE TABLE %s (
     partition_id bigint NOT NULL, seq bigint NOT NULL, created_at timestamptz NOT NULL DEFAULT now(),
     visible_at timestamptz, id uuid NOT NULL, trace_id uuid, encrypted boolean NOT NULL DEFAULT false,
     transaction_id text NOT NULL, producer_sub text, payload json NOT NULL, UNIQUE (partition_id, transaction_id))`
 
-// scratchInsert is the plainest INSERT of many rows: one statement a batch.
-const scratchInsert = `
+// sqlBaselineInsert is a plain INSERT of many rows: one statement per batch.
+const sqlBaselineInsert = `
 INSERT INTO %s (partition_id, seq, id, transaction_id, payload)
 SELECT i.partition_id, i.seq, i.id, i.transaction_id, i.payload::json
   FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::text[], $5::text[])
        AS i(partition_id, seq, id, transaction_id, payload)`
 
-// Baseline is what the database does by itself.
+// Baseline is the speed of plain INSERTs into the database.
 type Baseline struct {
-	Connections int     `json:"connections"`
-	Batch       int     `json:"batch"`
-	Rate        float64 `json:"rate"`
-	Insert      Latency `json:"insert"`
-	// Ratio is the rate of the run to Rate; of a scenario about one message, the
-	// median time of it to that of an INSERT.
+	Connections int          `json:"connections"`
+	Batch       int          `json:"batch"`
+	Rate        float64      `json:"rate"`
+	Insert      load.Latency `json:"insert"`
+	// Ratio is the rate of the run divided by Rate. For one message at a time, it is the median
+	// time of a message divided by that of an INSERT.
 	Ratio float64 `json:"ratio"`
-	// Of says which ratio it is.
+	// Of describes the ratio.
 	Of string `json:"of"`
 }
 
-// baseline inserts into a table of its own with as many connections and rows as
-// the scenario has, and drops the table.
-func baseline(ctx context.Context, s Settings, single bool) (b Baseline, err error) {
+// measureBaseline inserts into a new table with the connections and the batch of the scenario, and
+// drops the table.
+func measureBaseline(ctx context.Context, s Settings, single bool) (b Baseline, err error) {
 	b = Baseline{Connections: s.Connections, Batch: s.Batch}
 	if s.BaselineConnections > 0 {
 		b.Connections = s.BaselineConnections
@@ -57,13 +59,13 @@ func baseline(ctx context.Context, s Settings, single bool) (b Baseline, err err
 	if err != nil {
 		return b, fmt.Errorf("connecting to the database for the baseline: %w", err)
 	}
-	// The table is dropped also after an interrupt.
+	// An interrupt does not keep the table.
 	lasting := context.WithoutCancel(ctx)
 	defer func() {
 		_, dropping := admin.Exec(lasting, "DROP TABLE IF EXISTS "+table)
 		err = errors.Join(err, dropping, admin.Close(lasting))
 	}()
-	if _, err := admin.Exec(ctx, fmt.Sprintf(scratch, table)); err != nil {
+	if _, err := admin.Exec(ctx, fmt.Sprintf(sqlBaselineTable, table)); err != nil {
 		return b, fmt.Errorf("making a table for the baseline: %w", err)
 	}
 	conns := make([]*pgx.Conn, b.Connections)
@@ -79,46 +81,47 @@ func baseline(ctx context.Context, s Settings, single bool) (b Baseline, err err
 			return b, fmt.Errorf("connecting to the database for the baseline, connection %d of %d: %w", i+1, len(conns), err)
 		}
 	}
-	return b, b.measure(ctx, s, fmt.Sprintf(scratchInsert, table), conns)
+	return b, b.measure(ctx, s, fmt.Sprintf(sqlBaselineInsert, table), conns)
 }
 
+// measure inserts until the duration is over or an INSERT fails.
 func (b *Baseline) measure(ctx context.Context, s Settings, insert string, conns []*pgx.Conn) error {
-	times := newTiming()
+	times := load.NewTimes()
 	var rows atomic.Int64
 	start := time.Now()
-	end := start.Add(min(s.Duration, baselineTime))
+	end := start.Add(min(s.Duration, maxBaseline))
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var crew sync.WaitGroup
+	var workers sync.WaitGroup
 	for worker, conn := range conns {
-		crew.Go(func() {
+		workers.Go(func() {
 			for turn := 0; ctx.Err() == nil && time.Now().Before(end); turn++ {
-				args := scratchRows(s, b.Batch, worker, turn)
+				args := baselineRows(s, b.Batch, worker, turn)
 				began := time.Now()
 				if _, err := conn.Exec(ctx, insert, args...); err != nil {
 					cancel(fmt.Errorf("inserting for the baseline: %w", err))
 					return
 				}
-				times.add(time.Since(began))
+				times.Add(time.Since(began))
 				rows.Add(int64(b.Batch))
 			}
 		})
 	}
-	crew.Wait()
+	workers.Wait()
 	b.Rate = float64(rows.Load()) / time.Since(start).Seconds()
-	b.Insert = times.latency("insert")
+	b.Insert = times.Latency("insert")
 	return context.Cause(ctx)
 }
 
-// scratchRows makes the arguments of one INSERT.
-func scratchRows(s Settings, batch, worker, turn int) []any {
+// baselineRows returns the arguments of one INSERT.
+func baselineRows(s Settings, batch, worker, turn int) []any {
 	partitions, seqs, ids := make([]int64, batch), make([]int64, batch), make([]uuid.UUID, batch)
 	transactions, payloads := make([]string, batch), make([]string, batch)
 	for i := range batch {
 		n := turn*batch + i
 		partitions[i], seqs[i] = int64((worker+n)%s.Partitions), int64(n)
 		ids[i], transactions[i] = uuid.Must(uuid.NewV7()), uuid.NewString()
-		payloads[i] = string(appendPayload(nil, worker, n, s.Payload))
+		payloads[i] = string(load.AppendPayload(nil, load.Ref{Lane: worker, N: n}, s.Payload))
 	}
 	return []any{partitions, seqs, ids, transactions, payloads}
 }
@@ -132,9 +135,9 @@ func (b *Baseline) compare(r *Result, single bool) {
 		}
 		return
 	}
-	b.Of = "p50 of " + timeFromStart + " to p50 of an INSERT"
+	b.Of = "p50 of " + load.TimeFromStart + " to p50 of an INSERT"
 	for _, l := range r.Latencies {
-		if l.Of == timeFromStart && b.Insert.P50 > 0 {
+		if l.Of == load.TimeFromStart && b.Insert.P50 > 0 {
 			b.Ratio = l.P50 / b.Insert.P50
 		}
 	}

@@ -16,32 +16,34 @@ import (
 	"github.com/google/uuid"
 )
 
-// kept is a message of the fake.
-type kept struct {
+// stored is a message of the fake.
+type stored struct {
 	id      string
 	payload json.RawMessage
 }
 
-// cursor is a group's place in a partition.
+// cursor is the progress of a group in a partition.
 type cursor struct {
 	next  int
 	lease string
 	until int
 }
 
-// fake is a server in memory that can be told to break its promises.
+// fake is a server in memory that can break its promises.
 type fake struct {
-	// lose drops the nth message after saying that it was stored; again delivers
-	// the nth delivery's messages a second time; swap stores the nth and the one
-	// before in its partition in the wrong order; fail answers the nth push
-	// of more than two messages 503 after storing it; mix names another partition. 0 is never.
+	// Each number says which event goes wrong. 0 is never.
+	//   - lose: the fake drops a message and answers that the message is stored.
+	//   - again: a delivery repeats its last message.
+	//   - swap: the fake stores a message before its predecessor.
+	//   - fail: the fake stores a push of more than two messages and answers 503.
+	//   - mix: a delivery names another partition.
 	lose, again, swap, fail, mix int
-	// takes is how long a push takes.
+	// takes is the duration of a push.
 	takes time.Duration
 
 	mu sync.Mutex
-	// partitions are what was stored, by queue/partition.
-	partitions map[string][]kept
+	// partitions has the stored messages by queue/partition.
+	partitions map[string][]stored
 	cursors    map[string]*cursor
 	changed    chan struct{}
 	stored     int
@@ -53,13 +55,13 @@ type fake struct {
 // serveFake starts f until t ends.
 func serveFake(t *testing.T, f *fake) string {
 	t.Helper()
-	f.partitions, f.cursors, f.changed = map[string][]kept{}, map[string]*cursor{}, make(chan struct{})
+	f.partitions, f.cursors, f.changed = map[string][]stored{}, map[string]*cursor{}, make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/configure", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{}`) })
 	mux.HandleFunc("DELETE /api/v1/resources/queues/{queue}", func(w http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
 		f.deleted = true
-		f.partitions, f.cursors, f.stored = map[string][]kept{}, map[string]*cursor{}, 0
+		f.partitions, f.cursors, f.stored = map[string][]stored{}, map[string]*cursor{}, 0
 		f.mu.Unlock()
 		_, _ = fmt.Fprint(w, `{}`)
 	})
@@ -94,7 +96,7 @@ func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(body.Items) > 2 {
-		f.pushes++ // smaller ones prepare the partitions
+		f.pushes++ // smaller pushes prepare the partitions
 	}
 	for _, item := range body.Items {
 		f.stored++
@@ -103,8 +105,8 @@ func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 		}
 		partition := item.Queue + "/" + item.Partition
 		log := f.partitions[partition]
-		log = append(log, kept{uuid.NewString(), item.Payload})
-		if n := len(log); f.swap > 0 && f.stored >= f.swap && n > 1 && f.free(partition, n-2) {
+		log = append(log, stored{uuid.NewString(), item.Payload})
+		if n := len(log); f.swap > 0 && f.stored >= f.swap && n > 1 && f.unseen(partition, n-2) {
 			log[n-1], log[n-2] = log[n-2], log[n-1]
 			f.swap = 0
 		}
@@ -119,8 +121,8 @@ func (f *fake) push(w http.ResponseWriter, req *http.Request) {
 	_, _ = fmt.Fprint(w, "["+strings.TrimSuffix(strings.Repeat(`{"status":"queued"},`, len(body.Items)), ",")+"]")
 }
 
-// free says whether nobody has seen the nth message of a partition.
-func (f *fake) free(partition string, n int) bool {
+// unseen reports whether no group has received message n of a partition.
+func (f *fake) unseen(partition string, n int) bool {
 	for key, c := range f.cursors {
 		if strings.HasSuffix(key, "/"+partition) && max(c.next, c.until) > n {
 			return false
@@ -139,7 +141,7 @@ func (f *fake) pop(w http.ResponseWriter, req *http.Request) {
 	batch, _ := strconv.Atoi(query.Get("batch"))
 	for {
 		f.mu.Lock()
-		answer := f.claim(req.PathValue("queue"), query.Get("consumerGroup"), batch, query.Get("autoAck") == "true")
+		answer := f.claimLocked(req.PathValue("queue"), query.Get("consumerGroup"), batch, query.Get("autoAck") == "true")
 		changed := f.changed
 		f.mu.Unlock()
 		if answer != nil {
@@ -159,8 +161,8 @@ func (f *fake) pop(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// claim takes what is there in one partition of a queue; f.mu is held.
-func (f *fake) claim(queue, group string, batch int, autoAck bool) map[string]any {
+// claimLocked returns the next messages of one partition of a queue.
+func (f *fake) claimLocked(queue, group string, batch int, autoAck bool) map[string]any {
 	for partition, log := range f.partitions {
 		named, ok := strings.CutPrefix(partition, queue+"/")
 		if !ok {

@@ -2,129 +2,124 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// produce pushes with n producers from now until the duration is over, and
-// measures after the warmup. most bounds the messages on the way in a closed loop.
-func (t *trial) produce(ctx context.Context, n, most int) {
+// produce pushes with n producers until the duration is over, and measures after the warmup.
+// inFlight bounds the messages in flight in a closed loop; 0 does not.
+func (t *trial) produce(ctx context.Context, n, inFlight int) {
 	start := time.Now()
 	from := start.Add(t.Warmup)
 	end := from.Add(t.Duration)
-	t.meter.frame(from, end)
-	at := newPace(start, end, t.Rate, t.Batch)
-	// Producers that wait for consumers end with the time too.
+	t.Meter.Measure(from, end)
+	pacer := load.NewPacer(start, end, t.Rate, t.Batch)
+	// The deadline also ends producers that wait for consumers.
 	timed, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
-	crew := newCrew(timed)
-	for _, p := range t.producers(n, t.Batch) {
-		crew.join(func(ctx context.Context) { p.loop(ctx, at, most) })
+	workers := load.NewWorkers(timed)
+	for _, p := range t.NewProducers(n, t.Batch, t.PushPartitions) {
+		p.InFlight = inFlight
+		workers.Go(func(ctx context.Context) error { return p.Loop(ctx, pacer) })
 	}
-	crew.loops.Wait()
-	crew.cancel()
+	_ = workers.Wait() // only the end of ctx ends a producer early
 	if now := time.Now(); now.Before(end) {
 		end = now
-		t.meter.end(end)
+		t.Meter.End(end)
 	}
 	missed := 0
-	at.missed(end, func(due time.Time) {
+	pacer.Missed(end, func(start time.Time) {
 		missed++
-		t.meter.time(timePush, due, due, end)
+		t.Meter.Time(load.TimePush, start, start, end)
 	})
 	if missed > 0 {
-		t.result.Notes = append(t.result.Notes, fmt.Sprintf(
-			"the rate was not reached: %d pushes were due and not sent by the end, their wait until then is in the times", missed))
+		t.note("the rate was not reached: %d pushes were due and not sent by the end, their wait until then is in the times", missed)
 	}
 }
 
 // runPush measures producers, and empties the queue afterwards.
 func runPush(ctx context.Context, t *trial) error {
-	t.openBook(t.Connections)
+	t.openLedger(t.Connections, false)
 	t.produce(ctx, t.Connections, 0)
-	t.result.Messages, _ = t.meter.counted()
+	t.result.Messages, _ = t.Meter.Messages()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return t.takeRest(ctx)
+	return t.drainRest(ctx)
 }
 
-// runPop makes a backlog and measures consumers until it is gone or the time is
-// up.
+// runPop pushes a backlog and measures consumers until it is empty or the time is up.
 func runPop(ctx context.Context, t *trial) error {
-	t.openBook(t.Connections)
+	t.openLedger(t.Connections, false)
 	if err := t.prefill(ctx); err != nil {
 		return err
 	}
-	consumers := newCrew(ctx)
-	t.meter.frame(time.Now(), time.Now().Add(t.Duration))
-	for range t.Connections {
-		c := t.consumer(0, t.PopBatch, t.PopPartitions, t.AutoAck)
-		c.timed = true
-		consumers.join(func(ctx context.Context) { c.loop(ctx, true) })
-	}
+	t.Meter.Measure(time.Now(), time.Now().Add(t.Duration))
+	consumers := t.startConsumers(ctx, t.Connections, func(group int) load.PopOptions {
+		o := t.popOptions(group)
+		o.Eager, o.Timed = true, true
+		return o
+	})
 	timed, cancel := context.WithTimeout(ctx, t.Duration)
-	_, _ = t.book.drained(timed, t.Duration)
+	_, _ = t.Ledger.WaitDrained(timed, t.Duration)
 	cancel()
-	t.meter.end(time.Now())
+	t.Meter.End(time.Now())
 	err := t.drain(ctx, consumers)
-	_, t.result.Messages = t.meter.counted()
+	_, t.result.Messages = t.Meter.Messages()
 	return err
 }
 
 const (
-	// largeBatch and fewProducers are for pushes that are not measured: they shall
-	// be quick and not too much for anybody.
-	largeBatch   = 500
-	fewProducers = 4
+	// fillBatch and fillProducers are for pushes that are not measured: they shall be fast and
+	// not overload the server.
+	fillBatch     = 500
+	fillProducers = 4
 )
 
-// touch pushes a message to each lane, unmeasured: making ten thousand partitions
-// is another load than using them.
-func (t *trial) touch(ctx context.Context, n int) {
-	crew := newCrew(ctx)
-	for _, p := range t.producers(min(n, fewProducers), largeBatch/fewProducers) {
-		crew.join(func(ctx context.Context) {
-			p.batch = min(p.batch, len(p.lanes))
-			p.spread = p.batch
-			for pushed := 0; pushed < len(p.lanes) && ctx.Err() == nil; pushed += p.batch {
-				if _, err := p.push(ctx, time.Now()); err != nil && pause(ctx, afterError) != nil {
-					return
-				}
-			}
-		})
+// touch pushes a message to each lane before the measurement. Creating ten thousand partitions
+// is a different load than using them.
+func (t *trial) touch(ctx context.Context, n int) error {
+	const batch = fillBatch / fillProducers
+	workers := load.NewWorkers(ctx)
+	for _, p := range t.NewProducers(min(n, fillProducers), batch, batch) {
+		p.Batch = min(p.Batch, len(p.Lanes))
+		pushes := (len(p.Lanes) + p.Batch - 1) / p.Batch
+		workers.Go(func(ctx context.Context) error { return fill(ctx, p, func() bool { pushes--; return pushes >= 0 }) })
 	}
-	crew.loops.Wait()
-	crew.cancel()
+	return workers.Wait()
 }
 
 // prefill pushes the backlog.
 func (t *trial) prefill(ctx context.Context) error {
-	const batch = largeBatch
-	left := make(chan struct{}, t.Backlog/batch+1)
-	for range (t.Backlog + batch - 1) / batch {
-		left <- struct{}{}
+	batches := make(chan struct{}, t.Backlog/fillBatch+1)
+	for range (t.Backlog + fillBatch - 1) / fillBatch {
+		batches <- struct{}{}
 	}
-	close(left)
-	crew := newCrew(ctx)
-	defer crew.leave()
-	for _, p := range t.producers(min(t.Connections, fewProducers), min(batch, t.Backlog)) {
-		crew.join(func(ctx context.Context) {
-			for range left {
-				if ctx.Err() != nil {
-					return
-				}
-				if _, err := p.push(ctx, time.Now()); err != nil && pause(ctx, afterError) != nil {
-					return
-				}
-			}
+	close(batches)
+	workers := load.NewWorkers(ctx)
+	for _, p := range t.NewProducers(min(t.Connections, fillProducers), min(fillBatch, t.Backlog), t.PushPartitions) {
+		workers.Go(func(ctx context.Context) error {
+			return fill(ctx, p, func() bool { _, more := <-batches; return more })
 		})
 	}
-	crew.loops.Wait()
+	if err := workers.Wait(); err != nil {
+		return err
+	}
 	return ctx.Err()
 }
 
-// window is how many messages may be on the way in a closed loop.
+// fill pushes as often as more allows.
+func fill(ctx context.Context, p *load.Producer, more func() bool) error {
+	for ctx.Err() == nil && more() {
+		if _, err := p.Push(ctx, time.Now()); err != nil {
+			_ = load.Pause(ctx, load.AfterError)
+		}
+	}
+	return ctx.Err()
+}
+
+// window returns the most messages in flight in a closed loop.
 func (t *trial) window() int {
 	if t.Window > 0 {
 		return t.Window
@@ -135,24 +130,16 @@ func (t *trial) window() int {
 
 // runFlow measures producers and consumers together, in one group or several.
 func runFlow(ctx context.Context, t *trial) error {
-	groups := len(t.groups)
+	groups := len(t.Traffic.Groups)
 	producers := t.Producers
 	if producers == 0 {
 		producers = max(1, t.Connections/(groups+1))
 	}
-	each := max(1, (t.Connections-producers)/groups)
-	t.openBook(producers)
-	t.book.timed = true
-	consumers := newCrew(ctx)
-	for group := range t.groups {
-		for range each {
-			c := t.consumer(group, t.PopBatch, t.PopPartitions, t.AutoAck)
-			consumers.join(func(ctx context.Context) { c.loop(ctx, false) })
-		}
-	}
-	t.touch(ctx, producers)
+	t.openLedger(producers, true)
+	consumers := t.startConsumers(ctx, max(1, (t.Connections-producers)/groups), t.popOptions)
+	_ = t.touch(ctx, producers) // only the end of ctx ends it early
 	t.produce(ctx, producers, t.window()*groups)
 	err := t.drain(ctx, consumers)
-	_, t.result.Messages = t.meter.counted()
+	_, t.result.Messages = t.Meter.Messages()
 	return err
 }

@@ -1,126 +1,86 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// runIdle: requests wait, nothing comes, and the database is looked at.
-func runIdle(ctx context.Context, t *trial) error {
-	t.openBook(1)
-	consumers := newCrew(ctx)
-	defer consumers.leave()
-	for range t.Connections {
-		c := t.consumer(0, 1, 1, t.AutoAck)
-		consumers.join(func(ctx context.Context) { c.loop(ctx, false) })
-	}
-	if err := pause(ctx, t.Warmup); err != nil {
+// runIdle: requests wait and no message arrives. It counts the statements at the database.
+func runIdle(ctx context.Context, t *trial) (err error) {
+	t.openLedger(1, false)
+	consumers := t.startConsumers(ctx, t.Connections, func(group int) load.PopOptions {
+		return load.PopOptions{Queue: t.queue, Group: group, Batch: 1, Partitions: 1, AutoAck: t.AutoAck}
+	})
+	defer func() { err = errors.Join(err, consumers.Stop()) }()
+	if err := load.Pause(ctx, t.Warmup); err != nil {
 		return err
 	}
-	before, whyNot := statements(ctx, t.DatabaseURL)
-	asked, started := t.meter.requests.Load(), time.Now()
-	t.meter.frame(started, time.Time{})
-	err := pause(ctx, t.Duration)
+	before, failed := statements(ctx, t.DatabaseURL)
+	_, _, requestsBefore, _ := t.Meter.Totals()
+	started := time.Now()
+	t.Meter.Measure(started, time.Time{})
+	err = load.Pause(ctx, t.Duration)
 	ended := time.Now()
-	t.meter.end(ended)
-	note := func(format string, args ...any) {
-		t.result.Notes = append(t.result.Notes, fmt.Sprintf(format, args...))
+	t.Meter.End(ended)
+	_, _, requests, _ := t.Meter.Totals()
+	t.note("%d requests waited for %s and %d were sent again", t.Connections, ended.Sub(started).Round(time.Millisecond), requests-requestsBefore)
+	var after []load.Statement
+	if failed == nil {
+		after, failed = statements(context.WithoutCancel(ctx), t.DatabaseURL)
 	}
-	note("%d requests waited for %s and %d were sent again", t.Connections, ended.Sub(started).Round(time.Millisecond), t.meter.requests.Load()-asked)
-	after := map[string]int64{}
-	if whyNot == nil {
-		after, whyNot = statements(context.WithoutCancel(ctx), t.DatabaseURL)
-	}
-	if whyNot != nil {
-		note("statements at the database were not counted: %s", whyNot)
+	if failed != nil {
+		t.note("statements at the database were not counted: %s", failed)
 	} else {
 		n, text := difference(before, after)
 		t.result.Statements = &n
-		note("%d statements reached the database%s", n, text)
+		t.note("%d statements reached the database%s", n, text)
 	}
 	t.judged = err == nil
 	return err
 }
 
-var (
-	errNoDatabase  = errors.New("--database-url is not set")
-	errNoExtension = errors.New("the database has no extension pg_stat_statements")
-)
+var errNoDatabase = errors.New("--database-url is not set")
 
-// statements returns how often each statement has run in the database so far,
-// but for those that ask this.
-func statements(ctx context.Context, database string) (calls map[string]int64, err error) {
-	if database == "" {
+// statements returns the statements of the database so far.
+func statements(ctx context.Context, url string) (all []load.Statement, err error) {
+	if url == "" {
 		return nil, errNoDatabase
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, load.RequestTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, database)
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	var there bool
-	const look = `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'pg_stat_statements')`
-	if err := conn.QueryRow(ctx, look).Scan(&there); err != nil {
-		return nil, fmt.Errorf("looking for pg_stat_statements: %w", err)
-	}
-	if !there {
-		return nil, errNoExtension
-	}
-	const query = `
-		SELECT s.query, sum(s.calls)::bigint
-		  FROM pg_stat_statements s
-		  JOIN pg_database d ON d.oid = s.dbid
-		 WHERE d.datname = current_database() AND s.query NOT LIKE '%pg_stat_statements%'
-		   AND s.query NOT LIKE '%pg_extension%'
-		 GROUP BY s.query`
-	rows, err := conn.Query(ctx, query)
-	if err != nil {
-		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
-	}
-	calls = map[string]int64{}
-	var text string
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&text, &n}, func() error {
-		calls[text] = n
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
-	}
-	return calls, nil
+	return load.Statements(ctx, conn, conn.Config().Database)
 }
 
-// difference returns how many statements ran in between, and what the most
-// frequent were.
-func difference(before, after map[string]int64) (total int64, text string) {
-	more := map[string]int64{}
-	for statement, n := range after {
-		if n -= before[statement]; n > 0 {
-			more[statement] = n
-			total += n
+// difference returns how many statements ran between two looks, and the most frequent ones.
+func difference(before, after []load.Statement) (total int64, text string) {
+	earlier := map[string]int{}
+	for _, s := range before {
+		earlier[s.Text] = s.Calls
+	}
+	var more []load.Statement
+	for _, s := range after {
+		if s.Calls -= earlier[s.Text]; s.Calls > 0 {
+			more = append(more, s)
+			total += int64(s.Calls)
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(more), func(a, b string) int {
-		return cmp.Or(cmp.Compare(more[b], more[a]), cmp.Compare(a, b))
-	})
-	const most, long = 5, 60
+	load.SortStatements(more)
+	const most = 5
 	var parts []string
-	for _, name := range names[:min(most, len(names))] {
-		flat := strings.Join(strings.Fields(name), " ")
-		if len(flat) > long {
-			flat = strings.ToValidUTF8(flat[:long], "") + "..."
-		}
-		parts = append(parts, fmt.Sprintf("%d x %s", more[name], flat))
+	for _, s := range more[:min(most, len(more))] {
+		parts = append(parts, fmt.Sprintf("%d x %s", s.Calls, load.ShortStatement(s.Text)))
 	}
 	if len(parts) == 0 {
 		return total, ""

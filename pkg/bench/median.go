@@ -2,9 +2,11 @@ package bench
 
 import (
 	"slices"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// median returns the middle value; of an even number, the mean of the two there.
+// median returns the middle value, or the mean of the two middle values.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	half := len(sorted) / 2
@@ -14,8 +16,8 @@ func median(values []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// medianOf returns a result whose figures are each the median over the runs, nil
-// for fewer than two. Errors are those of all runs.
+// medianOf returns a result with the median of each figure, or nil for fewer than two runs. It
+// has the errors of all runs.
 func medianOf(runs []Result) *Result {
 	if len(runs) < 2 {
 		return nil
@@ -38,19 +40,19 @@ func medianOf(runs []Result) *Result {
 		}
 	}
 	for _, l := range runs[0].Latencies {
-		latency := func(of func(l Latency) float64) float64 {
+		latency := func(of func(l load.Latency) float64) float64 {
 			return number(func(r *Result) float64 {
-				i := slices.IndexFunc(r.Latencies, func(other Latency) bool { return other.Of == l.Of })
+				i := slices.IndexFunc(r.Latencies, func(other load.Latency) bool { return other.Of == l.Of })
 				if i < 0 {
 					return 0
 				}
 				return of(r.Latencies[i])
 			})
 		}
-		m.Latencies = append(m.Latencies, Latency{
-			Of: l.Of, Count: int(latency(func(l Latency) float64 { return float64(l.Count) })),
-			P50: latency(func(l Latency) float64 { return l.P50 }), P95: latency(func(l Latency) float64 { return l.P95 }),
-			P99: latency(func(l Latency) float64 { return l.P99 }), Max: latency(func(l Latency) float64 { return l.Max }),
+		m.Latencies = append(m.Latencies, load.Latency{
+			Of: l.Of, Count: int(latency(func(l load.Latency) float64 { return float64(l.Count) })),
+			P50: latency(func(l load.Latency) float64 { return l.P50 }), P95: latency(func(l load.Latency) float64 { return l.P95 }),
+			P99: latency(func(l load.Latency) float64 { return l.P99 }), Max: latency(func(l load.Latency) float64 { return l.Max }),
 		})
 	}
 	if !slices.ContainsFunc(runs, func(r Result) bool { return r.Baseline == nil }) {

@@ -6,35 +6,37 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// progressEvery is how often the line on a terminal is written anew.
-const progressEvery = time.Second
+// progressInterval is the time between two updates of the line on a terminal.
+const progressInterval = time.Second
 
-// follow shows how a trial goes, on one line, until the returned function is
-// called; that clears the line.
-func follow(ctx context.Context, w io.Writer, name string, m *meter) (stop func()) {
+// showProgress updates a line on a terminal until the returned function is called, which clears
+// the line.
+func showProgress(ctx context.Context, w io.Writer, name string, m *load.Meter) (stop func()) {
 	if w == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var line sync.WaitGroup
 	line.Go(func() {
-		ticker := time.NewTicker(progressEvery)
+		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		began := time.Now()
-		var pushed, came int64
+		var lastPushed, lastDelivered int64
 		for {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
 				return
 			}
-			p, c := m.pushed.Load(), m.came.Load()
-			// A terminal that is gone is no reason to stop.
+			pushed, delivered, _, failed := m.Totals()
+			// A closed terminal does not stop the benchmark.
 			_, _ = fmt.Fprintf(w, "\r\x1b[K%s %3.0f s: %d/s pushed, %d/s delivered, %d and %d in all, %d errors", name,
-				time.Since(began).Seconds(), p-pushed, c-came, p, c, m.failed.Load())
-			pushed, came = p, c
+				time.Since(began).Seconds(), pushed-lastPushed, delivered-lastDelivered, pushed, delivered, failed)
+			lastPushed, lastDelivered = pushed, delivered
 		}
 	})
 	return func() {

@@ -9,56 +9,29 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
-
-// Latency are quantiles in milliseconds.
-type Latency struct {
-	Of    string  `json:"of"`
-	Count int     `json:"count"`
-	P50   float64 `json:"p50"`
-	P95   float64 `json:"p95"`
-	P99   float64 `json:"p99"`
-	Max   float64 `json:"max"`
-}
-
-// Count is what the ledger found over a whole run, in messages; with several
-// groups, deliveries are counted in each.
-type Count struct {
-	Pushed  int `json:"pushed"`
-	Refused int `json:"refused"`
-	// Unclear: the push had no answer or an error of the server's.
-	Unclear     int `json:"unclear"`
-	Delivered   int `json:"delivered"`
-	Redelivered int `json:"redelivered"`
-	// LostLeases: the ack was refused or had no answer.
-	LostLeases int `json:"lostLeases"`
-	// Faults.
-	Lost       int `json:"lost"`
-	Stuck      int `json:"stuck"`
-	Duplicates int `json:"duplicates"`
-	Disordered int `json:"disordered"`
-	Unexpected int `json:"unexpected"`
-}
 
 // Result is one run of a scenario.
 type Result struct {
 	Scenario string `json:"scenario"`
 	Run      int    `json:"run"`
-	// Queue is its name when it was kept.
+	// Queue is the name of the queue if it was kept.
 	Queue string `json:"queue,omitempty"`
-	// Rate is messages per second: pushed in push, else delivered.
+	// Rate is messages per second: pushed in the scenario push, otherwise delivered.
 	Rate     float64 `json:"rate"`
 	Messages int     `json:"messages"`
 	Seconds  float64 `json:"seconds"`
 	Requests int     `json:"requests"`
-	// Statements is what idle saw at the database.
-	Statements *int64    `json:"statements,omitempty"`
-	Latencies  []Latency `json:"latencies"`
-	// Errors counts requests without a good answer, by status or by what happened
-	// instead. Examples has one of each.
+	// Statements is the number of statements at the database during idle.
+	Statements *int64         `json:"statements,omitempty"`
+	Latencies  []load.Latency `json:"latencies"`
+	// Errors counts failed requests by status, or by a word such as timeout. Examples has one of
+	// each kind.
 	Errors      map[string]int    `json:"errors"`
 	Examples    map[string]string `json:"examples,omitempty"`
-	Counts      Count             `json:"counts"`
+	Counts      load.Counts       `json:"counts"`
 	Faults      []string          `json:"faults"`
 	Notes       []string          `json:"notes,omitempty"`
 	Interrupted bool              `json:"interrupted"`
@@ -71,40 +44,40 @@ type Outcome struct {
 	Scenario string   `json:"scenario"`
 	Settings Settings `json:"settings"`
 	Runs     []Result `json:"runs"`
-	// Median has the medians of the figures of the runs; nil for fewer than two.
+	// Median has the median of each figure; nil for fewer than two runs.
 	Median *Result `json:"median,omitempty"`
 }
 
-// Report is everything that was measured.
+// Report has all measurements.
 type Report struct {
 	Started  time.Time `json:"started"`
 	Verified bool      `json:"verified"`
 	Outcomes []Outcome `json:"outcomes"`
 }
 
-// WriteJSON writes the report for programs.
+// WriteJSON writes the report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
 
-// WriteTable writes the report for people.
+// WriteTable writes the report as a table with remarks.
 func (r *Report) WriteTable(w io.Writer) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	// A strings.Builder takes everything.
+	// A strings.Builder never fails.
 	_, _ = fmt.Fprint(table, "scenario\trun\tmessages/s\tmessages\tms from\tp50\tp95\tp99\tmax\terrors\tratio\tverdict\n")
 	var remarks []string
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		for k := range o.Runs {
 			run := &o.Runs[k]
-			rows(table, run, fmt.Sprint(run.Run), run.verdict())
+			writeRows(table, run, fmt.Sprint(run.Run), run.verdict())
 			remarks = append(remarks, run.remarks(len(o.Runs) > 1)...)
 		}
 		if o.Median != nil {
-			rows(table, o.Median, "median", "")
+			writeRows(table, o.Median, "median", "")
 		}
 	}
 	_ = table.Flush()
@@ -118,8 +91,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return err
 }
 
-// rows writes a line for each time that was measured, at least one.
-func rows(table io.Writer, r *Result, run, verdict string) {
+// writeRows writes a row for each measured time, at least one.
+func writeRows(table io.Writer, r *Result, run, verdict string) {
 	rate, ratio := "-", "-"
 	if r.Rate > 0 {
 		rate = fmt.Sprintf("%.0f", r.Rate)
@@ -133,7 +106,7 @@ func rows(table io.Writer, r *Result, run, verdict string) {
 	}
 	latencies := r.Latencies
 	if len(latencies) == 0 {
-		latencies = []Latency{{Of: "-"}}
+		latencies = []load.Latency{{Of: "-"}}
 	}
 	for i, l := range latencies {
 		times := "-\t-\t-\t-"
@@ -158,7 +131,7 @@ func (r *Result) verdict() string {
 	return "verified"
 }
 
-// remarks are the lines about a run below the table.
+// remarks returns the lines about a run below the table.
 func (r *Result) remarks(numbered bool) []string {
 	name := r.Scenario
 	if numbered {
@@ -175,7 +148,7 @@ func (r *Result) remarks(numbered bool) []string {
 		lines = append(lines, fmt.Sprintf("%s: %d messages were delivered again after their lease was lost", name, n))
 	}
 	if n := r.Counts.Unclear; n > 0 {
-		lines = append(lines, fmt.Sprintf("%s: %d messages were pushed without a clear answer and may be there or not", name, n))
+		lines = append(lines, fmt.Sprintf("%s: %d messages were pushed without a clear answer and may be stored or not", name, n))
 	}
 	for _, text := range r.Notes {
 		lines = append(lines, name+": "+text)

@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 var (
-	// ErrBroken says that the server broke a promise; the report says which.
+	// ErrBroken says that the server broke a promise; the report names the promise.
 	ErrBroken = errors.New("verification failed")
 	// ErrInterrupted says that the run ended early.
 	ErrInterrupted = errors.New("interrupted: not everything was verified")
 )
 
-// Run runs the scenarios one after the other. The report holds what was measured
-// also when there is an error: ErrBroken, ErrInterrupted when ctx has ended, or
-// what kept it from measuring.
+// Run runs the scenarios one after the other. It blocks until the last one ends. The error is
+// ErrBroken, ErrInterrupted if ctx has ended, or the reason why a scenario could not be measured.
+// With an error the report has the measurements so far.
 func Run(ctx context.Context, s Settings) (Report, error) {
 	report := Report{Started: time.Now()}
 	if err := s.Validate(); err != nil {
@@ -30,7 +32,7 @@ func Run(ctx context.Context, s Settings) (Report, error) {
 	var broken []string
 	for _, sc := range chosen {
 		o := Outcome{Scenario: sc.name, Settings: sc.settle(s)}
-		err := o.runs(ctx, sc, s)
+		err := o.repeat(ctx, sc, s)
 		o.Median = medianOf(o.Runs)
 		if len(o.Runs) > 0 {
 			report.Outcomes = append(report.Outcomes, o)
@@ -59,8 +61,8 @@ func brokenBy(scenarios []string) error {
 	return fmt.Errorf("%w: %s", ErrBroken, strings.Join(scenarios, ", "))
 }
 
-// runs runs a scenario as often as it shall, each time with a baseline before.
-func (o *Outcome) runs(ctx context.Context, sc scenario, s Settings) error {
+// repeat runs a scenario s.Repeat times.
+func (o *Outcome) repeat(ctx context.Context, sc scenario, s Settings) error {
 	for n := range s.Repeat {
 		if ctx.Err() != nil {
 			return nil
@@ -77,17 +79,17 @@ func (o *Outcome) runs(ctx context.Context, sc scenario, s Settings) error {
 	return nil
 }
 
-// once makes one run. The result is nil when there is nothing to tell.
+// once makes one run, after a baseline if one is wanted. The result is nil if nothing was measured.
 func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
-	c, err := newClient(s.URL)
+	c, err := load.NewClient(s.URL)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	t := newTrial(s, sc, c)
 	var base *Baseline
 	if s.Baseline && !sc.quiet {
-		b, err := baseline(ctx, t.Settings, sc.single)
+		b, err := measureBaseline(ctx, t.Settings, sc.single)
 		if ctx.Err() != nil {
 			return nil, nil
 		}
@@ -96,16 +98,16 @@ func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
 		}
 		base = &b
 	}
-	watched := func() (*Locks, error) { return nil, nil }
+	stopWatch := func() (*Locks, error) { return nil, nil }
 	if (s.Baseline || s.HoldSnapshot) && !sc.quiet {
-		if watched, err = watch(ctx, s.DatabaseURL, s.HoldSnapshot); err != nil {
+		if stopWatch, err = watchLocks(ctx, s.DatabaseURL, s.HoldSnapshot); err != nil {
 			return nil, err
 		}
 	}
-	stop := follow(ctx, s.Progress, sc.name, t.meter)
+	stop := showProgress(ctx, s.Progress, sc.name, t.Meter)
 	err = t.run(ctx)
 	stop()
-	locks, failed := watched()
+	locks, failed := stopWatch()
 	t.result.Locks = locks
 	err = errors.Join(err, failed)
 	if t.result.Scenario == "" {

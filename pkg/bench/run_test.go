@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// brief are settings for a fake.
+// brief returns settings for a fake server.
 func brief(url string, scenarios ...string) Settings {
 	s := Defaults()
 	s.URL, s.Scenarios = url, scenarios
@@ -21,7 +21,7 @@ func brief(url string, scenarios ...string) Settings {
 	return s
 }
 
-func TestEveryScenarioOnAGoodServer(t *testing.T) {
+func TestEveryScenarioVerifiesACorrectServer(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios() {
 		for _, autoAck := range []bool{false, true} {
@@ -31,7 +31,7 @@ func TestEveryScenarioOnAGoodServer(t *testing.T) {
 				s := brief(serveFake(t, f), sc.name)
 				s.AutoAck, s.TransactionIDs = autoAck, autoAck
 				if sc.single {
-					s.Duration = 400 * time.Millisecond // room for a second message
+					s.Duration = 400 * time.Millisecond // time for a second message
 				}
 				var report Report
 				for {
@@ -41,7 +41,7 @@ func TestEveryScenarioOnAGoodServer(t *testing.T) {
 					if sc.quiet || report.Outcomes[0].Runs[0].Messages > 0 || s.Duration > 20*time.Second {
 						break
 					}
-					s.Duration *= 4 // a busy machine got nothing done
+					s.Duration *= 4 // a busy machine completed no message
 				}
 				require.True(t, report.Verified)
 				r := report.Outcomes[0].Runs[0]
@@ -90,17 +90,17 @@ func TestBrokenPromisesAreFound(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsCountedAndIsNoFault(t *testing.T) {
+func TestAFailedRequestIsNoFault(t *testing.T) {
 	t.Parallel()
 	report, err := Run(t.Context(), brief(serveFake(t, &fake{fail: 1}), "end-to-end"))
 	require.NoError(t, err)
 	r := report.Outcomes[0].Runs[0]
 	require.Equal(t, map[string]int{"503": 1}, r.Errors)
 	require.Equal(t, 5, r.Counts.Unclear)
-	require.Equal(t, r.Counts.Pushed+r.Counts.Unclear, r.Counts.Delivered, "it was there all the same")
+	require.Equal(t, r.Counts.Pushed+r.Counts.Unclear, r.Counts.Delivered, "the server had stored the push")
 }
 
-func TestASlowServerIsChargedForTheIntendedStart(t *testing.T) {
+func TestAnOpenLoopMeasuresFromThePlannedStart(t *testing.T) {
 	t.Parallel()
 	for _, slow := range []bool{false, true} {
 		f := &fake{}
@@ -108,22 +108,22 @@ func TestASlowServerIsChargedForTheIntendedStart(t *testing.T) {
 			f.takes = 50 * time.Millisecond
 		}
 		s := brief(serveFake(t, f), "push")
-		// 100 pushes are due, and a slow server manages 10 of them.
+		// 100 pushes are due, and a slow server answers 10 of them.
 		s.Connections, s.Batch, s.Rate, s.Warmup, s.Duration = 1, 1, 200, 0, 500*time.Millisecond
 		s.Patience = 10 * time.Second
 		report, err := Run(t.Context(), s)
 		require.NoError(t, err)
 		r := report.Outcomes[0].Runs[0]
-		require.Equal(t, 100, r.Latencies[0].Count, "every instant is in the times")
+		require.Equal(t, 100, r.Latencies[0].Count, "every planned start has a time")
 		if slow {
 			require.Less(t, r.Counts.Pushed, 20)
-			require.Greater(t, r.Latencies[0].P50, 150.0, "so is the wait of what was due")
+			require.Greater(t, r.Latencies[0].P50, 150.0, "the wait of unsent pushes counts")
 			require.Contains(t, strings.Join(r.Notes, "\n"), "the rate was not reached")
 		}
 	}
 }
 
-func TestAnInterruptKeepsWhatWasMeasured(t *testing.T) {
+func TestAnInterruptKeepsTheMeasurements(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
@@ -172,14 +172,14 @@ func TestRunsAndMedian(t *testing.T) {
 	require.InDelta(t, o.Median.Rate, back.Outcomes[0].Median.Rate, 0)
 }
 
-func TestNobodyThereIsAClearError(t *testing.T) {
+func TestAnUnreachableServerIsAnError(t *testing.T) {
 	t.Parallel()
 	report, err := Run(t.Context(), brief("http://127.0.0.1:1", "push"))
 	require.ErrorContains(t, err, "does --url lead to a server?")
 	require.Empty(t, report.Outcomes)
 }
 
-func TestBadSettingsSayWhatToChange(t *testing.T) {
+func TestInvalidSettingsNameTheFlag(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(s *Settings){
 		"give it as http://host:port":       func(s *Settings) { s.URL = "localhost:6632" },

@@ -7,27 +7,26 @@ import (
 	"text/tabwriter"
 )
 
-// scenario is one way to load a server, with numbers that suit it.
+// scenario is one way to load a server, with its default numbers.
 type scenario struct {
 	name, about string
 	connections int
 	batch       int
 	partitions  int
 	groups      int
-	// paced: it has an open loop.
+	// paced: it accepts a rate.
 	paced bool
 	// flowing: producers and consumers run at the same time.
 	flowing bool
-	// single: it is about one message, so a baseline of one row tells more than
-	// one of many.
+	// single: it measures one message at a time, so its baseline inserts one row at a time.
 	single bool
-	// quiet: it pushes nothing.
+	// quiet: it pushes no message.
 	quiet bool
-	// run loads the server and leaves the figures in the trial.
+	// run loads the server and fills the trial.
 	run func(ctx context.Context, t *trial) error
 }
 
-// scenarios returns all of them in the order of All.
+// scenarios returns all scenarios in the order of All.
 func scenarios() []scenario {
 	return []scenario{
 		{
@@ -35,7 +34,7 @@ func scenarios() []scenario {
 			connections: 16, batch: 100, partitions: 100, paced: true, run: runPush,
 		},
 		{
-			name: "pop", about: "consumers drain a backlog made before",
+			name: "pop", about: "consumers drain a backlog",
 			connections: 16, batch: 100, partitions: 100, run: runPop,
 		},
 		{
@@ -43,15 +42,15 @@ func scenarios() []scenario {
 			connections: 16, batch: 10, partitions: 100, paced: true, flowing: true, run: runFlow,
 		},
 		{
-			name: "wake", about: "a message now and then for a consumer that waits",
+			name: "wake", about: "a message now and then for a waiting consumer",
 			connections: 1, batch: 1, partitions: 1, single: true, run: runWake,
 		},
 		{
-			name: "idle", about: "requests wait and nothing comes",
+			name: "idle", about: "requests wait and no message arrives",
 			connections: 1000, batch: 1, partitions: 1, quiet: true, run: runIdle,
 		},
 		{
-			name: "herd", about: "all wait in one group, and one message comes",
+			name: "herd", about: "all requests wait in one group, and one message arrives",
 			connections: 1000, batch: 1, partitions: 1, single: true, run: runHerd,
 		},
 		{
@@ -66,18 +65,12 @@ func scenarios() []scenario {
 }
 
 // Names returns the names of all scenarios.
-func Names() []string {
-	var names []string
-	for _, sc := range scenarios() {
-		names = append(names, sc.name)
-	}
-	return names
-}
+func Names() []string { return names(func(scenario) bool { return true }) }
 
-func pacedNames() []string {
+func names(want func(sc scenario) bool) []string {
 	var names []string
 	for _, sc := range scenarios() {
-		if sc.paced {
+		if want(sc) {
 			names = append(names, sc.name)
 		}
 	}
@@ -88,7 +81,7 @@ func pacedNames() []string {
 func Describe() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	// A strings.Builder takes everything.
+	// A strings.Builder never fails.
 	_, _ = fmt.Fprint(table, "  scenario\twhat\tconnections\tbatch\tpartitions\n")
 	for _, sc := range scenarios() {
 		_, _ = fmt.Fprintf(table, "  %s\t%s\t%d\t%d\t%d\n", sc.name, sc.about, sc.connections, sc.batch, sc.partitions)
@@ -97,7 +90,7 @@ func Describe() string {
 	return text.String()
 }
 
-// settle fills in the numbers that were left to the scenario.
+// settle replaces zeros by the defaults of the scenario.
 func (sc scenario) settle(s Settings) Settings {
 	fill := func(value *int, own int) {
 		if *value == 0 {
@@ -109,7 +102,7 @@ func (sc scenario) settle(s Settings) Settings {
 	fill(&s.PopBatch, s.Batch)
 	fill(&s.Partitions, sc.partitions)
 	fill(&s.Groups, sc.groups)
-	// Only fan-out has groups: the others read in queue mode or in one group.
+	// Only fan-out has several groups.
 	if sc.groups == 0 {
 		s.Groups = 0
 	}
@@ -122,7 +115,7 @@ func (sc scenario) settle(s Settings) Settings {
 	return s
 }
 
-// least is the fewest connections it can run with.
+// least returns the fewest connections that the scenario can run with.
 func (sc scenario) least(s Settings) int {
 	if !sc.flowing {
 		return 1

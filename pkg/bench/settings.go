@@ -10,67 +10,65 @@ import (
 	"time"
 )
 
-// All stands for every scenario.
+// All names every scenario.
 const All = "all"
 
 // maxBatch is the most messages of one call.
 const maxBatch = 10_000
 
-// Settings say what to run and how. A number that is 0 is the scenario's own,
-// where the scenario has one.
+// Settings select and configure scenarios. 0 is the default of the scenario, if it has one.
 type Settings struct {
 	URL       string   `json:"url"`
 	Scenarios []string `json:"-"`
-	// Connections are requests at the same time, producers and consumers together.
+	// Connections is the number of concurrent requests of producers and consumers together.
 	Connections int `json:"connections"`
-	// Producers are those of the connections that push where others pop meanwhile;
-	// 0: an equal share, as if they were one group more.
+	// Producers is the number of connections that push in scenarios with consumers; 0 is an
+	// equal share, as if the producers were one more group.
 	Producers int `json:"producers"`
 	// Batch is messages in a push.
 	Batch int `json:"batch"`
-	// PopBatch is the most messages of a pop; 0: as many as in a push.
+	// PopBatch is the most messages of a pop; 0 is Batch.
 	PopBatch int `json:"popBatch"`
-	// Payload is the length of a message in bytes; a number needs some anyway.
+	// Payload is the length of a message in bytes, or more if its numbers need more.
 	Payload    int `json:"payload"`
 	Partitions int `json:"partitions"`
-	// PushPartitions is how many partitions the messages of a push are for. The
-	// official clients push to one.
+	// PushPartitions is the number of partitions in a push. The official clients push to one.
 	PushPartitions int `json:"pushPartitions"`
-	// PopPartitions is the most partitions a pop takes from.
+	// PopPartitions is the most partitions of a pop.
 	PopPartitions int `json:"popPartitions"`
 	Groups        int `json:"groups"`
-	// Window is how many messages may be on the way while producers and consumers
-	// run together in a closed loop; 0 is four batches a connection.
+	// Window is the most messages in flight while producers and consumers run together in a
+	// closed loop; 0 is four batches per connection.
 	Window int `json:"window"`
-	// Backlog is how many messages the scenario pop drains.
+	// Backlog is the number of messages that the scenario pop drains.
 	Backlog  int           `json:"backlog"`
 	Duration time.Duration `json:"duration"`
 	Warmup   time.Duration `json:"warmup"`
 	// Rate is messages per second in an open loop; 0 is the closed loop.
 	Rate    float64 `json:"rate"`
 	AutoAck bool    `json:"autoAck"`
-	// TransactionIDs gives every message an id, as the official clients do.
+	// TransactionIDs gives every message a transaction id, as the official clients do.
 	TransactionIDs bool `json:"transactionIds"`
-	// Repeat is how often each scenario runs; their median is reported as well.
+	// Repeat is the number of runs of each scenario; the median is reported too.
 	Repeat int `json:"repeat"`
 	// Baseline measures the database at DatabaseURL before each run.
 	Baseline bool `json:"baseline"`
-	// BaselineConnections are those of the baseline; 0: as many as the run's.
+	// BaselineConnections is the number of connections of the baseline; 0 is Connections.
 	BaselineConnections int `json:"baselineConnections"`
-	// HoldSnapshot keeps a REPEATABLE READ transaction open at DatabaseURL during
-	// each run.
+	// HoldSnapshot keeps a REPEATABLE READ transaction open at DatabaseURL during each run.
 	HoldSnapshot bool `json:"holdSnapshot"`
-	// DatabaseURL, with Baseline or HoldSnapshot, is also watched for locks.
+	// DatabaseURL is the database of the server. With Baseline or HoldSnapshot it is also watched
+	// for locks.
 	DatabaseURL string `json:"-"`
-	// Keep leaves the queues behind.
+	// Keep does not delete the queues.
 	Keep bool `json:"keep"`
-	// Patience is how long nothing may arrive before the rest counts as missing.
+	// Patience is the time without an arrival after which the remaining messages count as missing.
 	Patience time.Duration `json:"-"`
-	// Progress is a terminal that shows a line while it runs; nil for none.
+	// Progress is a terminal for a line about the current run; nil for none.
 	Progress io.Writer `json:"-"`
 }
 
-// Defaults returns settings that suit one machine.
+// Defaults returns settings for a server on this machine.
 func Defaults() Settings {
 	return Settings{
 		URL: "http://127.0.0.1:6632", Scenarios: []string{All}, Payload: 256, PushPartitions: 1, PopPartitions: 10, Backlog: 50_000,
@@ -78,7 +76,7 @@ func Defaults() Settings {
 	}
 }
 
-// Validate returns every problem at once; each says what to change.
+// Validate returns all problems at once; each names the flag to change.
 func (s Settings) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -114,8 +112,9 @@ func (s Settings) Validate() error {
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	check(s.Rate == 0 || slices.ContainsFunc(chosen, func(sc scenario) bool { return sc.paced }),
-		"--rate has no meaning for %s: leave it out, or choose %s", strings.Join(s.Scenarios, ", "), strings.Join(pacedNames(), ", "))
+	paced := func(sc scenario) bool { return sc.paced }
+	check(s.Rate == 0 || slices.ContainsFunc(chosen, paced),
+		"--rate has no meaning for %s: leave it out, or choose %s", strings.Join(s.Scenarios, ", "), strings.Join(names(paced), ", "))
 	for _, sc := range chosen {
 		with := sc.settle(s)
 		least := sc.least(with)
@@ -125,7 +124,7 @@ func (s Settings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// chosen returns the scenarios named, each once.
+// chosen returns the named scenarios, each once.
 func (s Settings) chosen() ([]scenario, error) {
 	all := scenarios()
 	var chosen []scenario

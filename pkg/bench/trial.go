@@ -6,135 +6,145 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// leaseTime is the lease of the queues a trial makes.
-const leaseTime = 30 * time.Second
+const (
+	// leaseTime is the lease of the queue of a trial.
+	leaseTime = 30 * time.Second
+	// restBatch is the batch of the pops that empty a queue after the load.
+	restBatch = 1000
+)
 
-// trial is one run of one scenario on a queue of its own.
+// trial is one run of one scenario on a new queue.
 type trial struct {
 	Settings
+	*load.Traffic
 	scenario scenario
-	client   *client
 	queue    string
-	// groups are the names of the consumer groups; "" is queue mode.
-	groups []string
-	book   *ledger
-	meter  *meter
-	// lostPops counts pops without an answer: who knows what they took.
-	lostPops atomic.Int64
-	// judged: the load ran to its end, so what is missing is missing.
+	// judged: the load ran to its end, so an undelivered message is lost.
 	judged bool
 	result Result
 }
 
-func newTrial(s Settings, sc scenario, c *client) *trial {
-	t := &trial{Settings: sc.settle(s), scenario: sc, client: c, meter: newMeter(), groups: []string{""}}
+func newTrial(s Settings, sc scenario, c *load.Client) *trial {
+	t := &trial{Settings: sc.settle(s), scenario: sc}
+	t.Traffic = &load.Traffic{
+		Client: c, Meter: load.NewMeter(), Groups: []string{""}, PayloadSize: t.Payload, TransactionIDs: t.Settings.TransactionIDs,
+	}
 	var random [5]byte
-	// It never fails.
-	_, _ = rand.Read(random[:])
+	_, _ = rand.Read(random[:]) // it never fails
 	t.queue = fmt.Sprintf("bench-%s-%s", hex.EncodeToString(random[:]), sc.name)
 	if sc.groups > 0 {
-		t.groups = nil
-		for i := range t.Groups {
-			t.groups = append(t.groups, fmt.Sprintf("group-%d", i))
+		t.Traffic.Groups = nil
+		for i := range t.Settings.Groups {
+			t.Traffic.Groups = append(t.Traffic.Groups, fmt.Sprintf("group-%d", i))
 		}
 	}
 	return t
 }
 
-// openBook begins the ledger of so many producers: each partition has a lane,
-// and so has each producer.
-func (t *trial) openBook(producers int) {
-	t.book = newLedger(max(t.Partitions, producers), t.Partitions, len(t.groups), leaseTime, t.meter)
+// openLedger creates the ledger. Each partition and each producer has at least one lane. timed
+// measures deliveries.
+func (t *trial) openLedger(producers int, timed bool) {
+	config := load.LedgerConfig{Groups: len(t.Traffic.Groups), Lease: leaseTime}
+	for lane := range max(t.Partitions, producers) {
+		config.Lanes = append(config.Lanes, load.Lane{Queue: t.queue, Partition: fmt.Sprintf("p%d", lane%t.Partitions)})
+	}
+	if timed {
+		config.Meter = t.Meter
+	}
+	t.Ledger = load.NewLedger(config)
 }
 
-// run makes the queue, loads the server, judges and deletes the queue.
+// popOptions returns the pops of a consumer with the settings of the trial.
+func (t *trial) popOptions(group int) load.PopOptions {
+	return load.PopOptions{Queue: t.queue, Group: group, Batch: t.PopBatch, Partitions: t.PopPartitions, AutoAck: t.AutoAck}
+}
+
+// startConsumers starts n consumers of each group.
+func (t *trial) startConsumers(ctx context.Context, n int, options func(group int) load.PopOptions) *load.Workers {
+	consumers := load.NewWorkers(ctx)
+	for group := range t.Traffic.Groups {
+		for range n {
+			consumers.Go(t.NewConsumer(options(group)).Loop)
+		}
+	}
+	return consumers
+}
+
+// run creates the queue, loads the server, judges the deliveries and deletes the queue.
 func (t *trial) run(ctx context.Context) (err error) {
-	// The queue is made and deleted also when an interrupt comes in between.
+	// An interrupt does not stop the creation and the deletion of the queue.
 	lasting := context.WithoutCancel(ctx)
-	if err := t.client.configure(lasting, t.queue, leaseTime); err != nil {
-		return err
+	if err := t.Client.Configure(lasting, t.queue, map[string]int{"leaseTime": int(leaseTime.Seconds())}); err != nil {
+		return fmt.Errorf("making a queue (does --url lead to a server?): %w", err)
 	}
 	if !t.Keep {
-		defer func() { err = errors.Join(err, t.client.remove(lasting, t.queue)) }()
+		defer func() {
+			if failed := t.Client.Delete(lasting, t.queue); failed != nil {
+				err = errors.Join(err, fmt.Errorf("deleting the queue %s: %w", t.queue, failed))
+			}
+		}()
 	}
 	if err := t.scenario.run(ctx, t); err != nil && ctx.Err() == nil {
 		return err
 	}
-	t.meter.end(time.Now())
+	t.Meter.End(time.Now())
 	t.conclude(ctx.Err() != nil)
 	return nil
 }
 
-// drain lets consumers take what is left, looks for what no pop was woken for,
-// and settles what is missing.
-func (t *trial) drain(ctx context.Context, consumers *crew) error {
-	all, err := t.book.drained(ctx, t.Patience)
-	if err == nil && !all && (t.lostPops.Load() > 0 || t.book.counts().LostLeases > 0) {
-		// What they took comes again when its lease ends.
-		_, err = t.book.drained(ctx, leaseTime)
+// drain waits until the consumers have the remaining messages and stops them. Then it pops
+// messages that no waiting pop was woken for. What is still missing is lost.
+func (t *trial) drain(ctx context.Context, consumers *load.Workers) error {
+	all, err := t.Ledger.WaitDrained(ctx, t.Patience)
+	if err == nil && !all && (t.Unanswered.Load() > 0 || t.Ledger.Counts().LostLeases > 0) {
+		// Messages of lost leases are delivered again when the lease ends.
+		_, err = t.Ledger.WaitDrained(ctx, leaseTime)
 	}
-	consumers.leave()
-	if err != nil {
+	if err = errors.Join(err, consumers.Stop()); err != nil {
 		return err
 	}
-	for group := range t.groups {
-		if err := t.search(ctx, group); err != nil {
+	for group := range t.Traffic.Groups {
+		found, err := t.Search(ctx, load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions})
+		if err != nil {
 			return err
 		}
+		t.result.Counts.Stuck += found
 	}
 	t.judged = true
 	return nil
 }
 
-// search takes what a pop that does not wait finds. All of it was either stuck
-// or is there twice.
-func (t *trial) search(ctx context.Context, group int) error {
-	const batch = 1000
-	c := t.consumer(group, batch, t.PopPartitions, true)
-	before := t.book.counts().Delivered
-	for {
-		d, err := c.pop(ctx, c.now)
-		if err != nil {
-			return fmt.Errorf("looking for what is left: %w", err)
-		}
-		if len(d.Messages) == 0 {
-			break
-		}
-	}
-	t.result.Counts.Stuck += t.book.counts().Delivered - before
-	return nil
+// drainRest empties the queue of a scenario without consumers. It uses leases, so the order is
+// known.
+func (t *trial) drainRest(ctx context.Context) error {
+	return t.drain(ctx, t.startConsumers(ctx, min(t.Connections, 8), func(group int) load.PopOptions {
+		return load.PopOptions{Queue: t.queue, Group: group, Batch: restBatch, Partitions: t.PopPartitions, Eager: true}
+	}))
 }
 
-// takeRest empties the queue for a scenario without consumers of its own. It
-// uses leases, so that the order is known.
-func (t *trial) takeRest(ctx context.Context) error {
-	const batch = 1000
-	consumers := newCrew(ctx)
-	for group := range t.groups {
-		for range min(t.Connections, 8) {
-			consumers.join(func(ctx context.Context) { t.consumer(group, batch, t.PopPartitions, false).loop(ctx, true) })
-		}
-	}
-	return t.drain(ctx, consumers)
+func (t *trial) note(format string, args ...any) {
+	t.result.Notes = append(t.result.Notes, fmt.Sprintf(format, args...))
 }
 
-// conclude turns what was counted into the result.
+// conclude fills the result.
 func (t *trial) conclude(interrupted bool) {
 	r := &t.result
-	r.Scenario, r.Queue, r.Interrupted, r.Seconds = t.scenario.name, t.queue, interrupted, t.meter.seconds()
-	if !t.Keep {
-		r.Queue = ""
+	r.Scenario, r.Interrupted, r.Seconds = t.scenario.name, interrupted, t.Meter.Seconds()
+	if t.Keep {
+		r.Queue = t.queue
 	}
-	r.Latencies, r.Faults = t.meter.latencies(), []string{}
-	r.Requests = int(t.meter.requests.Load())
-	r.Errors, r.Examples = t.meter.errors, t.meter.examples
-	if t.book != nil {
+	r.Latencies, r.Faults = t.Meter.Latencies(), []string{}
+	_, _, requests, _ := t.Meter.Totals()
+	r.Requests = int(requests)
+	r.Errors, r.Examples = t.Meter.Errors()
+	if t.Ledger != nil {
 		stuck := r.Counts.Stuck
-		r.Counts = t.book.counts()
+		r.Counts = t.Ledger.Counts()
 		r.Counts.Stuck = stuck
 		r.Faults = append(r.Faults, t.faults()...)
 	}
@@ -142,11 +152,11 @@ func (t *trial) conclude(interrupted bool) {
 		r.Rate = float64(r.Messages) / r.Seconds
 	}
 	if interrupted {
-		r.Notes = append(r.Notes, "interrupted: what had not come yet is not judged")
+		t.note("interrupted: messages that were not delivered yet are not judged")
 	}
 }
 
-// faults says which promises were broken.
+// faults returns the broken promises.
 func (t *trial) faults() []string {
 	c := &t.result.Counts
 	var faults []string
@@ -155,16 +165,15 @@ func (t *trial) faults() []string {
 			faults = append(faults, fmt.Sprintf(format, n))
 		}
 	}
-	fault(c.Duplicates, "%d messages were delivered again although their lease held or they were acknowledged")
+	fault(c.Duplicates, "%d messages were delivered again although their lease was held or they were acknowledged")
 	fault(c.Disordered, "%d messages came out of order")
 	fault(c.Unexpected, "%d messages came that were not pushed so, or were refused")
-	fault(c.Stuck, "%d messages came to no consumer that waited, only to a pop afterwards")
-	switch {
+	fault(c.Stuck, "%d messages reached no waiting consumer, only a later pop")
+	switch unanswered := t.Unanswered.Load(); {
 	case !t.judged:
 		c.Lost = 0
-	case c.Lost > 0 && t.AutoAck && t.lostPops.Load() > 0:
-		t.result.Notes = append(t.result.Notes, fmt.Sprintf(
-			"%d messages are missing and not judged: %d pops with autoAck had no answer and may have taken them", c.Lost, t.lostPops.Load()))
+	case c.Lost > 0 && t.AutoAck && unanswered > 0:
+		t.note("%d messages are missing and not judged: %d pops with autoAck had no answer and may have consumed them", c.Lost, unanswered)
 		c.Lost = 0
 	default:
 		fault(c.Lost, "%d deliveries of acknowledged pushes never came")

@@ -2,64 +2,63 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
-	// wakeGap is the least time between two pushes, so that each finds everybody
-	// asleep; a random part on top keeps it out of step with anything else.
+	// wakeGap is the least time between two pushes, so that all consumers wait again. A random
+	// part keeps the pushes out of step with other periodic work.
 	wakeGap    = 300 * time.Millisecond
 	wakeSpread = 50 * time.Millisecond
-	// herdRest is how long a second one may take to get the same message.
-	herdRest = 200 * time.Millisecond
+	// herdPause is how long a second consumer may take to receive the same message.
+	herdPause = 200 * time.Millisecond
 )
 
-// runWake: consumers wait, and a message comes now and then.
+// runWake: consumers wait, and a message arrives now and then.
 func runWake(ctx context.Context, t *trial) error {
-	return t.oneByOne(ctx, func(ctx context.Context) error { return pause(ctx, wakeGap+rand.N(wakeSpread)) })
+	return t.oneByOne(ctx, func(ctx context.Context) error { return load.Pause(ctx, wakeGap+rand.N(wakeSpread)) })
 }
 
-// runHerd: all wait in one group. The ledger sees it when a message comes to two.
+// runHerd: all consumers wait in one group. The ledger detects a message that two receive.
 func runHerd(ctx context.Context, t *trial) error {
-	t.groups = []string{"herd"}
-	return t.oneByOne(ctx, func(ctx context.Context) error { return pause(ctx, herdRest) })
+	t.Traffic.Groups = []string{"herd"}
+	return t.oneByOne(ctx, func(ctx context.Context) error { return load.Pause(ctx, herdPause) })
 }
 
-// oneByOne pushes a message, waits until it has come, and rests before the next,
-// which would wake a consumer that missed this one.
-func (t *trial) oneByOne(ctx context.Context, rest func(ctx context.Context) error) error {
-	t.openBook(1)
-	t.book.timed = true
-	consumers := newCrew(ctx)
-	for range t.Connections {
-		c := t.consumer(0, 10, 1, t.AutoAck)
-		consumers.join(func(ctx context.Context) { c.loop(ctx, false) })
-	}
-	producer := t.producers(1, 1)[0]
+// oneByOne pushes a message, waits for its delivery, and pauses before the next push. The next
+// push would wake a consumer that missed this message.
+func (t *trial) oneByOne(ctx context.Context, between func(ctx context.Context) error) error {
+	t.openLedger(1, true)
+	consumers := t.startConsumers(ctx, t.Connections, func(group int) load.PopOptions {
+		return load.PopOptions{Queue: t.queue, Group: group, Batch: 10, Partitions: 1, AutoAck: t.AutoAck}
+	})
+	producer := t.NewProducer(0)
 	from := time.Now().Add(t.Warmup)
 	until := from.Add(t.Duration)
-	t.meter.frame(from, until)
-	// The warmup is for the crowd to gather first, and for caches then.
-	err := pause(ctx, t.Warmup/2)
+	t.Meter.Measure(from, until)
+	// In the first half of the warmup the consumers connect, in the second caches fill.
+	err := load.Pause(ctx, t.Warmup/2)
 	for err == nil && time.Now().Before(until) {
-		if _, failed := producer.push(ctx, time.Now()); failed != nil {
-			err = pause(ctx, afterError)
+		if _, failed := producer.Push(ctx, time.Now()); failed != nil {
+			err = load.Pause(ctx, load.AfterError)
 			continue
 		}
-		var came bool
-		if came, err = t.book.drained(ctx, t.Patience); err == nil && !came {
+		var delivered bool
+		if delivered, err = t.Ledger.WaitDrained(ctx, t.Patience); err == nil && !delivered {
 			break
 		}
 		if err == nil {
-			err = rest(ctx)
+			err = between(ctx)
 		}
 	}
 	if err != nil {
-		consumers.leave()
-		return err
+		return errors.Join(err, consumers.Stop())
 	}
 	err = t.drain(ctx, consumers)
-	_, t.result.Messages = t.meter.counted()
+	_, t.result.Messages = t.Meter.Messages()
 	return err
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// stored reads a live queue back.
-func (r *room) stored(name string) (catalog.Settings, catalog.Configured) {
+// stored reads the settings of a queue from its table.
+func (r *fixture) stored(name string) (catalog.Settings, catalog.Configured) {
 	r.t.Helper()
 	set := catalog.Settings{Queue: name}
 	var made catalog.Configured
 	o, more := &set.Options, &set.Extensions
-	require.NoError(r.t, r.conn.QueryRow(soon(r.t), `
+	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `
 		SELECT q.uid, p.uid, q.namespace, q.task, q.lease_time, q.retry_limit, q.delayed_processing, q.window_buffer,
 		       q.encryption_enabled, q.retention_enabled, q.retention_seconds, q.completed_retention_seconds,
 		       q.max_wait_time_seconds, q.max_size, q.priority, q.retry_delay, q.ttl, q.dead_letter_queue, q.dlq_after_max_retries,
@@ -36,14 +36,14 @@ func (r *room) stored(name string) (catalog.Settings, catalog.Configured) {
 
 func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	// Every option has a value of its own, so that none can take another's place.
+	r := newFixture(t)
+	// Each option has a different value, so that a swapped pair fails the test.
 	first := catalog.Settings{Queue: "orders.new", Namespace: "n", Task: "t", Options: queue.Options{
 		LeaseTime: 11, RetryLimit: 12, DelayedProcessing: 13, WindowBuffer: 14, EncryptionEnabled: true, RetentionEnabled: false,
 		RetentionSeconds: 15, CompletedRetentionSeconds: 16, MaxWaitTimeSeconds: 17, MaxSize: 18, Priority: -19,
 		RetryDelay: 20, TTL: 21, DeadLetterQueue: true, DLQAfterMaxRetries: false,
 	}, Extensions: queue.Extensions{RetryBackoff: 22, ExpireAfterSeconds: 23, DeadLetterExpired: true, MaxDeliveries: 24}}
-	made, err := r.Configure(soon(t), first)
+	made, err := r.Configure(testContext(t), first)
 	require.NoError(t, err)
 	set, ids := r.stored("orders.new")
 	require.Equal(t, first, set)
@@ -51,19 +51,19 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 
 	second := catalog.Settings{Queue: "orders.new", Options: queue.DefaultDefaults().Options()}
 	second.Options.RetentionEnabled, second.Options.DLQAfterMaxRetries = true, true
-	again, err := r.Configure(soon(t), second)
+	again, err := r.Configure(testContext(t), second)
 	require.NoError(t, err)
 	require.Equal(t, made, again, "it is the same queue")
 	set, ids = r.stored("orders.new")
-	require.Equal(t, second, set, "tags that are not sent are gone, and so is every option")
+	require.Equal(t, second, set, "tags that are not sent are cleared, and so is every option")
 	require.Equal(t, made, ids)
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue"))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.partition"))
 }
 
-func TestConfigureKeepsWhatIsInTheQueue(t *testing.T) {
+func TestConfigureKeepsMessagesAndCursors(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 2, groups: 2, deadLetters: 1})
 	h := r.holdings(key)
@@ -72,23 +72,23 @@ func TestConfigureKeepsWhatIsInTheQueue(t *testing.T) {
 	require.Equal(t, before, r.count(h))
 }
 
-func TestEmptyNameIsAName(t *testing.T) {
+func TestAQueueMayHaveTheEmptyName(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	made := r.configure("")
 	_, ids := r.stored("")
 	require.Equal(t, ids, made)
 }
 
-func TestManyConfigureTheSameNewQueue(t *testing.T) {
+func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	type answer struct {
 		made catalog.Configured
 		err  error
 	}
 	answers := make(chan answer, 10)
-	ctx := soon(t)
+	ctx := testContext(t)
 	for i := range cap(answers) {
 		go func() {
 			set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
@@ -107,11 +107,11 @@ func TestManyConfigureTheSameNewQueue(t *testing.T) {
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue"))
 }
 
-func TestValuesTheDatabaseRefusesAreTheCallers(t *testing.T) {
+func TestConfigureRejectsNamesTheDatabaseRefuses(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	for _, name := range []string{strings.Repeat("x", 256), "a\x00b", "\xff"} {
-		_, err := r.Configure(soon(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
+		_, err := r.Configure(testContext(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
 		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), "%q: %v", name, err)
 		require.ErrorContains(t, err, "configuring queue ")
 	}
@@ -120,26 +120,26 @@ func TestValuesTheDatabaseRefusesAreTheCallers(t *testing.T) {
 
 func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.pool.Close()
-	_, err := r.Configure(soon(t), catalog.Settings{Queue: "orders"})
+	_, err := r.Configure(testContext(t), catalog.Settings{Queue: "orders"})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.ErrorContains(t, err, `configuring queue "orders"`)
-	_, err = r.Delete(soon(t), "orders")
+	_, err = r.Delete(testContext(t), "orders")
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.ErrorContains(t, err, `deleting queue "orders"`)
 }
 
-// An operator's change is carried through, also when he does not wait for it.
+// Configure completes even if its client disconnects while it waits for a cursor.
 func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1, messages: 1, groups: 1})
 	holder := connect(t, r.dsn)
-	_, err := holder.Exec(soon(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
+	_, err := holder.Exec(testContext(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
 	require.NoError(t, err)
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, disconnect := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
 		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
@@ -147,17 +147,17 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 		_, err := catalog.New(r.pool, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
 		done <- err
 	}()
-	r.await("the change waits for the cursor", r.somebodyWaits)
-	leave()
-	_, err = holder.Exec(soon(t), "COMMIT")
+	r.await("Configure waits for the cursor", r.lockWaiters)
+	disconnect()
+	_, err = holder.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 	require.Positive(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at > clock_timestamp() + $1::interval", 50*time.Minute))
 }
 
-func TestWhatWasAskedIsDoneForAClientThatHasLeft(t *testing.T) {
+func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := r.Configure(gone, catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()})

@@ -9,7 +9,7 @@ import (
 
 func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	old := r.configure("orders")
 	key, other := r.queueKey(old), r.queueKey(r.configure("other"))
 	r.fill(key, size{partitions: 3000, messages: 5, groups: 2, deadLetters: 2})
@@ -18,51 +18,51 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	before, untouched := r.count(h), r.count(kept)
 	require.Equal(t, rows{queues: 1, partitions: 3001, messages: 15000, groups: 2, cursors: 6000, deadLetters: 12000}, before)
 
-	// Somebody reads a message and a dead letter: the answer waits for neither.
+	// Another session locks a message and a dead letter. Delete waits for neither.
 	reader := connect(t, r.dsn)
-	_, err := reader.Exec(soon(t), "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
+	_, err := reader.Exec(testContext(t), "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	require.NoError(t, err)
 	began := time.Now()
-	existed, err := r.Delete(soon(t), "orders")
+	existed, err := r.Delete(testContext(t), "orders")
 	require.NoError(t, err)
 	require.True(t, existed)
-	require.Less(t, time.Since(began), patience/3)
+	require.Less(t, time.Since(began), testTimeout/3)
 	after := r.count(h)
-	require.Equal(t, before.messages, after.messages, "the rows go later")
-	require.Equal(t, before.cursors, after.cursors, "these too: no verb uses them any more")
-	existed, err = r.Delete(soon(t), "orders")
+	require.Equal(t, before.messages, after.messages, "the purge deletes the rows later")
+	require.Equal(t, before.cursors, after.cursors, "the purge deletes the cursors later, and no verb reads them any more")
+	existed, err = r.Delete(testContext(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
 
-	// The name is free at once, before anything was purged.
+	// The name is free before anything is purged.
 	fresh := r.configure("orders")
 	require.NotEqual(t, old.QueueID, fresh.QueueID)
 	require.NotEqual(t, old.PartitionID, fresh.PartitionID)
-	reborn := r.queueKey(fresh)
-	r.fill(reborn, size{partitions: 10, messages: 1, groups: 1, deadLetters: 1})
-	living := r.holdings(reborn)
-	alive := r.count(living)
-	_, err = reader.Exec(soon(t), "COMMIT")
+	newKey := r.queueKey(fresh)
+	r.fill(newKey, size{partitions: 10, messages: 1, groups: 1, deadLetters: 1})
+	current := r.holdings(newKey)
+	wanted := r.count(current)
+	_, err = reader.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
 
 	stop := run(t, r.Catalog)
 	r.await("every row is purged", func() bool { return r.count(h) == rows{} })
 	require.NoError(t, stop())
-	require.Equal(t, alive, r.count(living), "the queue that has the name now")
-	require.Equal(t, untouched, r.count(kept), "a queue that was not deleted")
+	require.Equal(t, wanted, r.count(current), "the new queue of that name keeps its rows")
+	require.Equal(t, untouched, r.count(kept), "the other queue keeps its rows")
 }
 
-func TestDeleteOfWhatIsNotThere(t *testing.T) {
+func TestDeleteOfAnUnknownQueue(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	existed, err := r.Delete(soon(t), "orders")
+	r := newFixture(t)
+	existed, err := r.Delete(testContext(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
 }
 
-func TestOfManyDeletesOneFindsTheQueue(t *testing.T) {
+func TestOneOfManyConcurrentDeletesFindsTheQueue(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1500, messages: 1, groups: 2})
 	h := r.holdings(key)
@@ -71,7 +71,7 @@ func TestOfManyDeletesOneFindsTheQueue(t *testing.T) {
 		err     error
 	}
 	answers := make(chan answer, 8)
-	ctx := soon(t)
+	ctx := testContext(t)
 	for range cap(answers) {
 		go func() {
 			existed, err := r.Delete(ctx, "orders")
@@ -87,6 +87,6 @@ func TestOfManyDeletesOneFindsTheQueue(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, found)
-	require.NoError(t, r.Purge(soon(t)))
+	require.NoError(t, r.Purge(testContext(t)))
 	require.Equal(t, rows{}, r.count(h))
 }

@@ -1,30 +1,34 @@
-// Package catalog holds the verbs of an operator: configure a queue, delete one,
-// delete a consumer group, move its subscription or its place. They are rare, may
-// touch every partition of a queue, and work in small transactions so that no
-// other queue waits for them.
+// Package catalog runs the administrative verbs: configure a queue, delete a queue, delete a
+// consumer group, move the stored subscription of a group, and move its cursors (seek).
 //
-// It promises that a changed option takes effect at once, also for messages
-// that are waiting already, and that nothing can be pushed to or popped from a
-// queue once its deletion was answered; its rows go afterwards in the
-// background, and a crash in between only means that the next start goes on.
+// The verbs are rare and may touch every partition of a queue. They work in small transactions, so
+// that no other queue waits for them. The package may be imported from floor 3 upwards.
 //
-// A consumer group is deleted the same way: one small transaction takes its row
-// away, and every statement that pops, acknowledges, extends or releases finds a
-// cursor only together with that row. So its leases are fenced and its name is
-// free at that commit, on all instances, whatever they remember: a claim says
-// that the group is gone, and the pop resolves the name again.
+// # Promises
 //
-// A seek is the only thing that moves a cursor backwards (I6). Back means replay:
-// what follows the place is delivered again, also what was dead-lettered, whose
-// dead letters stay listed until they are purged or redriven.
+//   - A changed option takes effect at once, also for messages that already wait.
+//   - After Delete returns, nothing can be pushed to, popped from or acknowledged in the queue. Run
+//     deletes the rows in the background. After a crash, the next start continues.
+//   - After DeleteGroup returns, the leases of the group are fenced and its name is free, on all
+//     instances.
+//   - Only a seek moves a cursor backwards. The group then receives the messages behind the new
+//     position again, dead-lettered ones included. Their dead letters stay listed until they are
+//     purged or redriven.
+//   - A verb acts only in the database epoch in which it resolved its names. See pkg/store for
+//     epochs. A purge deletes only rows that are marked as deleted when it runs. So a failover or a
+//     restored backup cannot make it delete rows that reuse an id.
 //
-// What a verb found by name it acts upon only in the life of the database in which it
-// found it (pkg/store, "What is remembered"), and a purge only on what is deleted by then:
-// a failover or a backup put back may give the ids to others in between.
+// # How a group is deleted
 //
-// Locks are taken in the order of pkg/store: partitions by id, then cursors by
-// (partition, group). A changed option waits for one cursor at a time, and holds no
-// other meanwhile.
+//  1. One small transaction deletes the row of the group.
+//  2. Every statement that pops, acknowledges, extends or releases joins the cursor with that row.
+//     So from this commit on it finds no cursor.
+//  3. A claim with a remembered group id reports that the group is gone. The pop resolves the name
+//     again.
+//  4. Run deletes the cursors, dead letters and redrives.
 //
-// Importable from floor 3 upwards.
+// # Locks
+//
+// Locks are taken in the order of pkg/store: partitions by id, then cursors by (partition, group).
+// A changed option waits for one cursor at a time and holds no other lock meanwhile.
 package catalog

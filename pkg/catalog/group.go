@@ -13,31 +13,39 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// DeletedGroup says what DeleteGroup took away.
+var (
+	sqlGroupsNamed       = sql.Query("catalog/groups_named")
+	sqlGroupCursorsCount = sql.Query("catalog/group_cursors_count")
+	sqlGroupLock         = sql.Query("catalog/group_lock")
+	sqlGroupDelete       = sql.Query("catalog/group_delete")
+	sqlGroupKeep         = sql.Query("catalog/group_keep")
+	sqlGroupSubscription = sql.Query("catalog/group_subscription")
+)
+
+// DeletedGroup is the result of DeleteGroup.
 type DeletedGroup struct {
-	// Cursors is in how many partitions the group had a place.
+	// Cursors is the number of partitions in which the group had a cursor.
 	Cursors int64
 }
 
 // groupKey is a consumer group of one queue, by database id.
 type groupKey struct{ queue, group int64 }
 
-// DeleteGroup takes a consumer group away, from one queue or, when queueName is
-// nil, from all. When it returns, its leases mean nothing any more, and the next
-// pop of that name makes a new group; the rows underneath are purged by Run. The
-// new group inherits nothing, but with keepSubscription it starts where the old
-// one's stored subscription says. A group that does not exist is no error.
-// Errors: CodeUnavailable; sending it again goes on with what is left.
+// DeleteGroup deletes a consumer group from one queue, or from all queues if queueName is nil. When
+// it returns, the leases of the group are fenced, and the next pop with that name creates a new
+// group. Run purges the rows. The new group inherits nothing. With keepSubscription it inherits the
+// stored subscription, that is, where the old group started. A group that does not exist is no
+// error. Errors: CodeUnavailable; the same request deletes the rest.
 func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (DeletedGroup, error) {
 	var out DeletedGroup
-	found, life, err := c.groupsNamed(ctx, group, queueName)
+	found, epoch, err := c.groupsNamed(ctx, group, queueName)
 	for _, key := range found {
 		var cursors int64
-		if cursors, err = c.cursorsOf(ctx, key); err != nil {
+		if cursors, err = c.countCursors(ctx, key); err != nil {
 			break
 		}
 		var existed bool
-		if existed, err = c.deleteGroup(ctx, key, life, keepSubscription); err != nil {
+		if existed, err = c.deleteGroup(ctx, key, epoch, keepSubscription); err != nil {
 			break
 		}
 		if existed {
@@ -45,7 +53,7 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 		}
 	}
 	if err == nil && len(found) > 0 {
-		err = c.stillIn(ctx, life)
+		err = c.checkEpoch(ctx, epoch)
 	}
 	if len(found) > 0 || err != nil {
 		c.requestPurge()
@@ -57,27 +65,27 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 	return out, nil
 }
 
-// groupsNamed returns where a group of that name is known, and in which life of the database.
-func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, life int64, err error) {
+// groupsNamed returns the groups with that name and the epoch of the database.
+func (c *Catalog) groupsNamed(ctx context.Context, group string, queueName *string) (found []groupKey, epoch int64, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := c.pool.Query(ctx, sql.Query("catalog/groups_named"), group, queueName)
+	rows, err := c.pool.Query(ctx, sqlGroupsNamed, group, queueName)
 	if err != nil {
 		return nil, 0, err
 	}
 	var key groupKey
-	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group, &life}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&key.queue, &key.group, &epoch}, func() error {
 		found = append(found, key)
 		return nil
 	})
-	return found, life, err
+	return found, epoch, err
 }
 
-// cursorsOf counts the places of a group, a page of partitions a statement.
-func (c *Catalog) cursorsOf(ctx context.Context, key groupKey) (cursors int64, err error) {
+// countCursors counts the cursors of a group, one page of partitions per statement.
+func (c *Catalog) countCursors(ctx context.Context, key groupKey) (cursors int64, err error) {
 	for above := int64(0); ; {
 		var n int64
-		above, n, err = c.cursorsAbove(ctx, key, above)
+		above, n, err = c.countCursorsAbove(ctx, key, above)
 		switch {
 		case postgres.IsNoRows(err):
 			return cursors, nil
@@ -90,45 +98,40 @@ func (c *Catalog) cursorsOf(ctx context.Context, key groupKey) (cursors int64, e
 	}
 }
 
-func (c *Catalog) cursorsAbove(ctx context.Context, key groupKey, above int64) (upto, cursors int64, err error) {
+func (c *Catalog) countCursorsAbove(ctx context.Context, key groupKey, above int64) (upto, cursors int64, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
-	err = c.pool.QueryRow(ctx, sql.Query("catalog/group_cursors_count"), key.group, key.queue, above, int64(page)).Scan(&upto, &cursors)
+	err = c.pool.QueryRow(ctx, sqlGroupCursorsCount, key.group, key.queue, above, int64(pageSize)).Scan(&upto, &cursors)
 	return upto, cursors, err
 }
 
-// deleteGroup begins the deletion of one group in a transaction of its own. The
-// queue's lock keeps partitions and groups from being born meanwhile: they would
-// get cursors of a group that is gone.
-func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, life int64, keepSubscription bool) (existed bool, err error) {
+// deleteGroup deletes the row of one group in a transaction of its own. It locks the queue, so that
+// no partition is created meanwhile: the partition would get a cursor of the deleted group.
+func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, epoch int64, keepSubscription bool) (existed bool, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sql.Query("catalog/group_lock"), key.queue); err != nil {
+		if _, err := tx.Exec(ctx, sqlGroupLock, key.queue); err != nil {
 			return err
 		}
 		var name, mode string
 		var start, created pgtype.Timestamptz
-		err := tx.QueryRow(ctx, sql.Query("catalog/group_delete"), key.group, life).Scan(nil, &name, &mode, &start, &created)
+		err := tx.QueryRow(ctx, sqlGroupDelete, key.group, epoch).Scan(nil, &name, &mode, &start, &created)
 		if postgres.IsNoRows(err) {
-			return nil // somebody else was faster, or it is another life
+			return nil // another request deleted the group, or the epoch changed
 		}
 		if existed = err == nil; existed && keepSubscription && start.Valid {
-			_, err = tx.Exec(ctx, sql.Query("catalog/group_keep"), key.queue, name, mode, start, created)
+			_, err = tx.Exec(ctx, sqlGroupKeep, key.queue, name, mode, start, created)
 		}
 		return err
 	})
 	return existed && err == nil, err
 }
 
-// MoveSubscription changes the instant at which the stored subscriptions of a
-// group start, in all queues, and returns how many there are. Partitions that
-// the group has a place in already are not affected: see Seek.
+// MoveSubscription changes the start instant of the stored subscriptions of a group in all queues.
+// It returns the number of changed subscriptions. Existing cursors do not move: use Seek for them.
 // Errors: CodeUnavailable.
 func (c *Catalog) MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error) {
-	moved, err = c.exec(ctx, "catalog/group_subscription", group, start)
-	if err != nil {
-		return 0, postgres.Wrap(fmt.Errorf("moving the subscription of group %q: %w", group, err))
-	}
-	return moved, nil
+	moved, err = c.exec(ctx, fmt.Sprintf("moving the subscription of group %q", group), sqlGroupSubscription, group, start)
+	return moved, postgres.Wrap(err)
 }

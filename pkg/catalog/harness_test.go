@@ -18,11 +18,11 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
-const patience = time.Minute
+// testTimeout bounds each step of a test. A test that reaches it fails.
+const testTimeout = time.Minute
 
-// room is a catalog on a database of its own, and a connection to look at it.
-type room struct {
+// fixture is a catalog on its own database, and a connection to inspect the tables.
+type fixture struct {
 	*catalog.Catalog
 	bus  *events.Bus
 	t    *testing.T
@@ -31,18 +31,18 @@ type room struct {
 	conn *pgx.Conn
 }
 
-func newRoom(t *testing.T) *room {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	pool := openPool(t, dsn)
 	bus := &events.Bus{}
-	return &room{Catalog: catalog.New(pool, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
+	return &fixture{Catalog: catalog.New(pool, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
 }
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, patience
+	cfg.URL, cfg.RequestTimeout = dsn, testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -51,57 +51,57 @@ func openPool(t *testing.T, dsn string) *postgres.Pool {
 
 func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(soon(t), dsn)
+	conn, err := pgx.Connect(testContext(t), dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
 
-// soon is a context for what must happen soon.
-func soon(t *testing.T) context.Context {
+// testContext returns a context that ends after testTimeout.
+func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func (r *room) exec(statement string, args ...any) {
+func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.conn.Exec(soon(r.t), statement, args...)
+	_, err := r.conn.Exec(testContext(r.t), statement, args...)
 	require.NoError(r.t, err)
 }
 
-// number runs a query that returns one.
-func (r *room) number(query string, args ...any) int64 {
+// number runs a query that returns one number.
+func (r *fixture) number(query string, args ...any) int64 {
 	r.t.Helper()
 	var n int64
-	require.NoError(r.t, r.conn.QueryRow(soon(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), query, args...).Scan(&n))
 	return n
 }
 
-// configure configures a queue with the default options, changed.
-func (r *room) configure(name string, edit ...func(*queue.Options)) catalog.Configured {
+// configure configures a queue with the default options after edit changed them.
+func (r *fixture) configure(name string, edit ...func(*queue.Options)) catalog.Configured {
 	r.t.Helper()
 	set := catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()}
 	for _, e := range edit {
 		e(&set.Options)
 	}
-	made, err := r.Configure(soon(r.t), set)
+	made, err := r.Configure(testContext(r.t), set)
 	require.NoError(r.t, err)
 	return made
 }
 
-func (r *room) queueKey(made catalog.Configured) int64 {
+func (r *fixture) queueKey(made catalog.Configured) int64 {
 	r.t.Helper()
 	return r.number("SELECT id FROM belfry.queue WHERE uid = $1", [16]byte(made.QueueID))
 }
 
-// size is what a filled queue holds.
+// size is the number of rows that fill creates.
 type size struct{ partitions, messages, groups, deadLetters int }
 
-// fill gives a queue partitions p1, p2, ... with messages in each, groups with a
-// cursor in each, and dead letters of each group in each.
-func (r *room) fill(key int64, s size) {
+// fill creates partitions p1, p2, ... in a queue. Each gets messages, a cursor of every group, and
+// dead letters of every group.
+func (r *fixture) fill(key int64, s size) {
 	r.t.Helper()
 	r.exec(`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)
 		SELECT $1, 'p' || i, $3, clock_timestamp() FROM generate_series(1, $2::int) i`, key, s.partitions, s.messages)
@@ -120,29 +120,29 @@ func (r *room) fill(key int64, s size) {
 	r.exec("ANALYZE belfry.partition, belfry.message, belfry.cursor, belfry.dead_letter")
 }
 
-// rows counts what is left of a queue, by table.
+// rows is the number of rows of a queue in each table.
 type rows struct{ queues, partitions, messages, groups, cursors, deadLetters int64 }
 
-// holdings remembers a queue's keys, so that its rows can be counted when
-// nothing leads to them any more.
+// holdings keeps the keys of a queue, so that its rows can be counted after the queue row is
+// deleted.
 type holdings struct {
 	queue      int64
 	partitions []int64
 }
 
-func (r *room) holdings(key int64) holdings {
+func (r *fixture) holdings(key int64) holdings {
 	r.t.Helper()
-	found, err := r.conn.Query(soon(r.t), "SELECT id FROM belfry.partition WHERE queue_id = $1", key)
+	found, err := r.conn.Query(testContext(r.t), "SELECT id FROM belfry.partition WHERE queue_id = $1", key)
 	require.NoError(r.t, err)
 	partitions, err := pgx.CollectRows(found, pgx.RowTo[int64])
 	require.NoError(r.t, err)
 	return holdings{key, partitions}
 }
 
-func (r *room) count(h holdings) rows {
+func (r *fixture) count(h holdings) rows {
 	r.t.Helper()
 	var n rows
-	require.NoError(r.t, r.conn.QueryRow(soon(r.t), `SELECT
+	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `SELECT
 		(SELECT count(*) FROM belfry.queue WHERE id = $1),
 		(SELECT count(*) FROM belfry.partition WHERE queue_id = $1),
 		(SELECT count(*) FROM belfry.message WHERE partition_id = ANY ($2)),
@@ -153,28 +153,27 @@ func (r *room) count(h holdings) rows {
 	return n
 }
 
-// await looks again and again until done.
-func (r *room) await(what string, done func() bool) {
+// await checks every 20 ms until done returns true.
+func (r *fixture) await(what string, done func() bool) {
 	r.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for ctx := soon(r.t); !done(); {
+	for ctx := testContext(r.t); !done(); {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			require.Fail(r.t, "it did not happen: "+what)
+			require.Fail(r.t, "this did not happen in time: "+what)
 		}
 	}
 }
 
-// somebodyWaits says whether a session of this database waits for a lock.
-func (r *room) somebodyWaits() bool {
+// lockWaiters reports whether a session of this database waits for a lock.
+func (r *fixture) lockWaiters() bool {
 	r.t.Helper()
 	return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 }
 
-// run runs a catalog's Run until the returned function is called, which returns
-// what Run returned.
+// run starts Run. The returned function stops it and returns its error.
 func run(t *testing.T, c *catalog.Catalog) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,26 +9,30 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// Lateness says how long messages that are ready have been waiting for a
-// consumer.
+// latenessTimeout keeps a metrics scrape from waiting long for the query.
+const latenessTimeout = time.Second
+
+var sqlLateness = sql.Query("catalog/lateness")
+
+// Lateness says how long ready messages have waited for a consumer.
 type Lateness struct {
-	// Oldest is the age of the oldest ready message; 0 when none is ready. Of
-	// each group it is that of the partition that has been due the longest.
+	// Oldest is the age of the oldest ready message, 0 if none is ready. Only the partition that
+	// has been ready the longest is read for each group.
 	Oldest time.Duration
-	// Groups are those with a ready message older than the maxWaitTimeSeconds of
-	// their queue.
+	// Groups is the number of groups with a ready message that is older than maxWaitTimeSeconds of
+	// its queue.
 	Groups int64
 }
 
-// Lateness looks once, with one query that costs O(groups). ctx ends it. Errors:
-// CodeUnavailable.
+// Lateness runs one query that costs O(groups). It returns when ctx ends or after one second.
+// Errors: CodeUnavailable.
 func (c *Catalog) Lateness(ctx context.Context) (Lateness, error) {
 	ctx, cancel := context.WithTimeout(ctx, latenessTimeout)
 	defer cancel()
 	var seconds float64
 	var late Lateness
-	if err := c.pool.QueryRow(ctx, sql.Query("catalog/lateness")).Scan(&seconds, &late.Groups); err != nil {
-		return Lateness{}, postgres.Wrap(fmt.Errorf("looking for late messages: %w", err))
+	if err := c.pool.QueryRow(ctx, sqlLateness).Scan(&seconds, &late.Groups); err != nil {
+		return Lateness{}, postgres.Wrap(fmt.Errorf("reading the age of ready messages: %w", err))
 	}
 	late.Oldest = time.Duration(seconds * float64(time.Second))
 	return late, nil

@@ -15,13 +15,13 @@ import (
 
 func TestRunPurgesAfterEachDelete(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	stop := run(t, r.Catalog)
 	for range 3 {
 		key := r.queueKey(r.configure("orders"))
 		r.fill(key, size{partitions: 5, messages: 2, groups: 1, deadLetters: 1})
 		h := r.holdings(key)
-		existed, err := r.Delete(soon(t), "orders")
+		existed, err := r.Delete(testContext(t), "orders")
 		require.NoError(t, err)
 		require.True(t, existed)
 		r.await("every row is purged", func() bool { return r.count(h) == rows{} })
@@ -29,10 +29,10 @@ func TestRunPurgesAfterEachDelete(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-func TestRunFinishesWhatAnEarlierProcessBegan(t *testing.T) {
+func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	// It died after its first transactions, with most partitions open.
+	r := newFixture(t)
+	// The earlier process ended after its first transactions. Most partitions are still open.
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1200, messages: 2, groups: 1, deadLetters: 1})
 	h := r.holdings(key)
@@ -46,38 +46,38 @@ func TestRunFinishesWhatAnEarlierProcessBegan(t *testing.T) {
 
 func TestInterruptedPurgeIsResumed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 12, messages: 1000, groups: 1, deadLetters: 2})
 	h := r.holdings(key)
-	_, err := r.Delete(soon(t), "orders")
+	_, err := r.Delete(testContext(t), "orders")
 	require.NoError(t, err)
 
-	// The purge is stopped at its first page, and let go on when its time is up.
+	// The purge waits for a lock in its first page. Its context ends before the lock is free.
 	holder := connect(t, r.dsn)
-	_, err = holder.Exec(soon(t), "BEGIN; SELECT FROM belfry.message ORDER BY partition_id, seq LIMIT 1 FOR UPDATE")
+	_, err = holder.Exec(testContext(t), "BEGIN; SELECT FROM belfry.message ORDER BY partition_id, seq LIMIT 1 FOR UPDATE")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Purge(ctx) }()
-	r.await("the purge waits for the message", r.somebodyWaits)
+	r.await("the purge waits for the message", r.lockWaiters)
 	cancel()
-	_, err = holder.Exec(soon(t), "COMMIT")
+	_, err = holder.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
 	require.ErrorIs(t, <-done, context.Canceled)
 	left := r.count(h)
-	require.Positive(t, left.messages, "it stopped between two transactions")
-	require.Less(t, left.messages, int64(12000), "what was begun was finished")
-	require.Equal(t, int64(1), left.queues, "and the queue is still known as deleted")
+	require.Positive(t, left.messages, "the purge stops between two transactions")
+	require.Less(t, left.messages, int64(12000), "the statement that waited completes")
+	require.Equal(t, int64(1), left.queues, "the queue is still marked as deleted")
 
-	require.NoError(t, catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop()).Purge(soon(t)))
+	require.NoError(t, catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop()).Purge(testContext(t)))
 	require.Equal(t, rows{}, r.count(h))
-	require.NoError(t, r.Purge(soon(t)), "nothing to do is no error")
+	require.NoError(t, r.Purge(testContext(t)), "a purge without deleted queues is no error")
 }
 
 func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	var all []holdings
 	for _, name := range []string{"a", "b", "c"} {
 		key := r.queueKey(r.configure(name))
@@ -85,10 +85,10 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 		all = append(all, r.holdings(key))
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		_, err := r.Delete(soon(t), name)
+		_, err := r.Delete(testContext(t), name)
 		require.NoError(t, err)
 	}
-	done, ctx := make(chan error, 3), soon(t)
+	done, ctx := make(chan error, 3), testContext(t)
 	for range cap(done) {
 		instance := catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop())
 		go func() { done <- instance.Purge(ctx) }()
@@ -101,13 +101,13 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 	}
 }
 
-func TestPurgeThatFailsIsTriedAgain(t *testing.T) {
+func TestAFailedPurgeIsRepeated(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 2, groups: 1, deadLetters: 1})
 	h := r.holdings(key)
-	_, err := r.Delete(soon(t), "orders")
+	_, err := r.Delete(testContext(t), "orders")
 	require.NoError(t, err)
 	r.exec("ALTER TABLE belfry.dead_letter RENAME TO elsewhere")
 	warned := make(chan zapcore.Entry, 10)
@@ -121,8 +121,8 @@ func TestPurgeThatFailsIsTriedAgain(t *testing.T) {
 	case e := <-warned:
 		require.Equal(t, zapcore.WarnLevel, e.Level)
 		require.Contains(t, e.Message, "tried again")
-	case <-soon(t).Done():
-		require.Fail(t, "the failure is not told")
+	case <-testContext(t).Done():
+		require.Fail(t, "the failure was not logged")
 	}
 	r.exec("ALTER TABLE belfry.elsewhere RENAME TO dead_letter")
 	r.await("every row is purged", func() bool { return r.count(h) == rows{} })
@@ -132,11 +132,11 @@ func TestPurgeThatFailsIsTriedAgain(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	require.NoError(t, run(t, r.Catalog)())
 	r.pool.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, r.Run(ctx), "also without a database")
+	require.NoError(t, r.Run(ctx), "Run ends without a database too")
 	require.Error(t, r.Purge(t.Context()))
 }

@@ -16,83 +16,88 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// Letters runs the verbs. It is safe for concurrent use.
-type Letters struct {
-	pool   *postgres.Pool
-	sealer *seal.Sealer
-	events *events.Bus
-	log    *zap.Logger
-	// page is how many dead letters one transaction takes, and budget how long
-	// Redrive and Purge go on before they say what remains.
-	page   int64
-	budget time.Duration
-}
-
 const (
-	pageSize = 1000
-	budget   = 10 * time.Second
+	// defaultPageSize is how many dead letters one transaction takes.
+	defaultPageSize = 1000
+	// defaultBudget is how long Redrive and Purge run before they report what remains.
+	defaultBudget = 10 * time.Second
 )
 
-// New returns Letters on pool. sealer opens the payloads of queues with
-// encryptionEnabled; it may be nil.
-func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Letters {
-	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, page: pageSize, budget: budget}
+var (
+	sqlList  = sql.Query("deadletter/list")
+	sqlCount = sql.Query("deadletter/count")
+)
+
+// Letters runs the verbs. It is safe for concurrent use.
+type Letters struct {
+	pool     *postgres.Pool
+	sealer   *seal.Sealer
+	events   *events.Bus
+	log      *zap.Logger
+	pageSize int64
+	budget   time.Duration
 }
 
-// Filter chooses dead letters; what is nil or zero chooses all.
+// New returns Letters on pool. sealer opens the payloads of queues with encryptionEnabled. It may be
+// nil; then such payloads are listed with a PayloadError.
+func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Letters {
+	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, pageSize: defaultPageSize, budget: defaultBudget}
+}
+
+// Filter selects dead letters. A field that is nil or zero selects all.
 type Filter struct {
 	Queue, Group, Partition, TransactionID *string
-	// From and To bound the instant of failure; both are included.
+	// From and To bound the instant of failure, both inclusive.
 	From, To time.Time
 }
 
 func (f *Filter) args() []any {
-	return []any{f.Queue, f.Group, f.Partition, instant(f.From), instant(f.To), f.TransactionID}
+	return []any{f.Queue, f.Group, f.Partition, timestamp(f.From), timestamp(f.To), f.TransactionID}
 }
 
-// instant is NULL for the zero time.
-func instant(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
+// timestamp is NULL for the zero time.
+func timestamp(t time.Time) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
+}
 
-// Place is where a list goes on: after the dead letter with this failure and id.
-// The zero Place is the beginning.
-type Place struct {
+// ListKey is the sort key of a dead letter. A page of a list begins after a key. The zero ListKey is
+// the beginning.
+type ListKey struct {
 	FailedAt time.Time
 	ID       int64
 }
 
-// Letter is one dead letter. The message's fields are zero when it is gone.
+// Letter is one dead letter. The fields of the message are zero if the message is deleted.
 type Letter struct {
-	Place
+	ListKey
 	Queue, Group, Partition string
 	PartitionID             queue.ID
-	// Error is what the consumer said, Failures how often the message failed.
-	Error    string
+	// Error is the error of the last failure, as the consumer reported it.
+	Error string
+	// Failures is how often the message failed.
 	Failures int
 
 	MessageID     queue.ID
 	TransactionID string
 	ProducerSub   string
 	CreatedAt     time.Time
-	// Payload is opened; nil when the message is gone, or for the reason
-	// PayloadError.
+	// Payload is decrypted. It is nil if the message is deleted or PayloadError is set.
 	Payload      []byte
 	PayloadError string
 }
 
-// List returns up to limit dead letters, the newest failure first, those after
-// the first offset behind a place, and how many there are in all. Errors:
-// CodeUnavailable.
-func (l *Letters) List(ctx context.Context, f Filter, after Place, limit, offset int64) (letters []Letter, total int64, err error) {
+// List returns up to limit dead letters after a key, newest failure first, and the total number
+// that the filter selects. It skips the first offset of them. Errors: CodeUnavailable.
+func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offset int64) (letters []Letter, total int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
 	if total, _, err = l.count(ctx, &f); err != nil {
 		return nil, 0, postgres.Wrap(err)
 	}
-	rows, err := l.pool.Query(ctx, sql.Query("deadletter/list"), append(f.args(), instant(after.FailedAt), after.ID, limit, offset)...)
-	if err != nil {
-		return nil, 0, postgres.Wrap(fmt.Errorf("listing dead letters: %w", err))
+	rows, err := l.pool.Query(ctx, sqlList, append(f.args(), timestamp(after.FailedAt), after.ID, limit, offset)...)
+	if err == nil {
+		letters, err = pgx.CollectRows(rows, l.readLetter)
 	}
-	letters, err = pgx.CollectRows(rows, l.readLetter)
 	if err != nil {
 		return nil, 0, postgres.Wrap(fmt.Errorf("listing dead letters: %w", err))
 	}
@@ -111,13 +116,13 @@ func (l *Letters) readLetter(row pgx.CollectableRow) (Letter, error) {
 		return one, err
 	}
 	one.MessageID, one.TransactionID, one.ProducerSub, one.CreatedAt = message.Bytes, transaction.String, sub.String, created.Time
-	one.Payload, one.PayloadError = l.open(one.Payload, encrypted)
+	one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted)
 	return one, nil
 }
 
-// open returns the payload, or why it cannot be shown: one that cannot be opened
-// does not hide the others.
-func (l *Letters) open(payload []byte, encrypted bool) (opened []byte, failure string) {
+// decrypt returns the payload, or the reason why it cannot be decrypted. The reason is a text and
+// not an error, so that one such payload does not hide the other dead letters.
+func (l *Letters) decrypt(payload []byte, encrypted bool) (opened []byte, failure string) {
 	if !encrypted {
 		return payload, ""
 	}
@@ -128,10 +133,14 @@ func (l *Letters) open(payload []byte, encrypted bool) (opened []byte, failure s
 	return opened, ""
 }
 
-// count returns how many dead letters a filter chooses, and the database's clock.
+// count returns the number of dead letters that a filter selects, and the clock of the database.
 func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time, err error) {
-	if err := l.pool.QueryRow(ctx, sql.Query("deadletter/count"), f.args()...).Scan(&n, &now); err != nil {
+	if err := l.pool.QueryRow(ctx, sqlCount, f.args()...).Scan(&n, &now); err != nil {
 		return 0, now, fmt.Errorf("counting dead letters: %w", err)
 	}
 	return n, now, nil
+}
+
+func readyIn(group, partition int64, seconds float64) queue.Ready {
+	return queue.Ready{Group: group, Partition: partition, In: time.Duration(seconds * float64(time.Second))}
 }

@@ -21,34 +21,35 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// room is the room on a database of its own, with what it announced.
-type room struct {
+// fixture is Letters on its own database. It records the ready events.
+type fixture struct {
 	*deadletter.Letters
-	t    *testing.T
-	pool *postgres.Pool
-	told []queue.Ready
+	t         *testing.T
+	pool      *postgres.Pool
+	published []queue.Ready
 	events.Nop
 }
 
-// OnReady notes what was announced.
-func (r *room) OnReady(ready []queue.Ready, _ events.Origin) { r.told = append(r.told, ready...) }
+// OnReady records a ready event.
+func (r *fixture) OnReady(ready []queue.Ready, _ events.Origin) {
+	r.published = append(r.published, ready...)
+}
 
-func newRoom(t *testing.T) *room {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute // shared machines pause
+	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute // a loaded machine is slow
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	bus := &events.Bus{}
-	r := &room{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
+	r := &fixture{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
 	bus.Subscribe(r)
 	return r
 }
 
-// fill makes queue q with n partitions, and in each a message that is a dead
-// letter of group g.
-func (r *room) fill(n int) {
+// fill creates queue q with n partitions. Each has one message, which is a dead letter of group g.
+func (r *fixture) fill(n int) {
 	r.t.Helper()
 	for _, statement := range []string{
 		`INSERT INTO belfry.queue (name) VALUES ('q')`,
@@ -74,18 +75,18 @@ func named(queueName, group string) deadletter.Filter {
 
 func TestRedriveIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(5)
 	r.Bound(2, 0)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Done{Matched: 5, Taken: 2, Remaining: 3}, done, "one page, and what remains")
-	require.Len(t, r.told, 2, "each cursor is announced")
+	require.Equal(t, deadletter.Result{Matched: 5, Taken: 2, Remaining: 3}, done, "one page is taken, and the rest remains")
+	require.Len(t, r.published, 2, "a ready event is published for each cursor")
 	r.Bound(2, time.Minute)
 	done, err = r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Done{Matched: 3, Taken: 3}, done)
-	require.Len(t, r.told, 5)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, done)
+	require.Len(t, r.published, 5)
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -93,14 +94,14 @@ func TestRedriveIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	done, err = r.Purge(gone, named("q", "g"), false)
 	require.NoError(t, err)
-	require.Zero(t, done.Taken, "whoever has left is not worked for")
+	require.Zero(t, done.Taken, "a call whose context has ended takes nothing")
 }
 
-// A transaction that dead-letters something may begin before a redrive and commit
-// after it has counted.
-func TestARedrivePutsBackNoMoreThanItMatched(t *testing.T) {
+// A transaction that creates a dead letter may begin before a redrive and commit after the redrive
+// has counted.
+func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(3)
 	r.Bound(1, time.Minute)
 	for _, statement := range []string{
@@ -118,21 +119,21 @@ func TestARedrivePutsBackNoMoreThanItMatched(t *testing.T) {
 	}
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Done{Matched: 3, Taken: 3}, done)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, done)
 }
 
-// first is the key of the first partition.
-func (r *room) first() (key string) {
+// first returns the id of the first partition.
+func (r *fixture) first() (key string) {
 	r.t.Helper()
 	require.NoError(r.t, r.pool.QueryRow(r.t.Context(), `SELECT min(p.id)::text FROM belfry.partition p`).Scan(&key))
 	return key
 }
 
-// A purge that waited, holding others, could be in a deadlock with the deletion of
-// a message that is dead for several groups.
-func TestPurgeWaitsForNobody(t *testing.T) {
+// Purge skips locked dead letters. If it waited for them, it could deadlock with the deletion of a
+// message that is a dead letter of several groups.
+func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(3)
 	tx, err := r.pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -143,14 +144,14 @@ func TestPurgeWaitsForNobody(t *testing.T) {
 	defer cancel()
 	done, err := r.Purge(ctx, named("q", "g"), false)
 	require.NoError(t, err)
-	require.Equal(t, deadletter.Done{Matched: 3, Taken: 2, Skipped: 1}, done)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 2, Skipped: 1}, done)
 }
 
-// The purge of a queue takes dead letters in another order than the deletion of
-// a message, so that leaves what is closed alone.
-func TestWhatIsClosedIsLeftToThePurge(t *testing.T) {
+// The purge of a queue locks dead letters in another order than the deletion of a message does. So
+// the deletion skips closed partitions.
+func TestDeleteSkipsClosedPartitions(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.partition SET closed = true`)
 	require.NoError(t, err)
@@ -161,40 +162,40 @@ func TestWhatIsClosedIsLeftToThePurge(t *testing.T) {
 	require.Equal(t, 1, letters)
 }
 
-// What fails after the beginning is left alone: a consumer that fails at once
-// would keep a redrive busy for ever.
-func TestRedriveLeavesWhatFailsMeanwhile(t *testing.T) {
+// Redrive takes no message that fails after it began. Otherwise a consumer that fails at once would
+// keep a redrive busy forever.
+func TestRedriveSkipsLaterFailures(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(2)
 	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
 	require.NoError(t, err)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), done.Taken)
-	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.Place{}, 10, 0)
+	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), total)
 }
 
-// A paused group gets its dead letters when it goes on, and nobody is woken.
-func TestRedriveOfAPausedGroupWakesNobody(t *testing.T) {
+// A paused group receives its redriven messages after it is resumed. Until then no waiter is woken.
+func TestRedriveOfAPausedGroupPublishesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.consumer_group SET paused = true`)
 	require.NoError(t, err)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), done.Taken)
-	require.Empty(t, r.told)
+	require.Empty(t, r.published)
 }
 
-// Dead letters are reached by their group and the instant they failed, and those
-// of one list are looked for no further than it goes.
-func TestListsWalkTheIndexOfAGroup(t *testing.T) {
+// The queries find dead letters by group and instant of failure, and read no further than the list
+// goes.
+func TestListsUseTheIndexOfAGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	conn, err := r.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()
@@ -216,17 +217,17 @@ func TestListsWalkTheIndexOfAGroup(t *testing.T) {
 	}
 }
 
-func TestAMessageIsShownWithItsReaders(t *testing.T) {
+func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	var partition [16]byte
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))
 	got, err := r.Message(t.Context(), partition, "p1")
 	require.NoError(t, err)
 	require.True(t, json.Valid(got.Payload))
-	require.Len(t, got.Readers, 1)
-	require.True(t, got.Readers[0].Dead)
+	require.Len(t, got.Groups, 1)
+	require.True(t, got.Groups[0].Dead)
 	_, err = r.Message(t.Context(), partition, "none")
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
 }

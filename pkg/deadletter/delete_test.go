@@ -12,18 +12,18 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// While a consumer in SQL holds a cursor, the deletion of a message waits, and does
-// not keep pushes from the partition.
-func TestADeletionThatWaitsHoldsNobodyUp(t *testing.T) {
+// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition go on
+// meanwhile.
+func TestADeletionThatWaitsBlocksNoPush(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.fill(1)
 	var partition [16]byte
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))
 	consumer, err := r.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() {
-		// A second one finds nothing to do.
+		// The test itself rolls back before.
 		require.ErrorIs(t, consumer.Rollback(context.WithoutCancel(t.Context())), pgx.ErrTxClosed)
 	}()
 	_, err = consumer.Exec(t.Context(), `SELECT 1 FROM belfry.cursor FOR NO KEY UPDATE`)
@@ -44,7 +44,7 @@ func TestADeletionThatWaitsHoldsNobodyUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = r.pool.Exec(ctx, `SELECT 1 FROM belfry.partition FOR NO KEY UPDATE`)
-	require.NoError(t, err, "what a push does first")
+	require.NoError(t, err, "the lock that a push takes first is free")
 
 	require.NoError(t, consumer.Rollback(t.Context()))
 	require.NoError(t, deletion.Wait())

@@ -1,21 +1,20 @@
-// Package deadletter holds the verbs for single messages and for those that
-// failed: list dead letters, put them back (redrive), purge them, and show or
-// delete one message.
+// Package deadletter runs the verbs for dead letters and for single messages: list, redrive and
+// purge dead letters; show, retry and delete one message. It may be imported from floor 3 upwards.
 //
-// A redriven message keeps its id, its transaction id and its place in the log,
-// and is delivered to the group it failed for and to no other: before the log, in
-// seq order, in a delivery of its own (pkg/store tells how). Each is acknowledged
-// for itself. Its failures and attempts go on from where they stood; at the
-// queue's retryLimit one more failure makes it a dead letter again, with the newer
-// error. One that failed before that rests by retryDelay, and what was redriven
-// behind it waits; the log does not. Redriving twice is redriving once.
+// # Promises
 //
-// Redrive and Purge work in pages of a transaction each and for a bounded time,
-// then say how many remain; what fails again meanwhile is not taken twice.
+//   - A redriven message keeps its id, its transaction id and its position in the log. Only the
+//     group that it failed for receives it. The package doc of pkg/store describes the delivery.
+//   - Its failures and attempts are kept. If its failures have reached retryLimit, one more failure
+//     makes it a dead letter again, with the newer error. An earlier failure delays it and
+//     the redriven messages after it by retryDelay. The log is not delayed.
+//   - To redrive a message twice has the same effect as once.
+//   - Redrive and Purge work for a bounded time, then report how many dead letters remain. They
+//     take no dead letter that is created after they began.
 //
-// Locks are taken in the order of pkg/store: cursors by (partition, group), and
-// nothing that waits after that. What becomes poppable is announced after the
-// commit.
+// # Locks
 //
-// Importable from floor 3 upwards.
+// Redrive and Purge use one transaction per page. Locks are taken in the order of pkg/store: cursors
+// by (partition, group), and no lock that waits after them. What becomes poppable is published after
+// the commit.
 package deadletter

@@ -2,5 +2,7 @@ package deadletter
 
 import "time"
 
-// Bound makes pages and time so small that a test meets the bounds.
-func (l *Letters) Bound(page int64, budget time.Duration) { l.page, l.budget = page, budget }
+// Bound sets the page size and the time budget, so that a test reaches them.
+func (l *Letters) Bound(pageSize int64, budget time.Duration) {
+	l.pageSize, l.budget = pageSize, budget
+}

@@ -8,96 +8,107 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// Done tells what Redrive or Purge did.
-type Done struct {
-	// Matched is how many dead letters the filter chose at the beginning, with those
-	// that had failed by then but were committed while it went on.
+var (
+	sqlPage           = sql.Query("deadletter/page")
+	sqlDelete         = sql.Query("deadletter/delete")
+	sqlRedriveLetters = sql.Query("deadletter/redrive_letters")
+)
+
+// Result is the result of Redrive or Purge.
+type Result struct {
+	// Matched is how many dead letters the filter selected at the beginning. It includes dead
+	// letters that had failed by then but were committed later.
 	Matched int64
-	// Taken of them were put back, or purged.
+	// Taken is how many of them were redriven or purged.
 	Taken int64
-	// Skipped cannot be put back: their group is gone (they stay), or their
-	// message is (they do not). Those that somebody else works on are not purged. When
-	// the database was restored meanwhile, what had been found in it before is left alone.
+	// Skipped is how many were reached and not taken. Redrive skips a dead letter whose group is
+	// deleted, and deletes one whose message is deleted. Purge skips a dead letter that another
+	// transaction holds. Both skip the ids that they read in an earlier epoch of the database.
 	Skipped int64
-	// Remaining were not reached in the time of one call.
+	// Remaining is how many were not reached within the time of one call.
 	Remaining int64
 }
 
-// Redrive puts dead letters back for the group they failed for. rate bounds the
-// messages per second; 0: as fast as it goes. dryRun only counts. It ends after
-// some seconds, or with ctx, and tells what remains; what was put back until then
-// stays so. Errors: CodeUnavailable; asking again goes on.
-func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Done, error) {
-	done, err := l.each(ctx, f, rate, dryRun, l.redrive)
-	if err != nil {
-		return done, postgres.Wrap(fmt.Errorf("redriving dead letters: %w", err))
-	}
-	return done, nil
+// batch holds ids of dead letters, and the epoch of the database in which they are valid.
+type batch struct {
+	ids   []int64
+	epoch int64
 }
 
-// Purge deletes dead letters; their messages stay in the log, done for the group.
-// It is bounded as Redrive is. Errors: CodeUnavailable; asking again goes on.
-func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Done, error) {
-	done, err := l.each(ctx, f, 0, dryRun, func(ctx context.Context, found living) (int64, error) {
-		tag, err := l.pool.Exec(ctx, sql.Query("deadletter/delete"), found.ids, found.life)
+// takeFunc redrives or purges a batch in one transaction and returns how many it took. In another
+// epoch of the database it takes none.
+type takeFunc func(ctx context.Context, b batch) (taken int64, err error)
+
+// Redrive puts dead letters back for the group that they failed for. rate bounds the messages per
+// second; 0 means no bound. With dryRun it only counts. It returns after about 10 seconds, or when
+// ctx ends, and reports what remains. Errors: CodeUnavailable; the redriven messages stay redriven,
+// and the same request continues.
+func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Result, error) {
+	result, err := l.takePages(ctx, f, rate, dryRun, l.redrive)
+	if err != nil {
+		return result, postgres.Wrap(fmt.Errorf("redriving dead letters: %w", err))
+	}
+	return result, nil
+}
+
+// Purge deletes dead letters. Their messages stay in the log, consumed by the group. It is bounded
+// as Redrive is. Errors: CodeUnavailable; the same request continues.
+func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, error) {
+	result, err := l.takePages(ctx, f, 0, dryRun, func(ctx context.Context, b batch) (int64, error) {
+		tag, err := l.pool.Exec(ctx, sqlDelete, b.ids, b.epoch)
 		return tag.RowsAffected(), err
 	})
 	if err != nil {
-		return done, postgres.Wrap(fmt.Errorf("purging dead letters: %w", err))
+		return result, postgres.Wrap(fmt.Errorf("purging dead letters: %w", err))
 	}
-	return done, nil
+	return result, nil
 }
 
-// living are ids of dead letters, which they have in one life of the database.
-type living struct {
-	ids  []int64
-	life int64
-}
-
-// each hands the dead letters of a filter to take, page by page. What fails after
-// the beginning is left out, so a consumer that fails at once cannot keep it busy.
-func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, take func(context.Context, living) (int64, error)) (Done, error) {
+// takePages hands the dead letters of a filter to take, page by page. It leaves out what fails
+// after the beginning, so that a consumer that fails at once does not keep it busy.
+func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bool, take takeFunc) (Result, error) {
 	countCtx, cancel := l.pool.Bounded(ctx)
 	matched, now, err := l.count(countCtx, &f)
 	cancel()
-	done := Done{Matched: matched, Remaining: matched}
+	result := Result{Matched: matched, Remaining: matched}
 	if err != nil || dryRun {
-		return done, err
+		return result, err
 	}
 	if f.To.IsZero() || f.To.After(now) {
 		f.To = now
 	}
-	size := l.page
+	size := l.pageSize
 	if rate > 0 {
 		size = min(size, rate)
 	}
 	started := time.Now()
-	pace := time.NewTimer(0)
-	defer pace.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	var seen int64
-	for after := (Place{}); ; {
+	for after := (ListKey{}); ; {
 		select {
 		case <-ctx.Done():
-		case <-pace.C:
+		case <-next.C:
 		}
 		if ctx.Err() != nil {
-			return done, nil //nolint:nilerr // the caller has left; what is done is done
+			return result, nil //nolint:nilerr // the caller has left; what was taken stays taken
 		}
-		taken, n, last, err := l.step(ctx, &f, after, size, take)
+		taken, n, last, err := l.takePage(ctx, &f, after, size, take)
 		seen += n
-		done.Taken += taken
-		done.Skipped = seen - done.Taken
-		done.Matched, done.Remaining = max(matched, seen), max(0, matched-seen)
+		result.Taken += taken
+		result.Skipped = seen - result.Taken
+		result.Matched, result.Remaining = max(matched, seen), max(0, matched-seen)
 		if n < size && err == nil {
-			done.Remaining = 0
+			result.Remaining = 0
 		}
 		if err != nil || n < size {
-			return done, err
+			return result, err
 		}
 		after = last
 		var due time.Duration
@@ -105,38 +116,36 @@ func (l *Letters) each(ctx context.Context, f Filter, rate int64, dryRun bool, t
 			due = time.Duration(float64(seen) / float64(rate) * float64(time.Second))
 		}
 		if max(due, time.Since(started)) >= l.budget {
-			return done, nil
+			return result, nil
 		}
-		pace.Reset(max(0, due-time.Since(started)))
+		next.Reset(max(0, due-time.Since(started)))
 	}
 }
 
-// step takes one page.
-func (l *Letters) step(ctx context.Context, f *Filter, after Place, size int64, take func(context.Context, living) (int64, error),
-) (taken, n int64, last Place, err error) {
+// takePage takes one page after a key. It returns the size of the page and its last key.
+func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (taken, n int64, last ListKey, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	rows, err := l.pool.Query(ctx, sql.Query("deadletter/page"), append(f.args(), instant(after.FailedAt), after.ID, size)...)
+	rows, err := l.pool.Query(ctx, sqlPage, append(f.args(), timestamp(after.FailedAt), after.ID, size)...)
 	if err != nil {
 		return 0, 0, after, err
 	}
-	var found living
+	var b batch
 	last = after
-	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &found.life}, func() error {
-		found.ids = append(found.ids, last.ID)
+	_, err = pgx.ForEachRow(rows, []any{&last.ID, &last.FailedAt, &b.epoch}, func() error {
+		b.ids = append(b.ids, last.ID)
 		return nil
 	})
-	if err != nil || len(found.ids) == 0 {
+	if err != nil || len(b.ids) == 0 {
 		return 0, 0, last, err
 	}
-	taken, err = take(ctx, found)
-	return taken, int64(len(found.ids)), last, err
+	taken, err = take(ctx, b)
+	return taken, int64(len(b.ids)), last, err
 }
 
-// redrive puts dead letters back, in one transaction; none in another life of the
-// database.
-func (l *Letters) redrive(ctx context.Context, found living) (n int64, err error) {
-	rows, err := l.pool.Query(ctx, sql.Query("deadletter/redrive_letters"), found.ids, found.life)
+// redrive is the takeFunc of Redrive.
+func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
+	rows, err := l.pool.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
 	if err != nil {
 		return 0, err
 	}
@@ -153,6 +162,6 @@ func (l *Letters) redrive(ctx context.Context, found living) (n int64, err error
 	if err != nil {
 		return 0, err
 	}
-	l.announce(ready)
+	l.events.Ready(ready, events.Here)
 	return n, nil
 }

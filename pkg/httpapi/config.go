@@ -23,7 +23,7 @@ func DefaultConfig() Config {
 	return Config{Addr: ":6632", MaxBodyBytes: 16 << 20, ShutdownTimeout: 10 * time.Second}
 }
 
-// Validate names every value that cannot work.
+// Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
 	errs := []error{c.checkAddr()}
 	if c.MaxBodyBytes < 1024 {
@@ -35,8 +35,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkAddr refuses what the listener would, which begins only when the database has
-// been reached and its schema brought up to date.
+// checkAddr refuses an address that Listen would refuse. Listen runs only after the
+// migrations of the database.
 func (c Config) checkAddr() error {
 	_, port, err := net.SplitHostPort(c.Addr)
 	if err == nil {

@@ -5,30 +5,18 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// statusOf is the one table from error code to status.
-var statusOf = map[queue.Code]int{
-	queue.CodeInvalid:     http.StatusBadRequest,
-	queue.CodeTooLarge:    http.StatusRequestEntityTooLarge,
-	queue.CodeNotFound:    http.StatusNotFound,
-	queue.CodeLeaseGone:   http.StatusConflict,
-	queue.CodeQueueFull:   http.StatusTooManyRequests,
-	queue.CodeUnavailable: http.StatusServiceUnavailable,
-	queue.CodeOverloaded:  http.StatusServiceUnavailable,
-	queue.CodeInternal:    http.StatusInternalServerError,
-}
-
-// handleError turns whatever a handler returned into an answer.
+// handleError turns an error of a handler into an answer.
 func (s *Server) handleError(err error, c echo.Context) {
 	if c.Response().Committed || c.Request().Context().Err() != nil {
-		return // the client has its status, or has left
+		return // the answer has begun, or the client has disconnected
 	}
 	var routing *echo.HTTPError
 	if errors.As(err, &routing) {
@@ -55,7 +43,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		s.deps.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	default:
 	}
-	s.answerError(c, statusOf[coded.Code], text)
+	s.answerError(c, wire.StatusOf(coded.Code), text)
 }
 
 func routingText(code int, r *http.Request) string {
@@ -70,17 +58,8 @@ func routingText(code int, r *http.Request) string {
 }
 
 func (s *Server) answerError(c echo.Context, status int, text string) {
-	body := append(appendString([]byte(`{"error":`), text), '}')
-	if err := answer(c, status, body); err != nil {
-		s.deps.Log.Debug("an error could not be sent", zap.Error(err))
+	body := append(wire.AppendString(nil, `{"error":`, text), '}')
+	if err := wire.Answer(c, status, body); err != nil {
+		s.deps.Log.Debug("an error answer could not be sent", zap.Error(err))
 	}
 }
-
-// answer sends a JSON body.
-func answer(c echo.Context, status int, body []byte) error {
-	c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
-	return c.Blob(status, echo.MIMEApplicationJSON, body)
-}
-
-// formatMillis is how the contract writes most instants.
-func formatMillis(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -1,12 +1,9 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -18,79 +15,36 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// codes lists the values of the constants of type Code in pkg/queue, from its
-// source: a new one shows up here by itself.
-func codes(t *testing.T) []queue.Code {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../queue/errors.go", nil, parser.SkipObjectResolution)
-	require.NoError(t, err)
-	var found []queue.Code
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if typ, ok := spec.Type.(*ast.Ident); ok && typ.Name == "Code" {
-			for _, value := range spec.Values {
-				literal, ok := value.(*ast.BasicLit)
-				require.True(t, ok, "a code is a string literal")
-				text, err := strconv.Unquote(literal.Value)
-				require.NoError(t, err)
-				found = append(found, queue.Code(text))
-			}
-		}
-		return true
-	})
-	return found
-}
-
-func TestEveryCodeHasItsStatus(t *testing.T) {
+func TestErrorCodesBecomeStatuses(t *testing.T) {
 	t.Parallel()
-	all := codes(t)
-	require.Contains(t, all, queue.CodeInvalid, "the constants are found")
-	for _, code := range all {
-		require.Contains(t, statusOf, code, "%s has no row in statusOf", code)
-	}
-	require.Len(t, statusOf, len(all), "a row of statusOf belongs to no code")
-	require.Equal(t, map[queue.Code]int{
+	for code, status := range map[queue.Code]int{
 		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "internal": 500,
-	}, statusOf, "a status of the contract changed, or a code is new: say here what clients get")
-}
-
-// failing answers a push with err.
-func failing(err error) *fakes {
-	return &fakes{push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, err }}
-}
-
-const onePush = `{"items":[{"queue":"orders","payload":1}]}`
-
-func TestCodesBecomeStatuses(t *testing.T) {
-	t.Parallel()
-	for code, status := range statusOf {
+	} {
 		coded := &queue.Error{Code: code, Message: "say it like this", Err: errors.New("the cause")}
-		rec := call(failing(fmt.Errorf("pushing: %w", coded)), "POST", "/api/v1/push", onePush)
-		text := requireError(t, rec, status)
+		rec := apitest.Call(apitest.Failing(fmt.Errorf("pushing: %w", coded)), "POST", "/api/v1/push", apitest.OnePush)
+		text := apitest.RequireError(t, rec, status)
 		require.NotContains(t, text, "the cause", "%s", code)
 		require.NotContains(t, text, "pushing", "%s", code)
 		if code != queue.CodeInternal {
 			require.Equal(t, "say it like this", text)
 		}
-		require.Empty(t, rec.Header().Get("Retry-After"), "nothing was said about when")
+		require.Empty(t, rec.Header().Get("Retry-After"), "the error has no RetryAfter")
 	}
 }
 
-func TestInternalErrorIsTakenToTheLogUnderAnID(t *testing.T) {
+func TestInternalErrorIsLoggedUnderItsID(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"without a code": errors.New("secret: relation does not exist"),
 		"with a code":    &queue.Error{Code: queue.CodeInternal, Message: "secret", Err: errors.New("secret: relation does not exist")},
 	} {
-		s, logs := newServer(failing(err))
-		rec := send(s, httptest.NewRequest("POST", "/api/v1/push", strings.NewReader(onePush)))
-		text := requireError(t, rec, http.StatusInternalServerError)
+		s, logs := apitest.Server(apitest.Failing(err))
+		rec := apitest.Send(s, httptest.NewRequest("POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
+		text := apitest.RequireError(t, rec, http.StatusInternalServerError)
 		require.NotContains(t, rec.Body.String(), "secret", name)
 		_, id, found := strings.Cut(text, "error_id ")
 		require.True(t, found, text)
@@ -98,13 +52,13 @@ func TestInternalErrorIsTakenToTheLogUnderAnID(t *testing.T) {
 		require.NoError(t, parse)
 
 		entries := logs.FilterField(zap.String("error_id", id)).All()
-		require.Len(t, entries, 1, "the log knows the id")
+		require.Len(t, entries, 1, "the log has the id")
 		require.Equal(t, zap.ErrorLevel, entries[0].Level)
 		require.Contains(t, entries[0].ContextMap()["error"], "secret: relation does not exist")
 		require.Equal(t, "/api/v1/push", entries[0].ContextMap()["path"])
 
-		other := requireError(t, send(s, httptest.NewRequest("POST", "/api/v1/push", strings.NewReader(onePush))), 500)
-		require.NotEqual(t, text, other, "every failure has an id of its own")
+		other := apitest.RequireError(t, apitest.Send(s, httptest.NewRequest("POST", "/api/v1/push", strings.NewReader(apitest.OnePush))), 500)
+		require.NotEqual(t, text, other, "each failure has its own id")
 	}
 }
 
@@ -114,34 +68,34 @@ func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
 		for after, want := range map[time.Duration]string{
 			time.Second: "1", time.Millisecond: "1", 1001 * time.Millisecond: "2", 2 * time.Minute: "120", 0: "",
 		} {
-			rec := call(failing(&queue.Error{Code: code, Message: "later", RetryAfter: after}), "POST", "/api/v1/push", onePush)
-			requireError(t, rec, http.StatusServiceUnavailable)
+			rec := apitest.Call(apitest.Failing(&queue.Error{Code: code, Message: "later", RetryAfter: after}), "POST", "/api/v1/push", apitest.OnePush)
+			apitest.RequireError(t, rec, http.StatusServiceUnavailable)
 			require.Equal(t, want, rec.Header().Get("Retry-After"), "%s", after)
 		}
 	}
 }
 
-func TestErrorTextIsJSONWhateverItSays(t *testing.T) {
+func TestErrorTextIsEscapedInJSON(t *testing.T) {
 	t.Parallel()
 	const text = "a \"quoted\" \\ name\nand \x01 and ü"
-	rec := call(failing(&queue.Error{Code: queue.CodeInvalid, Message: text}), "POST", "/api/v1/push", onePush)
-	require.Equal(t, text, requireError(t, rec, http.StatusBadRequest))
+	rec := apitest.Call(apitest.Failing(&queue.Error{Code: queue.CodeInvalid, Message: text}), "POST", "/api/v1/push", apitest.OnePush)
+	require.Equal(t, text, apitest.RequireError(t, rec, http.StatusBadRequest))
 	require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
 }
 
-func TestClientThatLeftGetsNoAnswer(t *testing.T) {
+func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	s, logs := newServer(failing(context.Canceled))
+	s, logs := apitest.Server(apitest.Failing(context.Canceled))
 	cancel()
-	rec := send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(onePush)))
+	rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
 	require.Zero(t, rec.Body.Len())
-	require.Zero(t, logs.Len(), "that a client leaves is no failure")
+	require.Zero(t, logs.Len(), "a disconnect is not an error")
 }
 
-// A cancellation that is not the client's own must not look like a success: an
-// answer nobody writes is a 200.
-func TestCancellationBelowIsNotTheClients(t *testing.T) {
+// A cancellation that the client did not cause must not look like a success: an
+// answer without a status is a 200.
+func TestCancellationBelowIsAServerError(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"unavailable": &queue.Error{Code: queue.CodeUnavailable, Message: "send it again", Err: context.Canceled},
@@ -149,34 +103,34 @@ func TestCancellationBelowIsNotTheClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			rec := call(failing(err), "POST", "/api/v1/push", onePush)
+			rec := apitest.Call(apitest.Failing(err), "POST", "/api/v1/push", apitest.OnePush)
 			require.GreaterOrEqual(t, rec.Code, 500, "the client is still there and believes in %d", rec.Code)
-			requireError(t, rec, rec.Code)
+			apitest.RequireError(t, rec, rec.Code)
 		})
 	}
 }
 
-func TestUnknownPlacesAreJSONErrorsToo(t *testing.T) {
+func TestUnknownRoutesAreJSONErrors(t *testing.T) {
 	t.Parallel()
-	f := &fakes{}
-	require.Equal(t, "no such endpoint: GET /api/v1/nothing", requireError(t, call(f, "GET", "/api/v1/nothing", ""), 404))
-	require.Equal(t, "GET is not allowed on /api/v1/push", requireError(t, call(f, "GET", "/api/v1/push", ""), 405))
-	require.False(t, f.reached())
+	f := &apitest.Fakes{}
+	require.Equal(t, "no such endpoint: GET /api/v1/nothing", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/nothing", ""), 404))
+	require.Equal(t, "GET is not allowed on /api/v1/push", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/push", ""), 405))
+	require.False(t, f.Reached())
 }
 
-func TestEveryAnswerCarriesTheCORSHeaders(t *testing.T) {
+func TestEveryAnswerHasTheCORSHeaders(t *testing.T) {
 	t.Parallel()
-	f := &fakes{}
+	f := &apitest.Fakes{}
 	for _, rec := range []*httptest.ResponseRecorder{
-		call(f, "GET", "/health", ""), call(f, "GET", "/api/v1/nothing", ""), call(f, "POST", "/api/v1/push", "x"),
-		call(f, "OPTIONS", "/api/v1/push", ""), call(f, "OPTIONS", "/anywhere/else", ""),
+		apitest.Call(f, "GET", "/health", ""), apitest.Call(f, "GET", "/api/v1/nothing", ""), apitest.Call(f, "POST", "/api/v1/push", "x"),
+		apitest.Call(f, "OPTIONS", "/api/v1/push", ""), apitest.Call(f, "OPTIONS", "/anywhere/else", ""),
 	} {
 		require.Equal(t, "*", rec.Header().Get("Access-Control-Allow-Origin"))
 		require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", rec.Header().Get("Access-Control-Allow-Methods"))
 		require.Equal(t, "Content-Type, Authorization", rec.Header().Get("Access-Control-Allow-Headers"))
 	}
-	rec := call(f, "OPTIONS", "/api/v1/push", "")
+	rec := apitest.Call(f, "OPTIONS", "/api/v1/push", "")
 	require.Equal(t, http.StatusNoContent, rec.Code)
 	require.Equal(t, "86400", rec.Header().Get("Access-Control-Max-Age"))
-	require.False(t, f.reached())
+	require.False(t, f.Reached())
 }

@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -11,14 +13,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// What can become of an acknowledgment.
+// The values of the label result.
 const (
 	ackSucceeded    = "success"
 	ackDeadLettered = "dead_lettered"
 	ackRefused      = "refused"
 )
 
-// Metrics are what the API measures.
+// Metrics are the metrics of the API.
 type Metrics struct {
 	reg *prometheus.Registry
 
@@ -28,12 +30,11 @@ type Metrics struct {
 	pushed   prometheus.Counter
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
-	// ingested and processed are the rates of GET /api/v1/resources/overview.
+	// ingested and processed are the rates that Throughput returns.
 	ingested, processed rate
 }
 
-// NewMetrics registers the metrics with reg, which GET /metrics/prometheus
-// shows.
+// NewMetrics registers the metrics with reg. GET /metrics/prometheus serves reg.
 func NewMetrics(reg *prometheus.Registry) *Metrics {
 	m := &Metrics{
 		reg: reg,
@@ -66,29 +67,34 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 	return m
 }
 
-// stored records an answered push of n messages.
-func (m *Metrics) stored(n int) {
-	m.pushed.Add(float64(n))
-	m.ingested.add(time.Now(), n)
+// Pushed counts the messages of an answered push.
+func (m *Metrics) Pushed(messages int) {
+	m.pushed.Add(float64(messages))
+	m.ingested.add(time.Now(), messages)
 }
 
-// delivered records a delivery whose answer has just been written. Both clocks
-// are read at their own ends: the database's from commit to claim, ours from
-// the claim's arrival to the write.
-func (m *Metrics) delivered(d *queue.Delivery) {
+// PushedInTransaction counts the messages of an applied transaction. They are not
+// part of the ingested rate.
+func (m *Metrics) PushedInTransaction(messages int) { m.pushed.Add(float64(messages)) }
+
+// Delivered counts a delivery whose answer was just written. The age of a message
+// is measured in two parts, each by one clock: from commit to claim by the clock of
+// the database, from the arrival of the claim to the write by the local clock.
+func (m *Metrics) Delivered(d *queue.Delivery) {
 	m.popped.Add(float64(len(d.Messages)))
-	if d.LeaseID.IsZero() { // autoAck: nobody will acknowledge it
+	if d.LeaseID.IsZero() { // autoAck: no acknowledgment follows
 		m.processed.add(time.Now(), len(d.Messages))
 	}
-	ours := time.Since(d.ReceivedAt)
+	sinceClaim := time.Since(d.ReceivedAt)
 	for i := range d.Messages {
 		if d.Messages[i].Attempt <= 1 {
-			m.delivery.Observe((d.DatabaseNow.Sub(d.Messages[i].CreatedAt) + ours).Seconds())
+			m.delivery.Observe((d.DatabaseNow.Sub(d.Messages[i].CreatedAt) + sinceClaim).Seconds())
 		}
 	}
 }
 
-func (m *Metrics) acknowledged(results []queue.AckResult) {
+// Acknowledged counts acknowledgments by their result.
+func (m *Metrics) Acknowledged(results []queue.AckResult) {
 	done := 0
 	for i := range results {
 		if results[i].Success {
@@ -106,8 +112,15 @@ func (m *Metrics) acknowledged(results []queue.AckResult) {
 	m.processed.add(time.Now(), done)
 }
 
+// Throughput returns the messages per second of the last minute: pushed ones, and
+// those consumed by a group.
+func (m *Metrics) Throughput() (ingested, processed float64) {
+	now := time.Now()
+	return m.ingested.perSecond(now), m.processed.perSecond(now)
+}
+
 // measure times every request by route.
-func (m *Metrics) measure(next echo.HandlerFunc) echo.HandlerFunc {
+func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
 		err := next(c)
@@ -118,14 +131,51 @@ func (m *Metrics) measure(next echo.HandlerFunc) echo.HandlerFunc {
 		if route == "" {
 			route = "none"
 		}
-		m.requests.WithLabelValues(route, strconv.Itoa(c.Response().Status)).Observe(time.Since(started).Seconds())
+		status := strconv.Itoa(c.Response().Status)
+		s.deps.Metrics.requests.WithLabelValues(route, status).Observe(time.Since(started).Seconds())
 		return nil
 	}
 }
 
 // prometheus serves GET /metrics/prometheus.
-func (m *Metrics) prometheus(c echo.Context) error {
+func (s *Server) prometheus(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-cache")
-	promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	promhttp.HandlerFor(s.deps.Metrics.reg, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
 	return nil
+}
+
+// rateSpan is the number of seconds that a rate covers.
+const rateSpan = 60
+
+// rate counts the events of the last minute in one slot for each second. The zero
+// value is ready. Its methods may be called from several goroutines.
+type rate struct {
+	mu    sync.Mutex
+	slots [rateSpan]struct{ second, n int64 }
+}
+
+// add counts n at now.
+func (r *rate) add(now time.Time, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	second := now.Unix()
+	slot := &r.slots[second%rateSpan]
+	if slot.second != second {
+		slot.second, slot.n = second, 0
+	}
+	slot.n += int64(n)
+}
+
+// perSecond returns the mean of the last minute, rounded to two decimals. The time
+// before the start of the server counts as time without events.
+func (r *rate) perSecond(now time.Time) float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var n int64
+	for _, slot := range r.slots {
+		if age := now.Unix() - slot.second; age >= 0 && age < rateSpan {
+			n += slot.n
+		}
+	}
+	return math.Round(100*float64(n)/rateSpan) / 100
 }

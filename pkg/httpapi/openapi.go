@@ -9,16 +9,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// documentTag is the ETag of the OpenAPI document: it changes with its bytes.
+// documentTag is the ETag of the OpenAPI document. It depends only on the bytes.
 var documentTag = func() string {
 	sum := sha256.Sum256(openapi.Document)
 	return `"` + hex.EncodeToString(sum[:12]) + `"`
 }()
 
-// openapi serves GET /openapi.json. A caller that has the document already, by
-// its If-None-Match, gets 304.
+// openapi serves GET /openapi.json. It answers 304 when If-None-Match names the
+// document.
 func (s *Server) openapi(c echo.Context) error {
 	h := c.Response().Header()
 	h.Set("ETag", documentTag)
@@ -29,5 +30,5 @@ func (s *Server) openapi(c echo.Context) error {
 			return c.NoContent(http.StatusNotModified)
 		}
 	}
-	return answer(c, http.StatusOK, openapi.Document)
+	return wire.Answer(c, http.StatusOK, openapi.Document)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"net/http"
@@ -7,24 +7,22 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+	"github.com/belfry-mq/belfry/test/apitest"
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// TestEveryRouteIsDocumented: and nothing is documented that is no route.
+// Every documented operation is a route, too.
 func TestEveryRouteIsDocumented(t *testing.T) {
 	t.Parallel()
 	document, err := contract.Load()
 	require.NoError(t, err)
-	s, _ := newServer(&fakes{})
-	router, ok := s.Handler().(*echo.Echo)
-	require.True(t, ok)
+	s, _ := apitest.Server(&apitest.Fakes{})
 	parameter := regexp.MustCompile(`:([A-Za-z]+)`)
 	var routes []string
-	for _, route := range router.Routes() {
+	for _, route := range s.Routes() {
 		routes = append(routes, route.Method+" "+parameter.ReplaceAllString(route.Path, "{$1}"))
 	}
 	slices.Sort(routes)
@@ -34,8 +32,8 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 
 func TestDocumentIsServed(t *testing.T) {
 	t.Parallel()
-	s, _ := newServer(&fakes{})
-	got := send(s, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
+	s, _ := apitest.Server(&apitest.Fakes{})
+	got := apitest.Send(s, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
 	require.Equal(t, http.StatusOK, got.Code)
 	require.Equal(t, "application/json", got.Header().Get("Content-Type"))
 	require.Equal(t, "no-cache", got.Header().Get("Cache-Control"))
@@ -50,7 +48,7 @@ func TestDocumentIsServed(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody)
 		r.Header.Set("If-None-Match", known)
-		got := send(s, r)
+		got := apitest.Send(s, r)
 		require.Equal(t, status, got.Code, known)
 		require.Equal(t, tag, got.Header().Get("ETag"), known)
 		require.Equal(t, status == http.StatusOK, got.Body.Len() > 0, known)

@@ -4,61 +4,88 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
-// routes is the whole API on one screen.
-func (s *Server) routes(e *echo.Echo) {
-	e.Pre(cors)
-	e.Use(s.deps.Metrics.measure)
-	e.GET("/health", s.health)
-	e.HEAD("/health", s.health)
-	e.GET("/metrics/prometheus", s.deps.Metrics.prometheus)
-	e.GET("/openapi.json", s.openapi)
-
-	api := e.Group("/api/v1")
-	api.POST("/push", s.push)
-	api.GET("/pop", s.popTagged)
-	api.GET("/pop/queue/:queue", s.popQueue)
-	api.GET("/pop/queue/:queue/partition/:partition", s.popPartition)
-	api.POST("/ack", s.ack)
-	api.POST("/ack/batch", s.ackBatch)
-	api.POST("/transaction", s.transaction)
-	api.POST("/lease/:leaseId/extend", s.extend)
-	api.POST("/configure", s.configure)
-	api.DELETE("/resources/queues/:queue", s.deleteQueue)
-	api.GET("/consumer-groups", s.listGroups)
-	api.GET("/consumer-groups/lagging", s.laggingGroups)
-	api.GET("/consumer-groups/:group", s.showGroup)
-	api.DELETE("/consumer-groups/:group", s.deleteGroup)
-	api.DELETE("/consumer-groups/:group/queues/:queue", s.deleteGroupOfQueue)
-	api.POST("/consumer-groups/:group/subscription", s.moveSubscription)
-	api.POST("/consumer-groups/:group/queues/:queue/seek", s.seekQueue)
-	api.POST("/consumer-groups/:group/queues/:queue/partitions/:partition/seek", s.seekPartition)
-	api.GET("/resources/queues", s.queues)
-	api.GET("/resources/queues/:queue", s.queue)
-	api.GET("/resources/namespaces", s.namespaces)
-	api.GET("/resources/tasks", s.tasks)
-	api.GET("/resources/overview", s.overview)
-	api.GET("/messages", s.messages)
-	api.GET("/status/queues", s.queueStatuses)
-	api.GET("/status/queues/:queue", s.queueStatus)
-	api.GET("/status/queues/:queue/messages", s.queueMessages)
-	api.GET("/status/dispatcher", s.dispatcher)
-	api.GET("/status/sweeps", s.sweeps)
-	api.GET("/dlq", s.listLetters)
-	api.DELETE("/dlq", s.purgeLetters)
-	api.POST("/dlq/redrive", s.redrive)
-	api.GET("/messages/:partitionId/:transactionId", s.showMessage)
-	api.DELETE("/messages/:partitionId/:transactionId", s.deleteMessage)
-	api.POST("/messages/:partitionId/:transactionId/dlq", s.parkMessage)
-	api.POST("/messages/:partitionId/:transactionId/retry", s.retryMessage)
-	api.POST("/traces", s.addTrace)
-	api.GET("/traces/names", s.traceNames)
-	api.GET("/traces/by-name/:name", s.namedTraces)
-	api.GET("/traces/:partitionId/:transactionId", s.messageTraces)
+// Route is one row of the route table.
+type Route struct {
+	Method, Path string
+	handler      echo.HandlerFunc
 }
 
-// cors puts the contract's headers on every answer and answers OPTIONS.
+// Routes returns the route table.
+func (s *Server) Routes() []Route { return s.routes }
+
+// routeTable is the whole API on one screen.
+func (s *Server) routeTable() []Route {
+	const get, head, post, remove = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete
+	data, admin := s.planes()
+	return []Route{
+		{get, "/health", s.health},
+		{head, "/health", s.health},
+		{get, "/metrics/prometheus", s.prometheus},
+		{get, "/openapi.json", s.openapi},
+
+		{post, "/api/v1/push", data.Push},
+		{get, "/api/v1/pop", data.PopTagged},
+		{get, "/api/v1/pop/queue/:queue", data.PopQueue},
+		{get, "/api/v1/pop/queue/:queue/partition/:partition", data.PopPartition},
+		{post, "/api/v1/ack", data.Ack},
+		{post, "/api/v1/ack/batch", data.AckBatch},
+		{post, "/api/v1/transaction", data.Transaction},
+		{post, "/api/v1/lease/:leaseId/extend", data.Extend},
+
+		{post, "/api/v1/configure", admin.Configure},
+		{remove, "/api/v1/resources/queues/:queue", admin.DeleteQueue},
+		{get, "/api/v1/consumer-groups", admin.ListGroups},
+		{get, "/api/v1/consumer-groups/lagging", admin.LaggingGroups},
+		{get, "/api/v1/consumer-groups/:group", admin.ShowGroup},
+		{remove, "/api/v1/consumer-groups/:group", admin.DeleteGroup},
+		{remove, "/api/v1/consumer-groups/:group/queues/:queue", admin.DeleteGroupOfQueue},
+		{post, "/api/v1/consumer-groups/:group/subscription", admin.MoveSubscription},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", admin.SeekQueue},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", admin.SeekPartition},
+		{get, "/api/v1/resources/queues", admin.Queues},
+		{get, "/api/v1/resources/queues/:queue", admin.Queue},
+		{get, "/api/v1/resources/namespaces", admin.Namespaces},
+		{get, "/api/v1/resources/tasks", admin.Tasks},
+		{get, "/api/v1/resources/overview", admin.Overview},
+		{get, "/api/v1/messages", admin.Messages},
+		{get, "/api/v1/status/queues", admin.QueueStatuses},
+		{get, "/api/v1/status/queues/:queue", admin.QueueStatus},
+		{get, "/api/v1/status/queues/:queue/messages", admin.QueueMessages},
+		{get, "/api/v1/status/dispatcher", admin.DispatcherStatus},
+		{get, "/api/v1/status/sweeps", admin.Sweeps},
+		{get, "/api/v1/dlq", admin.ListDeadLetters},
+		{remove, "/api/v1/dlq", admin.PurgeDeadLetters},
+		{post, "/api/v1/dlq/redrive", admin.Redrive},
+		{get, "/api/v1/messages/:partitionId/:transactionId", admin.ShowMessage},
+		{remove, "/api/v1/messages/:partitionId/:transactionId", admin.DeleteMessage},
+		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", admin.DeadLetterMessage},
+		{post, "/api/v1/messages/:partitionId/:transactionId/retry", admin.RetryMessage},
+		{post, "/api/v1/traces", admin.AddTrace},
+		{get, "/api/v1/traces/names", admin.TraceNames},
+		{get, "/api/v1/traces/by-name/:name", admin.NamedTraces},
+		{get, "/api/v1/traces/:partitionId/:transactionId", admin.MessageTraces},
+	}
+}
+
+func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
+	d := s.deps
+	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes}
+	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Meter: d.Metrics, Defaults: d.Defaults, Bodies: bodies}
+	admin := &adminplane.Handlers{
+		Acker: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupVerbs: d.GroupVerbs, GroupReader: d.GroupReader,
+		Resources: d.Resources, DeadLetters: d.Letters, Traces: d.Traces, Listener: d.Listener, Inbox: d.Inbox,
+		Meter: d.Metrics, Defaults: d.Defaults, Bodies: bodies,
+	}
+	return data, admin
+}
+
+// cors adds the CORS headers to every answer and answers OPTIONS.
 func cors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -12,41 +12,43 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-func TestHealthTellsWhetherThisServerCanWork(t *testing.T) {
+func TestHealthReportsWhetherTheServerCanWork(t *testing.T) {
 	t.Parallel()
-	f := &fakes{waiting: 7, listener: ListenerState{State: "proven", Proof: 1500 * time.Millisecond, Reconnects: 2, Peers: 1}}
-	rec := call(f, "GET", "/health", "")
+	f := &apitest.Fakes{Waiting: 7, Listener: httpapi.ListenerState{State: "proven", Proof: 1500 * time.Millisecond, Reconnects: 2, Peers: 1}}
+	rec := apitest.Call(f, "GET", "/health", "")
 	require.Equal(t, 200, rec.Code)
 	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7,
 		"listener":{"state":"proven","secondsSinceProof":1.5}}`, rec.Body.String())
 
-	require.Equal(t, 200, call(f, "HEAD", "/health", "").Code, "some load balancers ask this way")
+	require.Equal(t, 200, apitest.Call(f, "HEAD", "/health", "").Code, "some load balancers send HEAD")
 
-	rec = call(&fakes{ping: func(context.Context) error { return errors.New("no") }}, "GET", "/health", "")
+	rec = apitest.Call(&apitest.Fakes{Ping: func(context.Context) error { return errors.New("no") }}, "GET", "/health", "")
 	require.Equal(t, 503, rec.Code)
 	require.JSONEq(t, `{"status":"unhealthy","database":"disconnected","server":"belfry","version":"1.2.3","waiting":0,
 		"listener":{"state":"","secondsSinceProof":0}}`, rec.Body.String())
 }
 
-func TestHealthDoesNotHangWithTheDatabase(t *testing.T) {
+func TestHealthBoundsThePingOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	var left time.Duration
-	f := &fakes{ping: func(ctx context.Context) error {
+	f := &apitest.Fakes{Ping: func(ctx context.Context) error {
 		deadline, ok := ctx.Deadline()
 		require.True(t, ok)
 		left = time.Until(deadline)
 		return nil
 	}}
-	require.Equal(t, 200, call(f, "GET", "/health", "").Code)
-	require.LessOrEqual(t, left, healthTimeout)
+	require.Equal(t, 200, apitest.Call(f, "GET", "/health", "").Code)
+	require.LessOrEqual(t, left, 2*time.Second)
 }
 
-func TestHealthSaysWhenTheServerIsStopping(t *testing.T) {
+func TestHealthReportsAStoppingServer(t *testing.T) {
 	t.Parallel()
-	s, _ := newServer(&fakes{})
+	s, _ := apitest.Server(&apitest.Fakes{})
 	s.Drain()
 	client := serve(t, s)
 	resp := client.get("/health")
@@ -55,12 +57,12 @@ func TestHealthSaysWhenTheServerIsStopping(t *testing.T) {
 	require.Equal(t, 204, client.get("/api/v1/pop/queue/q").status, "requests are still served")
 }
 
-// client talks to a server on a port of its own.
+// client sends requests to a server on its own port.
 type client struct {
 	t    *testing.T
 	base string
 	http *http.Client
-	// served receives what Serve returned.
+	// served receives the result of Serve.
 	served chan error
 }
 
@@ -70,9 +72,9 @@ type response struct {
 	err    error
 }
 
-func serve(t *testing.T, s *Server) *client {
+// serve runs s until the test ends.
+func serve(t *testing.T, s *httpapi.Server) *client {
 	t.Helper()
-	s.cfg.Addr = "127.0.0.1:0"
 	ln, err := s.Listen(t.Context())
 	require.NoError(t, err)
 	transport := &http.Transport{}
@@ -80,7 +82,9 @@ func serve(t *testing.T, s *Server) *client {
 	go func() { c.served <- s.Serve(ln) }()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = s.http.Close()
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Shutdown(ended) // closes the connections at once
 	})
 	return c
 }
@@ -105,7 +109,7 @@ func (c *client) get(path string) response {
 	return resp
 }
 
-// within receives what must come soon.
+// within receives a value that must arrive within 30 seconds.
 func within[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	timer := time.NewTimer(30 * time.Second)
@@ -114,7 +118,7 @@ func within[T any](t *testing.T, from <-chan T) T {
 	case value := <-from:
 		return value
 	case <-timer.C:
-		require.Fail(t, "it did not happen")
+		require.Fail(t, "no value arrived within 30 seconds")
 		panic("unreachable")
 	}
 }
@@ -124,20 +128,19 @@ func TestPortInUseIsAnErrorWithAdvice(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = taken.Close() }()
-	s, _ := newServer(&fakes{})
-	s.cfg.Addr = taken.Addr().String()
+	s, _ := apitest.Server(&apitest.Fakes{}, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.Addr = taken.Addr().String() })
 	_, err = s.Listen(t.Context())
 	require.ErrorContains(t, err, "listening on "+taken.Addr().String()+" (http.addr)")
 	require.ErrorContains(t, err, "--http-addr")
 }
 
-func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
+func TestShutdownWaitsForRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	inside, finish := make(chan struct{}), make(chan struct{})
-	s, _ := newServer(&fakes{pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+	s, _ := apitest.Server(&apitest.Fakes{Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 		close(inside)
 		<-finish
-		return oneMessage(), nil
+		return apitest.OneMessage(), nil
 	}})
 	c := serve(t, s)
 	answered := make(chan response, 1)
@@ -145,8 +148,8 @@ func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
 	within(t, inside)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	require.NoError(t, within(t, c.served), "Serve returns as soon as nothing new is taken")
-	require.Error(t, c.try("/health").err, "nothing new is taken")
+	require.NoError(t, within(t, c.served), "Serve returns when no new requests are accepted")
+	require.Error(t, c.try("/health").err, "no new requests are accepted")
 	select {
 	case err := <-stopped:
 		require.Fail(t, "Shutdown did not wait", "%v", err)
@@ -159,16 +162,15 @@ func TestShutdownLetsRequestsInFlightFinish(t *testing.T) {
 	require.NoError(t, within(t, stopped))
 }
 
-func TestShutdownCutsOffWhatDoesNotFinish(t *testing.T) {
+func TestShutdownClosesRequestsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	inside, left := make(chan struct{}), make(chan struct{})
-	s, _ := newServer(&fakes{pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
+	s, _ := apitest.Server(&apitest.Fakes{Pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
 		close(inside)
 		<-ctx.Done()
 		close(left)
 		return queue.Delivery{}, ctx.Err()
-	}})
-	s.cfg.ShutdownTimeout = 20 * time.Millisecond
+	}}, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.ShutdownTimeout = 20 * time.Millisecond })
 	c := serve(t, s)
 	answered := make(chan response, 1)
 	go func() { answered <- c.try("/api/v1/pop/queue/q") }()
@@ -183,23 +185,23 @@ func TestShutdownCutsOffWhatDoesNotFinish(t *testing.T) {
 
 func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Addr: "127.0.0.1:0"}, Deps{Log: zap.NewNop()})
+	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.Deps{Log: zap.NewNop()})
 	ln, err := s.Listen(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, ln.Close())
 	require.ErrorContains(t, s.Serve(ln), "serving on 127.0.0.1:")
 }
 
-func TestEveryWrongValueOfTheConfigIsNamedAtOnce(t *testing.T) {
+func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, DefaultConfig().Validate())
-	require.NoError(t, Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
-	err := Config{MaxBodyBytes: 1023}.Validate()
+	require.NoError(t, httpapi.DefaultConfig().Validate())
+	require.NoError(t, httpapi.Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
+	err := httpapi.Config{MaxBodyBytes: 1023}.Validate()
 	for _, key := range []string{`http.addr is ""`, "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s"} {
 		require.ErrorContains(t, err, key)
 	}
 	for _, addr := range []string{"6632", "localhost", "::1:80", ":http", ":65536", ":-1", "h:"} {
-		require.ErrorContains(t, Config{Addr: addr, MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate(), "it must be host:port or :port", addr)
+		require.ErrorContains(t, httpapi.Config{Addr: addr, MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate(), "it must be host:port or :port", addr)
 	}
-	require.NoError(t, Config{Addr: "[::1]:65535", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
+	require.NoError(t, httpapi.Config{Addr: "[::1]:65535", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
 }

@@ -1,146 +1,149 @@
-// Package inbox lets programs that speak only SQL push: whoever commits a row of
-// belfry.inbox, in a transaction of its own, has pushed a message. The sequencer
-// moves such rows into their partitions. It is one of the instances, and another
-// one takes over within two seconds of the first row that it leaves lying. Run from
-// pkg/app; importable from floor 3 upwards.
+// Package inbox makes a committed row of belfry.inbox a message. A program that speaks only SQL
+// pushes by inserting such a row in a transaction of its own. One instance is the sequencer: it moves
+// the rows into their partitions. Run is called by pkg/app. The package may be imported from floor 3
+// upwards.
 //
-// # What is promised
+// # Promises
 //
-// Committed is pushed, once; rolled back (to a savepoint, too) is nothing. A
-// message is stored by the transaction that deletes its row (Store.Sequence): they
-// happen both or not at all. The delete must find all of its rows, else the
-// transaction fails (belfry.inbox_delete). So however many sequencers there are, and
-// wherever one dies or freezes, each row is stored once. A COMMIT whose answer is
-// lost needs no care: the next look finds the rows or does not. This is what
-// correctness rests on; the lock below only saves work.
+//   - A committed row is stored once. A row that is rolled back, also to a savepoint, is not stored.
+//   - Rows of one transaction are stored in the order of their inserts. If one transaction inserts
+//     after another one has committed, its rows are stored later. Nothing is promised about the
+//     order of transactions that are open at the same time.
+//   - Producers take no lock that another producer, a push over HTTP or a consumer waits for.
+//   - An open transaction delays no other row and costs nothing. Its rows get their seq after its
+//     commit, so no row appears behind a cursor.
+//   - If the sequencer dies or freezes, another instance takes over within two seconds of the first
+//     row that waits.
+//   - An idle system sends no query, apart from one scan per dispatch.fallback_interval.
 //
-// That transaction waits for the disk, though the producer's has: a crash that forgot
-// it would bring the rows back, but a message that a consumer has seen would come
-// again under another id and perhaps at another place.
+// # Why a row is stored once
 //
-// Order. Within a partition, messages of one transaction come in the order of their
-// inserts, and so do those of two transactions of which one inserted after the
-// other had committed (because it waited for a row of it, say). Ids are given out in
-// the order of the inserts, each look is one snapshot, read from its lowest id
-// on, and all of it is stored before the next look. A snapshot that holds an
-// insert holds whatever had been committed before that. What is not promised is
-// anything about transactions that were open at the same time: their rows get their
-// seq after their commit, behind what was stored meanwhile. So no row comes up
-// behind a cursor, and one that commits late delays nobody (I2).
+//  1. One transaction stores the message and deletes the row (Store.Sequence). Both happen or
+//     neither.
+//  2. The deletion must find all rows of the transaction, otherwise it fails (belfry.inbox_delete).
+//     So two sequencers never store the same row.
+//  3. If the answer to a COMMIT is lost, the next scan finds the rows, or they are gone.
 //
-// That is also why rows that are locked are waited for and not skipped: a second
-// sequencer that skipped those the first is about to store would store those behind
-// them first. And it is why the sequencer's transactions run on the connection that
-// has the lock: to end that session undoes what it had begun, and nothing
-// of it can come later.
+// The advisory lock of the sequencer only saves work. Correctness does not depend on it. The
+// transaction waits for the disk. Without that, a crash could undo it after a consumer had seen the
+// message, and the row would be stored again with another id.
 //
-// Nobody waits. Producers share no lock with each other, with pushes over HTTP or
-// with consumers. A transaction may stay open for as long as it likes: its rows are
-// not seen, and cost nothing. A look reads what the snapshot of the one before did
-// not hold, found by the transaction that wrote it (inbox_look.sql). What was
-// deleted since is not passed over again, even when an old snapshot keeps it from
-// being vacuumed. Every dispatch.fallback_interval, and when the listener was in
-// doubt, a look reads everything.
+// # Why rows stay in order
 //
-// # What a row may be
+//  1. Ids are assigned in the order of the inserts.
+//  2. One scan reads one snapshot in id order, and all its rows are stored before the next scan.
+//  3. A snapshot that contains an insert contains everything committed before that insert.
+//  4. The sequencer waits for locked rows and does not skip them. A second sequencer that skipped
+//     the rows the first one is about to store would store later rows first.
+//  5. The transactions run on the connection that holds the lock of the sequencer. To end that
+//     session undoes its open transaction, so nothing of it can be stored later.
 //
-// What an HTTP producer may push. Everything a queue can do is done, since it is
-// Store's push that stores it: queues and partitions are made, a transaction_id
-// deduplicates within its partition, payloads are sealed, delays (visible_at,
-// delayedProcessing) hold, maxSize is respected, and whoever waits is woken or
-// handed the message. created_at is the instant of sequencing.
+// # Scans
 //
-// A row that cannot be stored goes to belfry.inbox_rejected, with a code and a
-// reason: a name or transaction id that is too long or a visible_at more than a
-// year away (invalid), a payload above http.max_body_bytes (too_large), a queue that
-// holds its maxSize (queue_full). The producer has committed and cannot be
-// told, and waiting would hold up what is behind. So the row is kept, those behind
-// it go on, and belfry.inbox_retry puts it back, at the end, once that makes
-// sense. belfry_inbox_rejected_rows and the status of the dispatcher show it. When
-// the database refuses one of many for another reason, they are taken apart until it
-// stands alone. In a database with encoding SQL_ASCII any bytes are a text; one that is not
-// UTF-8 cannot be handed out by a look, with what is behind it, so it is searched for by the
-// database (inbox_readable.sql) and rejected as invalid. What is not the fault of a row (no disk, no right) rejects nothing
-// and is tried again.
+// A scan reads the rows that the snapshot of the scan before did not contain. It finds them by the
+// transactions that wrote them (look.sql). So deleted rows cost nothing, even while an old snapshot
+// keeps vacuum from removing them. A full scan reads all rows: every dispatch.fallback_interval, and
+// after a resync.
 //
-// # Who wakes the sequencer
+// # Which rows are rejected
 //
-// A statement-level trigger notifies with a constant payload on a channel of its
-// own; Postgres sends one per transaction. The listener hears it after the rows are
-// visible. Commits that notify go one at a time through the whole cluster, so the
-// trigger leaves it out while the sequencer is awake, which is when two or more
-// have come within a look: then it looks every 25 ms, until for 0.1 s no look has
-// found more than one row. A commit on its own is announced, and seen at once.
+// A row may contain what an HTTP producer may push, and has the same effects: queues and partitions
+// are created, transaction ids deduplicate, payloads are encrypted, delays and maxSize hold, and
+// waiting requests are woken. created_at is the instant of sequencing.
 //
-// A session that sets belfry.notify = off never notifies and takes no lock; its rows
-// go with those of others, or after SELECT belfry.wake(), or with the look at
-// dispatch.fallback_interval. It is also what a transaction needs that is to be
-// prepared, since Postgres prepares none that has notified. Nor does anybody notify while
-// the cluster's queue of notifications is nearly full: one too much fails the
-// transaction. Rows that logical replication brings fire no such trigger. While the
-// listener is not proven the sequencer looks every dispatch.max_poll_interval. Nothing is
-// asked while nothing happens.
+// Other rows move to belfry.inbox_rejected with a code and a reason:
 //
-// # Why no row is left behind asleep
+//   - invalid: a name or transaction id is too long, visible_at is more than a year away, or a text
+//     is not UTF-8. The last case exists in databases whose encoding allows it. Such a row makes
+//     the scan fail, so the database searches for it (readable.sql).
+//   - too_large: the payload exceeds http.max_body_bytes.
+//   - queue_full: the queue holds maxSize messages.
+//   - invalid: the database refuses the row for another reason. The sequencer halves the batch until
+//     the row is alone.
 //
-// There are three advisory locks beside that of the sequencer. SLEEP belongs to the
-// sequencer while it sleeps, on a session for nothing else (the bed). MARK and
-// AWAKE are on the session with the lock of the sequencer, and end with it.
+// The producer has committed, so it cannot get the error, and to wait would block later rows.
+// belfry.inbox_retry moves rejected rows back to the end of the inbox. An error that no row causes,
+// such as a full disk, rejects nothing and is retried.
 //
-//	producer    try SLEEP, shared, until the transaction ends: no → notify
-//	            try AWAKE, shared, and give it back:           yes → notify
-//	            otherwise leave it out
-//	wake up     take MARK and tell all instances, in one statement; take AWAKE;
-//	            give back SLEEP
-//	lie down    give back AWAKE; wait for SLEEP; look; give back MARK
-//	take over   take MARK and tell all instances; look; lie down
+// # Notifications
 //
-// Who notifies is heard, as ever. Take a producer that leaves it out. It has
-// SLEEP, shared, when it sees that some sequencer has AWAKE, and keeps SLEEP until its
-// transaction has ended and, since Postgres lets go of locks last, is visible. That
-// sequencer has MARK from before AWAKE. It gives MARK back after it has had SLEEP
-// for itself, which it asks for after AWAKE. So the producer, who saw AWAKE, has
-// ended before that, and the look in between finds its rows: it never sleeps on them.
-// Had the bed died and its lock with it, nothing would change: who
-// comes after AWAKE was given back notifies whether it gets SLEEP or not. An insert
-// behind a savepoint that is rolled back loses SLEEP with its rows, not before.
+// A statement-level trigger sends a constant payload on a channel of the inbox. Postgres sends it
+// once per transaction, after the rows are visible. Commits that notify run one after another in the
+// whole cluster. So producers leave out the notification while the sequencer is awake.
 //
-// If the sequencer dies first, the two locks end with its session, so whoever comes
-// notifies again, and what was not announced is for the next one, which
-// lies down as well before it sleeps and so waits for the same producers. There is a
-// next one: MARK came before AWAKE, and the others were told of it, so they
-// watch from then on, until two looks in a row have found neither rows nor MARK and
-// somebody had the lock of the sequencer when the second began: MARK was given back,
-// and not lost by a death. If there is nobody, whoever starts does the same. A
-// sequencer that dies with MARK given back has left nothing unannounced.
+//   - The sequencer becomes awake when two or more notifications arrive during a scan. It then scans
+//     every 25 ms, until no scan has found more than one row for 0.1 s.
+//   - A single commit notifies a sleeping sequencer, which scans at once.
+//   - A session with belfry.notify = off neither notifies nor locks. Its rows move with other rows,
+//     after SELECT belfry.wake(), or with the next full scan. A transaction that will be prepared
+//     needs this setting, because Postgres prepares none that has notified.
+//   - No producer notifies while the notification queue of the cluster is nearly full, because an
+//     overflow fails the transaction.
+//   - Rows from logical replication fire no trigger.
+//   - While the listener is not proven, the sequencer scans every dispatch.max_poll_interval.
 //
-// While a sequencer waits for SLEEP, new producers do not get it: Postgres refuses
-// a conditional lock also because of somebody who waits. So they notify, and the
-// others end one by one. One that stays open for an hour costs no queries of the
-// sequencer (the other instances watch meanwhile, every 0.6 s), nobody waits
-// for it, and rows are heard of and moved as if it slept; when many come, it
-// stops waiting and is awake again. The wait is a statement with a snapshot, which keeps
-// vacuum from nothing that the producer it waits for does not keep it from. A
-// transaction with such an insert can be prepared, and counts until it ends.
+// # Why a sleeping sequencer misses no row
 //
-// # Who is the sequencer
+// There are three advisory locks besides the leader lock. SLEEP is held by the sequencer while it
+// sleeps, on a session of its own (sleepConn). WATCH and AWAKE are held on the leader session and end
+// with it.
 //
-// Whoever has a session-level advisory lock, on a connection of its own. The others
-// hear the same notifications. When they hear one they look, every 0.6 s while rows
-// wait or the sequencer has MARK, whether the lock is free, because its holder died, and whether its holder is
-// frozen: the first row is still the same and the session has been waiting for its
-// client for a second. Then they end that session. A slow database does not look
-// frozen. One that stops says so.
+//	producer      try SLEEP, shared, until the transaction ends; refused: notify
+//	              try AWAKE, shared, and release it;             got it:  notify
+//	              otherwise leave out the notification
+//	wake up       take WATCH and notify all instances, in one statement; take AWAKE;
+//	              release SLEEP
+//	go to sleep   release AWAKE; wait for SLEEP; scan; release WATCH
+//	take over     take WATCH and notify all instances; scan; go to sleep
 //
-// Anybody who may connect may have these locks. A stranger with the first one, or with MARK,
-// keeps every instance from being the sequencer: rows lie in the inbox, nothing is lost.
-// When it is idle and Belfry may see that and end it (it has the same role, say), it is
-// ended as a frozen one is. Otherwise, when the first row has been lying for five seconds,
-// a warning names the session and what ends it, once a minute; who has MARK is named in
-// the failure of whoever tries to lead. inbox.holder in the status of the dispatcher names
-// it too, belfry_inbox_sequencer is 1 nowhere, and belfry_inbox_oldest_seconds grows. A
-// stranger with SLEEP costs the sleep, as a producer does whose transaction stays open.
-// One with AWAKE makes producers leave out notifications that nobody awake stands in
-// for: while some sequencer sleeps or lies down they notify all the same, but when
-// none is there, the next one comes with dispatch.fallback_interval.
+// A producer P that leaves out its notification is found:
+//
+//  1. P holds SLEEP, shared, when it sees that a sequencer S holds AWAKE. P keeps SLEEP until its
+//     rows are visible, because Postgres releases locks last.
+//  2. S takes WATCH before AWAKE. S requests SLEEP only after it has released AWAKE, so S gets SLEEP
+//     after P has ended.
+//  3. S scans after it gets SLEEP and before it releases WATCH. That scan finds the rows of P.
+//  4. If sleepConn dies and SLEEP ends with it, nothing changes: after S has released AWAKE, every
+//     producer notifies, whether it gets SLEEP or not.
+//  5. An insert after a savepoint that is rolled back loses SLEEP together with its rows, not before.
+//
+// The same holds if S dies first:
+//
+//  1. WATCH and AWAKE end with its session, so later producers notify.
+//  2. S took WATCH before AWAKE, and the other instances were notified of it. They watch until two
+//     looks in a row find no row and no WATCH, and S holds the leader lock when the second one
+//     begins. So WATCH was released, and did not end with a dead session.
+//  3. One of them takes over. It goes to sleep as above before it sleeps, so it waits for P too. If
+//     there is no other instance, the next one that starts does so.
+//  4. If S dies after it has released WATCH, no row without a notification is left.
+//
+// While the sequencer waits for SLEEP, Postgres refuses SLEEP to new producers, so they notify. The
+// older ones end one by one. A producer that stays open for an hour costs the sequencer no queries.
+// The other instances watch meanwhile, every 0.6 s. The waiting statement has a snapshot. It holds
+// back vacuum no longer than the transaction of that producer does. A prepared transaction with such
+// an insert counts until it ends.
+//
+// # Which instance is the sequencer
+//
+// The instance that holds the leader lock, on a session of its own. The others are on standby:
+//
+//  1. They hear the same notifications. After one they look every 0.6 s, while rows wait or the
+//     sequencer holds WATCH.
+//  2. If the leader lock is free, they take it.
+//  3. If the first row is still the same and the leader session has waited for its client for one
+//     second, the sequencer is frozen. They end its session. A slow database does not look frozen.
+//  4. A sequencer that stops notifies them.
+//
+// Any session that may connect can take these locks:
+//
+//   - With the leader lock or WATCH, it keeps every instance from being the sequencer. Rows wait, and
+//     none is lost. An idle session is ended as a frozen one is, if Belfry has the right to. If the
+//     first row has waited for five seconds, a log line names the session and the statement that
+//     ends it, once a minute. The error of an instance that cannot take WATCH names its holder. The
+//     status of the dispatcher shows inbox.holder, belfry_inbox_sequencer is 1 nowhere, and
+//     belfry_inbox_oldest_seconds grows.
+//   - With SLEEP, it keeps the sequencer from sleeping, as a long transaction does.
+//   - With AWAKE, it makes producers leave out notifications although no sequencer is awake. While
+//     a sequencer sleeps, they notify all the same. Without a sequencer, the rows wait for
+//     dispatch.fallback_interval.
 package inbox

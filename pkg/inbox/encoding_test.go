@@ -11,16 +11,16 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// A database may hold what is no text for Belfry: any bytes, where its encoding is
-// SQL_ASCII, or letters that Unicode lacks.
-func TestWhatCannotBeReadBlocksNobody(t *testing.T) {
+// Some encodings allow texts that are not UTF-8: any bytes in SQL_ASCII, or characters that Unicode
+// lacks. Such rows are rejected and block no other row.
+func TestUnreadableRowsAreRejected(t *testing.T) {
 	t.Parallel()
 	for encoding, unreadable := range map[string]string{"SQL_ASCII": `\xe9`, "EUC_JP": `\x8fa2a1`} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
 			dsn := pgtest.EncodedDatabase(t, encoding)
-			r := &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
-			r.turned() // the next look is for what comes after this one
+			r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+			r.runStep() // the next scan is not a full scan
 			s := r.session()
 			s.insert("a", "before")
 			bad := fmt.Sprintf(`convert_from('%s', '%s')`, unreadable, encoding)
@@ -31,7 +31,7 @@ func TestWhatCannotBeReadBlocksNobody(t *testing.T) {
 				s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ` + columns)
 			}
 			s.insert("a", "behind")
-			r.turned()
+			r.runStep()
 			require.Equal(t, []string{"before", "behind"}, r.stored("a"))
 			require.Zero(t, r.waiting())
 			require.Equal(t, []string{"queue", "partition", "payload", "id"}, r.texts(
@@ -40,12 +40,13 @@ func TestWhatCannotBeReadBlocksNobody(t *testing.T) {
 	}
 }
 
-// Behind a row that cannot be read may be more than there is time to search.
-func TestWhatCannotBeReadIsFoundInTime(t *testing.T) {
+// The search for an unreadable row may time out because of large rows. It then searches fewer rows per
+// statement.
+func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
-	r := &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
-	r.turned()
+	r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+	r.runStep()
 	s := r.session()
 	s.exec(`ALTER FUNCTION belfry.is_utf8 RENAME TO readable_at_once; CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE sql AS $$
 		SELECT belfry.readable_at_once(p_text) FROM pg_sleep(CASE p_text WHEN '"large"' THEN 0.2 ELSE 0 END) $$`)
@@ -58,7 +59,7 @@ func TestWhatCannotBeReadIsFoundInTime(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(own.Close)
 	r.own = own
-	r.turned()
+	r.runStep()
 	require.Len(t, r.stored("a"), 23)
 	require.Zero(t, r.waiting())
 	require.EqualValues(t, 1, r.number("SELECT count(*) FROM belfry.inbox_rejected"))

@@ -25,28 +25,28 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
-const patience = time.Minute
+// testTimeout bounds each step of a test. A test that reaches it fails.
+const testTimeout = time.Minute
 
-// room is a database with one instance on it.
-type room struct {
+// fixture is a database with one instance.
+type fixture struct {
 	*instance
 	t   *testing.T
 	dsn string
 }
 
-// instance is a sequencer with what it works on.
+// instance is a sequencer with its store and its metrics.
 type instance struct {
 	*Sequencer
 	store *store.Store
 	reg   *prometheus.Registry
-	// hears: what is said on the channel of the inbox reaches the sequencer.
+	// stop stops what start started.
 	stop func()
-	// before, when not nil, is called before each transaction of the sequencer.
+	// before is called before each transaction of the sequencer. It may be nil.
 	before func(ids []int64)
 }
 
-// Sequence is what the sequencer appends through.
+// Sequence implements Appender.
 func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error) {
 	if i.before != nil {
 		i.before(ids)
@@ -54,10 +54,10 @@ func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64
 	return i.store.Sequence(ctx, conn, ids, items)
 }
 
-func newRoom(t *testing.T) *room {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
-	return &room{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
+	return &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 }
 
 func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
@@ -78,7 +78,7 @@ func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 func openPool(t *testing.T, dsn string, size int32) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, patience, size
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, testTimeout, size
 	pool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -110,10 +110,10 @@ func (i *instance) start(t *testing.T, dsn string) {
 	t.Cleanup(i.stop)
 }
 
-// soon is a context for what must happen soon.
-func soon(t *testing.T) context.Context {
+// testContext returns a context that ends after testTimeout.
+func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -124,9 +124,9 @@ type session struct {
 	t *testing.T
 }
 
-func (r *room) session() session {
+func (r *fixture) session() session {
 	r.t.Helper()
-	conn, err := pgx.Connect(soon(r.t), r.dsn)
+	conn, err := pgx.Connect(testContext(r.t), r.dsn)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return session{conn, r.t}
@@ -134,77 +134,77 @@ func (r *room) session() session {
 
 func (s session) exec(statement string, args ...any) {
 	s.t.Helper()
-	_, err := s.Exec(soon(s.t), statement, args...)
+	_, err := s.Exec(testContext(s.t), statement, args...)
 	require.NoError(s.t, err)
 }
 
 // fails runs a statement that is refused and returns the error with its hint.
 func (s session) fails(statement string, args ...any) string {
 	s.t.Helper()
-	_, err := s.Exec(soon(s.t), statement, args...)
+	_, err := s.Exec(testContext(s.t), statement, args...)
 	require.Error(s.t, err)
 	return describe(err)
 }
 
-// insert puts a message called id into a partition of queue "q".
+// insert inserts a row with a transaction id for a partition of queue "q".
 func (s session) insert(partition, id string) {
 	s.t.Helper()
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', $1, '{}', $2)`, partition, id)
 }
 
-func (r *room) exec(statement string, args ...any) {
+func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.pool.Exec(soon(r.t), statement, args...)
+	_, err := r.pool.Exec(testContext(r.t), statement, args...)
 	require.NoError(r.t, err)
 }
 
-func (r *room) number(query string, args ...any) (n int64) {
+func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
 	return n
 }
 
-func (r *room) texts(query string, args ...any) []string {
+func (r *fixture) texts(query string, args ...any) []string {
 	r.t.Helper()
-	rows, err := r.pool.Query(soon(r.t), query, args...)
+	rows, err := r.pool.Query(testContext(r.t), query, args...)
 	require.NoError(r.t, err)
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(r.t, err)
 	return all
 }
 
-// stored are the transaction ids in a partition of queue "q", in order.
-func (r *room) stored(partition string) []string {
+// stored returns the transaction ids in a partition of queue "q", in order.
+func (r *fixture) stored(partition string) []string {
 	r.t.Helper()
 	return r.texts(`SELECT m.transaction_id FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'q' AND p.name = $1 ORDER BY m.seq`, partition)
 }
 
-// turned makes the sequencer look once, without a loop.
-func (r *room) turned() {
+// runStep runs one step of the sequencer, without Run.
+func (r *fixture) runStep() {
 	r.t.Helper()
-	_, err := r.turn(soon(r.t))
+	_, err := r.step(testContext(r.t))
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { r.resign(context.Background()) })
 }
 
-func (r *room) waiting() int64 { return r.number("SELECT count(*) FROM belfry.inbox") }
+func (r *fixture) waiting() int64 { return r.number("SELECT count(*) FROM belfry.inbox") }
 
-// await looks again and again until done.
-func (r *room) await(what string, done func() bool) {
+// await checks every 10 ms until done returns true.
+func (r *fixture) await(what string, done func() bool) {
 	r.t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for ctx := soon(r.t); !done(); {
+	for ctx := testContext(r.t); !done(); {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			require.Fail(r.t, "it did not happen: "+what)
+			require.Fail(r.t, "this did not happen in time: "+what)
 		}
 	}
 }
 
-// metric is the sum of a metric over its labels.
+// metric returns the sum of a metric over its labels.
 func (i *instance) metric(t *testing.T, name string) (sum int64) {
 	t.Helper()
 	families, err := i.reg.Gather()

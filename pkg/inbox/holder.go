@@ -10,21 +10,24 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
 )
 
 const (
-	// stalledAfter is how long the first row lies before it is told who has the lock.
+	// stalledAfter is how long the first row waits before the holder of the leader lock is logged.
 	stalledAfter = 5 * time.Second
-	// tellEvery is how often that is told.
-	tellEvery = time.Minute
+	// warnInterval is the least time between two such log lines.
+	warnInterval = time.Minute
 )
 
-// Holder is a session with a lock of the sequencer: that of an instance, or of
-// anybody who knows the number.
+var sqlHolder = sql.Query("inbox/holder")
+
+// Holder is a session that holds a lock of the sequencer. It may be the session of an instance, or
+// any other one.
 type Holder struct {
 	// PID is 0 for a prepared transaction.
 	PID int64
-	// User and Application are those of the session, as far as it says.
+	// User and Application describe the session. They are empty if they are not known.
 	User, Application string
 }
 
@@ -39,51 +42,51 @@ func (h *Holder) String() string {
 	}
 }
 
-// end is what takes the lock from it.
-func (h *Holder) end() string {
+// endStatement is the SQL statement that ends the holder.
+func (h *Holder) endStatement() string {
 	if h.PID == 0 {
 		return "ROLLBACK PREPARED or COMMIT PREPARED"
 	}
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)
 }
 
-// Holder returns the session that is, or keeps others from being, the sequencer;
-// nil: nobody. Errors: CodeUnavailable. ctx ends it.
+// Holder returns the session that is the sequencer, or that keeps the instances from being it, or
+// nil. It returns when ctx ends. Errors: CodeUnavailable.
 func (s *Sequencer) Holder(ctx context.Context) (*Holder, error) {
-	h, err := holder(ctx, s.pool, lockID, markID)
+	h, err := holder(ctx, s.pool, leaderLock, watchLock)
 	if err != nil {
-		return nil, postgres.Wrap(fmt.Errorf("asking who has the lock of the inbox: %w", err))
+		return nil, postgres.Wrap(fmt.Errorf("reading who holds the lock of the inbox: %w", err))
 	}
 	return h, nil
 }
 
-// holder returns the session with the first of the locks that somebody has.
-func holder(ctx context.Context, pool *postgres.Pool, ids ...int32) (*Holder, error) {
+// holder returns the session that holds the first held one of the locks, nil if all are free.
+func holder(ctx context.Context, pool *postgres.Pool, locks ...int32) (*Holder, error) {
 	var h Holder
-	err := pool.QueryRow(ctx, sqlHolder, lockClass, ids).Scan(&h.PID, &h.User, &h.Application)
+	err := pool.QueryRow(ctx, sqlHolder, lockClass, locks).Scan(&h.PID, &h.User, &h.Application)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	return &h, err
 }
 
-// tell says who has the lock when the first row has been lying for a while: an
-// instance that cannot go on, or a stranger who is not ended because it is at work or
-// because nobody sees that it is not.
-func (s *Sequencer) tell(ctx context.Context, before int64) error {
-	if s.head == 0 || s.head != before {
-		s.since = time.Now()
+// warnIfStalled logs the holder of the leader lock if the first row has waited for stalledAfter. The
+// holder is an instance that cannot continue, or another session that is not idle or that this
+// instance has no right to end. firstBefore is the first row of the look before.
+func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error {
+	if s.firstRow == 0 || s.firstRow != firstBefore {
+		s.firstRowSince = time.Now()
 		return nil
 	}
-	if time.Since(s.since) < s.stalled || time.Since(s.told) < tellEvery {
+	if time.Since(s.firstRowSince) < s.stalledAfter || time.Since(s.warnedAt) < warnInterval {
 		return nil
 	}
-	h, err := holder(ctx, s.own, lockID)
+	h, err := holder(ctx, s.own, leaderLock)
 	if err != nil || h == nil {
 		return err
 	}
-	s.told = time.Now()
-	s.log.Warn("nothing of the inbox is moved by the session that has the lock for it; if it is none of Belfry's, end it",
-		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.since)), zap.String("hint", h.end()))
+	s.warnedAt = time.Now()
+	s.log.Warn("the session with the lock of the inbox moved no row; if it is no session of Belfry, end it",
+		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.firstRowSince)), zap.String("hint", h.endStatement()))
 	return nil
 }

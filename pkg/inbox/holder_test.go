@@ -10,146 +10,149 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// overheard lets the instance log to a test.
-func (r *room) overheard() *observer.ObservedLogs {
+// observeLogs returns the log of the instance.
+func (r *fixture) observeLogs() *observer.ObservedLogs {
 	core, logs := observer.New(zap.InfoLevel)
 	r.log = zap.New(core)
 	return logs
 }
 
-// stranger is a session that says what it is called, and its pid.
-func (r *room) stranger() (s session, pid int64) {
+// foreignSession returns a session with an application name, and its pid.
+func (r *fixture) foreignSession() (s session, pid int64) {
 	r.t.Helper()
 	s = r.session()
-	s.exec(`SET application_name = 'stranger'`)
+	s.exec(`SET application_name = 'foreign'`)
 	return s, int64(s.PgConn().PID())
 }
 
-// user is the role that everybody here connects as.
-func (r *room) user() string {
+// user returns the role of all sessions of the test.
+func (r *fixture) user() string {
 	r.t.Helper()
 	return r.texts("SELECT session_user::text")[0]
 }
 
-// turns looks n times.
-func (r *room) turns(n int) {
+// runSteps runs n steps.
+func (r *fixture) runSteps(n int) {
 	r.t.Helper()
 	for range n {
-		_, err := r.turn(soon(r.t))
+		_, err := r.step(testContext(r.t))
 		require.NoError(r.t, err)
 	}
 }
 
-// Somebody who has the lock and is at work for something else is not ended, but told of.
-func TestABusyStrangerWithTheLockIsNamed(t *testing.T) {
+// A foreign session that holds the leader lock and is busy is not ended. A log line names it.
+func TestABusyForeignSessionWithTheLeaderLockIsLogged(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	logs := r.overheard()
+	r := newFixture(t)
+	logs := r.observeLogs()
 	blocker := r.session()
 	blocker.exec("SELECT pg_advisory_lock(1)")
-	s, pid := r.stranger()
-	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
+	s, pid := r.foreignSession()
+	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := s.Exec(t.Context(), "SELECT pg_advisory_lock(1)")
 		ended <- err
 	}()
 	r.session().insert("a", "one")
-	r.turns(4)
-	require.Empty(t, logs.All(), "it has not been lying for long")
-	r.stalled = 0
-	r.turns(2)
-	said := logs.FilterMessageSnippet("nothing of the inbox is moved").All()
-	require.Len(t, said, 1, "once a minute")
-	require.Equal(t, fmt.Sprintf(`session %d of user %q, application "stranger"`, pid, r.user()), said[0].ContextMap()["holder"])
+	r.runSteps(4)
+	require.Empty(t, logs.All(), "the row has not waited for long")
+	r.stalledAfter = 0
+	r.runSteps(2)
+	lines := logs.FilterMessageSnippet("moved no row").All()
+	require.Len(t, lines, 1, "one log line per minute")
+	require.Equal(t, fmt.Sprintf(`session %d of user %q, application "foreign"`, pid, r.user()), lines[0].ContextMap()["holder"])
 	hint := fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid)
-	require.Equal(t, hint, said[0].ContextMap()["hint"])
+	require.Equal(t, hint, lines[0].ContextMap()["hint"])
 	require.EqualValues(t, 1, r.waiting())
 
 	r.exec(hint)
 	require.Error(t, <-ended)
 	r.await("the instance takes over", func() bool {
-		r.turned()
+		r.runStep()
 		return r.waiting() == 0
 	})
 }
 
-// While rows come and go there is nothing to tell.
-func TestOfASequencerThatMovesRowsNothingIsTold(t *testing.T) {
+// While the first row changes, the sequencer is at work and no log line is written.
+func TestAWorkingSequencerIsNotLogged(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	logs := r.overheard()
-	r.stalled = 0
-	s, _ := r.stranger()
-	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
+	r := newFixture(t)
+	logs := r.observeLogs()
+	r.stalledAfter = 0
+	s, _ := r.foreignSession()
+	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	for i := range 4 {
 		s.exec("DELETE FROM belfry.inbox")
 		s.insert("a", fmt.Sprint(i))
-		r.turns(1)
+		r.runSteps(1)
 	}
 	require.Empty(t, logs.All())
 }
 
-func TestAnIdleStrangerWithTheLockIsEndedAndNamed(t *testing.T) {
+func TestAnIdleForeignSessionWithTheLeaderLockIsEnded(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	logs := r.overheard()
-	s, pid := r.stranger()
-	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
+	r := newFixture(t)
+	logs := r.observeLogs()
+	s, pid := r.foreignSession()
+	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	r.session().insert("a", "one")
 	began := time.Now()
 	r.await("the instance takes over", func() bool {
-		r.turned()
+		r.runStep()
 		return r.waiting() == 0
 	})
 	require.Greater(t, time.Since(began), frozenAfter/2)
-	said := logs.FilterMessageSnippet("frozen").All()
-	require.NotEmpty(t, said)
-	require.Contains(t, said[0].ContextMap()["holder"], fmt.Sprintf(`session %d of`, pid))
+	lines := logs.FilterMessageSnippet("frozen").All()
+	require.NotEmpty(t, lines)
+	require.Contains(t, lines[0].ContextMap()["holder"], fmt.Sprintf(`session %d of`, pid))
 }
 
-func TestAStrangerWithTheMarkIsNamed(t *testing.T) {
+func TestAForeignSessionWithTheWatchLockIsNamed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, pid := r.stranger()
-	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, markID)
-	_, err := r.turn(soon(t))
-	require.ErrorIs(t, err, errMarked)
-	require.ErrorContains(t, err, fmt.Sprintf(`session %d of user %q, application "stranger"`, pid, r.user()))
-	h, err := r.Holder(soon(t))
-	require.NoError(t, err)
-	require.Equal(t, pid, h.PID, "the status names it while nobody leads")
+	r := newFixture(t)
+	s, pid := r.foreignSession()
+	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, watchLock)
+	_, err := r.step(testContext(t))
+	require.ErrorIs(t, err, errWatchLocked)
+	require.ErrorContains(t, err, fmt.Sprintf(`session %d of user %q, application "foreign"`, pid, r.user()))
+	// The session of the instance ends a moment after the error. Until then it holds the leader lock.
+	r.await("the status names the session while no instance leads", func() bool {
+		h, err := r.Holder(testContext(t))
+		require.NoError(t, err)
+		return h.PID == pid
+	})
 	s.exec("SELECT pg_advisory_unlock_all()")
-	r.turned()
+	r.runStep()
 }
 
-func TestTheHolderOfTheLockIsKnown(t *testing.T) {
+func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	h, err := r.Holder(soon(t))
+	r := newFixture(t)
+	h, err := r.Holder(testContext(t))
 	require.NoError(t, err)
 	require.Nil(t, h)
 	s := r.session()
 	for _, statement := range []string{
-		// With another first number, or in the other kind of name, it is another lock.
-		fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass+1, lockID),
-		fmt.Sprintf("SELECT pg_advisory_lock(%d)", int64(lockClass)<<32|int64(lockID)), "SELECT pg_advisory_lock(7)",
+		// Another class, or the form with one key, is another lock.
+		fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass+1, leaderLock),
+		fmt.Sprintf("SELECT pg_advisory_lock(%d)", int64(lockClass)<<32|int64(leaderLock)), "SELECT pg_advisory_lock(7)",
 	} {
 		s.exec(statement)
-		h, err = r.Holder(soon(t))
+		h, err = r.Holder(testContext(t))
 		require.NoError(t, err)
 		require.Nil(t, h, statement)
 	}
-	r.turned()
-	h, err = r.Holder(soon(t))
+	r.runStep()
+	h, err = r.Holder(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "inbox-test"}, h)
-	// A role that may see nothing of what others do sees what they are called.
+	// A role without rights on other sessions sees their user and application.
 	var seen Holder
 	s.exec("SET ROLE belfry_consumer")
-	require.NoError(t, s.QueryRow(soon(t), sqlHolder, lockClass, []int32{lockID}).Scan(&seen.PID, &seen.User, &seen.Application))
+	require.NoError(t, s.QueryRow(testContext(t), sqlHolder, lockClass, []int32{leaderLock}).Scan(&seen.PID, &seen.User, &seen.Application))
 	require.Equal(t, *h, seen)
 	require.Equal(t, "nobody any more", (*Holder)(nil).String())
 	require.Contains(t, (&Holder{}).String(), "pg_prepared_xacts")
-	require.Contains(t, (&Holder{}).end(), "ROLLBACK PREPARED", "it has no session to end")
+	require.Contains(t, (&Holder{}).endStatement(), "ROLLBACK PREPARED", "a prepared transaction has no session to end")
 }

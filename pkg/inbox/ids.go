@@ -13,13 +13,12 @@ import (
 
 var sqlAdvanceIDs = sql.Query("inbox/ids_advance")
 
-// AdvanceIDs moves the sequences of ids past those that are in use. They fall behind where
-// rows came without them: a database that logical replication has filled is taken into
-// use, or one was copied table by table. Called before anything is given an id: at the
-// start, and by whoever becomes the sequencer, since that is what somebody does when the
-// database becomes another one under servers that run. On conn it takes as long as a
-// query of a few indexes, or until ctx ends; an error is that of the database. Who may not run it is told of
-// the right that is missing, and goes on.
+// AdvanceIDs moves the id sequences past the ids in use. Sequences fall behind if rows were inserted
+// without them: by logical replication, or by a copy of single tables. AdvanceIDs is called at the
+// start and by each new sequencer, because a replaced database makes an instance take over.
+//
+// It takes as long as a query of a few indexes, or until ctx ends. It returns the error of the
+// database. If the role lacks the right to run it, it logs the missing right and returns nil.
 func AdvanceIDs(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, log *zap.Logger,
@@ -27,15 +26,15 @@ func AdvanceIDs(ctx context.Context, conn interface {
 	var advanced []string
 	err := conn.QueryRow(ctx, sqlAdvanceIDs).Scan(&advanced)
 	if postgres.SQLState(err) == postgres.InsufficientPrivilege {
-		log.Warn("it is not known whether ids would be given away again: this server may not ask; "+
-			"GRANT EXECUTE ON FUNCTION belfry.advance_ids() to its role", zap.Error(err))
+		log.Warn("the id sequences were not checked, because the right is missing: "+
+			"GRANT EXECUTE ON FUNCTION belfry.advance_ids() to the role of this server", zap.Error(err))
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking whether ids would be given away again: %w", err)
+		return fmt.Errorf("checking the id sequences: %w", err)
 	}
 	if len(advanced) > 0 {
-		log.Warn("ids that are in use would have been given away again; their sequences were moved past them", zap.Strings("tables", advanced))
+		log.Warn("the id sequences were behind ids in use; they were moved past them", zap.Strings("tables", advanced))
 	}
 	return nil
 }

@@ -9,35 +9,37 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 )
 
-// countMost is up to where rows are counted.
-const countMost = 100_000
+var sqlCounts = sql.Query("inbox/counts")
 
-// Counts is what lies in the tables. Numbers stop at 100,000.
+// maxCount is the largest number that Counts returns.
+const maxCount = 100_000
+
+// Counts is the number of rows in the tables, each at most 100,000.
 type Counts struct {
-	// Waiting are rows that were committed and not sequenced yet, Rejected those that
-	// could not be.
+	// Waiting counts committed rows that are not sequenced yet, Rejected those in
+	// belfry.inbox_rejected.
 	Waiting, Rejected int64
-	// Oldest is how long ago the first of those that wait was inserted, by the
-	// database's clock; zero when none waits.
+	// Oldest is the age of the first waiting row by the clock of the database, 0 if no row waits.
 	Oldest time.Duration
-	// Leading: this instance is the sequencer.
+	// Leading is set if this instance is the sequencer.
 	Leading bool
 }
 
-// Counts looks into the tables. Errors: CodeUnavailable. ctx ends it.
+// Counts counts the rows of the inbox. It returns when ctx ends. Errors: CodeUnavailable.
 func (s *Sequencer) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Leading: s.leading.Load()}
 	var oldest float64
-	if err := s.pool.QueryRow(ctx, sqlCounts, int64(countMost)).Scan(&c.Waiting, &c.Rejected, &oldest); err != nil {
+	if err := s.pool.QueryRow(ctx, sqlCounts, int64(maxCount)).Scan(&c.Waiting, &c.Rejected, &oldest); err != nil {
 		return c, postgres.Wrap(fmt.Errorf("counting the inbox: %w", err))
 	}
 	c.Oldest = time.Duration(oldest * float64(time.Second))
 	return c, nil
 }
 
-// Metrics are what this room measures: what this instance did.
+// Metrics count the work of this instance.
 type Metrics struct {
 	sequenced, duplicates, transactions, failures, takeovers prometheus.Counter
 	rejected                                                 *prometheus.CounterVec

@@ -10,12 +10,11 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// The inbox is mostly empty when it is vacuumed, and a plan made then must do for
-// many rows: rows are found by their ids in the primary key, those that a snapshot
-// did not hold by their transactions.
-func TestPlansMadeForAnEmptyInboxDoForAFullOne(t *testing.T) {
+// The inbox is mostly empty when it is analyzed. The plans made then must suit many rows: they find
+// rows by id in the primary key, and new rows by transaction.
+func TestPlansForAnEmptyInboxSuitAFullOne(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 50)")
 	r.exec("DELETE FROM belfry.inbox")
 	_, err := r.own.Exec(t.Context(), "VACUUM ANALYZE belfry.inbox")

@@ -8,7 +8,7 @@ import (
 
 func TestPushFunction(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	s.exec(`SELECT belfry.push('q', '{"untyped": 1}', 'a', 'one')`)
 	s.exec(`SELECT belfry.push('q', json_build_object('json', 2), partition => 'a', transaction_id => 'two')`)
@@ -16,8 +16,8 @@ func TestPushFunction(t *testing.T) {
 		delay => '1 hour', trace_id => '00000000-0000-7000-8000-000000000001')`)
 	s.exec(`SELECT belfry.push('q', '1', 'a', 'one')`)
 	var made string
-	require.NoError(t, s.QueryRow(soon(t), `SELECT belfry.push('q', '4')`).Scan(&made))
-	r.turned()
+	require.NoError(t, s.QueryRow(testContext(t), `SELECT belfry.push('q', '4')`).Scan(&made))
+	r.runStep()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Equal(t, []string{made}, r.stored("Default"))
 	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, made)
@@ -29,9 +29,9 @@ func TestPushFunction(t *testing.T) {
 
 func TestPushMany(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
-	rows, err := s.Query(soon(t), `SELECT m.index, m.id FROM belfry.push_many('q',
+	rows, err := s.Query(testContext(t), `SELECT m.index, m.id FROM belfry.push_many('q',
 		ARRAY ['1', '2', '3']::json[], partitions => ARRAY ['a', 'a', NULL], transaction_ids => ARRAY ['x', NULL, 'z']) AS m`)
 	require.NoError(t, err)
 	var ids []string
@@ -43,20 +43,20 @@ func TestPushMany(t *testing.T) {
 		require.Equal(t, int64(len(ids)), index)
 	}
 	require.NoError(t, rows.Err())
-	r.turned()
+	r.runStep()
 	require.Equal(t, []string{"x", ids[1]}, r.stored("a"))
 	require.Equal(t, []string{"z"}, r.stored("Default"))
 	s.exec(`SELECT belfry.push_many('q', '{}')`)
 	require.Zero(t, r.waiting())
 	s.exec(`SELECT belfry.push_many('q', ARRAY ['1', '2']::json[], partitions => '[0:1]={b,c}', transaction_ids => '{{v},{w}}')`)
-	r.turned()
-	require.Equal(t, []string{"v"}, r.stored("b"), "arrays need not begin at 1")
+	r.runStep()
+	require.Equal(t, []string{"v"}, r.stored("b"), "arrays may begin at another index than 1")
 	require.Equal(t, []string{"w"}, r.stored("c"))
 }
 
-func TestPushSaysWhatIsWrong(t *testing.T) {
+func TestPushErrorsNameTheProblem(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	for statement, want := range map[string]string{
 		`SELECT belfry.push(NULL, '1')`: "22004 the queue is NULL / Name the queue in the first argument: " +
@@ -80,9 +80,9 @@ func TestPushSaysWhatIsWrong(t *testing.T) {
 	require.Zero(t, r.waiting())
 }
 
-func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
+func TestNotifyOffSendsNoNotification(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	listener := r.session()
 	listener.exec("LISTEN belfry_inbox")
@@ -97,29 +97,29 @@ func TestNotifyOffWaitsForBelfryWake(t *testing.T) {
 	s.insert("a", "silent too")
 	s.exec("SELECT belfry.wake()")
 	s.exec("NOTIFY belfry_inbox, 'end'")
-	var heard []string
-	for len(heard) == 0 || heard[len(heard)-1] != "end" {
-		n, err := listener.WaitForNotification(soon(t))
+	var payloads []string
+	for len(payloads) == 0 || payloads[len(payloads)-1] != "end" {
+		n, err := listener.WaitForNotification(testContext(t))
 		require.NoError(t, err)
-		heard = append(heard, n.Payload)
+		payloads = append(payloads, n.Payload)
 	}
-	require.Equal(t, []string{"", "", "end"}, heard, "one for the transaction, one for belfry.wake")
+	require.Equal(t, []string{"", "", "end"}, payloads, "one for the transaction, one for belfry.wake")
 }
 
-// Who has it off, however that is written, does not notify and takes no lock.
+// A session with belfry.notify = off, in any spelling, does not notify and takes no lock.
 func TestNotifyOffTakesNoLock(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	s, ear := r.session(), r.listener()
+	r := newFixture(t)
+	s, listener := r.session(), r.listener()
 	for value, loud := range map[string]int{
 		"off": 0, "OFF": 0, "False": 0, "no": 0, "0": 0, "on": 1, "": 1, "1": 1,
 	} {
 		s.exec("BEGIN")
 		s.exec("SELECT set_config('belfry.notify', $1, true)", value)
 		s.insert("a", value)
-		require.Equal(t, int64(loud), r.locks(sleepID, true), value)
+		require.Equal(t, int64(loud), r.locks(sleepLock, true), value)
 		s.exec("COMMIT")
-		require.Equal(t, loud, ear.heard(), value)
+		require.Equal(t, loud, listener.notified(), value)
 	}
 	require.Zero(t, r.number("SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgqual IS NOT NULL"),
 		"a condition of a trigger is planned by every statement")

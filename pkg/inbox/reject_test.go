@@ -10,14 +10,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-func (r *room) rejected() []string {
+func (r *fixture) rejected() []string {
 	r.t.Helper()
 	return r.texts("SELECT r.transaction_id || ' ' || r.code || ': ' || r.reason FROM belfry.inbox_rejected r ORDER BY r.id")
 }
 
-func TestWhatCannotBeSequencedBlocksNobody(t *testing.T) {
+func TestInvalidRowsAreRejected(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	long := strings.Repeat("ü", 128)
 	s.exec("BEGIN")
@@ -30,7 +30,7 @@ func TestWhatCannotBeSequencedBlocksNobody(t *testing.T) {
 	s.insert("a", strings.Repeat("x", 256))
 	s.insert("a", "behind")
 	s.exec("COMMIT")
-	r.turned()
+	r.runStep()
 	require.Equal(t, []string{"before", "always", "behind"}, r.stored("a"))
 	require.Zero(t, r.waiting())
 	require.Equal(t, []string{
@@ -41,18 +41,18 @@ func TestWhatCannotBeSequencedBlocksNobody(t *testing.T) {
 		strings.Repeat("x", 256) + " invalid: transaction_id is 256 characters long: at most 255 are allowed",
 	}, r.rejected())
 	require.Equal(t, int64(5), r.metric(t, "belfry_inbox_rejected_total"))
-	counts, err := r.Counts(soon(t))
+	counts, err := r.Counts(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts.Rejected)
 }
 
-// The last rows of a full queue are rejected, those of other queues are not, and
-// what was rejected can be tried again.
-func TestFullQueueRejects(t *testing.T) {
+// The rows that exceed maxSize are rejected. Rows of other queues are not. Rejected rows can be
+// retried.
+func TestAFullQueueRejects(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec(`SELECT belfry.push('q', '0', 'a', 'zero')`)
-	r.turned()
+	r.runStep()
 	r.exec("UPDATE belfry.queue SET max_size = 3 WHERE name = 'q'")
 	s := r.session()
 	s.exec("BEGIN")
@@ -61,7 +61,7 @@ func TestFullQueueRejects(t *testing.T) {
 	}
 	s.exec(`INSERT INTO belfry.inbox (queue, payload) VALUES ('other', '1')`)
 	s.exec("COMMIT")
-	r.turned()
+	r.runStep()
 	require.Equal(t, []string{"zero", "one", "two"}, r.stored("a"))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue WHERE name = 'other'"))
 	require.Len(t, r.rejected(), 2)
@@ -69,8 +69,8 @@ func TestFullQueueRejects(t *testing.T) {
 
 	r.exec("UPDATE belfry.queue SET max_size = 10 WHERE name = 'q'")
 	require.Equal(t, int64(2), r.number("SELECT belfry.inbox_retry()"))
-	r.await("there is room", func() bool {
-		r.turned()
+	r.await("the retried rows are stored", func() bool {
+		r.runStep()
 		if len(r.rejected()) > 0 {
 			r.number("SELECT belfry.inbox_retry()")
 		}
@@ -79,10 +79,10 @@ func TestFullQueueRejects(t *testing.T) {
 	require.Equal(t, "three", r.stored("a")[3])
 }
 
-// A value that only the database refuses is found by taking the rows apart.
-func TestCulpritIsFoundAndTheOthersKeepTheirOrder(t *testing.T) {
+// A row that the database refuses is found by halving the batch. The other rows keep their order.
+func TestARefusedRowIsFoundInABatch(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message ADD CONSTRAINT no_three CHECK (transaction_id <> 'm3')")
 	s := r.session()
 	s.exec("BEGIN")
@@ -90,29 +90,29 @@ func TestCulpritIsFoundAndTheOthersKeepTheirOrder(t *testing.T) {
 		s.insert("a", id)
 	}
 	s.exec("COMMIT")
-	r.turned()
+	r.runStep()
 	require.Equal(t, []string{"m0", "m1", "m2", "m4", "m5", "m6", "m7"}, r.stored("a"))
 	require.Len(t, r.rejected(), 1)
 	require.Contains(t, r.rejected()[0], "m3 invalid: the database refused a value")
 }
 
-// What is nobody's fault rejects nothing.
-func TestMissingRightRejectsNothing(t *testing.T) {
+// An error that no row causes rejects nothing.
+func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message RENAME TO away")
 	r.session().insert("a", "one")
-	_, err := r.turn(soon(t))
+	_, err := r.step(testContext(t))
 	require.Error(t, err)
 	require.Empty(t, r.rejected())
 	r.exec("ALTER TABLE belfry.away RENAME TO message")
-	r.turned()
+	r.runStep()
 	require.Equal(t, []string{"one"}, r.stored("a"))
 }
 
-func TestOptionsOfTheQueueHold(t *testing.T) {
+func TestQueueOptionsApply(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	sealer, err := seal.New(seal.Config{Key: strings.Repeat("ab", 32)})
 	require.NoError(t, err)
 	r.instance = newInstance(t, r.dsn, sealer)
@@ -122,7 +122,7 @@ func TestOptionsOfTheQueueHold(t *testing.T) {
 		VALUES ('q', 'a', '"secret"', '00000000-0000-7000-8000-000000000001', now() + interval '1 hour')`)
 	s.insert("b", "same")
 	s.insert("b", "same")
-	r.turned()
+	r.runStep()
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM belfry.message m WHERE m.encrypted AND m.payload::text NOT LIKE '%secret%'
 		AND m.payload::text NOT LIKE $1`, "%"+base64.StdEncoding.EncodeToString([]byte(`"secret"`))+"%"))
 	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.message m

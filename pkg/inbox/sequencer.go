@@ -2,141 +2,96 @@ package inbox
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/sql"
-)
-
-var (
-	sqlLook     = sql.Query("inbox/look")
-	sqlFirst    = sql.Query("inbox/first")
-	sqlReject   = sql.Query("inbox/reject")
-	sqlReadable = sql.Query("inbox/readable")
-	sqlLock     = sql.Query("inbox/lock")
-	sqlUnlock   = sql.Query("inbox/unlock")
-	sqlResign   = sql.Query("inbox/resign")
-	sqlMark     = sql.Query("inbox/mark")
-	sqlPatience = sql.Query("inbox/patience")
-	sqlSleep    = sql.Query("inbox/sleep")
-	sqlWithdraw = sql.Query("inbox/withdraw")
-	sqlWatch    = sql.Query("inbox/watch")
-	sqlWake     = sql.Query("inbox/wake")
-	sqlDepose   = sql.Query("inbox/depose")
-	sqlHolder   = sql.Query("inbox/holder")
-	sqlCounts   = sql.Query("inbox/counts")
 )
 
 const (
-	// lockClass and lockID name the advisory lock of the sequencer: "BELF", 7.
-	lockClass int32 = 0x42454c46
-	lockID    int32 = 7
-	// sleepID is the lock that producers share from the insert to the end of their
-	// transaction when they leave out the notification; the sequencer asks for it
-	// when it goes to sleep, and has it while it sleeps.
-	sleepID int32 = 8
-	// markID is the lock that the sequencer has while there may be such producers.
-	markID int32 = 9
-	// awakeID is the lock that the sequencer has while there may be new ones.
-	awakeID int32 = 10
-
-	// Connections is how many connections a sequencer shares out: one that has the
-	// lock and moves rows, and one that reads them. The one that goes to sleep is
-	// taken out of their pool.
+	// Connections is how many connections of Deps.Own a Sequencer uses at a time: one holds the
+	// leader lock and moves rows, one reads them. sleepConn is taken out of the pool.
 	Connections = 2
 
-	// leastRetry and mostRetry bound the pause after a failure.
-	leastRetry = 50 * time.Millisecond
-	mostRetry  = 500 * time.Millisecond
-	// pace is the least time between the beginnings of two looks while transactions
-	// commit one after the other: what commits meanwhile is moved together.
-	pace = 25 * time.Millisecond
-	// linger is how long it stays awake after rows that came together. To fall asleep and be
-	// woken takes about as many statements as the five looks that fit into it.
+	// scanInterval is the least time between the starts of two scans under load, so that several
+	// commits share a transaction.
+	scanInterval = 25 * time.Millisecond
+	// linger is how long the sequencer stays awake after the last batch of rows. To sleep and wake
+	// again costs about as many statements as the five scans that fit into it.
 	linger = 100 * time.Millisecond
-	// resignTimeout bounds telling the others that this instance stops.
-	resignTimeout = 2 * time.Second
 )
 
-// Appender stores messages and removes the rows they came from, in one transaction
-// on conn.
+// retryPolicy is the pause after a failure. One sequencer retries, so it needs no jitter.
+var retryPolicy = backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond, Threshold: 1, Multiplier: 2}
+
+// Appender stores messages and deletes their inbox rows in one transaction on conn.
 type Appender interface {
 	Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error)
 }
 
-// Config is what a Sequencer needs to know.
+// Config is the configuration of a Sequencer.
 type Config struct {
 	// MaxPayload is the size in bytes of the largest payload that is sequenced.
 	MaxPayload int64
-	// FallbackInterval is how long rows that nobody announced may lie.
+	// FallbackInterval is the time between two full scans.
 	FallbackInterval time.Duration
-	// PollInterval is the same while announcements are not heard.
+	// PollInterval is the time between two scans while the listener is not proven.
 	PollInterval time.Duration
 }
 
-// Sequencer moves rows of the inbox into their partitions. Its methods may be
-// called from several goroutines.
+// Sequencer moves rows of the inbox into their partitions. Its methods may be called from several
+// goroutines.
 type Sequencer struct {
 	events.Nop
 	pool, own *postgres.Pool
 	appender  Appender
-	// proven says whether announcements are heard.
-	proven  func() bool
-	cfg     Config
-	metrics *Metrics
-	log     *zap.Logger
-	// woken has room for one: rows may wait.
-	woken chan struct{}
-	// heard counts what was announced since the last look.
-	heard atomic.Int64
-	// doubt: the next look must read everything.
-	doubt atomic.Bool
-	// leading: conn is not nil; for those who ask from outside.
+	proven    func() bool
+	cfg       Config
+	metrics   *Metrics
+	log       *zap.Logger
+	// wake holds at most one signal: rows may wait.
+	wake chan struct{}
+	// notifications counts the notifications since the last scan began.
+	notifications atomic.Int64
+	// fullScan makes the next scan read all rows.
+	fullScan atomic.Bool
+	// leading reports to other goroutines that conn is not nil.
 	leading atomic.Bool
 
-	// What follows belongs to Run.
+	// Only Run uses the fields below.
 
-	// conn has the lock; nil: this instance is not the sequencer.
+	// conn is the session with the leader lock. It is nil on standby.
 	conn *pgxpool.Conn
-	// seen is the snapshot of which all rows have been dealt with, and full the
-	// instant from which on it does not count.
-	seen string
-	full time.Time
-	// watching: another instance is the sequencer and should be at work, or has the
-	// mark; head is the first row that waited at the last look, 0 before it.
-	watching bool
-	head     int64
-	// since is when head was seen first, told when it was told who has the lock.
-	since, told time.Time
-	// calm: the last look found no row and nobody with the mark.
-	calm bool
-	// failures are those in a row.
+	// scanned is a snapshot. All rows in it are handled. From fullScanAt on, it is not used.
+	scanned    string
+	fullScanAt time.Time
+	// failures is the number of consecutive failures.
 	failures int
-	// busy is when more than one row was moved last: one alone had better be
-	// announced, and seen at once.
-	busy time.Time
-	// linger and stalled are the constants, but in tests.
-	linger, stalled time.Duration
-	sleep
+	// lastBatch is when a scan last found more than one row. Under such load the sequencer is awake.
+	// Single rows are notified and moved at once.
+	lastBatch time.Time
+	// linger and stalledAfter are the constants. Tests change them.
+	linger, stalledAfter time.Duration
+	standby
+	sleepState
 }
 
-// Deps are what a Sequencer works with.
+// Deps are the dependencies of a Sequencer.
 type Deps struct {
-	// Pool is for what is not the work of the sequencer; it is told when something may need healing.
+	// Pool runs the queries of Counts and Holder. It records that a heal is needed.
 	Pool *postgres.Pool
-	// Own holds Connections connections that lead directly to Postgres, for the Sequencer alone.
+	// Own is a pool of Connections connections directly to Postgres, for the Sequencer alone.
 	Own      *postgres.Pool
 	Appender Appender
-	// Events tell the Sequencer that rows wait in the inbox.
+	// Events publishes notifications of the inbox and resyncs.
 	Events *events.Bus
-	// Proven says whether OnInbox is called in time.
+	// Proven reports whether notifications arrive in time.
 	Proven  func() bool
 	Metrics *Metrics
 	Log     *zap.Logger
@@ -146,7 +101,7 @@ type Deps struct {
 func New(deps Deps, cfg Config) *Sequencer {
 	s := &Sequencer{
 		pool: deps.Pool, own: deps.Own, appender: deps.Appender, proven: deps.Proven, cfg: cfg, metrics: deps.Metrics, log: deps.Log,
-		woken: make(chan struct{}, 1), seen: nothing, linger: linger, stalled: stalledAfter,
+		wake: make(chan struct{}, 1), scanned: emptySnapshot, linger: linger, stalledAfter: stalledAfter,
 	}
 	deps.Events.Subscribe(s)
 	return s
@@ -154,44 +109,44 @@ func New(deps Deps, cfg Config) *Sequencer {
 
 // OnInbox notes that rows may wait in the inbox. It never blocks.
 func (s *Sequencer) OnInbox() {
-	s.heard.Add(1)
+	s.notifications.Add(1)
 	select {
-	case s.woken <- struct{}{}:
-	default: // one is pending already and covers this one
+	case s.wake <- struct{}{}:
+	default: // the pending signal covers this one
 	}
 }
 
-// OnResync notes that announcements may have been missed, or that the database was replaced: one
-// that failed over may give out transaction numbers again.
+// OnResync requests a full scan. Notifications may be lost, or the database may be replaced: a
+// standby that was promoted may assign transaction ids again.
 func (s *Sequencer) OnResync(string, events.Origin) {
-	s.doubt.Store(true)
+	s.fullScan.Store(true)
 	s.OnInbox()
 }
 
-// Run sequences, or stands by while another instance does, until ctx ends; it
-// returns nil. What fails is logged and tried again.
+// Run sequences, or is on standby while another instance sequences, until ctx ends. It returns nil.
+// A failure is logged and retried.
 func (s *Sequencer) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer s.resign(ctx)
 	for {
-		woken := s.woken
+		wake := s.wake
 		if s.watching || s.awake || s.failures > 0 {
-			woken = nil // the timer is near
+			wake = nil // the timer fires soon
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-woken:
-		case err := <-s.asked:
-			s.settle(err)
+		case <-wake:
+		case err := <-s.sleepResult:
+			s.finishSleep(err)
 		case <-timer.C:
 		}
 		began := time.Now()
-		s.heard.Store(0)
-		next, err := s.turn(ctx)
-		if s.heard.Load() > 1 && !s.awake {
-			hold(ctx, pace-time.Since(began))
+		s.notifications.Store(0)
+		next, err := s.step(ctx)
+		if s.notifications.Load() > 1 && !s.awake {
+			_ = backoff.Sleep(ctx, scanInterval-time.Since(began)) // ctx is checked below
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -199,40 +154,31 @@ func (s *Sequencer) Run(ctx context.Context) error {
 		if err == nil {
 			s.failures = 0
 		} else {
-			next = min(leastRetry<<min(s.failures, 10), mostRetry)
 			s.failures++
-			s.failed(err, next)
+			next = retryPolicy.Delay(s.failures, 0)
+			s.handleFailure(err, next)
 		}
 		timer.Reset(next)
 	}
 }
 
-// hold waits, until ctx ends.
-func hold(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-func (s *Sequencer) failed(err error, next time.Duration) {
+func (s *Sequencer) handleFailure(err error, next time.Duration) {
 	s.metrics.failures.Inc()
 	level := s.log.Warn
 	if s.failures > 1 {
-		level = s.log.Debug // it has been said
+		level = s.log.Debug // only the first of several failures is a warning
 	}
 	level("sequencing the inbox failed; it will be tried again", zap.Duration("after", next), zap.Error(err))
 	if s.conn != nil && s.conn.Conn().IsClosed() {
-		s.drop()
+		s.dropLeadership()
 	}
 }
 
-// turn does what there is to do, and returns after how long to look unasked.
-func (s *Sequencer) turn(ctx context.Context) (next time.Duration, err error) {
+// step does one round of work. It returns the time until the next step, unless a notification comes
+// first.
+func (s *Sequencer) step(ctx context.Context) (next time.Duration, err error) {
 	if s.conn == nil {
-		leading, err := s.lead(ctx)
+		leading, err := s.tryLead(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -240,83 +186,13 @@ func (s *Sequencer) turn(ctx context.Context) (next time.Duration, err error) {
 			return s.watch(ctx)
 		}
 	}
-	return s.work(ctx)
+	return s.lead(ctx)
 }
 
-// idle is how long to do nothing unless woken.
-func (s *Sequencer) idle() time.Duration {
+// idleInterval is the time until the next step of an instance that has nothing to do.
+func (s *Sequencer) idleInterval() time.Duration {
 	if s.proven() {
 		return s.cfg.FallbackInterval
 	}
 	return min(s.cfg.PollInterval, s.cfg.FallbackInterval)
-}
-
-// lead becomes the sequencer if nobody is.
-func (s *Sequencer) lead(ctx context.Context) (bool, error) {
-	ctx, cancel := s.own.Bounded(ctx)
-	defer cancel()
-	conn, err := s.own.Acquire(ctx)
-	if err != nil {
-		return false, fmt.Errorf("connecting: %w", err)
-	}
-	var locked bool
-	if err := conn.QueryRow(ctx, sqlLock, lockClass, lockID).Scan(&locked); err != nil {
-		_ = conn.Conn().Close(ctx) // it may have the lock
-		conn.Release()
-		return false, fmt.Errorf("taking the lock: %w", err)
-	}
-	if !locked {
-		conn.Release()
-		return false, nil
-	}
-	s.conn, s.watching, s.head, s.seen = conn, false, 0, nothing
-	if err := AdvanceIDs(ctx, conn, s.log); err != nil {
-		s.forsake()
-		return false, err
-	}
-	// Whoever was it before may have left producers behind that announce nothing.
-	if err := s.mark(ctx); err != nil {
-		s.forsake()
-		return false, err
-	}
-	s.metrics.takeovers.Inc()
-	s.metrics.leading.Set(1)
-	s.leading.Store(true)
-	// Whoever was it before may have died between a commit and its wake, or between that
-	// and telling of it: then what is awake was heard of by nobody.
-	s.pool.ReportBrokenConnection()
-	s.log.Info("this instance sequences the inbox")
-	return true, nil
-}
-
-// drop lets go of a connection that broke, and with it of the lock.
-func (s *Sequencer) drop() {
-	s.leaveBed()
-	s.marked, s.awake = false, false
-	s.conn.Release()
-	s.conn = nil
-	s.metrics.leading.Set(0)
-	s.leading.Store(false)
-}
-
-// forsake ends the session with the lock: what it has is not known.
-func (s *Sequencer) forsake() {
-	ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
-	defer cancel()
-	_ = s.conn.Conn().Close(ctx)
-	s.drop()
-}
-
-// resign lets another instance take over at once.
-func (s *Sequencer) resign(ctx context.Context) {
-	if s.conn == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
-	defer cancel()
-	if _, err := s.conn.Exec(ctx, sqlResign); err != nil {
-		s.log.Debug("the sequencer could not take its leave; others will notice", zap.Error(err))
-	}
-	_ = s.conn.Conn().Close(ctx) // whatever it said, the lock ends with the session
-	s.drop()
 }

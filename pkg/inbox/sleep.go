@@ -10,99 +10,107 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
 )
 
-// queryCanceled is the SQLSTATE of a statement that was cancelled.
+var (
+	sqlMark     = sql.Query("inbox/mark")
+	sqlPatience = sql.Query("inbox/patience")
+	sqlSleep    = sql.Query("inbox/sleep")
+	sqlWithdraw = sql.Query("inbox/withdraw")
+)
+
+// queryCanceled is the SQLSTATE of a statement that was cancelled or timed out.
 const queryCanceled = "57014"
 
-var errMarked = errors.New("the session of the sequencer before has not quite ended")
+var errWatchLocked = errors.New("the session of the sequencer before has not quite ended")
 
-// sleep is how the sequencer goes to sleep. It belongs to Run. The mark is taken
-// before awake, and given back after a look that followed the lock of sleep.
-type sleep struct {
-	// marked: conn has the mark; there may be producers that announce nothing.
-	marked bool
-	// awake: conn has the lock that says so; there may be new ones.
+// sleepState is the state of the protocol that the package doc describes under "Why a sleeping
+// sequencer misses no row".
+type sleepState struct {
+	// watchLocked is set while conn holds WATCH: producers may exist that do not notify.
+	watchLocked bool
+	// awake is set while conn holds AWAKE: new producers need not notify.
 	awake bool
-	// bed is a session for the lock of sleep alone; it may be nil.
-	bed *pgx.Conn
-	// sleeper is the process that serves it.
-	sleeper int32
-	// asked is where the answer comes when bed waits for the lock, nil when it does
-	// not; cancel ends the wait, and the session.
-	asked  chan error
-	cancel context.CancelFunc
-	// asleep: bed has the lock.
+	// sleepConn is a session for SLEEP alone. It may be nil.
+	sleepConn *pgx.Conn
+	// sleepPID is the backend process of sleepConn.
+	sleepPID int32
+	// sleepResult receives the result when sleepConn has waited for SLEEP. It is nil while sleepConn
+	// does not wait. cancelSleep ends the wait, and with it the session.
+	sleepResult chan error
+	cancelSleep context.CancelFunc
+	// asleep is set while sleepConn holds SLEEP.
 	asleep bool
-	// restless is why the latest attempt failed.
-	restless error
+	// sleepErr is the error of the last attempt to sleep. The next step returns it.
+	sleepErr error
 }
 
-// work is a turn of the sequencer: a look, and what follows from it for its sleep.
-// It returns after how long to look unasked.
-func (s *Sequencer) work(ctx context.Context) (next time.Duration, err error) {
+// lead is one step of the sequencer: it moves the visible rows, then wakes up or goes to sleep as
+// the load requires. It returns the time until the next step.
+func (s *Sequencer) lead(ctx context.Context) (next time.Duration, err error) {
 	began := time.Now()
-	if err := s.restless; err != nil {
-		s.restless = nil
+	if err := s.sleepErr; err != nil {
+		s.sleepErr = nil
 		return 0, err
 	}
-	settled := s.asleep
-	if err := s.drain(ctx); err != nil || ctx.Err() != nil {
-		return s.idle(), err
+	wasAsleep := s.asleep
+	if err := s.sequenceAll(ctx); err != nil || ctx.Err() != nil {
+		return s.idleInterval(), err
 	}
 	ctx, cancel := s.own.Bounded(ctx)
 	defer cancel()
-	switch many := s.heard.Load() > 1 && s.busy.After(began); {
-	case s.awake && time.Since(s.busy) < s.linger:
-	case many && !s.awake:
-		err = s.rise(ctx)
-	case s.marked && settled:
-		err = s.unlock(ctx, markID)
-		s.marked = err != nil
-	case s.marked && s.asked == nil && !s.asleep:
-		err = s.lieDown(ctx)
+	switch loaded := s.notifications.Load() > 1 && s.lastBatch.After(began); {
+	case s.awake && time.Since(s.lastBatch) < s.linger:
+	case loaded && !s.awake:
+		err = s.wakeUp(ctx)
+	case s.watchLocked && wasAsleep:
+		err = s.unlock(ctx, watchLock)
+		s.watchLocked = err != nil
+	case s.watchLocked && s.sleepResult == nil && !s.asleep:
+		err = s.beginSleep(ctx)
 	}
 	if s.awake {
-		return max(0, pace-time.Since(began)), err
+		return max(0, scanInterval-time.Since(began)), err
 	}
-	return s.idle(), err
+	return s.idleInterval(), err
 }
 
-// mark tells the other instances to watch, from before the first producer leaves out
-// its notification.
-func (s *Sequencer) mark(ctx context.Context) error {
-	if err := s.conn.QueryRow(ctx, sqlMark, lockClass, markID).Scan(&s.marked, nil); err != nil {
-		return fmt.Errorf("marking that the sequencer wakes up: %w", err)
+// lockWatch takes WATCH and notifies the other instances, before the first producer leaves out its
+// notification. It returns errWatchLocked if another session holds WATCH.
+func (s *Sequencer) lockWatch(ctx context.Context) error {
+	if err := s.conn.QueryRow(ctx, sqlMark, lockClass, watchLock).Scan(&s.watchLocked, nil); err != nil {
+		return fmt.Errorf("taking the watch lock of the inbox: %w", err)
 	}
-	if s.marked {
+	if s.watchLocked {
 		return nil
 	}
-	who, err := holder(ctx, s.own, markID)
+	who, err := holder(ctx, s.own, watchLock)
 	if err != nil {
-		return errors.Join(errMarked, err)
+		return errors.Join(errWatchLocked, err)
 	}
-	return fmt.Errorf("%w, or somebody else has lock (%d, %d): %s", errMarked, lockClass, markID, who)
+	return fmt.Errorf("%w, or another session holds lock (%d, %d): %s", errWatchLocked, lockClass, watchLock, who)
 }
 
-// rise wakes up: from here on producers may leave out their notification. When
-// somebody else has the lock, they go on notifying.
-func (s *Sequencer) rise(ctx context.Context) error {
-	if !s.marked {
-		if err := s.mark(ctx); err != nil {
-			s.forsake()
+// wakeUp makes the sequencer awake. From now on producers may leave out their notification. If
+// another session holds AWAKE, nothing changes and they notify.
+func (s *Sequencer) wakeUp(ctx context.Context) error {
+	if !s.watchLocked {
+		if err := s.lockWatch(ctx); err != nil {
+			s.closeLeaderSession()
 			return err
 		}
 	}
-	if err := s.conn.QueryRow(ctx, sqlLock, lockClass, awakeID).Scan(&s.awake); err != nil {
-		s.forsake()
-		return fmt.Errorf("waking up: %w", err)
+	if err := s.conn.QueryRow(ctx, sqlLock, lockClass, awakeLock).Scan(&s.awake); err != nil {
+		s.closeLeaderSession()
+		return fmt.Errorf("waking up the sequencer: %w", err)
 	}
 	if !s.awake {
 		return nil
 	}
-	if s.asked != nil {
-		if err := s.withdraw(ctx); err != nil {
-			s.leaveBed()
+	if s.sleepResult != nil {
+		if err := s.stopSleep(ctx); err != nil {
+			s.closeSleepConn()
 			return err
 		}
 	}
@@ -110,68 +118,69 @@ func (s *Sequencer) rise(ctx context.Context) error {
 		return nil
 	}
 	s.asleep = false
-	if _, err := s.bed.Exec(ctx, sqlUnlock, lockClass, sleepID); err != nil {
-		s.leaveBed()
-		return fmt.Errorf("leaving the lock of sleep: %w", err)
+	if _, err := s.sleepConn.Exec(ctx, sqlUnlock, lockClass, sleepLock); err != nil {
+		s.closeSleepConn()
+		return fmt.Errorf("releasing the sleep lock of the inbox: %w", err)
 	}
 	return nil
 }
 
-// lieDown begins to go to sleep. First nobody new leaves out a notification, then
-// the bed waits for those who have.
-func (s *Sequencer) lieDown(ctx context.Context) error {
+// beginSleep releases AWAKE, so that new producers notify. Then sleepConn waits for SLEEP, that is,
+// for the producers that left out their notification. Run calls finishSleep with the result.
+func (s *Sequencer) beginSleep(ctx context.Context) error {
 	if s.awake {
-		if err := s.unlock(ctx, awakeID); err != nil {
+		if err := s.unlock(ctx, awakeLock); err != nil {
 			return err
 		}
 		s.awake = false
 	}
-	if s.bed == nil {
+	if s.sleepConn == nil {
 		conn, err := s.own.Acquire(ctx)
 		if err != nil {
-			return fmt.Errorf("connecting to go to sleep: %w", err)
+			return fmt.Errorf("connecting to wait for the sleep lock: %w", err)
 		}
-		s.bed = conn.Hijack()
-		if err := s.bed.QueryRow(ctx, sqlPatience).Scan(&s.sleeper, nil, nil); err != nil {
-			s.leaveBed()
-			return fmt.Errorf("making up the bed: %w", err)
+		s.sleepConn = conn.Hijack()
+		if err := s.sleepConn.QueryRow(ctx, sqlPatience).Scan(&s.sleepPID, nil, nil); err != nil {
+			s.closeSleepConn()
+			return fmt.Errorf("preparing the session for the sleep lock: %w", err)
 		}
 	}
-	asked, bed := make(chan error, 1), s.bed
+	result, conn := make(chan error, 1), s.sleepConn
 	waiting, cancel := context.WithCancel(context.Background())
-	go func() { // settle, withdraw or leaveBed wait for it
-		_, err := bed.Exec(waiting, sqlSleep, lockClass, sleepID)
-		asked <- err
+	go func() { // finishSleep, stopSleep or closeSleepConn receives the result
+		_, err := conn.Exec(waiting, sqlSleep, lockClass, sleepLock)
+		result <- err
 	}()
-	s.asked, s.cancel = asked, cancel
+	s.sleepResult, s.cancelSleep = result, cancel
 	return nil
 }
 
-// settle takes the answer of the bed.
-func (s *Sequencer) settle(err error) {
-	s.cancel()
-	s.asked, s.cancel = nil, nil
+// finishSleep handles the result of the wait for SLEEP.
+func (s *Sequencer) finishSleep(err error) {
+	s.cancelSleep()
+	s.sleepResult, s.cancelSleep = nil, nil
 	switch {
 	case err == nil:
 		s.asleep = true
-	case postgres.SQLState(err) == queryCanceled: // it lives on
+	case postgres.SQLState(err) == queryCanceled: // by stopSleep; the session is intact
 	default:
-		s.leaveBed()
-		s.restless = fmt.Errorf("going to sleep: %w", err)
+		s.closeSleepConn()
+		s.sleepErr = fmt.Errorf("waiting for the sleep lock of the inbox: %w", err)
 	}
 }
 
-// withdraw makes the bed wait no longer. It may not have begun to.
-func (s *Sequencer) withdraw(ctx context.Context) error {
-	again := time.NewTicker(pace)
+// stopSleep ends the wait of sleepConn for SLEEP. It repeats the cancel request, because the wait may
+// not have begun when the first one arrives.
+func (s *Sequencer) stopSleep(ctx context.Context) error {
+	again := time.NewTicker(scanInterval)
 	defer again.Stop()
 	for {
-		if _, err := s.conn.Exec(ctx, sqlWithdraw, s.sleeper); err != nil {
-			return fmt.Errorf("waiting for sleep no longer: %w", err)
+		if _, err := s.conn.Exec(ctx, sqlWithdraw, s.sleepPID); err != nil {
+			return fmt.Errorf("cancelling the wait for the sleep lock: %w", err)
 		}
 		select {
-		case err := <-s.asked:
-			s.settle(err)
+		case err := <-s.sleepResult:
+			s.finishSleep(err)
 			return nil
 		case <-again.C:
 		case <-ctx.Done():
@@ -180,26 +189,17 @@ func (s *Sequencer) withdraw(ctx context.Context) error {
 	}
 }
 
-// leaveBed ends the session for sleep, and with it its lock or its wait.
-func (s *Sequencer) leaveBed() {
-	if s.asked != nil {
-		s.cancel()
-		s.log.Debug("the sequencer leaves its bed", zap.NamedError("answer", <-s.asked))
-		s.asked, s.cancel = nil, nil
+// closeSleepConn ends the session of sleepConn, and with it its lock or its wait.
+func (s *Sequencer) closeSleepConn() {
+	if s.sleepResult != nil {
+		s.cancelSleep()
+		s.log.Debug("the wait for the sleep lock ended with its session", zap.NamedError("result", <-s.sleepResult))
+		s.sleepResult, s.cancelSleep = nil, nil
 	}
-	if s.bed != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), resignTimeout)
+	if s.sleepConn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		_ = s.bed.Close(ctx)
+		_ = s.sleepConn.Close(ctx)
 	}
-	s.bed, s.asleep = nil, false
-}
-
-// unlock gives back a lock of conn.
-func (s *Sequencer) unlock(ctx context.Context, id int32) error {
-	if _, err := s.conn.Exec(ctx, sqlUnlock, lockClass, id); err != nil {
-		s.forsake()
-		return fmt.Errorf("giving back lock %d: %w", id, err)
-	}
-	return nil
+	s.sleepConn, s.asleep = nil, false
 }

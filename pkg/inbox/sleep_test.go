@@ -9,36 +9,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// locks counts the sessions that have a lock, or wait for it.
-func (r *room) locks(id int32, granted bool) int64 {
+// locks counts the sessions that hold a lock, or that wait for it.
+func (r *fixture) locks(id int32, granted bool) int64 {
 	r.t.Helper()
 	return r.number("SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid AND l.objsubid = 2"+
 		" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.granted = $3", lockClass, id, granted)
 }
 
-// slept waits until the sequencer is asleep.
-func (r *room) slept() {
+// awaitSleep waits until the sequencer is asleep.
+func (r *fixture) awaitSleep() {
 	r.t.Helper()
-	r.await("it sleeps", func() bool { return r.locks(markID, true) == 0 && r.inBed() })
+	r.await("the sequencer sleeps", func() bool { return r.locks(watchLock, true) == 0 && r.sleepLocked() })
 }
 
-// inBed says whether a sequencer has the lock of sleep for itself.
-func (r *room) inBed() bool {
+// sleepLocked reports whether a sequencer holds SLEEP exclusively.
+func (r *fixture) sleepLocked() bool {
 	r.t.Helper()
 	return r.number(`SELECT count(*) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid
 		AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-		AND l.granted AND l.mode = 'ExclusiveLock'`, lockClass, sleepID) > 0
+		AND l.granted AND l.mode = 'ExclusiveLock'`, lockClass, sleepLock) > 0
 }
 
-// woke makes many rows until the sequencer is awake and has left its bed.
-func (r *room) woke() {
+// wakeSequencer inserts rows concurrently until the sequencer is awake and has released SLEEP.
+func (r *fixture) wakeSequencer() {
 	r.t.Helper()
 	var all [4]session
 	for i := range all {
 		all[i] = r.session()
 	}
-	for ctx := soon(r.t); r.locks(awakeID, true) == 0 || r.inBed(); {
-		require.NoError(r.t, ctx.Err(), "it does not wake up")
+	for ctx := testContext(r.t); r.locks(awakeLock, true) == 0 || r.sleepLocked(); {
+		require.NoError(r.t, ctx.Err(), "the sequencer does not wake up")
 		done := make(chan error, len(all))
 		for _, s := range all {
 			go func() {
@@ -52,15 +52,15 @@ func (r *room) woke() {
 	}
 }
 
-// heard is how many notifications of the inbox a session has heard since the last
-// time, of anybody or of a producer alone; it hears those of every transaction that has ended.
-func (s session) heard(producer ...session) (n int) {
+// notified returns how many notifications of the inbox a session has received since the last call,
+// from all sessions or from one producer. All notifications of ended transactions are included.
+func (s session) notified(producer ...session) (n int) {
 	s.t.Helper()
-	s.exec("SELECT pg_notify('that_is_all', '')")
+	s.exec("SELECT pg_notify('no_more', '')")
 	for {
-		got, err := s.WaitForNotification(soon(s.t))
+		got, err := s.WaitForNotification(testContext(s.t))
 		require.NoError(s.t, err)
-		if got.Channel == "that_is_all" {
+		if got.Channel == "no_more" {
 			return n
 		}
 		if len(producer) == 0 || got.PID == producer[0].PgConn().PID() {
@@ -69,20 +69,20 @@ func (s session) heard(producer ...session) (n int) {
 	}
 }
 
-func (r *room) listener() session {
+func (r *fixture) listener() session {
 	r.t.Helper()
 	s := r.session()
 	s.exec("LISTEN belfry_inbox")
-	s.exec("LISTEN that_is_all")
+	s.exec("LISTEN no_more")
 	return s
 }
 
-// quiet says whether nothing is asked of the inbox or of its locks while d passes.
-func (r *room) quiet(d time.Duration) bool {
+// noQueries reports whether no query reads the inbox or its locks for d.
+func (r *fixture) noQueries(d time.Duration) bool {
 	r.t.Helper()
 	watcher := r.session()
 	latest := func() (at time.Time) {
-		require.NoError(r.t, watcher.QueryRow(soon(r.t), `SELECT max(a.query_start) FROM pg_stat_activity a
+		require.NoError(r.t, watcher.QueryRow(testContext(r.t), `SELECT max(a.query_start) FROM pg_stat_activity a
 			WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
 			  AND (a.query LIKE '%belfry.inbox%' OR a.query LIKE '%belfry.wake%' OR a.query LIKE '%_advisory_%')`).Scan(&at))
 		return at
@@ -92,101 +92,101 @@ func (r *room) quiet(d time.Duration) bool {
 	return latest().Equal(before)
 }
 
-// A sequencer that is awake needs no notifications, one that sleeps does.
-func TestProducersNotifyTheSleeping(t *testing.T) {
+// Producers notify a sleeping sequencer, and leave it out while the sequencer is awake.
+func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 5 * time.Second
 	r.start(t, r.dsn)
-	r.slept()
-	ear := r.listener()
+	r.awaitSleep()
+	listener := r.listener()
 	r.session().insert("a", "one")
-	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
-	require.Equal(t, 1, ear.heard())
-	require.Zero(t, r.locks(awakeID, true), "a row on its own is no reason to wake up")
-	r.woke()
-	ear.heard()
+	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	require.Equal(t, 1, listener.notified())
+	require.Zero(t, r.locks(awakeLock, true), "a single row does not wake up the sequencer")
+	r.wakeSequencer()
+	listener.notified()
 	r.session().insert("a", "two")
-	require.Equal(t, int64(1), r.locks(awakeID, true))
-	require.Zero(t, ear.heard())
-	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
-	for s, ctx := r.session(), soon(t); r.locks(markID, true) > 0; { // one by one they do not keep it awake
+	require.Equal(t, int64(1), r.locks(awakeLock, true))
+	require.Zero(t, listener.notified())
+	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	for s, ctx := r.session(), testContext(t); r.locks(watchLock, true) > 0; { // single rows do not keep the sequencer awake
 		require.NoError(t, ctx.Err())
 		s.insert("b", fmt.Sprint(time.Now().UnixNano()))
-		r.await("it is sequenced", func() bool { return r.waiting() == 0 })
+		r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
 	}
-	r.slept()
-	ear.heard()
+	r.awaitSleep()
+	listener.notified()
 	r.session().insert("a", "three")
-	require.Equal(t, 1, ear.heard())
-	r.await("it is sequenced", func() bool { return len(r.stored("a")) == 3 })
+	require.Equal(t, 1, listener.notified())
+	r.await("the row is sequenced", func() bool { return len(r.stored("a")) == 3 })
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 }
 
-// The row of a transaction that has left out its notification is found when it
-// commits, however late. Until then it costs nothing and holds nobody up.
-func TestSleepWaitsForWhoeverAnnouncedNothing(t *testing.T) {
+// A transaction leaves out its notification and stays open. Its row is found when it commits. Until
+// then it costs no queries and delays no other row.
+func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 5 * time.Second
 	r.start(t, r.dsn)
-	r.slept()
-	late, rolled, s, ear := r.session(), r.session(), r.session(), r.listener()
-	r.woke()
-	ear.heard()
+	r.awaitSleep()
+	late, rolled, s, listener := r.session(), r.session(), r.session(), r.listener()
+	r.wakeSequencer()
+	listener.notified()
 	for _, one := range []session{late, rolled} {
 		one.exec("BEGIN")
 		one.insert("a", "late")
 	}
-	r.await("it wants to sleep", func() bool { return r.locks(sleepID, false) == 1 })
-	require.Equal(t, int64(2), r.locks(sleepID, true))
-	ear.heard()
+	r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
+	require.Equal(t, int64(2), r.locks(sleepLock, true))
+	listener.notified()
 	s.insert("a", "early")
-	require.Equal(t, 1, ear.heard(), "who comes while it waits for the lock notifies")
-	r.await("it is heard", func() bool { return len(r.stored("a")) == 1 })
-	r.await("it asks for nothing", func() bool { return r.quiet(2 * time.Second) })
+	require.Equal(t, 1, listener.notified(), "a producer notifies while the sequencer waits for SLEEP")
+	r.await("the row is moved", func() bool { return len(r.stored("a")) == 1 })
+	r.await("the sequencer sends no query", func() bool { return r.noQueries(2 * time.Second) })
 	rolled.exec("ROLLBACK")
-	require.Equal(t, int64(1), r.locks(markID, true))
+	require.Equal(t, int64(1), r.locks(watchLock, true))
 	late.exec("COMMIT")
 	committed := time.Now()
-	r.await("it is found", func() bool { return len(r.stored("a")) == 2 })
+	r.await("the late row is moved", func() bool { return len(r.stored("a")) == 2 })
 	require.Less(t, time.Since(committed), takeover)
-	require.Zero(t, ear.heard())
+	require.Zero(t, listener.notified())
 	require.Equal(t, []string{"early", "late"}, r.stored("a"))
-	r.slept()
+	r.awaitSleep()
 }
 
-// A sequencer that waits for a long transaction wakes up again when many commit.
-func TestLoadKeepsItFromSleep(t *testing.T) {
+// A sequencer that waits for a long transaction wakes up again under load.
+func TestLoadEndsTheWaitForSleep(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 2 * time.Second
 	r.start(t, r.dsn)
-	r.slept()
+	r.awaitSleep()
 	late := r.session()
-	r.woke()
+	r.wakeSequencer()
 	late.exec("BEGIN")
 	late.insert("a", "late")
 	for range 3 {
-		r.await("it wants to sleep", func() bool { return r.locks(sleepID, false) == 1 })
-		require.Equal(t, int64(1), r.locks(sleepID, true))
-		r.woke()
-		r.await("it wants that no longer", func() bool { return r.locks(sleepID, false) == 0 })
+		r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
+		require.Equal(t, int64(1), r.locks(sleepLock, true))
+		r.wakeSequencer()
+		r.await("the sequencer waits for SLEEP no longer", func() bool { return r.locks(sleepLock, false) == 0 })
 	}
 	require.Zero(t, r.metric(t, "belfry_inbox_failures_total"))
 	late.exec("COMMIT")
-	r.slept()
+	r.awaitSleep()
 	require.Zero(t, r.waiting())
 	require.Equal(t, []string{"late"}, r.stored("a"))
 }
 
-// Producers that come in bursts, so that it often goes to sleep, and a sequencer whose
-// session ends: all is found without any look that nobody asked for.
-func TestManyNapsLeaveNothingBehind(t *testing.T) {
+// Producers come in bursts, so the sequencer often goes to sleep, and its session is ended now and
+// then. All rows are found without a fallback scan.
+func TestManySleepsMissNoRow(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.linger = 5 * time.Millisecond
-	r.start(t, r.dsn) // alone: another instance would mend what is left lying
+	r.start(t, r.dsn) // one instance only: another one would hide a missed row
 	const producers, bursts, each = 8, 25, 4
 	var sessions [producers]session
 	for n := range sessions {
@@ -198,7 +198,7 @@ func TestManyNapsLeaveNothingBehind(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(burst), uint64(n)))
 			go func() {
 				var err error
-				for i := 1; i <= each && err == nil; i++ { // each is one transaction; the last stays open for a while
+				for i := 1; i <= each && err == nil; i++ { // each insert is one transaction; the last one stays open for a while
 					_, err = s.Exec(t.Context(), fmt.Sprintf("INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'noise', '{}');"+
 						"SELECT pg_sleep(%f)", 0.06*random.Float64()*float64(i/each)))
 				}
@@ -207,18 +207,19 @@ func TestManyNapsLeaveNothingBehind(t *testing.T) {
 		}
 		if burst%8 == 4 {
 			r.exec("SELECT pg_terminate_backend(l.pid) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid = $1::int::oid AND l.granted"+
-				" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockID)
+				" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", leaderLock)
 		}
 		for range producers {
 			require.NoError(t, <-done)
 		}
-		r.await("all of the burst is found", func() bool { return r.waiting() == 0 })
+		r.await("all rows of the burst are moved", func() bool { return r.waiting() == 0 })
 	}
 	require.Len(t, r.stored("noise"), producers*bursts*each)
 }
 
-// idler plays a sequencer of another process, which has some locks and dies.
-func (r *room) idler(ids ...int32) (die func()) {
+// fakeSequencer opens a session that holds some locks, as a sequencer of another process does. die
+// ends it.
+func (r *fixture) fakeSequencer(ids ...int32) (die func()) {
 	r.t.Helper()
 	s := r.session()
 	for _, id := range ids {
@@ -227,78 +228,80 @@ func (r *room) idler(ids ...int32) (die func()) {
 	return func() { r.exec("SELECT pg_terminate_backend($1::bigint::int)", int64(s.PgConn().PID())) }
 }
 
-// Who dies asleep is missed at the next row, which is announced since the lock went
-// with its session.
+// A sequencer dies asleep. SLEEP ends with its session, so the next row is notified and another
+// instance takes over.
 func TestDeathAsleep(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	die := r.idler(lockID, sleepID)
+	r := newFixture(t)
+	die := r.fakeSequencer(leaderLock, sleepLock)
 	r.start(t, r.dsn)
-	s, ear := r.session(), r.listener()
-	s.insert("a", "one") // wakes b, which finds the other one at work, it seems
+	s, listener := r.session(), r.listener()
+	s.insert("a", "one") // wakes b, which sees a sequencer that has moved the row
 	s.exec("DELETE FROM belfry.inbox")
-	r.await("b asks no more", func() bool { return r.quiet(3 * watchEvery) })
+	r.await("b sends no more queries", func() bool { return r.noQueries(3 * watchInterval) })
 	die()
-	r.await("it is dead", func() bool { return r.locks(lockID, true) == 0 })
-	ear.heard()
+	r.await("the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
+	listener.notified()
 	s.insert("a", "two")
 	began := time.Now()
-	require.Positive(t, ear.heard())
+	require.Positive(t, listener.notified())
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
 	require.Less(t, time.Since(began), takeover)
 }
 
-// Who dies awake is missed though nothing is announced.
+// A sequencer dies awake. Another instance takes over without a notification.
 func TestDeathAwake(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	die := r.idler(lockID, markID, awakeID)
+	r := newFixture(t)
+	die := r.fakeSequencer(leaderLock, watchLock, awakeLock)
 	r.start(t, r.dsn)
-	s, late, ear := r.session(), r.session(), r.listener()
+	s, late, listener := r.session(), r.session(), r.listener()
 	late.exec("BEGIN")
 	late.insert("a", "late")
-	s.exec("SELECT pg_sleep($1)", 3*watchEvery.Seconds()) // b has looked, and there was nothing
+	s.exec("SELECT pg_sleep($1)", 3*watchInterval.Seconds()) // b has looked and found no row
 	s.insert("a", "one")
-	require.Zero(t, ear.heard(s), "b may ask, when it looks just then")
+	require.Zero(t, listener.notified(s), "b may notify, but the producer does not")
 	die()
 	began := time.Now()
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
 	require.Less(t, time.Since(began), takeover)
-	r.await("it wants to sleep", func() bool { return r.locks(sleepID, false) == 1 })
-	ear.heard()
+	r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
+	listener.notified()
 	late.exec("COMMIT")
 	began = time.Now()
-	r.await("what the dead one knew of is found", func() bool { return len(r.stored("a")) == 2 })
+	r.await("the row of the open transaction is moved", func() bool { return len(r.stored("a")) == 2 })
 	require.Less(t, time.Since(began), takeover)
-	require.Zero(t, ear.heard())
+	require.Zero(t, listener.notified())
 	require.Equal(t, []string{"one", "late"}, r.stored("a"))
 }
 
-// Who freezes asleep is ended with its bed, for which the next one would wait.
+// A sequencer freezes asleep. Its session for SLEEP is ended too, because the next sequencer would wait
+// for that lock.
 func TestFrozenAsleep(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	r.idler(lockID)
-	r.idler(sleepID)
+	r := newFixture(t)
+	r.fakeSequencer(leaderLock)
+	r.fakeSequencer(sleepLock)
 	r.start(t, r.dsn)
 	r.session().insert("a", "one")
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
-	r.slept()
+	r.awaitSleep()
 }
 
-// The first look without the mark may have been at a session that was ending.
-func TestTwoCalmLooksEndAWatch(t *testing.T) {
+// One look without a row and without WATCH does not end watching, because the sequencer may have died
+// just before.
+func TestTwoQuietLooksEndWatching(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	die := r.idler(lockID)
-	for range 2 { // begins, and looks
-		r.turned()
+	r := newFixture(t)
+	die := r.fakeSequencer(leaderLock)
+	for range 2 { // starts to watch, then looks
+		r.runStep()
 		require.True(t, r.watching)
 	}
-	r.turned()
+	r.runStep()
 	require.False(t, r.watching)
 	die()
-	r.await("it is dead", func() bool { return r.locks(lockID, true) == 0 })
-	r.turned()
+	r.await("the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
+	r.runStep()
 	require.NotNil(t, r.conn)
 }

@@ -13,14 +13,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// takeover is how long it may take until another instance is at work: 2 s, and as
-// much for a machine that pauses.
+// takeover is the longest time until another instance takes over: 2 s, and 2 s for a loaded machine.
 const takeover = 4 * time.Second
 
-// pair is a room in which instance a is the sequencer and b stands by.
-func pair(t *testing.T) (r *room, a, b *instance) {
+// pair returns a fixture in which instance a is the sequencer and b is on standby.
+func pair(t *testing.T) (r *fixture, a, b *instance) {
 	t.Helper()
-	r = newRoom(t)
+	r = newFixture(t)
 	a, b = r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)
 	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
@@ -28,14 +27,14 @@ func pair(t *testing.T) (r *room, a, b *instance) {
 	return r, a, b
 }
 
-// leader is the session with the lock.
-func (r *room) leader() int64 {
+// leader returns the pid of the session with the leader lock.
+func (r *fixture) leader() int64 {
 	r.t.Helper()
 	return r.number("SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.classid = $1::int::oid AND l.objid = $2::int::oid AND l.objsubid = 2"+
-		" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockClass, lockID)
+		" AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())", lockClass, leaderLock)
 }
 
-// freeze makes an instance stop before its next transaction until thaw is called.
+// freeze blocks an instance before its next transaction until thaw is called.
 func (i *instance) freeze() (frozen <-chan struct{}, thaw func()) {
 	stopped, thawed := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -50,7 +49,7 @@ func (i *instance) freeze() (frozen <-chan struct{}, thaw func()) {
 
 func TestFrozenSequencerIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	frozen, thaw := a.freeze()
 	a.start(t, r.dsn)
@@ -66,16 +65,16 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	require.Less(t, time.Since(began), takeover)
 	thaw()
 	s.insert("a", "three")
-	r.await("it goes on", func() bool { return len(r.stored("a")) == 3 })
+	r.await("the sequencer continues", func() bool { return len(r.stored("a")) == 3 })
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
-	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "what a had read was not its own any more")
+	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
 	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
-	require.True(t, b.pool.TakeBroken(), "what a had committed and not told is looked for")
+	require.True(t, b.pool.TakeBroken(), "a heal is requested for commits whose wake a did not publish")
 }
 
 func TestDeadSequencerIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	frozen, thaw := a.freeze()
 	a.start(t, r.dsn)
@@ -96,41 +95,41 @@ func TestStoppedSequencerHandsOver(t *testing.T) {
 	a.stop()
 	r.await("b leads", func() bool { return b.metric(t, "belfry_inbox_sequencer") == 1 })
 	r.session().insert("a", "one")
-	// It is stored before it is counted.
-	r.await("b sequences it", func() bool { return b.metric(t, "belfry_inbox_sequenced_total") == 1 })
+	// The row is stored before it is counted.
+	r.await("b sequences the row", func() bool { return b.metric(t, "belfry_inbox_sequenced_total") == 1 })
 	require.Zero(t, r.waiting())
 }
 
-// A database that logical replication has filled lacks the sequences, and servers that run
-// on meet it when their sessions end.
-func TestIDsInUseAreNotGivenAgain(t *testing.T) {
+// Logical replication fills a database without advancing its sequences. An instance advances them when
+// it becomes the sequencer.
+func TestATakeoverAdvancesTheIDSequences(t *testing.T) {
 	t.Parallel()
 	r, a, b := pair(t)
 	s := r.session()
 	s.insert("a", "one")
 	s.insert("b", "two")
-	r.await("they are moved", func() bool { return r.waiting() == 0 })
+	r.await("the rows are moved", func() bool { return r.waiting() == 0 })
 	next := r.number("SELECT last_value FROM belfry.partition_id_seq")
-	require.Equal(t, int64(2), next, "what is not behind is left alone")
+	require.Equal(t, int64(2), next, "a sequence that is not behind does not change")
 
 	r.exec("ALTER SEQUENCE belfry.partition_id_seq RESTART; ALTER SEQUENCE belfry.queue_id_seq RESTART")
 	r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
 	takeovers := func() int64 {
 		return a.metric(t, "belfry_inbox_takeovers_total") + b.metric(t, "belfry_inbox_takeovers_total")
 	}
-	r.await("somebody takes over", func() bool { return takeovers() == 2 })
+	r.await("an instance takes over", func() bool { return takeovers() == 2 })
 	s.insert("c", "three")
-	r.await("it is moved", func() bool { return r.waiting() == 0 })
+	r.await("the row is moved", func() bool { return r.waiting() == 0 })
 	require.Equal(t, []string{"three"}, r.stored("c"))
 	require.Equal(t, int64(3), r.number("SELECT count(DISTINCT id) FROM belfry.partition"))
 	require.Greater(t, r.number("SELECT last_value FROM belfry.queue_id_seq"), int64(1))
 	require.Empty(t, r.texts("SELECT unnest(belfry.advance_ids())"))
 }
 
-// Who has rights to the tables and not to the function is told so, and works.
-func TestWhoMayNotMoveIDsGoesOn(t *testing.T) {
+// A role without the right to belfry.advance_ids works. The missing right is logged.
+func TestAMissingRightToAdvanceIDsIsLogged(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	s := r.session()
 	s.exec("SET ROLE pg_monitor")
 	core, logs := observer.New(zap.WarnLevel)
@@ -138,10 +137,10 @@ func TestWhoMayNotMoveIDsGoesOn(t *testing.T) {
 	require.Contains(t, logs.All()[0].Message, "GRANT EXECUTE")
 }
 
-// A row may be younger than what was read of its sequence.
-func TestIDsAreLeftAloneWhileTheyAreDrawn(t *testing.T) {
+// AdvanceIDs changes no sequence that is in use, although rows are inserted between its reads.
+func TestSequencesInUseDoNotChange(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	var crew sync.WaitGroup
 	for range 3 {
 		s := r.session()
@@ -156,8 +155,8 @@ func TestIDsAreLeftAloneWhileTheyAreDrawn(t *testing.T) {
 	require.Equal(t, int64(4500), r.number("SELECT last_value FROM belfry.inbox_id_seq"))
 }
 
-// A session that dies in the middle of its transaction leaves nothing of it.
-func TestDeathInTheMiddleOfATransaction(t *testing.T) {
+// The leader session ends during its transaction. Each row is stored once and in order.
+func TestDeathDuringATransaction(t *testing.T) {
 	t.Parallel()
 	r, _, _ := pair(t)
 	s, holder := r.session(), r.session()
@@ -171,16 +170,16 @@ func TestDeathInTheMiddleOfATransaction(t *testing.T) {
 		}
 		r.await("the sequencer has deleted rows and waits for the partition", func() bool {
 			return r.number(`SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = $1::int::oid
-				WHERE a.wait_event_type = 'Lock' AND a.datname = current_database()`, lockID) == 1
+				WHERE a.wait_event_type = 'Lock' AND a.datname = current_database()`, leaderLock) == 1
 		})
 		r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
 		holder.exec("COMMIT")
-		r.await("somebody goes on", func() bool { return r.waiting() == 0 })
+		r.await("an instance continues", func() bool { return r.waiting() == 0 })
 	}
 	require.Equal(t, append([]string{"zero"}, numbered("m", 50)...), r.stored("a"))
 }
 
-// Waiting for the database is not being frozen.
+// A sequencer that waits for the database is not frozen.
 func TestSlowSequencerIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	r, _, b := pair(t)
@@ -194,100 +193,100 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 	s.exec("SELECT pg_sleep($1)", 3*frozenAfter.Seconds())
 	require.Equal(t, leader, r.leader())
 	holder.exec("COMMIT")
-	r.await("it goes on", func() bool { return r.waiting() == 0 })
+	r.await("the sequencer continues", func() bool { return r.waiting() == 0 })
 	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
 	require.Equal(t, []string{"zero", "one"}, r.stored("a"))
 }
 
-// A sequencer whose look takes long is at work, though the session with its lock is
-// not; one whose look waits for it as well is frozen.
-func TestLongLookIsNotFrozen(t *testing.T) {
+// During a long scan the leader session is idle, and the sequencer is not frozen. After the scan it
+// is.
+func TestALongScanIsNotFrozen(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
-	leader, looker := r.session(), r.session()
-	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, lockID)
+	r := newFixture(t)
+	leader, reader := r.session(), r.session()
+	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	frozen := func() (is bool) {
-		require.NoError(t, r.pool.QueryRow(soon(t), sqlWatch, lockClass, lockID, 0.2, markID).Scan(nil, &is, nil))
+		require.NoError(t, r.pool.QueryRow(testContext(t), sqlWatch, lockClass, leaderLock, 0.2, watchLock).Scan(nil, &is, nil))
 		return is
 	}
-	r.await("it counts as frozen", frozen)
+	r.await("the session counts as frozen", frozen)
 	blocker := r.session()
 	blocker.exec("SELECT pg_advisory_lock(1)")
-	looked := make(chan error, 1)
+	scanned := make(chan error, 1)
 	go func() {
 		opening, _, _ := strings.Cut(sqlLook, "\n")
-		_, err := looker.Exec(t.Context(), opening+"\nSELECT pg_advisory_lock(1)")
-		looked <- err
+		_, err := reader.Exec(t.Context(), opening+"\nSELECT pg_advisory_lock(1)")
+		scanned <- err
 	}()
-	r.await("a look is at work", func() bool { return !frozen() })
+	r.await("a scan runs", func() bool { return !frozen() })
 	blocker.exec("SELECT pg_advisory_unlock(1)")
-	require.NoError(t, <-looked)
-	require.True(t, frozen(), "the look has ended")
+	require.NoError(t, <-scanned)
+	require.True(t, frozen(), "the scan has ended")
 }
 
-// Announcements that are not heard are no reason to leave rows lying.
-func TestUnprovenListenerLooksUnasked(t *testing.T) {
+// While the listener is not proven, the sequencer scans without a notification.
+func TestAnUnprovenListenerCausesPolling(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.proven = func() bool { return false }
 	r.cfg.PollInterval = 50 * time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	r.await("it leads", func() bool { return r.metric(t, "belfry_inbox_sequencer") == 1 })
+	r.await("the instance leads", func() bool { return r.metric(t, "belfry_inbox_sequencer") == 1 })
 	r.session().insert("a", "one")
-	r.await("it is found", func() bool { return r.waiting() == 0 })
+	r.await("the row is moved", func() bool { return r.waiting() == 0 })
 	stop()
 	require.NoError(t, <-ended)
 }
 
-// Without the lock, too, a row is stored once: two who have read the same rows.
-func TestRivalsStoreEachRowOnce(t *testing.T) {
+// Two instances read the same rows and one ignores the leader lock. Each row is stored once.
+func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	rival := newInstance(t, r.dsn, nil)
-	conn, err := rival.own.Acquire(soon(t))
+	conn, err := rival.own.Acquire(testContext(t))
 	require.NoError(t, err)
 	defer conn.Release()
 	rival.conn = conn
 	var once sync.Once
 	r.before = func([]int64) {
-		once.Do(func() { // in the middle, the rival takes part of it
-			_, _, err := rival.look(soon(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
+		once.Do(func() { // between read and move, the rival moves some of the rows
+			_, _, err := rival.scan(testContext(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
 			require.NoError(t, err)
 		})
 	}
 	s := r.session()
-	// Without ids of their own: those would be stored once whoever moves them.
+	// The rows have no transaction ids, because those would be deduplicated anyway.
 	for i := range 8 {
 		s.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES ('q', 'a', to_json($1::int))`, i)
 	}
-	r.turned()
+	r.runStep()
 	require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7"}, r.texts("SELECT m.payload::text FROM belfry.message m ORDER BY m.seq"))
 	require.Equal(t, int64(3), rival.metric(t, "belfry_inbox_sequenced_total"))
 	require.Equal(t, int64(5), r.metric(t, "belfry_inbox_sequenced_total"))
 	require.Zero(t, r.waiting())
 }
 
-// Nobody asks anything while nothing happens.
-func TestIdleInstancesAreQuiet(t *testing.T) {
+// Idle instances send no query.
+func TestIdleInstancesSendNoQuery(t *testing.T) {
 	t.Parallel()
 	r, _, _ := pair(t)
 	r.session().insert("a", "one")
-	r.await("it is sequenced", func() bool { return r.waiting() == 0 })
-	r.await("nothing was asked for three looks of a watcher", func() bool { return r.quiet(3 * watchEvery) })
-	require.Zero(t, r.locks(markID, true))
+	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	r.await("no query for three watch intervals", func() bool { return r.noQueries(3 * watchInterval) })
+	require.Zero(t, r.locks(watchLock, true))
 }
 
-// Rows that nobody announced lie there with good reason: the sequencer is asked for
-// them before it is ended.
+// A row without a notification waits although the sequencer is not frozen. The instance on standby
+// notifies the sequencer and does not end it.
 func TestSleepingSequencerIsNotFrozen(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)
 	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
-	r.slept()
+	r.awaitSleep()
 	s := r.session()
 	s.exec("SET belfry.notify = off")
 	s.insert("a", "one")
@@ -298,7 +297,7 @@ func TestSleepingSequencerIsNotFrozen(t *testing.T) {
 	require.Equal(t, int64(1), r.waiting())
 	b.start(t, r.dsn)
 	const sequenced = "belfry_inbox_sequenced_total"
-	r.await("the row is taken", func() bool { return a.metric(t, sequenced)+b.metric(t, sequenced) == 1 })
+	r.await("the row is moved", func() bool { return a.metric(t, sequenced)+b.metric(t, sequenced) == 1 })
 	require.Zero(t, b.metric(t, sequenced))
 	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
 }

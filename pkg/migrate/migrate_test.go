@@ -135,7 +135,7 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pgtest.Set(t, dsn, pgtest.Theirs())
+	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	m := migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	require.NoError(t, m.Down(t.Context(), 1))

@@ -17,7 +17,7 @@ import (
 func TestEverySessionHasTheSettings(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EmptyDatabase(t)
-	pgtest.Set(t, dsn, pgtest.Theirs())
+	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
 	for range 3 { // every new session has the settings, not only the first

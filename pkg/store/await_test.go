@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// await polls until the condition holds; the deadline only bounds a failure.
+// await polls until the condition holds. It fails the test after 30 s.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(30 * time.Second)
@@ -18,7 +18,7 @@ func await(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			require.FailNow(t, "waited in vain for "+what)
+			require.FailNow(t, "timed out waiting for "+what)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// hold locks what query names until release, so that whoever needs it waits and
-// what comes after it meets in one batch.
+// hold locks the rows of query until release. A call that needs them waits, and the calls after it
+// gather in one batch.
 func (b *bench) hold(query string) (release func()) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
@@ -28,7 +28,7 @@ func (b *bench) hold(query string) (release func()) {
 	return func() { require.NoError(b.t, tx.Rollback(b.t.Context())) }
 }
 
-// oneByOne makes a bench whose flushes never are beside each other.
+// oneByOne returns a bench that runs one flush of an operation at a time.
 func oneByOne(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -42,7 +42,7 @@ const (
 	holdCursors   = `SELECT 1 FROM belfry.cursor FOR UPDATE`
 )
 
-// pushed is what a push in the background came to.
+// pushed is the outcome of a push in the background.
 type pushed struct {
 	results []queue.PushResult
 	err     error
@@ -57,8 +57,8 @@ func (b *bench) beginPush(items ...queue.PushItem) <-chan pushed {
 	return out
 }
 
-// occupy takes all connections until release, so that flushes wait for one and what
-// comes after them meets in one batch.
+// occupy takes all connections until release. A flush waits for a connection, and the calls after
+// it gather in one batch.
 func (b *bench) occupy() (release func()) {
 	b.t.Helper()
 	conns := make([]*pgxpool.Conn, b.pool.Config().MaxConns)
@@ -76,13 +76,13 @@ func (b *bench) occupy() (release func()) {
 	return release
 }
 
-// awaitQueued returns once at least so many messages wait for a flush.
+// awaitQueued returns once at least n calls of an operation wait for a flush.
 func (b *bench) awaitQueued(op string, n int) {
 	b.t.Helper()
 	b.awaitGauge("belfry_batch_queue_depth", op, n)
 }
 
-// awaitGauge returns once a gauge of an operation has at least this value.
+// awaitGauge returns once a gauge of an operation is at least n.
 func (b *bench) awaitGauge(name, op string, n int) {
 	b.t.Helper()
 	await(b.t, fmt.Sprintf("%s of %s: %d", name, op, n), func() bool {
@@ -99,8 +99,7 @@ func (b *bench) awaitGauge(name, op string, n int) {
 	})
 }
 
-// together holds a push back until all of the others wait, so that they are
-// stored by one flush.
+// together blocks a first push until n other pushes wait. One flush then stores those n pushes.
 func (b *bench) together(n int, begin func(i int) <-chan pushed) []pushed {
 	b.t.Helper()
 	b.push("held", "before")
@@ -121,9 +120,9 @@ func (b *bench) together(n int, begin func(i int) <-chan pushed) []pushed {
 	return got
 }
 
-// One item with a value that the database refuses among 499 good ones of other
-// callers: 499 are stored, and one caller gets its error.
-func TestBadItemHurtsNobodyElse(t *testing.T) {
+// The database refuses one of 500 items of different callers. The other 499 are stored, and one
+// caller gets the error.
+func TestABadItemFailsAlone(t *testing.T) {
 	t.Parallel()
 	b := oneByOne(t)
 	const n, bad = 500, 321
@@ -150,11 +149,11 @@ func TestBadItemHurtsNobodyElse(t *testing.T) {
 	require.Equal(t, n-1, stored)
 	b.scan(`SELECT count(DISTINCT m.created_at) - 1 FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		WHERE p.name = 'p'`, nil, &flushes)
-	require.Less(t, flushes, 15, "they were stored together, around the bad one")
+	require.Less(t, flushes, 15, "the good items were stored in few flushes")
 }
 
-// The same transaction id in two calls of one flush is one message.
-func TestDuplicatesAcrossCallsOfAFlush(t *testing.T) {
+// Two calls of one flush with the same transaction id store one message.
+func TestDuplicatesInOneFlushAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	b := oneByOne(t)
 	b.push("p", "before")
@@ -177,9 +176,9 @@ func TestDuplicatesAcrossCallsOfAFlush(t *testing.T) {
 	require.Equal(t, []string{"before", "same"}, transactionIDs(b.pop(req)))
 }
 
-// A push whose COMMIT has no answer is sent again and finds itself stored: it is
-// there once, and its caller hears of success.
-func TestLostCommitOfAPush(t *testing.T) {
+// The answer of a COMMIT is lost. The store sends the push again and finds its messages stored. The
+// messages are stored once, and the caller gets success.
+func TestAPushIsStoredOnceAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
@@ -194,7 +193,7 @@ func TestLostCommitOfAPush(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, network.CutCommit.Load(), "the answer was lost")
 		for _, r := range results {
-			require.False(t, r.Duplicate, "it is its own")
+			require.False(t, r.Duplicate, "the message is from this push")
 			want, ids = append(want, r.TransactionID), append(ids, r.MessageID)
 		}
 	}
@@ -205,9 +204,9 @@ func TestLostCommitOfAPush(t *testing.T) {
 	}
 }
 
-// An ack whose COMMIT has no answer may or may not have been done: its caller is
-// told that the database is away, and a repetition is safe.
-func TestLostCommitOfAnAck(t *testing.T) {
+// The answer of the COMMIT of an ack is lost. The ack may be applied or not, so the caller gets
+// CodeUnavailable. Repeating the ack is safe.
+func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
@@ -224,16 +223,16 @@ func TestLostCommitOfAnAck(t *testing.T) {
 	require.Equal(t, []string{"2"}, transactionIDs(direct.pop(request("g", 10))))
 }
 
-// When the database does not keep up, who comes waits for its turn as long as a
-// request may take, and is then told to come again.
-func TestFullQueue(t *testing.T) {
+// If the database does not keep up, a push waits for a flush until its request timeout. Then it
+// gets CodeOverloaded with a retry time.
+func TestAPushIsRefusedIfTheDatabaseDoesNotKeepUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.Store = newStore(t, newPool(t, b.pool.Config().ConnString(), 2*time.Second), prometheus.NewRegistry(), nil,
 		func(c *batch.Config) { c.QueueSize, c.MaxSize, c.MaxFlushes = 2, 1, 1 })
 	b.push("held", "before")
 	release := b.hold(holdPartition)
-	flying := b.beginPush(item("held", "flying"))
+	inFlight := b.beginPush(item("held", "inFlight"))
 	awaitLockWait(t, b)
 	outcomes := make(chan error, 5)
 	for i := range cap(outcomes) {
@@ -242,8 +241,7 @@ func TestFullQueue(t *testing.T) {
 			outcomes <- err
 		}()
 	}
-	// One of them may leave when the flight before it has run out of time, and
-	// hangs then in its place.
+	// When the first flush times out, one waiting push may start the next flush and block there.
 	for range cap(outcomes) - 1 {
 		var refused *queue.Error
 		require.ErrorAs(t, <-outcomes, &refused)
@@ -255,14 +253,14 @@ func TestFullQueue(t *testing.T) {
 	if err := <-outcomes; err == nil {
 		stored++
 	}
-	require.Error(t, (<-flying).err)
+	require.Error(t, (<-inFlight).err)
 	var there int
 	b.scan(`SELECT count(*) FROM belfry.message`, nil, &there)
-	require.Equal(t, stored, there, "who was refused has stored nothing")
+	require.Equal(t, stored, there, "a refused push stored nothing")
 }
 
-// Acks that meet in one flush do what they do one after the other.
-func TestAcksTogether(t *testing.T) {
+// Acks in one flush have the same effect as acks one after the other.
+func TestAcksInOneFlushActInSequence(t *testing.T) {
 	t.Parallel()
 	b := oneByOne(t)
 	ids := numbered("m", 10)
@@ -287,7 +285,7 @@ func TestAcksTogether(t *testing.T) {
 			released++
 		}
 	}
-	require.Equal(t, 1, released, "by the one that completed the last of them")
+	require.Equal(t, 1, released, "the ack that completed the last message released the lease")
 	var committed int64
 	var leased bool
 	b.scan(`SELECT committed, lease_id IS NOT NULL FROM belfry.cursor`, nil, &committed, &leased)
@@ -295,13 +293,13 @@ func TestAcksTogether(t *testing.T) {
 	require.False(t, leased)
 }
 
-// Close answers what has been accepted and refuses the rest.
-func TestCloseDrainsPushes(t *testing.T) {
+// Close completes the accepted pushes and refuses new ones.
+func TestCloseCompletesAcceptedPushes(t *testing.T) {
 	t.Parallel()
 	b := oneByOne(t)
 	b.push("held", "before")
 	release := b.hold(holdPartition)
-	flying := b.beginPush(item("held", "flying"))
+	inFlight := b.beginPush(item("held", "inFlight"))
 	awaitLockWait(t, b)
 	waiting := b.beginPush(item("p", "waiting"))
 	await(t, "the partition of the waiting push", func() bool {
@@ -318,22 +316,22 @@ func TestCloseDrainsPushes(t *testing.T) {
 	require.Equal(t, queue.CodeUnavailable, refused.Code)
 	release()
 	require.NoError(t, b.Close(t.Context()))
-	require.NoError(t, (<-flying).err)
+	require.NoError(t, (<-inFlight).err)
 	require.NoError(t, (<-waiting).err)
 	var stored []string
 	b.scan(`SELECT array_agg(transaction_id ORDER BY transaction_id) FROM belfry.message`, nil, &stored)
-	require.Equal(t, []string{"before", "flying", "waiting"}, stored)
+	require.Equal(t, []string{"before", "inFlight", "waiting"}, stored)
 }
 
-// What the store has delivered it need not look for when it is acknowledged; an
-// instance that did not deliver it looks. Both say the same.
-func TestAcksOfRememberedDeliveries(t *testing.T) {
+// The store remembers its deliveries and does not look up their messages for an ack. Another
+// instance looks them up. Both return the same results.
+func TestAnAckOfARememberedDeliveryNeedsNoLookup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2", "3", "4")
 	d := b.pop(request("g", 2))
-	b.exec(`DELETE FROM belfry.message WHERE seq <= 2`) // so that a look would not find them
+	b.exec(`DELETE FROM belfry.message WHERE seq <= 2`) // a lookup would not find them
 	results, err := b.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages[1], d.Messages[0]))
 	require.NoError(t, err)
 	require.True(t, results[0].Success && results[1].Success, "%+v", results)

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
 
-// Observe subscribes h to what the store commits, and makes it the store's Handoffs.
+// Observe subscribes h to the events of the store and makes it the store's Handoffs.
 func (s *Store) Observe(h interface {
 	events.Handler
 	Handoffs
@@ -19,7 +19,7 @@ func (s *Store) Observe(h interface {
 	s.bus.Subscribe(h)
 }
 
-// OpenedAs returns what is remembered of the partition of an item.
+// OpenedAs returns the cached partition of an item.
 func (s *Store) OpenedAs(ctx context.Context, item queue.PushItem) *queue.Partition {
 	name := names.PartitionName{Queue: item.Queue, Partition: item.Partition}
 	opened, err := s.names.Open(ctx, []names.PartitionName{name})
@@ -29,11 +29,11 @@ func (s *Store) OpenedAs(ctx context.Context, item queue.PushItem) *queue.Partit
 	return opened[name]
 }
 
-// Learn remembers what was looked up some time ago.
+// Learn puts a partition into the cache.
 func (s *Store) Learn(p *queue.Partition) { s.names.Remember(p) }
 
-// DueFloor returns the instant before which nothing of a group is looked for.
+// DueFloor returns the scan floor of a group: scans skip cursors that were ready before it.
 func (s *Store) DueFloor(group int64) time.Time { return s.floors.Lowest(group).Time }
 
-// SettleInterval is the least time between two rounds in which Run settles what SQL consumers leave.
+// SettleInterval is the minimum time between two rounds in which Run settles announced cursors.
 const SettleInterval = wake.SettleInterval

@@ -10,23 +10,23 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// receiver notes events, and has one request that waits.
+// receiver records events and offers one waiting request.
 type receiver struct {
 	events.Nop
-	// offered is the request; nil: nobody waits. gone: it has gone on.
+	// offered is the waiting request; nil: none waits. gone: the request no longer takes a delivery.
 	offered *queue.PopRequest
 	target  queue.Target
 	gone    bool
 
 	taken []queue.Delivery
-	// order is what was called.
+	// order lists the calls.
 	order []string
 	ready []queue.Ready
-	// doubts counts how often everybody was to look.
-	doubts atomic.Int64
+	// resyncs counts the resync events.
+	resyncs atomic.Int64
 }
 
-func (r *receiver) OnResync(string, events.Origin) { r.doubts.Add(1) }
+func (r *receiver) OnResync(string, events.Origin) { r.resyncs.Add(1) }
 
 func (r *receiver) OnReady(ready []queue.Ready, _ events.Origin) {
 	r.order, r.ready = append(r.order, "ready"), append(r.ready, ready...)
@@ -46,7 +46,7 @@ func (r *receiver) Handoffs(queueName, partition string) []queue.Handoff {
 	}}
 }
 
-// waiting makes a bench where req waits.
+// waiting returns a bench and a receiver that offers req.
 func waiting(t *testing.T, req *queue.PopRequest) (*bench, *receiver) {
 	t.Helper()
 	b := newBench(t)
@@ -59,7 +59,7 @@ func waiting(t *testing.T, req *queue.PopRequest) (*bench, *receiver) {
 	return b, r
 }
 
-func TestPushHandsOver(t *testing.T) {
+func TestAPushHandsItsMessagesToAWaitingRequest(t *testing.T) {
 	t.Parallel()
 	b, r := waiting(t, request("g", 2))
 	b.push("p", "1", "2", "3")
@@ -70,7 +70,7 @@ func TestPushHandsOver(t *testing.T) {
 	require.False(t, d.LeaseID.IsZero())
 	require.Equal(t, "p", d.Messages[0].Partition.Name)
 	require.Equal(t, 1, d.Messages[0].Attempt)
-	require.Empty(t, b.pop(request("g", 1)).Messages, "it is leased")
+	require.Empty(t, b.pop(request("g", 1)).Messages, "the partition is leased")
 	for _, result := range b.ack(d, queue.AckCompleted, d.Messages...) {
 		require.True(t, result.Success, "%v", result)
 	}
@@ -78,7 +78,7 @@ func TestPushHandsOver(t *testing.T) {
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 1))))
 }
 
-func TestHandoffNobodyTakesIsReleased(t *testing.T) {
+func TestAHandoffThatIsNotTakenIsReleased(t *testing.T) {
 	t.Parallel()
 	b, r := waiting(t, request("g", 1))
 	r.gone = true
@@ -86,11 +86,11 @@ func TestHandoffNobodyTakesIsReleased(t *testing.T) {
 	require.Len(t, r.taken, 1)
 	got := b.pop(request("g", 1))
 	require.Equal(t, []string{"1"}, transactionIDs(got))
-	require.Equal(t, 1, got.Messages[0].Attempt, "the attempt that nobody saw is not counted")
+	require.Equal(t, 1, got.Messages[0].Attempt, "a handoff that was not taken counts no attempt")
 }
 
-// A claim that fails costs the push nothing, and what was pushed is announced.
-func TestHandoffThatFails(t *testing.T) {
+// If the claim of a handoff fails, the push succeeds and announces its cursors.
+func TestAPushSucceedsIfItsHandoffFails(t *testing.T) {
 	t.Parallel()
 	impossible := request("g", 1)
 	b, r := waiting(t, request("g", 1))
@@ -105,7 +105,7 @@ func TestHandoffThatFails(t *testing.T) {
 	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 1))))
 }
 
-func TestEveryOfferIsConcluded(t *testing.T) {
+func TestAFailedPushEndsItsHandoffs(t *testing.T) {
 	t.Parallel()
 	b, r := waiting(t, request("g", 1))
 	bad := item("p", "1")
@@ -116,7 +116,7 @@ func TestEveryOfferIsConcluded(t *testing.T) {
 	require.Empty(t, r.taken[0].Messages)
 }
 
-func TestPushToSeveralPartitionsHandsNothingOver(t *testing.T) {
+func TestAPushToSeveralPartitionsMakesNoHandoff(t *testing.T) {
 	t.Parallel()
 	b, r := waiting(t, request("g", 1))
 	_, err := b.Push(t.Context(), []queue.PushItem{item("p", "1"), item("other", "2")})

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// bench is a store on a database of its own.
+// bench is a store on its own database.
 type bench struct {
 	*store.Store
 	t    testing.TB
@@ -130,7 +130,7 @@ func (b *bench) scan(query string, args []any, into ...any) {
 	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
 }
 
-// life is that of the database.
+// life returns the epoch of the database.
 func (b *bench) life() (life int64) {
 	b.t.Helper()
 	b.scan(`SELECT belfry.epoch()`, nil, &life)
@@ -145,7 +145,7 @@ func (b *bench) stranded() (n int) {
 	return n
 }
 
-// deadlocks counts those of the whole database.
+// deadlocks returns the number of deadlocks in the database.
 func (b *bench) deadlocks() (n int) {
 	b.t.Helper()
 	b.scan(`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`, nil, &n)

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireHeal requires that a heal wakes so many partitions, and says whom it
-// announces and whether it wrote the only cursor.
+// requireHeal requires that a heal wakes want partitions. It returns the number of announced
+// cursors and whether the heal wrote the first cursor.
 func (b *bench) requireHeal(want int, heard *receiver) (announced int, wrote bool) {
 	b.t.Helper()
 	var before, after string
@@ -21,9 +21,9 @@ func (b *bench) requireHeal(want int, heard *receiver) (announced int, wrote boo
 	return len(heard.ready), before != after
 }
 
-// A cursor that waits for the end of a rest, or for the head of the log, is looked
-// at by every heal; it is counted, written and announced when that changes it.
-func TestAHealCountsWhatItWakes(t *testing.T) {
+// Every heal examines a cursor that waits for the end of a retry delay or for a delayed message.
+// The heal counts, writes and announces the cursor only if its ready_at changes.
+func TestAHealCountsOnlyTheCursorsItWakes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
@@ -43,20 +43,20 @@ func TestAHealCountsWhatItWakes(t *testing.T) {
 	b.rested(0, "a")
 	b.option("delayed_processing = 3600")
 	b.push("p", "1")
-	quiet("the rest ends before the delay does")
+	quiet("the retry delay ends before the delay of the message")
 	b.option("delayed_processing = 60")
-	loud("nobody woke it when the delay changed")
-	quiet("the delay ends before the rest does")
+	loud("the changed delay did not wake the cursor")
+	quiet("the delay of the message ends before the retry delay")
 	b.option("paused = true")
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
-	quiet("it is paused")
+	quiet("the queue is paused")
 	b.option("paused = false")
-	loud("it was asleep")
-	quiet("it is awake")
+	loud("the cursor had no ready_at")
+	quiet("the cursor has its ready_at")
 	b.option("delayed_processing = 0")
-	loud("the log goes on")
+	loud("the message is due")
 	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 9))))
-	quiet("it is leased")
+	quiet("the cursor is leased")
 }
 
 func TestAHealCountsPartitions(t *testing.T) {
@@ -69,5 +69,5 @@ func TestAHealCountsPartitions(t *testing.T) {
 	b.push("p2", "1")
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 	announced, _ := b.requireHeal(2, heard)
-	require.Equal(t, 4, announced, "two groups in each")
+	require.Equal(t, 4, announced, "two groups in each partition")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// I2: two transactions push to one partition; the one that started first
-// commits last; a consumer drains in between. Ordered by time or id the slow
-// one's message would lie behind the cursor when it commits.
+// I2: two transactions push to one partition. The transaction that starts first commits last, and a
+// consumer drains the partition in between. Ordered by time or id, the slow message would be before
+// the cursor at its commit and would be skipped.
 func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -21,7 +21,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	var partition int64
 	b.scan(`SELECT id FROM belfry.partition WHERE name = 'p'`, nil, &partition)
 
-	// The slow producer begins, and has its transaction id and its clock.
+	// The slow producer begins and fixes its transaction id and its now().
 	slow, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = slow.Rollback(t.Context()) }()
@@ -29,7 +29,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 	_, err = slow.Exec(t.Context(), `SELECT pg_current_xact_id(), now()`)
 	require.NoError(t, err)
 
-	// A fast one starts later and commits first, and a consumer drains.
+	// A fast producer starts later and commits first. A consumer drains the partition.
 	b.push("p", "fast-1")
 	drained := transactionIDs(b.pop(&queue.PopRequest{Queue: "q", Group: "g", Batch: 10, Partitions: 1, AutoAck: true}))
 	require.Equal(t, []string{"fast-1"}, drained)
@@ -39,24 +39,23 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 		[]bool{}, true, nil, b.life())
 	require.NoError(t, err)
 
-	// Another one arrives while the slow one holds the lane: it must wait.
+	// Another push waits, because the slow producer has locked the partition.
 	later := make(chan error, 1)
 	go func() {
 		_, err := b.Push(t.Context(), []queue.PushItem{item("p", "fast-2")})
 		later <- err
 	}()
 	awaitLockWait(t, b)
-	require.Empty(t, b.pop(request("g", 10)).Messages, "nothing uncommitted is delivered")
+	require.Empty(t, b.pop(request("g", 10)).Messages, "uncommitted messages are not delivered")
 	require.NoError(t, slow.Commit(t.Context()))
 	require.NoError(t, <-later)
 
 	got := transactionIDs(b.pop(request("g", 10)))
-	require.Equal(t, []string{"slow", "fast-2"}, got, "what commits later is delivered later, and nothing is skipped")
+	require.Equal(t, []string{"slow", "fast-2"}, got, "a later commit is delivered later, and no message is skipped")
 }
 
-// A concurrent push that commits with a lower place than one already seen must
-// be impossible even when the clock of created_at goes backwards.
-func TestCreatedAtNeverFallsWithinAPartition(t *testing.T) {
+// created_at never decreases within a partition, even if the clock goes backwards.
+func TestCreatedAtNeverDecreasesWithinAPartition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "a")
@@ -70,8 +69,9 @@ func TestCreatedAtNeverFallsWithinAPartition(t *testing.T) {
 	require.Zero(t, falling)
 }
 
-// I7, in one call, across calls, and across partitions.
-func TestDuplicatesGetTheFirstMessagesID(t *testing.T) {
+// I7: duplicates in one call and in a later call get the id of the first message. Another partition
+// has no duplicate.
+func TestADuplicateGetsTheIDOfTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	first := b.push("p", "x", "y", "x")
@@ -86,15 +86,15 @@ func TestDuplicatesGetTheFirstMessagesID(t *testing.T) {
 	require.Equal(t, first[0].MessageID, again[1].MessageID)
 	require.False(t, b.push("other", "x")[0].Duplicate, "another partition is another log")
 
-	// No hole: the log counts what it holds, so depth needs no counting.
+	// A duplicate leaves no hole in the log: last_seq is the number of messages.
 	var lastSeq, n int64
 	b.scan(`SELECT p.last_seq, count(*) FROM belfry.partition p JOIN belfry.message m ON m.partition_id = p.id
 		WHERE p.name = 'p' GROUP BY 1`, nil, &lastSeq, &n)
 	require.Equal(t, n, lastSeq)
 }
 
-// I7 under a race: 50 at once, one wins, all hear of the winner.
-func TestFiftyConcurrentPushesOfOneTransaction(t *testing.T) {
+// I7: 50 concurrent pushes of one transaction id store one message, and all return its id.
+func TestConcurrentDuplicatesStoreOneMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const n = 50

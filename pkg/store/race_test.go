@@ -13,10 +13,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// I3: push, pop and ack race on few partitions, for two groups, so that the ack
-// that finds nothing left and the push that commits meanwhile meet all the time.
-// Nothing may be stranded, lost, doubled or out of order, and no deadlock.
-func TestNothingIsStrandedByRacingPushPopAck(t *testing.T) {
+// I3: pushes, pops and acks race on three partitions for two groups. So an ack that empties a cursor
+// often meets a push that commits at that moment. No cursor is stranded, no message is lost,
+// duplicated or out of order, and no deadlock occurs.
+func TestRacingPushesPopsAndAcksStrandNoCursor(t *testing.T) {
 	t.Parallel()
 	const rounds, partitions, pushers, poppers = 10_000, 3, 4, 4
 	b := newBench(t)
@@ -57,9 +57,9 @@ func TestNothingIsStrandedByRacingPushPopAck(t *testing.T) {
 	}
 }
 
-// drain pops until done says that everything was consumed, acknowledging by
-// hand or on delivery. Each popper sees each partition in order; that two of
-// them never hold one at a time is I4, checked by the count.
+// drain pops until done returns true, with autoAck or with an ack for each delivery. It checks that
+// each popper sees each partition in order. The caller checks I4, one lease per partition, by the
+// number of messages.
 func drain(ctx context.Context, b *bench, group string, autoAck bool, done func(n int) bool) error {
 	last := map[string]int64{}
 	for {
@@ -92,8 +92,8 @@ func drain(ctx context.Context, b *bench, group string, autoAck bool, done func(
 	}
 }
 
-// I8: ten poppers on ten ready partitions get ten deliveries, every time.
-func TestTenPoppersTenReadyPartitions(t *testing.T) {
+// I8: ten concurrent pops on ten ready partitions always get ten deliveries.
+func TestTenPopsOfTenReadyPartitionsAllDeliver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const n, rounds = 10, 100
@@ -127,16 +127,16 @@ func (b *bench) popAll(round, n int) {
 	require.NoError(b.t, poppers.Wait())
 	seen := map[string]bool{}
 	for i, d := range deliveries {
-		require.Len(b.t, d.Messages, 1, "round %d, popper %d got nothing although something was ready", round, i)
+		require.Len(b.t, d.Messages, 1, "round %d, popper %d got no message although a partition was ready", round, i)
 		seen[d.Messages[0].Partition.Name] = true
 		b.ack(d, queue.AckCompleted, d.Messages...)
 	}
-	require.Len(b.t, seen, n, "round %d: one lease a partition", round)
+	require.Len(b.t, seen, n, "round %d: each partition was leased once", round)
 }
 
-// I4 and I8 against a rival that holds the only due cursor: the pop must wait
-// for it instead of answering empty, and take what the rival gives back.
-func TestLosingARaceIsNotEmptiness(t *testing.T) {
+// I4 and I8: a rival has locked the only due cursor. A pop waits for the rival instead of returning
+// an empty delivery, and takes the cursor after the rival rolls back.
+func TestAPopWaitsForALockedDueCursor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m")
@@ -173,9 +173,9 @@ func TestLosingARaceIsNotEmptiness(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// The same race for groups and partitions that are born while messages are
-// pushed: a cursor must exist for every pair, and see every message.
-func TestGroupsAndPartitionsBornTogetherMissNothing(t *testing.T) {
+// Groups and partitions are created concurrently while messages are pushed. Every pair has a cursor,
+// and every group gets every message.
+func TestConcurrentlyCreatedGroupsAndPartitionsMissNoMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const partitions, groups = 40, 8

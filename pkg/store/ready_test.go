@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// readyIn returns how far in the future ready_at of the only cursor is, by the
-// database's clock; ok is false when it is NULL.
+// readyIn returns the time until ready_at of the only cursor, by the clock of the database. ok is
+// false if ready_at is NULL.
 func (b *bench) readyIn() (d time.Duration, ok bool) {
 	b.t.Helper()
 	var seconds pgtype.Float8
@@ -25,10 +25,10 @@ func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
 	_, err := b.pool.Exec(b.t.Context(), query, args...)
 	require.NoError(b.t, err)
-	b.OnResync("", events.Peer) // nobody announces what a test does to the tables
+	b.OnResync("", events.Peer) // no event announces a change that a test makes to the tables
 }
 
-// The table of the package doc, row by row.
+// Checks the table of ready_at in the package doc, row by row.
 func TestReadyAt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -36,7 +36,7 @@ func TestReadyAt(t *testing.T) {
 	d := b.pop(request("g", 1))
 	in, ok := b.readyIn()
 	require.True(t, ok)
-	require.InDelta(t, 300, in.Seconds(), 30, "leased: the lease's end")
+	require.InDelta(t, 300, in.Seconds(), 30, "leased: the end of the lease")
 
 	b.ack(d, queue.AckCompleted, d.Messages...)
 	_, ok = b.readyIn()
@@ -61,7 +61,7 @@ func TestReadyAt(t *testing.T) {
 	require.False(t, ok, "a push does not wake a paused queue")
 }
 
-func TestLeaseExpiryRedeliversAndCountsAnAttempt(t *testing.T) {
+func TestAnExpiredLeaseIsRedeliveredAndCountsAnAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1", "m2")
@@ -74,12 +74,12 @@ func TestLeaseExpiryRedeliversAndCountsAnAttempt(t *testing.T) {
 	require.Equal(t, "Invalid or expired lease", results[0].Error)
 	second := b.pop(request("g", 2))
 	require.Equal(t, []string{"m1", "m2"}, transactionIDs(second))
-	require.Equal(t, 2, second.Messages[0].Attempt, "a consumer that vanished counts as an attempt")
+	require.Equal(t, 2, second.Messages[0].Attempt, "a delivery to a vanished consumer counts as an attempt")
 	require.NotEqual(t, first.LeaseID, second.LeaseID)
 
 	require.NoError(t, b.Release(t.Context(), second.LeaseID))
 	third := b.pop(request("g", 2))
-	require.Equal(t, 2, third.Messages[0].Attempt, "a delivery that never arrived does not")
+	require.Equal(t, 2, third.Messages[0].Attempt, "a released delivery does not count as an attempt")
 	_, err := b.Extend(t.Context(), first.LeaseID, time.Minute)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
 	until, err := b.Extend(t.Context(), third.LeaseID, time.Hour)
@@ -90,8 +90,8 @@ func TestLeaseExpiryRedeliversAndCountsAnAttempt(t *testing.T) {
 	require.InDelta(t, 3600, time.Until(until).Seconds(), 60, "an extension never shortens")
 }
 
-// A delayed head holds back what is behind it, and its instant is in ready_at.
-func TestVisibleAtHoldsTheHeadOfTheLine(t *testing.T) {
+// A delayed message holds back the messages after it. Its instant is the ready_at of the cursor.
+func TestADelayedMessageHoldsBackTheMessagesAfterIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -109,13 +109,13 @@ func TestVisibleAtHoldsTheHeadOfTheLine(t *testing.T) {
 	require.InDelta(t, 3600, in.Seconds(), 60)
 
 	b.exec(`UPDATE belfry.message SET visible_at = now()`)
-	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // what the instant's coming would be
+	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // as if the instant had come
 	require.Equal(t, []string{"later", "behind"}, transactionIDs(b.pop(request("g", 10))))
 }
 
-// Each push moves the end of the window; a pop that comes at the old end puts
-// the new one into ready_at and delivers nothing.
-func TestWindowBufferMovesWithEachPush(t *testing.T) {
+// Each push moves the end of the window. A pop at the old end delivers nothing and writes the new
+// end into ready_at.
+func TestEachPushMovesTheWindowBuffer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1")
@@ -130,16 +130,16 @@ func TestWindowBufferMovesWithEachPush(t *testing.T) {
 	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // the old end has come
 	require.Empty(t, b.pop(request("g", 10)).Messages)
 	in, _ = b.readyIn()
-	require.InDelta(t, 3600, in.Seconds(), 60, "counted from the last push")
+	require.InDelta(t, 3600, in.Seconds(), 60, "the window begins at the last push")
 
 	b.exec(`UPDATE belfry.partition SET last_push_at = now() - interval '2 hours'`)
 	b.exec(`UPDATE belfry.cursor SET ready_at = now()`)
 	require.Len(t, b.pop(request("g", 10)).Messages, 2)
 }
 
-// A crash between a push's commit and its wake leaves the cursor asleep: Heal
-// goes by what is true, and the next push to the partition heals it too.
-func TestHealWakesWhatACrashLeftAsleep(t *testing.T) {
+// A crash between the commit of a push and its wake leaves the cursor without ready_at. A heal
+// wakes the cursor, and so does the next push to the partition.
+func TestAHealWakesACursorThatACrashLeftAsleep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -157,8 +157,8 @@ func TestHealWakesWhatACrashLeftAsleep(t *testing.T) {
 	require.Equal(t, []string{"m1", "m2"}, transactionIDs(b.pop(request("g", 10))))
 }
 
-// Messages deleted from the log leave holes: the cursor moves over them.
-func TestHolesInTheLogAreNoDeadEnd(t *testing.T) {
+// Deleted messages leave holes in the log. The cursor moves over them.
+func TestACursorMovesOverDeletedMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -174,8 +174,9 @@ func TestHolesInTheLogAreNoDeadEnd(t *testing.T) {
 	require.Equal(t, []string{"m5"}, transactionIDs(b.pop(request("g", 10))))
 }
 
-// The wake waits for whoever holds the cursor: skipping it would strand it.
-func TestWakeWaitsForTheHolderOfTheCursor(t *testing.T) {
+// A wake waits for the session that has locked the cursor. If it skipped the cursor, the cursor
+// would be stranded.
+func TestAWakeWaitsForALockedCursor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -199,8 +200,8 @@ func TestWakeWaitsForTheHolderOfTheCursor(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// A dead letter is skipped wherever it stands; what is before it stays.
-func TestDeadLetterOutOfOrderLosesNothing(t *testing.T) {
+// A dead letter in the middle of a delivery is skipped. The messages before it stay deliverable.
+func TestADeadLetterOutOfOrderLosesNoMessage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1", "m2", "m3", "m4")

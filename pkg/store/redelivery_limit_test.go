@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// redriven pushes messages, dead-letters and redrives them, for group g of a queue
-// with maxDeliveries.
+// redriven pushes messages, dead-letters and redrives them for group g. The queue has the given
+// maxDeliveries.
 func (b *bench) redriven(maxDeliveries string, ids ...string) {
 	b.t.Helper()
 	b.register("g")
@@ -22,10 +22,10 @@ func (b *bench) redriven(maxDeliveries string, ids ...string) {
 	require.Equal(b.t, len(ids), b.redrive())
 }
 
-// A redriven message that kills its consumers is a dead letter again after
-// maxDeliveries deliveries since it was put back. The others of its batch are not:
-// each has its last delivery for itself.
-func TestMaxDeliveriesBoundsRedeliveries(t *testing.T) {
+// A redriven message that crashes its consumers becomes a dead letter again after maxDeliveries
+// deliveries since the redrive. The other messages of its batch do not, because each message gets
+// its last delivery alone.
+func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.redriven("2", "a", "fatal", "c")
@@ -43,7 +43,7 @@ func TestMaxDeliveriesBoundsRedeliveries(t *testing.T) {
 	b.requireRedrives(1)
 	require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
 
-	// Put back once more, it begins anew.
+	// A second redrive resets the count.
 	require.Equal(t, 1, b.redrive())
 	b.requireRedrives(1)
 	for range 2 {
@@ -51,13 +51,13 @@ func TestMaxDeliveriesBoundsRedeliveries(t *testing.T) {
 		b.crash()
 	}
 	b.push("p", "d")
-	require.Equal(t, []string{"d"}, transactionIDs(b.pop(request("g", 9))), "the log goes on in the same pop")
+	require.Equal(t, []string{"d"}, transactionIDs(b.pop(request("g", 9))), "the same pop continues with the log")
 	require.Len(t, b.letters(), 1)
 	b.requireRedrives(0)
 }
 
-// What counts is every delivery, but for one that did not reach its client.
-func TestWhatCountsAsARedelivery(t *testing.T) {
+// Every redelivery counts, except a released one.
+func TestAReleasedRedeliveryDoesNotCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.redriven("2", "a")
@@ -76,9 +76,9 @@ func TestWhatCountsAsARedelivery(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 }
 
-// Before the last delivery of one, those before it come together; autoAck settles
-// what it delivers and takes none of them apart, but gives up as well.
-func TestOnlyTheSuspectIsRedeliveredAlone(t *testing.T) {
+// Only a message at its last delivery is redelivered alone. The messages before it come together.
+// An autoAck pop separates no message, but it also gives up messages at the limit.
+func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.redriven("3", "a", "b", "c", "d", "e", "f")
@@ -99,8 +99,8 @@ func TestOnlyTheSuspectIsRedeliveredAlone(t *testing.T) {
 	b.requireRedrives(0)
 }
 
-// A redelivery by autoAck that could not be opened is as if it had not been; who
-// waits hears that it is back.
+// The store takes back an autoAck redelivery that it cannot decrypt. All counts are as before, and
+// the store announces that the cursor is ready.
 func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// bury pops all of group g and dead-letters the named messages, and completes
-// the others when they come before the last one.
+// bury pops all messages of group g. It dead-letters the named messages and completes the others.
 func (b *bench) bury(ids ...string) {
 	b.t.Helper()
 	d := b.pop(request("g", 100))
@@ -27,14 +26,15 @@ func (b *bench) bury(ids ...string) {
 	}
 }
 
-// redrive puts every dead letter back, and wakes nobody.
+// redrive redrives every dead letter and wakes no waiter.
 func (b *bench) redrive() (n int) {
 	b.t.Helper()
 	b.scan(`SELECT coalesce(sum(r.redriven), 0) FROM belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter)) r`, nil, &n)
 	return n
 }
 
-// redrives is what is left of them: by the cursor, and by the rows.
+// redrives returns the number of redriven messages that are not settled: by the cursor, and by the
+// rows of the table.
 func (b *bench) redrives() (cursor, rows int) {
 	b.t.Helper()
 	b.scan(`SELECT coalesce((SELECT redrives FROM belfry.cursor WHERE redrives IS NOT NULL), 0), (SELECT count(*) FROM belfry.redrive)`,
@@ -54,10 +54,9 @@ func (b *bench) committed() (seq int) {
 	return seq
 }
 
-// What is redriven is delivered before the log, in its order, in a delivery of
-// its own; the acknowledgment of one message settles that one and does not move
-// the cursor.
-func TestRedrivenMessagesComeFirstAndAlone(t *testing.T) {
+// Redriven messages are delivered before the log, in their order and in separate deliveries. An ack
+// of a redriven message settles that message and does not move the cursor.
+func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -65,30 +64,30 @@ func TestRedrivenMessagesComeFirstAndAlone(t *testing.T) {
 	b.bury("b", "d", "a")
 	b.push("p", "e", "f")
 	require.Equal(t, 3, b.redrive())
-	require.Zero(t, b.redrive(), "twice is once")
+	require.Zero(t, b.redrive(), "a second redrive finds no dead letter")
 	b.requireRedrives(3)
 
 	first := b.pop(request("g", 2))
 	require.Equal(t, []string{"a", "b"}, transactionIDs(first))
 	require.Equal(t, 2, first.Messages[0].Attempt)
-	require.Empty(t, b.pop(request("g", 9)).Messages, "one lease")
+	require.Empty(t, b.pop(request("g", 9)).Messages, "the partition is leased")
 	require.Equal(t, []queue.AckResult{{Success: true, Resolved: true, Queue: "q", Partition: "p"}}, b.ack(first, queue.AckCompleted, first.Messages[1]))
 	b.requireRedrives(2)
 	require.Equal(t, 4, b.committed())
-	require.True(t, b.ack(first, queue.AckCompleted, first.Messages[1])[0].Success, "said again")
-	require.True(t, b.ack(first, queue.AckCompleted, first.Messages[0])[0].LeaseReleased, "the last one ends the lease")
+	require.True(t, b.ack(first, queue.AckCompleted, first.Messages[1])[0].Success, "a repeated ack succeeds")
+	require.True(t, b.ack(first, queue.AckCompleted, first.Messages[0])[0].LeaseReleased, "the ack of the last message ends the lease")
 
 	second := b.pop(request("g", 9))
-	require.Equal(t, []string{"d"}, transactionIDs(second), "not with the log")
+	require.Equal(t, []string{"d"}, transactionIDs(second), "without messages of the log")
 	require.True(t, b.ack(second, queue.AckCompleted, second.Messages...)[0].LeaseReleased)
 	b.requireRedrives(0)
 	require.Equal(t, []string{"e", "f"}, transactionIDs(b.pop(request("g", 9))))
 	require.Equal(t, 4, b.committed())
 }
 
-// A redriven message goes on counting where it stopped: one more failure at the
-// limit, and it is a dead letter again, with the newer error.
-func TestARedrivenMessageFailsAgain(t *testing.T) {
+// A redriven message keeps its failure count. At the limit, one more failure makes it a dead letter
+// again, with the newer error.
+func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -116,10 +115,10 @@ func TestARedrivenMessageFailsAgain(t *testing.T) {
 	b.scan(`SELECT failures FROM belfry.redrive`, nil, &failures)
 	require.Equal(t, 2, failures)
 	require.True(t, b.ack(d, queue.AckRetry, d.Messages...)[0].LeaseReleased)
-	require.Equal(t, []string{"b"}, transactionIDs(b.pop(request("g", 9))), "retry counts nothing and loses nothing")
+	require.Equal(t, []string{"b"}, transactionIDs(b.pop(request("g", 9))), "a retry counts no failure")
 }
 
-// A release gives a redelivery back uncounted; an expired lease is fenced.
+// A released redelivery counts no attempt. An ack under an expired lease of a redelivery is refused.
 func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -139,14 +138,14 @@ func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
 	}
 	b.requireRedrives(1)
 	last.LeaseID = queue.ID{}
-	require.True(t, b.ack(last, queue.AckCompleted, last.Messages...)[0].LeaseReleased, "without a lease there is no check")
+	require.True(t, b.ack(last, queue.AckCompleted, last.Messages...)[0].LeaseReleased, "an ack without a lease is not checked")
 	b.requireRedrives(0)
 	require.Empty(t, b.pop(request("g", 9)).Messages)
 }
 
-// A dead letter in front of what is not done yet is redriven without taking that
-// along.
-func TestARedeliveryInTheMiddleOfALease(t *testing.T) {
+// A dead letter of a leased batch is redriven. The lease and the later messages of the batch are not
+// affected.
+func TestARedriveDoesNotAffectARunningLease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -154,7 +153,7 @@ func TestARedeliveryInTheMiddleOfALease(t *testing.T) {
 	d := b.pop(request("g", 9))
 	require.True(t, b.ack(d, queue.AckDead, d.Messages[1])[0].DeadLettered)
 	require.Equal(t, 1, b.redrive())
-	require.Empty(t, b.pop(request("g", 9)).Messages, "the lease goes on")
+	require.Empty(t, b.pop(request("g", 9)).Messages, "the lease continues")
 	require.True(t, b.ack(d, queue.AckCompleted, d.Messages[0], d.Messages[1])[1].Success)
 	b.requireRedrives(1)
 	require.True(t, b.ack(d, queue.AckRetry, d.Messages[2])[0].LeaseReleased)
@@ -165,8 +164,8 @@ func TestARedeliveryInTheMiddleOfALease(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// Redriven messages wait for no delay: what lies behind them may.
-func TestARedriveDoesNotWaitForTheLog(t *testing.T) {
+// Redriven messages do not wait for delayedProcessing. The messages of the log do.
+func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -183,8 +182,9 @@ func TestARedriveDoesNotWaitForTheLog(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 }
 
-// autoAck settles on delivery, and what cannot be opened is put back.
-func TestRedeliveryWithAutoAck(t *testing.T) {
+// An autoAck pop settles a redelivery at once. The store takes back a redelivery that it cannot
+// decrypt.
+func TestAnAutoAckPopSettlesARedelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
@@ -209,9 +209,9 @@ func TestRedeliveryWithAutoAck(t *testing.T) {
 	b.requireRedrives(0)
 }
 
-// A crash between a commit and its wake leaves redriven messages asleep; healing
-// finds them.
-func TestHealingFindsRedrivenMessages(t *testing.T) {
+// A crash between the commit of a redrive and its wake leaves the cursor without ready_at. A heal
+// finds the redriven messages.
+func TestAHealFindsRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -224,4 +224,22 @@ func TestHealingFindsRedrivenMessages(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, healed)
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+// After a seek backwards, a redriven message may become a dead letter again before its redelivery.
+// A second redrive succeeds, and the message is redriven once.
+func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "1")
+	d := b.pop(request("g", 1))
+	b.ack(d, queue.AckDead, d.Messages...)
+	require.Equal(t, 1, b.redrive())
+	b.exec(`SELECT belfry.seek_cursors(ARRAY[partition_id], group_id, '-infinity') FROM belfry.cursor`)
+	b.ack(queue.Delivery{Group: "g"}, queue.AckDead, d.Messages...)
+	require.Len(t, b.letters(), 1)
+	require.Equal(t, 1, b.redrive())
+	require.Empty(t, b.letters())
+	b.requireRedrives(1)
 }

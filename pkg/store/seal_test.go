@@ -11,9 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// A store that remembers a queue as unsealed must not write in the clear once
-// encryptionEnabled was set, through this instance or another.
-func TestSealedQueueStoresNoClearText(t *testing.T) {
+// A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
+// set, whichever instance set it.
+func TestASealedQueueStoresNoClearText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
@@ -37,7 +37,7 @@ func TestSealedQueueStoresNoClearText(t *testing.T) {
 		req := request("g", 10)
 		req.AutoAck = autoAck
 		_, err = keyless.Pop(t.Context(), req)
-		require.ErrorIs(t, err, seal.ErrNoKey, "without the key nothing is delivered and nothing is lost")
+		require.ErrorIs(t, err, seal.ErrNoKey, "without the key no message is delivered or lost")
 	}
 	d := b.pop(request("g", 10))
 	require.Len(t, d.Messages, 2)

@@ -15,11 +15,10 @@ import (
 )
 
 const (
-	// bursts of versions are the old versions that each row gets, walked how many
-	// buffers it takes at least to walk them.
+	// Each row gets bursts times versions old versions. Reading them takes at least walked buffers.
 	bursts, versions, walked = 8, 200, 600
-	// most is how many buffers a statement may touch. One entry of the index of cursors
-	// may stand for 220 versions (migration 000024), of which a page holds several.
+	// most is the limit of buffers that a statement may touch. One entry of the index of cursors
+	// may refer to 220 versions, and a page holds several of them.
 	most = 250
 )
 
@@ -35,8 +34,8 @@ func (b *bench) buffers(q querier, statement string, args ...any) int {
 	return out[0].Plan.Hit + out[0].Plan.Read
 }
 
-// outdate gives each cursor and each partition n versions; each of a cursor's was due
-// at an instant of its own.
+// outdate writes n versions of each cursor and each partition. The versions of a cursor differ in
+// ready_at.
 func (b *bench) outdate(n int) {
 	b.t.Helper()
 	b.exec(`DO $$ BEGIN FOR i IN 1..` + strconv.Itoa(n) + ` LOOP
@@ -45,10 +44,9 @@ func (b *bench) outdate(n int) {
 	END LOOP; END $$`)
 }
 
-// While somebody holds a snapshot nothing removes old versions. What runs often
-// does not walk them: neither those of a row, nor those of what was due once. (A push
-// may: see migration 000011.)
-func TestAHeldSnapshotIsNotWalked(t *testing.T) {
+// While a transaction holds a snapshot, Postgres removes no old versions. Frequent statements do
+// not read them, neither the old versions of a row nor old index entries of due cursors.
+func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -68,7 +66,7 @@ func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 	b.scan("SELECT array_agg(partition_id ORDER BY partition_id), min(group_id) FROM belfry.cursor", nil, &partitions, &group)
 	for range bursts {
 		b.outdate(versions)
-		// How the versions lie in the pages of an index differs by partition and time.
+		// The layout of the versions in the index pages differs by partition and time.
 		for _, partition := range partitions {
 			require.Less(t, b.buffers(b.pool, "SELECT p.id FROM belfry.partition p WHERE p.id >= $1 AND p.id <= $1 ORDER BY p.id DESC LIMIT 1", partition),
 				10, "the newest version of a partition")
@@ -88,7 +86,7 @@ func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 	floor := time.Now().Add(-time.Second)
 	claim(&partitions[len(partitions)-1], nil) // reads the catalog
 	claim(nil, &floor)
-	require.Greater(t, claim(nil, nil), walked, "there is something to walk")
+	require.Greater(t, claim(nil, nil), walked, "the old versions are there")
 	require.Less(t, claim(nil, &floor), most, "a claim")
 	require.Less(t, b.buffers(tx, sql.Query("store/claim_wait"), group, nil, floor, 1000), most, "claim_wait")
 	b.buffers(tx, sql.Query("store/ack_apply"), b.completes(partitions[0], "g", 1)...) // reads the catalog
@@ -106,9 +104,9 @@ func TestAHeldSnapshotIsNotWalked(t *testing.T) {
 	}
 }
 
-// A pop that has a floor finds what another instance made ready below it, as soon
-// as it hears of it.
-func TestAPopFindsWhatWasCommittedLate(t *testing.T) {
+// A pop with a scan floor finds a cursor that another instance made ready below the floor, as soon
+// as that instance announces it.
+func TestAPopFindsALateCommitBelowItsFloor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
@@ -117,7 +115,7 @@ func TestAPopFindsWhatWasCommittedLate(t *testing.T) {
 	var partition, group int64
 	b.scan("SELECT partition_id, group_id FROM belfry.cursor", nil, &partition, &group)
 
-	// Elsewhere a statement gives the lease back; its commit takes a second.
+	// Another session releases the lease, but commits only after the floor has passed it.
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
@@ -128,15 +126,15 @@ func TestAPopFindsWhatWasCommittedLate(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.Empty(t, b.pop(request("g", 1)).Messages)
 		return b.DueFloor(group).After(readyAt)
-	}, 10*time.Second, 50*time.Millisecond, "the floor rises above it")
+	}, 10*time.Second, 50*time.Millisecond, "the floor rises above ready_at")
 	require.NoError(t, tx.Commit(t.Context()))
 	b.OnReady([]queue.Ready{{Group: group, Partition: partition}}, events.Peer)
 	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(request("g", 1))))
 }
 
-// What an autoAck pop leaves for later is the next thing that is due, although a look
-// has seen nothing before the end of a lease.
-func TestAPopKnowsWhenWhatAnotherLeftIsDue(t *testing.T) {
+// An autoAck pop leaves a delayed message. The next pop reports when that message is due, although
+// an earlier scan saw no due instant before the end of a lease.
+func TestAPopReportsTheDueInstantThatAnAutoAckPopLeft(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")

@@ -12,14 +12,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// tagged asks for whatever matches namespace "ns".
+// tagged is a pop from the queues of namespace "ns".
 func tagged(batch int) *queue.PopRequest {
 	return &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g", Batch: batch, Partitions: 1}
 }
 
-// A queue that cannot be opened is passed over: those beside it are served, and
-// when they have nothing the answer says why.
-func TestTagsPassOverWhatCannotBeOpened(t *testing.T) {
+// A pop by tags skips a queue whose payloads it cannot decrypt and serves the other queues. If the
+// other queues are empty, it returns the decryption error.
+func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
 	t.Parallel()
 	for name, autoAck := range map[string]bool{"leased": false, "autoAck": true} {
 		t.Run(name, func(t *testing.T) {
@@ -45,20 +45,20 @@ func TestTagsPassOverWhatCannotBeOpened(t *testing.T) {
 			require.Equal(t, "ns.second", d.Queue)
 			require.EqualValues(t, 1, b.counted("belfry_pops_unopened_total"))
 			_, err = b.Pop(t.Context(), req)
-			require.ErrorIs(t, err, seal.ErrNoKey, "nothing else is there")
+			require.ErrorIs(t, err, seal.ErrNoKey, "no other queue has a message")
 			pushTo("ns.second", "later")
 			require.Equal(t, []string{"later"}, transactionIDs(b.pop(req)))
 
 			whole, err := withKey.Pop(t.Context(), req)
 			require.NoError(t, err)
-			require.Equal(t, []string{"sealed"}, transactionIDs(whole), "it was given back")
+			require.Equal(t, []string{"sealed"}, transactionIDs(whole), "the lease was released")
 		})
 	}
 }
 
-// Where a group was deleted while a pop by tags waits, what came before is not new
-// to the group made anew, as with a pop of one queue.
-func TestWhatIsNewToAGroupOfTagsMadeAnew(t *testing.T) {
+// A group is deleted while a pop by tags waits, and the pop creates it again. Messages from before
+// the deletion are not new to that group, as for a pop of one queue.
+func TestAWaitingPopByTagsRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	push := func(name, id string) {
@@ -76,7 +76,7 @@ func TestWhatIsNewToAGroupOfTagsMadeAnew(t *testing.T) {
 	push("ns.q", "before")
 	b.exec(`DELETE FROM belfry.consumer_group`)
 	req.RefreshSince = time.Now()
-	push("ns.born", "in a new queue")
+	push("ns.created", "in a new queue")
 	require.Equal(t, []string{"in a new queue"}, transactionIDs(b.pop(req)))
 	require.Empty(t, b.pop(req).Messages)
 	push("ns.q", "after")

@@ -17,8 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// behind returns a bench and a store that reaches the same database through a
-// network.
+// behind returns a bench, a proxy to its database, and a store that connects through the proxy.
 func behind(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 	t.Helper()
 	direct := newBench(t)
@@ -26,9 +25,9 @@ func behind(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 	return direct, network, newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
 }
 
-// A transaction with pushes whose COMMIT has no answer is sent again and finds
-// itself: it is done once, and its caller hears of success.
-func TestLostCommitOfATransaction(t *testing.T) {
+// The answer of a COMMIT is lost. The store sends a transaction with pushes again and finds its
+// messages stored. The transaction is applied once, and the caller gets success.
+func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.push("p", "1", "2", "3")
@@ -55,9 +54,9 @@ func TestLostCommitOfATransaction(t *testing.T) {
 	require.Equal(t, 2, committed)
 }
 
-// Without a push there is nothing to find it by: its caller is told that nobody
-// knows, and it is not done twice.
-func TestLostCommitOfAcksInATransaction(t *testing.T) {
+// Without a push the store cannot find out whether the transaction was applied. The caller gets
+// CodeUnavailable, and the transaction is not applied twice.
+func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.push("p", "1", "2")
@@ -70,13 +69,13 @@ func TestLostCommitOfAcksInATransaction(t *testing.T) {
 	require.Equal(t, queue.CodeUnavailable, unavailable.Code)
 	again, err := s.Transact(t.Context(), fenced)
 	require.NoError(t, err)
-	require.False(t, again.Applied, "its lease ended with it")
-	require.True(t, direct.applied(open).Operations[0].Ack.Success, "what is done is done")
+	require.False(t, again.Applied, "the first try ended the lease")
+	require.True(t, direct.applied(open).Operations[0].Ack.Success, "an ack of a done message succeeds")
 	require.Equal(t, []string{"2"}, transactionIDs(direct.pop(request("g", 10))))
 }
 
-// Who did not hear of a commit sends the transaction again, to any instance.
-func TestTransactionSentAgain(t *testing.T) {
+// A client that missed the answer may send the transaction again, to any instance.
+func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
@@ -92,10 +91,10 @@ func TestTransactionSentAgain(t *testing.T) {
 		again, err := s.Transact(t.Context(), tx(`{"n":1}`))
 		require.NoError(t, err)
 		require.True(t, again.Applied, again.Error)
-		require.Equal(t, first.Operations[2].Push, again.Operations[2].Push, "the message is the first one")
+		require.Equal(t, first.Operations[2].Push, again.Operations[2].Push, "the result names the first message")
 		require.True(t, again.Operations[0].Ack.Success)
 		require.True(t, again.Operations[1].Ack.DeadLettered)
-		require.True(t, again.Operations[3].Push.MessageID.IsZero(), "it is there, but nobody knows which one it is")
+		require.True(t, again.Operations[3].Push.MessageID.IsZero(), "the message without a transaction id is stored, but cannot be identified")
 	}
 	another := b.transact(tx(`{"n":2}`))
 	require.False(t, another.Applied)
@@ -105,8 +104,8 @@ func TestTransactionSentAgain(t *testing.T) {
 	require.Equal(t, 5, stored)
 }
 
-// The same transaction from many at a time is one.
-func TestTransactionFromManyAtOnce(t *testing.T) {
+// Concurrent copies of one transaction are applied once.
+func TestConcurrentCopiesOfATransactionAreAppliedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
@@ -133,7 +132,7 @@ func TestTransactionFromManyAtOnce(t *testing.T) {
 	}
 }
 
-// A transaction that waits for a partition holds no cursor yet: an ack goes through.
+// A transaction that waits for a partition has not locked a cursor yet.
 func TestTransactionsLockPartitionsFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -151,10 +150,9 @@ func TestTransactionsLockPartitionsFirst(t *testing.T) {
 	require.True(t, got.result.Applied, got.result.Error)
 }
 
-// Transactions that move messages in a circle of partitions, in any order, race
-// each other, pushes, acks and pops: no deadlock, nothing stranded, nothing lost or
-// doubled.
-func TestNothingIsStrandedByRacingTransactions(t *testing.T) {
+// Transactions that move messages among partitions in any order race each other, pushes, acks and
+// pops. No deadlock occurs, no cursor is stranded, and no message is lost or duplicated.
+func TestRacingTransactionsStrandNoCursor(t *testing.T) {
 	t.Parallel()
 	const messages, hops, partitions, workers = 60, 12, 4, 6
 	b := newBench(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// transaction builds one of pushes and acks.
+// transaction builds a transaction of pushes, acks and required leases.
 func transaction(parts ...any) *queue.Transaction {
 	tx := &queue.Transaction{}
 	for _, part := range parts {
@@ -30,8 +30,7 @@ func transaction(parts ...any) *queue.Transaction {
 	return tx
 }
 
-// unfenced are acks as official clients put them into a transaction: without a
-// lease.
+// unfenced returns acks without a lease, as the official clients put them into a transaction.
 func unfenced(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) []queue.AckItem {
 	items := acks(d, status, messages...)
 	for i := range items {
@@ -56,7 +55,7 @@ func (b *bench) applied(tx *queue.Transaction) queue.TransactionResult {
 	return result
 }
 
-func TestTransactionMovesMessagesOn(t *testing.T) {
+func TestATransactionMovesMessages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", "1", "2", "3")
@@ -67,7 +66,7 @@ func TestTransactionMovesMessagesOn(t *testing.T) {
 		require.Empty(t, op.Error)
 		if place == "" {
 			require.True(t, op.Ack.Success)
-			require.True(t, op.Ack.LeaseReleased, "operation %d: they are judged together", i)
+			require.True(t, op.Ack.LeaseReleased, "operation %d: the acks count together", i)
 			continue
 		}
 		require.NotEmpty(t, op.Push.TransactionID)
@@ -84,8 +83,8 @@ func TestTransactionMovesMessagesOn(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// Every status does in a transaction what it does in an ack.
-func TestAckStatusesInTransactions(t *testing.T) {
+// Every ack status has the same effect in a transaction as in an ack.
+func TestAckStatusesActAlikeInTransactions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	one := func(d queue.Delivery, status queue.AckStatus) queue.AckResult {
@@ -102,9 +101,9 @@ func TestAckStatusesInTransactions(t *testing.T) {
 		failed := one(named(), queue.AckFailed)
 		require.False(t, failed.DeadLettered)
 		require.True(t, failed.LeaseReleased)
-		require.True(t, one(named(), queue.AckRetry).LeaseReleased, "which counts nothing")
+		require.True(t, one(named(), queue.AckRetry).LeaseReleased, "a retry counts no failure")
 	}
-	require.True(t, one(named(), queue.AckFailed).DeadLettered, "its retries are used up")
+	require.True(t, one(named(), queue.AckFailed).DeadLettered, "the retries are exhausted")
 	d := named()
 	require.Equal(t, []string{"2"}, transactionIDs(d))
 	require.True(t, one(d, queue.AckDead).DeadLettered)
@@ -118,8 +117,8 @@ func TestAckStatusesInTransactions(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, parked)
 }
 
-// What cannot be applied as a whole changes nothing, and says why.
-func TestRefusedTransactionsChangeNothing(t *testing.T) {
+// A transaction that cannot be applied as a whole changes nothing and returns the reason.
+func TestARefusedTransactionChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	pushed := b.push("p", "1", "2", "3", "4")
@@ -152,7 +151,7 @@ func TestRefusedTransactionsChangeNothing(t *testing.T) {
 	before := snapshot()
 	for name, c := range map[string]struct {
 		tx   *queue.Transaction
-		at   int // the operation that is to blame; -1: none alone
+		at   int // the operation with the error; -1: none
 		want string
 	}{
 		"unknown message": {
@@ -165,18 +164,18 @@ func TestRefusedTransactionsChangeNothing(t *testing.T) {
 			"ACK operation failed: Unknown status: use completed, success, failed, retry or dlq"},
 		"another group": {transaction(item("p", "5"), edited(func(a *queue.AckItem) { a.Group = "other" })), 1,
 			"ACK operation failed: The consumer group has not popped from this partition"},
-		"a lease of its own that is gone": {transaction(item("p", "5"), done(0), edited(func(a *queue.AckItem) { a.LeaseID = nobody })), 2,
+		"an unknown lease of the ack": {transaction(item("p", "5"), done(0), edited(func(a *queue.AckItem) { a.LeaseID = nobody })), 2,
 			"ACK operation failed: " + lease},
-		"a required lease that is gone": {transaction(item("p", "5"), done(0), d.LeaseID, nobody), -1,
+		"an unknown required lease": {transaction(item("p", "5"), done(0), d.LeaseID, nobody), -1,
 			lease + `: "` + nobody + `" of requiredLeases is not live`},
-		"a required lease that is none": {transaction(item("p", "5"), "L1"), -1, lease + `: "L1" of requiredLeases is not live`},
+		"a required lease that is not an id": {transaction(item("p", "5"), "L1"), -1, lease + `: "L1" of requiredLeases is not live`},
 		"the lease of another partition": {transaction(item("p", "5"), done(0), other.LeaseID), 1,
 			"ACK operation failed: Invalid or expired lease: none of requiredLeases is the group's live lease on this partition"},
 		"a duplicate": {transaction(done(0, 1, 2), item("new", "5"), item("p", "4"), d.LeaseID), 4,
 			`PUSH operation failed: Duplicate transactionId "4" in queue "q", partition "p"`},
-		"a duplicate of its own": {transaction(item("p", "5"), done(0), item("p", "5")), 2,
+		"a duplicate within the transaction": {transaction(item("p", "5"), done(0), item("p", "5")), 2,
 			`PUSH operation failed: Duplicate transactionId "5" in queue "q", partition "p"`},
-		"what stops behind what failed": {
+		"completed after a failed message": {
 			transaction(unfenced(d, queue.AckFailed, d.Messages[0]), done(1), item("p", "5")), 1,
 			"ACK operation failed: Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it",
 		},
@@ -203,8 +202,8 @@ func TestRefusedTransactionsChangeNothing(t *testing.T) {
 	require.True(t, b.applied(transaction(done(0, 1, 2), item("p", "5"), d.LeaseID)).Operations[2].Ack.LeaseReleased)
 }
 
-// A lease of several partitions fences those that it still holds.
-func TestRequiredLeaseOfSeveralPartitions(t *testing.T) {
+// A required lease of several partitions covers acks only in the partitions that it still holds.
+func TestARequiredLeaseCoversThePartitionsItStillHolds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p1", "1")
@@ -219,14 +218,14 @@ func TestRequiredLeaseOfSeveralPartitions(t *testing.T) {
 	require.False(t, lost.Applied)
 	require.NotEmpty(t, lost.Operations[0].Error)
 	require.Empty(t, lost.Operations[1].Error)
-	b.applied(transaction(item("out", "b"), d.LeaseID)) // without an ack it only has to live
+	b.applied(transaction(item("out", "b"), d.LeaseID)) // without an ack it is enough that the lease is live somewhere
 	b.applied(transaction(unfenced(d, queue.AckCompleted, d.Messages[1]), item("out", "a"), d.LeaseID))
 	gone := b.transact(transaction(item("out", "c"), d.LeaseID))
 	require.Equal(t, fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", d.LeaseID), gone.Error)
 }
 
 // A message may be acknowledged by the transaction that stores it.
-func TestAckAfterItsPush(t *testing.T) {
+func TestATransactionMayAcknowledgeItsOwnPush(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	id := b.push("p", "1")[0].PartitionID.String()
@@ -237,8 +236,8 @@ func TestAckAfterItsPush(t *testing.T) {
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 5))))
 }
 
-// Ten thousand operations are one transaction.
-func TestLargestTransaction(t *testing.T) {
+// A transaction may have 10,000 operations.
+func TestTheLargestTransactionIsApplied(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	items := make([]queue.PushItem, queue.MaxOperations/2)

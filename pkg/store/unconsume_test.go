@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// An autoAck delivery that cannot be opened is taken back. What was
-// dead-lettered in the middle of it stays so.
+// The store takes back an autoAck delivery that it cannot decrypt. A message that was
+// dead-lettered in the middle of it stays a dead letter.
 func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -34,8 +34,8 @@ func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	require.Equal(t, []string{"a", "c", "d"}, transactionIDs(b.pop(request("g", 4))))
 }
 
-// What comes first has the failures and deliveries again that are behind it, so its
-// retryLimit holds; one without any has none.
+// Taking back a delivery restores the failures and attempts of each partition, so the retryLimit
+// holds. A partition without failures still has none.
 func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

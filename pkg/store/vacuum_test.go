@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A vacuum that shortens a table keeps everybody out of it meanwhile.
-func TestVacuumsShortenNothing(t *testing.T) {
+// Vacuum does not truncate the hot tables, because truncation locks the table exclusively.
+func TestVacuumDoesNotTruncateTables(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.push("p", numbered("m", 2000)...)

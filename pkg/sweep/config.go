@@ -7,30 +7,28 @@ import (
 )
 
 const (
-	// maxBatch bounds the batch sizes: a step holds the locks of its partition.
+	// maxBatch bounds the batch sizes, because a step holds the locks of its partition.
 	maxBatch = 100_000
-	// maxDays keeps an instant that many days ago within what a date can say.
+	// maxDays keeps an instant that many days ago within the range of timestamptz.
 	maxDays = 36500
-	// leastInterval keeps the sweeps from asking all the time.
-	leastInterval = 100 * time.Millisecond
+	// minInterval bounds the load of a job that finds nothing to do.
+	minInterval = 100 * time.Millisecond
 )
 
-// Config is the section "sweep".
+// Config is the section "sweep" of the configuration.
 type Config struct {
-	// RetentionInterval is the pause between two looks for messages that are too
-	// old, or completed for long enough.
+	// RetentionInterval is the time between two runs of the job retention.
 	RetentionInterval time.Duration `mapstructure:"retention_interval"`
-	// RetentionBatchSize is how many of them one transaction deletes.
+	// RetentionBatchSize is how many messages one transaction of retention deletes at most.
 	RetentionBatchSize int `mapstructure:"retention_batch_size"`
-	// EvictionInterval is the pause between two looks for messages that waited
-	// too long, or expired.
+	// EvictionInterval is the time between two runs of the job eviction.
 	EvictionInterval time.Duration `mapstructure:"eviction_interval"`
-	// EvictionBatchSize is how many of them one transaction takes.
+	// EvictionBatchSize is how many messages one transaction of eviction deletes or passes at most.
 	EvictionBatchSize int `mapstructure:"eviction_batch_size"`
-	// PartitionCleanupDays is after how many days without a push an empty
-	// partition is removed; 0: never.
+	// PartitionCleanupDays is the number of days without a push after which an empty partition is
+	// removed. 0 turns the job off.
 	PartitionCleanupDays int `mapstructure:"partition_cleanup_days"`
-	// PartitionCleanupInterval is the pause between two looks for such partitions.
+	// PartitionCleanupInterval is the time between two runs of the job partitions.
 	PartitionCleanupInterval time.Duration `mapstructure:"partition_cleanup_interval"`
 }
 
@@ -43,7 +41,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every value that cannot work.
+// Validate returns an error that names every invalid value.
 func (c Config) Validate() error {
 	var errs []error
 	for _, d := range []struct {
@@ -53,19 +51,19 @@ func (c Config) Validate() error {
 		{"retention_interval", c.RetentionInterval}, {"eviction_interval", c.EvictionInterval},
 		{"partition_cleanup_interval", c.PartitionCleanupInterval},
 	} {
-		if d.value < leastInterval {
-			errs = append(errs, fmt.Errorf("sweep.%s is %s: it must be at least %s", d.key, d.value, leastInterval))
+		if d.value < minInterval {
+			errs = append(errs, fmt.Errorf("sweep.%s is %s: it must be at least %s", d.key, d.value, minInterval))
 		}
 	}
 	for _, n := range []struct {
-		key                string
-		value, least, most int
+		key                     string
+		value, minimum, maximum int
 	}{
 		{"retention_batch_size", c.RetentionBatchSize, 1, maxBatch}, {"eviction_batch_size", c.EvictionBatchSize, 1, maxBatch},
 		{"partition_cleanup_days", c.PartitionCleanupDays, 0, maxDays},
 	} {
-		if n.value < n.least || n.value > n.most {
-			errs = append(errs, fmt.Errorf("sweep.%s is %d: it must be from %d to %d", n.key, n.value, n.least, n.most))
+		if n.value < n.minimum || n.value > n.maximum {
+			errs = append(errs, fmt.Errorf("sweep.%s is %d: it must be from %d to %d", n.key, n.value, n.minimum, n.maximum))
 		}
 	}
 	return errors.Join(errs...)

@@ -1,39 +1,43 @@
-// Package sweep deletes what queues do not want to keep: messages that are too
-// old (retentionSeconds), consumed by every group for long enough
-// (completedRetentionSeconds) or waiting too long (maxWaitTimeSeconds); it moves
-// cursors past messages that expired (expireAfterSeconds) and removes partitions
-// that have been empty for days. Importable from floor 3 upwards.
+// Package sweep deletes messages that their queue no longer keeps and partitions that are no longer
+// used. It may be imported from floor 3 upwards. It runs three jobs:
 //
-// It promises that no message is deleted while a live lease of any group covers
-// it, that cursors behind a deleted message move forward with it, that what was
-// deleted or passed unread is counted, and that no request waits long for it: a step is
-// one transaction over one partition and at most a batch of messages, and after
-// some 20 ms of them the sweep rests seven times as long.
+//   - retention deletes messages that are too old (retentionSeconds), or that every group consumed
+//     long enough ago (completedRetentionSeconds).
+//   - eviction deletes messages that waited too long (maxWaitTimeSeconds), and moves cursors past
+//     messages that expired (expireAfterSeconds).
+//   - partitions removes partitions that have been empty for days.
 //
-// # Who sweeps
+// # Promises
 //
-// Each job is run by one instance at a time. A run is taken by writing a row
-// that says until when it is held, and held on to as it goes: an instance that
-// died or froze loses it after holdFor, and the next one whose interval comes
-// round takes over. So a job is late by one interval and holdFor at most. That
-// two work at once, when a frozen one wakes up, does no harm: every step judges
-// for itself under its locks. An instance asks once per interval, one query
-// when no queue wants anything.
+//   - No message is deleted while a live lease of any group covers it.
+//   - A cursor at a deleted message moves past it.
+//   - Every message that is deleted, or that a cursor passes unread, is counted.
+//   - No request waits long for a sweep. A step is one transaction on one partition and deletes at
+//     most one batch. After about 20 ms of steps, the sweep pauses seven times as long.
 //
-// # What is kept
+// # One instance per job
 //
-// A dead-lettered message stays until its dead letters are gone, or until
-// retentionSeconds has passed since each of them failed as well; then both go.
-// Older neighbours of such a message are deleted around it. A transaction id
-// whose message is gone may be pushed again.
+//  1. An instance asks once per interval whether a queue needs the job. This is one query.
+//  2. If so, it leases the job by writing a row with an end time, and renews the lease while it
+//     works.
+//  3. An instance that dies or freezes loses the lease after leaseDuration. The next instance whose
+//     interval ends takes over. So a job is late by one interval plus leaseDuration at most.
+//  4. Two instances may work at once when a frozen one continues. This does no harm, because every
+//     step decides under its own locks.
 //
-// A message that is too old while a lease covers it goes with the next sweep
-// after the lease; those behind it are deleted meanwhile, and count as depth of
-// that group until it has passed them.
+// # What stays longer
+//
+// A dead-lettered message stays until its dead letters are gone, or until retentionSeconds have
+// passed since each of them failed. Then the message and its dead letters are deleted. Older
+// messages around it are deleted before. The transaction id of a deleted message may be pushed
+// again.
+//
+// A message that is too old while a lease covers it is deleted by the next sweep after the lease.
+// Messages after it are deleted meanwhile. They count in the depth of that group until its cursor
+// has passed them.
 //
 // # Locks
 //
-// The queue (shared), then one partition, then its cursors in order: never a
-// partition while holding a cursor. See the functions belfry.sweep_partition and
-// belfry.remove_idle_partition in migration 000009.
+// A step locks the queue (shared), then one partition, then the cursors of the partition in order.
+// It never locks a partition while it holds a cursor. The functions are in sql/functions/sweep.
 package sweep

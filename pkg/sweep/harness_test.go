@@ -22,67 +22,67 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
-const patience = time.Minute
+// testTimeout bounds each step of a test. A test that reaches it fails.
+const testTimeout = time.Minute
 
-// room is a sweeper and a store on a database of their own.
-type room struct {
+// fixture is a sweeper and a store on their own database.
+type fixture struct {
 	*Sweeper
-	t     *testing.T
-	dsn   string
-	pool  *postgres.Pool
-	store *store.Store
-	heard *ears
-	reg   *prometheus.Registry
+	t         *testing.T
+	dsn       string
+	pool      *postgres.Pool
+	store     *store.Store
+	published *recorder
+	reg       *prometheus.Registry
 }
 
-// ears remember what was announced.
-type ears struct {
+// recorder records published events.
+type recorder struct {
 	events.Nop
-	mu     sync.Mutex
-	ready  []queue.Ready
-	doubts int
+	mu      sync.Mutex
+	ready   []queue.Ready
+	resyncs int
 }
 
-func (e *ears) OnReady(ready []queue.Ready, _ events.Origin) {
+func (e *recorder) OnReady(ready []queue.Ready, _ events.Origin) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ready = append(e.ready, ready...)
 }
 
-func (e *ears) OnResync(string, events.Origin) {
+func (e *recorder) OnResync(string, events.Origin) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.doubts++
+	e.resyncs++
 }
 
-func newRoom(t *testing.T, edits ...func(*Config)) *room {
+func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
-	r := &room{t: t, dsn: dsn, pool: openPool(t, dsn)}
+	r := &fixture{t: t, dsn: dsn, pool: openPool(t, dsn)}
 	r.store = openStore(t, r.pool)
-	r.Sweeper, r.heard, r.reg = newSweeper(r.pool, edits...)
+	r.Sweeper, r.published, r.reg = newSweeper(r.pool, edits...)
 	return r
 }
 
-// newSweeper makes another instance's sweeper on a pool.
-func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *ears, *prometheus.Registry) {
+// newSweeper returns a sweeper on a pool, as another instance has.
+func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *recorder, *prometheus.Registry) {
 	cfg := DefaultConfig()
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	heard, reg := &ears{}, prometheus.NewRegistry()
+	published, reg := &recorder{}, prometheus.NewRegistry()
 	bus := &events.Bus{}
-	bus.Subscribe(heard)
+	bus.Subscribe(published)
 	s := New(pool, cfg, bus, NewMetrics(reg), zap.NewNop())
-	s.idle = 1 // a test has no others to let work
-	return s, heard, reg
+	s.pauseFactor = 1 // a test has no other load
+	return s, published, reg
 }
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, patience
+	cfg.URL, cfg.RequestTimeout = dsn, testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "sweep-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -101,30 +101,30 @@ func small(n int) func(*Config) {
 	return func(c *Config) { c.RetentionBatchSize, c.EvictionBatchSize = n, n }
 }
 
-// soon is a context for what must happen soon.
-func soon(t *testing.T) context.Context {
+// testContext returns a context that ends after testTimeout.
+func testContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func (r *room) exec(statement string, args ...any) {
+func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.pool.Exec(soon(r.t), statement, args...)
+	_, err := r.pool.Exec(testContext(r.t), statement, args...)
 	require.NoError(r.t, err)
-	r.store.OnResync("", events.Peer) // nobody announces what a test does to the tables
+	r.store.OnResync("", events.Peer) // the test publishes no event for its changes
 }
 
-// number runs a query that returns one.
-func (r *room) number(query string, args ...any) (n int64) {
+// number runs a query that returns one number.
+func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
 	return n
 }
 
-// metric is the sum of a metric over its labels.
-func (r *room) metric(name string) (sum int64) {
+// metric returns the sum of a metric over its labels.
+func (r *fixture) metric(name string) (sum int64) {
 	r.t.Helper()
 	families, err := r.reg.Gather()
 	require.NoError(r.t, err)
@@ -141,13 +141,13 @@ func (r *room) metric(name string) (sum int64) {
 }
 
 // options sets columns of the queue "q".
-func (r *room) options(columns string) {
+func (r *fixture) options(columns string) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.queue SET " + columns + " WHERE name = 'q'")
 }
 
-// push stores n messages called 1, 2, ... in a partition, counted on.
-func (r *room) push(partition string, n int) {
+// push stores n messages in a partition. Their transaction ids continue the numbers 1, 2, ...
+func (r *fixture) push(partition string, n int) {
 	r.t.Helper()
 	have := r.number(`SELECT coalesce(max(p.last_seq), 0) FROM belfry.partition p WHERE p.name = $1`, partition)
 	items := make([]queue.PushItem, n)
@@ -156,25 +156,25 @@ func (r *room) push(partition string, n int) {
 			Queue: "q", Partition: partition, TransactionID: fmt.Sprint(have + int64(i) + 1), Payload: []byte(`{}`),
 		}
 	}
-	_, err := r.store.Push(soon(r.t), items)
+	_, err := r.store.Push(testContext(r.t), items)
 	require.NoError(r.t, err)
 }
 
-// age makes the messages of a partition up to seq older by an hour.
-func (r *room) age(partition string, upto int) {
+// age makes the messages of a partition, up to a seq, one hour older.
+func (r *fixture) age(partition string, upto int) {
 	r.t.Helper()
 	r.exec(`UPDATE belfry.message m SET created_at = m.created_at - interval '1 hour'
 		FROM belfry.partition p WHERE p.id = m.partition_id AND p.name = $1 AND m.seq <= $2`, partition, upto)
 }
 
-func (r *room) pop(group string, n int) queue.Delivery {
+func (r *fixture) pop(group string, n int) queue.Delivery {
 	r.t.Helper()
-	d, err := r.store.Pop(soon(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
+	d, err := r.store.Pop(testContext(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
 	require.NoError(r.t, err)
 	return d
 }
 
-// names are the transaction ids of a delivery.
+// names returns the transaction ids of a delivery.
 func names(d queue.Delivery) []string {
 	ids := []string{}
 	for _, m := range d.Messages {
@@ -183,7 +183,7 @@ func names(d queue.Delivery) []string {
 	return ids
 }
 
-func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) {
+func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) {
 	r.t.Helper()
 	items := make([]queue.AckItem, len(messages))
 	for i, m := range messages {
@@ -191,7 +191,7 @@ func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.M
 			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, LeaseID: d.LeaseID.String(), Status: status,
 		}
 	}
-	results, err := r.store.Ack(soon(r.t), items)
+	results, err := r.store.Ack(testContext(r.t), items)
 	require.NoError(r.t, err)
 	for _, one := range results {
 		require.True(r.t, one.Success, one.Error)
@@ -199,26 +199,30 @@ func (r *room) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.M
 }
 
 // consume delivers and acknowledges n messages.
-func (r *room) consume(group string, n int) {
+func (r *fixture) consume(group string, n int) {
 	r.t.Helper()
 	d := r.pop(group, n)
 	require.Len(r.t, d.Messages, n)
 	r.ack(d, queue.AckCompleted, d.Messages...)
 }
 
-// sweep runs a job, due or not, and requires that the books are right after it.
-func (r *room) sweep(j job) {
+// sweep runs a job, due or not, and checks the invariants after it.
+func (r *fixture) sweep(j job) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.sweep SET next_at = '-infinity', held_until = NULL")
-	_, err := r.once(soon(r.t), j)
+	err := r.runOnce(testContext(r.t), j)
 	require.NoError(r.t, err)
-	r.exact()
+	r.checkInvariants()
 }
 
-// exact requires what always holds: what is stored is last_seq - trimmed - holes,
-// nothing is stored up to trimmed, no free cursor stands before it, no cursor
-// sleeps before a message, and no dead letter points to nothing.
-func (r *room) exact() {
+// checkInvariants requires five invariants.
+//
+//  1. A partition stores last_seq - trimmed - holes messages.
+//  2. It stores no message up to trimmed.
+//  3. No unleased cursor is below trimmed.
+//  4. A cursor has ready_at if, and only if, there is a message after it.
+//  5. Every dead letter has its message.
+func (r *fixture) checkInvariants() {
 	r.t.Helper()
 	for rule, query := range map[string]string{
 		"stored": `SELECT count(*) FROM belfry.partition p WHERE p.last_seq - p.trimmed - p.holes <>
@@ -226,9 +230,9 @@ func (r *room) exact() {
 		"trimmed": `SELECT count(*) FROM belfry.partition p JOIN belfry.message m ON m.partition_id = p.id AND m.seq <= p.trimmed`,
 		"cursors": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 			WHERE c.committed < p.trimmed AND c.lease_id IS NULL`,
-		"asleep": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+		"not ready": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 			WHERE c.committed < p.last_seq AND c.ready_at IS NULL`,
-		"awake": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
+		"ready without a message": `SELECT count(*) FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 			WHERE c.committed = p.last_seq AND c.ready_at IS NOT NULL`,
 		"skip": `SELECT count(*) FROM belfry.cursor c WHERE c.committed >= ANY (c.skip)`,
 		"dead letters": `SELECT count(*) FROM belfry.dead_letter d WHERE NOT EXISTS
@@ -238,10 +242,10 @@ func (r *room) exact() {
 	}
 }
 
-// stored are the seqs in a partition.
-func (r *room) stored(partition string) []int64 {
+// stored returns the seqs in a partition.
+func (r *fixture) stored(partition string) []int64 {
 	r.t.Helper()
-	rows, err := r.pool.Query(soon(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+	rows, err := r.pool.Query(testContext(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		WHERE p.name = $1 ORDER BY m.seq`, partition)
 	require.NoError(r.t, err)
 	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -249,12 +253,12 @@ func (r *room) stored(partition string) []int64 {
 	return seqs
 }
 
-// counts are the counters of queue "q".
+// counts are the sweep counters of queue "q".
 type counts struct{ retention, completed, evicted, unread, expired, skipped int64 }
 
-func (r *room) counts() (n counts) {
+func (r *fixture) counts() (n counts) {
 	r.t.Helper()
-	err := r.pool.QueryRow(soon(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
+	err := r.pool.QueryRow(testContext(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
 		Scan(&n.retention, &n.completed, &n.evicted, &n.unread, &n.expired, &n.skipped)
 	if postgres.IsNoRows(err) {
 		return counts{}
@@ -263,33 +267,32 @@ func (r *room) counts() (n counts) {
 	return n
 }
 
-// depth is what a group has before it in a partition.
-func (r *room) depth(partition, group string) int64 {
+// depth is the number of messages in a partition that a group has not passed.
+func (r *fixture) depth(partition, group string) int64 {
 	r.t.Helper()
 	return r.number(`SELECT p.last_seq - c.committed FROM belfry.partition p JOIN belfry.cursor c ON c.partition_id = p.id
 		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
 }
 
-// states counts the messages of a partition that are pending, processing and
-// completed, as pkg/stats does.
-func (r *room) states(partition string) (n [3]int64) {
+// states counts the pending, processing and completed messages of a partition, as pkg/stats does.
+func (r *fixture) states(partition string) (n [3]int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
 		CROSS JOIN LATERAL belfry.partition_counts(p.id, p.last_seq, p.trimmed, p.holes) s WHERE p.name = $1`, partition).
 		Scan(&n[0], &n[1], &n[2]))
 	return n
 }
 
-// await looks again and again until done.
-func (r *room) await(what string, done func() bool) {
+// await checks every 20 ms until done returns true.
+func (r *fixture) await(what string, done func() bool) {
 	r.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for ctx := soon(r.t); !done(); {
+	for ctx := testContext(r.t); !done(); {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			require.Fail(r.t, "it did not happen: "+what)
+			require.Fail(r.t, "this did not happen in time: "+what)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package sweep
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are what this room measures. They tell what this instance did; the
-// table belfry.queue_sweep tells what was done to a queue.
+// Metrics count the work of this instance. The table belfry.queue_sweep counts the work of all
+// instances for each queue.
 type Metrics struct {
 	deleted, runs, seconds, failures  *prometheus.CounterVec
 	unread, expired, removed, skipped prometheus.Counter
@@ -33,14 +33,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		expired:  counter("belfry_sweep_expired_total", "Messages that expired unread, once for each consumer group."),
 		skipped:  counter("belfry_sweep_skipped_unread_total", "Messages kept for another group that a consumer group was moved past unread, once each."),
 		removed:  counter("belfry_sweep_partitions_removed_total", "Empty partitions removed."),
-		runs:     counters("belfry_sweep_runs_total", "Runs of this instance that found their job free and came to an end.", "job"),
-		failures: counters("belfry_sweep_failures_total", "Runs that failed, and partitions that a run had to leave out.", "job"),
-		seconds:  counters("belfry_sweep_seconds_total", "Seconds spent in runs, resting included.", "job"),
+		runs:     counters("belfry_sweep_runs_total", "Completed runs of this instance.", "job"),
+		failures: counters("belfry_sweep_failures_total", "Failed runs, and partitions that a run left out because they failed.", "job"),
+		seconds:  counters("belfry_sweep_seconds_total", "Seconds spent in runs, pauses included.", "job"),
 		last:     gauges("belfry_sweep_last_run_seconds", "How long the last run of this instance took."),
-		backlog:  gauges("belfry_sweep_backlog_partitions", "Partitions in which the run has found work and not finished it."),
+		backlog:  gauges("belfry_sweep_backlog_partitions", "Partitions in which the current run found work that is not done."),
 	}
-	for _, reason := range []string{"retention", "completed", "evicted"} {
-		m.deleted.WithLabelValues(reason)
+	for _, rule := range deletionRules {
+		m.deleted.WithLabelValues(rule)
 	}
 	for _, job := range []string{jobRetention, jobEviction, jobPartitions} {
 		m.runs.WithLabelValues(job)

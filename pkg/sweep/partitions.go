@@ -17,10 +17,10 @@ var (
 	sqlIdleRemove = sql.Query("sweep/idle_remove")
 )
 
-// removeIdle removes the empty partitions into which nothing was pushed for
-// PartitionCleanupDays, with their cursors. A push makes one anew; a group of
-// the whole queue then reads it from its first message.
-func (s *Sweeper) removeIdle(ctx context.Context, h *hold) error {
+// removeIdle removes partitions that are empty and got no push for PartitionCleanupDays, with their
+// cursors. The next push creates the partition again. A group of the whole queue then reads it from
+// its first message.
+func (s *Sweeper) removeIdle(ctx context.Context, l *jobLease) error {
 	for above := int64(0); ; {
 		began := time.Now()
 		ids, upto, err := s.findIdle(ctx, above)
@@ -30,47 +30,47 @@ func (s *Sweeper) removeIdle(ctx context.Context, h *hold) error {
 		if upto == 0 {
 			return nil
 		}
-		s.metrics.backlog.WithLabelValues(h.job).Set(float64(len(ids)))
+		s.metrics.backlog.WithLabelValues(l.job).Set(float64(len(ids)))
 		removed := 0
 		for len(ids) > 0 {
-			now := ids[:min(round, len(ids))]
+			now := ids[:min(maxSteps, len(ids))]
 			n, err := s.remove(ctx, now)
 			removed += n
 			s.metrics.removed.Add(float64(n))
 			ids = ids[len(now):]
 			if err == nil {
-				err = h.on(ctx)
+				err = l.renew(ctx)
 			}
 			if err != nil || len(ids) == 0 {
-				s.doubt(removed)
+				s.publishRemoved(removed)
 			}
 			if err != nil {
 				return err
 			}
 		}
 		above = upto
-		if err := h.on(ctx); err != nil {
+		if err := l.renew(ctx); err != nil {
 			return err
 		}
-		if err := s.rest(ctx, time.Since(began)); err != nil {
+		if err := s.pause(ctx, time.Since(began)); err != nil {
 			return err
 		}
 	}
 }
 
-// doubt makes everybody look who waits for a removed partition by name: the next
-// of that name is another one.
-func (s *Sweeper) doubt(removed int) {
+// publishRemoved makes waiting requests look again. A request that waits for a removed partition must
+// resolve its name again.
+func (s *Sweeper) publishRemoved(removed int) {
 	if removed > 0 {
 		s.events.Resync("idle partitions were removed", events.Here)
 	}
 }
 
-// findIdle looks at a page of partitions; upto is 0 at the end.
+// findIdle searches a page of partitions above an id. upto is the last id of the page, 0 at the end.
 func (s *Sweeper) findIdle(ctx context.Context, above int64) (ids []int64, upto int64, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
-	err = s.pool.QueryRow(ctx, sqlIdleFind, above, int64(page), int32(s.cfg.PartitionCleanupDays)).Scan(&upto, &ids)
+	err = s.pool.QueryRow(ctx, sqlIdleFind, above, int64(pageSize), int32(s.cfg.PartitionCleanupDays)).Scan(&upto, &ids)
 	if postgres.IsNoRows(err) {
 		return nil, 0, nil
 	}
@@ -80,8 +80,8 @@ func (s *Sweeper) findIdle(ctx context.Context, above int64) (ids []int64, upto 
 	return ids, upto, nil
 }
 
-// remove removes partitions in one round trip, each in a transaction of its own,
-// and returns how many.
+// remove removes partitions in one round trip, each in a transaction of its own. It returns how many
+// were still idle and are removed.
 func (s *Sweeper) remove(ctx context.Context, ids []int64) (removed int, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()

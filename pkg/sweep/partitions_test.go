@@ -9,21 +9,21 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// idle makes partitions look as if nothing had been pushed for 31 days.
-func (r *room) idle() {
+// idle dates the last push of every partition back by 31 days.
+func (r *fixture) idle() {
 	r.t.Helper()
 	r.exec("UPDATE belfry.partition SET created_at = now() - interval '31 days', last_push_at = last_push_at - interval '31 days'")
 }
 
-func (r *room) partitionNames() (found []string) {
+func (r *fixture) partitionNames() (found []string) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(soon(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
+	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
 	return found
 }
 
 func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	for _, p := range []string{"busy", "empty", "full"} {
 		r.push(p, 3)
 	}
@@ -33,53 +33,53 @@ func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 	r.age("empty", 3)
 	r.sweep(r.retention())
 	r.sweep(r.partitions())
-	require.Len(t, r.partitionNames(), 3, "something was pushed lately")
+	require.Len(t, r.partitionNames(), 3, "the last push is too recent")
 	r.idle()
 	r.exec("UPDATE belfry.partition SET last_push_at = now() WHERE name = 'busy'")
 	r.sweep(r.partitions())
 	require.Equal(t, []string{"busy", "full"}, r.partitionNames())
-	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor"), "with its cursors")
-	require.Equal(t, 1, r.heard.doubts, "who waits for it by name must look")
+	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor"), "the cursors of a removed partition are deleted")
+	require.Equal(t, 1, r.published.resyncs, "a resync is published for requests that wait for the partition")
 	require.Equal(t, int64(1), r.metric("belfry_sweep_partitions_removed_total"))
 
 	r.push("empty", 1)
-	require.Equal(t, []string{"1"}, names(r.pop("g", 10)), "a push makes it anew, for the groups of the whole queue")
+	require.Equal(t, []string{"1"}, names(r.pop("g", 10)), "a push creates the partition again, for the groups of the whole queue")
 }
 
-// A group that pops one partition by name finds the new partition of that name,
-// although it remembers the old one.
-func TestAPartitionPoppedByNameIsFoundAgain(t *testing.T) {
+// A pop of one partition by name finds the new partition of that name, although the store cached the
+// old one.
+func TestAPopByNameFindsTheNewPartition(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	name := "p"
 	req := &queue.PopRequest{Queue: "q", Group: "g", Partition: &name, Batch: 10, Partitions: 1, AutoAck: true}
 	r.push("p", 1)
-	d, err := r.store.Pop(soon(t), req)
+	d, err := r.store.Pop(testContext(t), req)
 	require.NoError(t, err)
 	require.Len(t, d.Messages, 1)
 	r.options(completedHalfAnHour)
 	r.age("p", 1)
 	r.sweep(r.retention())
-	target, ok, err := r.store.Resolve(soon(t), req)
+	target, ok, err := r.store.Resolve(testContext(t), req)
 	require.NoError(t, err)
 	require.True(t, ok)
 	r.idle()
 	r.sweep(r.partitions())
 	require.Empty(t, r.partitionNames())
-	found, err := r.store.Preflight(soon(t), []queue.Probe{{Target: target, Want: 1}}, patience)
+	found, err := r.store.Preflight(testContext(t), []queue.Probe{{Target: target, Want: 1}}, testTimeout)
 	require.NoError(t, err)
-	require.True(t, found[0].Gone, "who waits for it learns that it is gone")
+	require.True(t, found[0].Gone, "a waiting request learns that the partition is gone")
 
 	r.push("p", 2)
-	d, err = r.store.Pop(soon(t), req)
+	d, err = r.store.Pop(testContext(t), req)
 	require.NoError(t, err)
 	require.Len(t, d.Messages, 2)
 }
 
-// Pushes that race with the removal lose nothing.
+// A push that runs during the removal loses no message.
 func TestPushesRaceWithTheRemoval(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 1)
 	r.consume("g", 1)
 	r.options(completedHalfAnHour)
@@ -106,15 +106,15 @@ func TestPushesRaceWithTheRemoval(t *testing.T) {
 		d := r.pop("g", 10)
 		require.Equal(t, []string{fmt.Sprint("race ", n)}, names(d))
 		r.ack(d, queue.AckCompleted, d.Messages...)
-		r.exact()
+		r.checkInvariants()
 	}
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor c WHERE NOT EXISTS (SELECT 1 FROM belfry.partition p WHERE p.id = c.partition_id)"))
 }
 
-func TestTheIntervalOfLooksForIdlePartitionsIsChecked(t *testing.T) {
+func TestPartitionCleanupIntervalIsValidated(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
 	require.NoError(t, cfg.Validate())
-	cfg.PartitionCleanupInterval = leastInterval - 1
+	cfg.PartitionCleanupInterval = minInterval - 1
 	require.ErrorContains(t, cfg.Validate(), "sweep.partition_cleanup_interval is 99.999999ms: it must be at least 100ms")
 }

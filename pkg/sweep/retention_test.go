@@ -15,9 +15,9 @@ const (
 	expireHalfAnHour    = "expire_after_seconds = 1800"
 )
 
-func TestRetentionDeletesWhatIsOldReadOrNot(t *testing.T) {
+func TestRetentionDeletesOldMessagesReadOrNot(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 9)
 	r.push("young", 3)
 	r.options(keepHalfAnHour)
@@ -31,25 +31,25 @@ func TestRetentionDeletesWhatIsOldReadOrNot(t *testing.T) {
 	require.Equal(t, []int64{1, 2, 3}, r.stored("young"))
 	require.Equal(t, int64(7), r.number("SELECT trimmed FROM belfry.partition WHERE name = 'p'"))
 	require.Equal(t, int64(2), r.depth("p", "slow"), "depth stays exact")
-	require.Equal(t, counts{retention: 7, unread: 7}, r.counts(), "the slow group had read none")
-	require.Equal(t, int64(7), r.metric("belfry_sweep_deleted_total"), "for all reasons")
+	require.Equal(t, counts{retention: 7, unread: 7}, r.counts(), "the slow group had consumed none")
+	require.Equal(t, int64(7), r.metric("belfry_sweep_deleted_total"), "the sum over all rules")
 	require.Equal(t, int64(7), r.metric("belfry_sweep_deleted_unread_total"))
 	require.Zero(t, r.metric("belfry_sweep_backlog_partitions"))
 	require.Equal(t, int64(1), r.metric("belfry_sweep_runs_total"))
 
 	require.ElementsMatch(t, []string{"8", "9", "1", "2", "3"}, names(r.pop("slow", 100)))
 	late := r.pop("late", 100)
-	require.ElementsMatch(t, []string{"8", "9", "1", "2", "3"}, names(late), "a new group begins where the log does")
+	require.ElementsMatch(t, []string{"8", "9", "1", "2", "3"}, names(late), "a new group begins at the first stored message")
 	require.Equal(t, int64(2), r.depth("p", "late"))
 	again := []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: "1", Payload: []byte(`{}`)}}
-	results, err := r.store.Push(soon(t), again)
+	results, err := r.store.Push(testContext(t), again)
 	require.NoError(t, err)
 	require.False(t, results[0].Duplicate, "a trimmed transaction id may be pushed again")
 }
 
-func TestNothingIsDeletedWithoutItsSwitch(t *testing.T) {
+func TestNothingIsDeletedWithoutItsOption(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 3)
 	r.age("p", 3)
 	r.consume("g", 3)
@@ -57,24 +57,24 @@ func TestNothingIsDeletedWithoutItsSwitch(t *testing.T) {
 	r.sweep(r.retention())
 	r.sweep(r.eviction())
 	require.Len(t, r.stored("p"), 3, "retentionEnabled is the master switch")
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.sweep"), "nobody took a run: one query, no write")
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.sweep"), "no job was leased: one query, no write")
 	r.options("retention_enabled = true, retention_seconds = 0, completed_retention_seconds = 0")
 	r.sweep(r.retention())
-	require.Len(t, r.stored("p"), 3, "0 is never")
+	require.Len(t, r.stored("p"), 3, "0 means never")
 	r.options("retention_seconds = 9223372036854775807, max_wait_time_seconds = 9223372036854775807, expire_after_seconds = 9223372036854775807")
 	r.sweep(r.retention())
 	r.sweep(r.eviction())
-	require.Len(t, r.stored("p"), 3, "the largest number there is breaks nothing")
+	require.Len(t, r.stored("p"), 3, "the largest value means never too")
 }
 
 func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(3))
+	r := newFixture(t, small(3))
 	r.push("p", 10)
 	r.options(completedHalfAnHour)
 	r.age("p", 8)
 	r.sweep(r.retention())
-	require.Len(t, r.stored("p"), 10, "what nobody reads is not completed")
+	require.Len(t, r.stored("p"), 10, "messages that no group reads are not completed")
 	r.consume("fast", 10)
 	r.consume("slow", 4)
 	r.sweep(r.retention())
@@ -82,13 +82,13 @@ func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 	require.Equal(t, counts{completed: 4}, r.counts(), "nothing was unread")
 	r.consume("slow", 6)
 	r.sweep(r.retention())
-	require.Equal(t, []int64{9, 10}, r.stored("p"), "the younger ones stay")
+	require.Equal(t, []int64{9, 10}, r.stored("p"), "younger messages stay")
 	require.Equal(t, counts{completed: 8}, r.counts())
 }
 
 func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(3))
+	r := newFixture(t, small(3))
 	r.push("p", 10)
 	r.push("unread", 4)
 	r.options(waitHalfAnHour)
@@ -97,10 +97,10 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	r.consume("fast", 14)
 	d := r.pop("slow", 100)
 	r.ack(d, queue.AckCompleted, ofPartition(d, "p", 2)...)
-	require.NoError(t, r.store.Release(soon(t), d.LeaseID))
+	require.NoError(t, r.store.Release(testContext(t), d.LeaseID))
 
 	r.sweep(r.eviction())
-	require.Equal(t, []int64{1, 2, 8, 9, 10}, r.stored("p"), "what everybody has consumed is not waiting")
+	require.Equal(t, []int64{1, 2, 8, 9, 10}, r.stored("p"), "messages that every group consumed do not wait")
 	require.Equal(t, []int64{3, 4}, r.stored("unread"))
 	require.Equal(t, counts{evicted: 7, unread: 7}, r.counts())
 	require.Equal(t, int64(3), r.depth("p", "slow"))
@@ -110,12 +110,12 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	r.options(keepHalfAnHour)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{8, 9, 10}, r.stored("p"))
-	require.Zero(t, r.number("SELECT holes FROM belfry.partition WHERE name = 'p'"), "holes below the beginning are none")
+	require.Zero(t, r.number("SELECT holes FROM belfry.partition WHERE name = 'p'"), "deleted messages before the first stored one are no holes")
 }
 
-func TestEvictionOfWhatNobodyEverRead(t *testing.T) {
+func TestEvictionWithoutAnyGroup(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.push("p", 3)
 	r.options(waitHalfAnHour)
 	r.age("p", 2)
@@ -127,27 +127,27 @@ func TestEvictionOfWhatNobodyEverRead(t *testing.T) {
 
 func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 6)
 	r.options(expireHalfAnHour)
 	r.consume("fast", 3)
 	r.ack(r.pop("slow", 1), queue.AckDead, r.peek("slow")...)
 	r.age("p", 5)
 	r.sweep(r.eviction())
-	require.Len(t, r.stored("p"), 6, "they are passed, not deleted")
+	require.Len(t, r.stored("p"), 6, "expired messages are passed, not deleted")
 	require.Equal(t, int64(1), r.depth("p", "fast"))
 	require.Equal(t, int64(1), r.depth("p", "slow"))
-	require.Equal(t, counts{expired: 2 + 4}, r.counts(), "once for each group, a dead letter not at all")
+	require.Equal(t, counts{expired: 2 + 4}, r.counts(), "each expired message counts once per group, a dead letter does not count")
 	require.Equal(t, []string{"6"}, names(r.pop("slow", 10)))
 	before := r.counts()
 	r.sweep(r.eviction())
-	require.Equal(t, before, r.counts(), "and once only")
+	require.Equal(t, before, r.counts(), "a second sweep counts nothing")
 }
 
-// Whether a pop or a sweep comes first makes no difference to what expired.
-func TestExpiredMessagesAreDeadLetteredIfWanted(t *testing.T) {
+// With deadLetterExpired, a sweep dead-letters expired messages, as a pop does.
+func TestExpiredMessagesAreDeadLetteredIfConfigured(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, small(2))
+	r := newFixture(t, small(2))
 	r.push("p", 6)
 	r.options(expireHalfAnHour + ", dead_letter_expired = true")
 	r.consume("fast", 3)
@@ -161,7 +161,7 @@ func TestExpiredMessagesAreDeadLetteredIfWanted(t *testing.T) {
 	require.Equal(t, []string{"6"}, names(r.pop("slow", 10)))
 }
 
-// ofPartition are the first n messages of a partition in a delivery.
+// ofPartition returns the first n messages of a partition in a delivery.
 func ofPartition(d queue.Delivery, partition string, n int) (found []queue.Message) {
 	for _, m := range d.Messages {
 		if m.Partition.Name == partition && len(found) < n {
@@ -171,10 +171,10 @@ func ofPartition(d queue.Delivery, partition string, n int) (found []queue.Messa
 	return found
 }
 
-// peek is what the group's live lease covers.
-func (r *room) peek(group string) []queue.Message {
+// peek returns the messages that the lease of a group covers.
+func (r *fixture) peek(group string) []queue.Message {
 	r.t.Helper()
-	rows, err := r.pool.Query(soon(r.t), `SELECT m.transaction_id, p.uid FROM belfry.cursor c
+	rows, err := r.pool.Query(testContext(r.t), `SELECT m.transaction_id, p.uid FROM belfry.cursor c
 		JOIN belfry.consumer_group g ON g.id = c.group_id AND g.name = $1
 		JOIN belfry.partition p ON p.id = c.partition_id
 		JOIN belfry.message m ON m.partition_id = c.partition_id AND m.seq > c.committed AND m.seq <= c.lease_end`, group)

@@ -2,12 +2,12 @@ package sweep
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
@@ -19,8 +19,12 @@ const (
 	jobPartitions = "partitions"
 )
 
-// page is how many partitions one look covers.
-const page = 1000
+const (
+	// pageSize is how many partitions one search covers.
+	pageSize = 1000
+	// maxPause is the longest pause between two steps.
+	maxPause = time.Second
+)
 
 // Sweeper runs the sweeps. It is safe for concurrent use.
 type Sweeper struct {
@@ -29,65 +33,63 @@ type Sweeper struct {
 	events  *events.Bus
 	metrics *Metrics
 	log     *zap.Logger
-	// idle is how much longer it rests than it works.
-	idle int
+	// pauseFactor is the duration of a pause, as a multiple of the work before it.
+	pauseFactor int
 }
 
-// New returns a Sweeper on pool that publishes on bus what it changed.
+// New returns a Sweeper on pool that publishes its changes on bus.
 func New(pool *postgres.Pool, cfg Config, bus *events.Bus, metrics *Metrics, log *zap.Logger) *Sweeper {
-	return &Sweeper{pool: pool, cfg: cfg, events: bus, metrics: metrics, log: log, idle: 7}
+	return &Sweeper{pool: pool, cfg: cfg, events: bus, metrics: metrics, log: log, pauseFactor: 7}
 }
 
 // job is one of the sweeps.
 type job struct {
-	name  string
-	every time.Duration
+	name     string
+	interval time.Duration
 	// evict and batch are for the jobs that trim logs.
 	evict bool
 	batch int64
-	// wanted says whether there may be anything to do; nil: there may.
-	wanted func(ctx context.Context) (bool, error)
-	run    func(ctx context.Context, h *hold) error
+	// needed reports whether a queue needs the job. It is nil if the job always runs.
+	needed func(ctx context.Context) (bool, error)
+	run    func(ctx context.Context, l *jobLease) error
 }
 
 func (s *Sweeper) retention() job {
-	j := job{name: jobRetention, every: s.cfg.RetentionInterval, batch: int64(s.cfg.RetentionBatchSize)}
-	return s.trims(j)
+	return s.trimJob(job{name: jobRetention, interval: s.cfg.RetentionInterval, batch: int64(s.cfg.RetentionBatchSize)})
 }
 
 func (s *Sweeper) eviction() job {
-	j := job{name: jobEviction, every: s.cfg.EvictionInterval, batch: int64(s.cfg.EvictionBatchSize), evict: true}
-	return s.trims(j)
+	return s.trimJob(job{name: jobEviction, interval: s.cfg.EvictionInterval, batch: int64(s.cfg.EvictionBatchSize), evict: true})
 }
 
 func (s *Sweeper) partitions() job {
-	return job{name: jobPartitions, every: s.cfg.PartitionCleanupInterval, run: s.removeIdle}
+	return job{name: jobPartitions, interval: s.cfg.PartitionCleanupInterval, run: s.removeIdle}
 }
 
-// Run sweeps at once and then in intervals, until ctx ends; it returns nil. A
-// sweep that fails is logged and tried again when its interval comes round.
+// Run runs each job at once and then once per interval, until ctx ends. It returns nil. A run that
+// fails is logged; the next interval repeats it.
 func (s *Sweeper) Run(ctx context.Context) error {
-	var jobs errgroup.Group
-	all := []job{s.retention(), s.eviction()}
+	var running errgroup.Group
+	jobs := []job{s.retention(), s.eviction()}
 	if s.cfg.PartitionCleanupDays > 0 {
-		all = append(all, s.partitions())
+		jobs = append(jobs, s.partitions())
 	}
-	for _, j := range all {
-		jobs.Go(func() error {
-			s.repeat(ctx, j)
+	for _, j := range jobs {
+		running.Go(func() error {
+			s.runPeriodically(ctx, j)
 			return nil
 		})
 	}
-	return jobs.Wait()
+	return running.Wait()
 }
 
-func (s *Sweeper) repeat(ctx context.Context, j job) {
-	ticker := time.NewTicker(j.every)
+func (s *Sweeper) runPeriodically(ctx context.Context, j job) {
+	ticker := time.NewTicker(j.interval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if _, err := s.once(ctx, j); err != nil && ctx.Err() == nil {
+		if err := s.runOnce(ctx, j); err != nil && ctx.Err() == nil {
 			s.metrics.failures.WithLabelValues(j.name).Inc()
-			s.log.Warn("a sweep failed; it will be tried again", zap.String("job", j.name), zap.Duration("after", j.every), zap.Error(err))
+			s.log.Warn("a sweep failed; it will be tried again", zap.String("job", j.name), zap.Duration("after", j.interval), zap.Error(err))
 		}
 		select {
 		case <-ticker.C:
@@ -96,20 +98,19 @@ func (s *Sweeper) repeat(ctx context.Context, j job) {
 	}
 }
 
-// once runs a job if there is something to do and nobody else does it.
-func (s *Sweeper) once(ctx context.Context, j job) (ran bool, err error) {
-	if j.wanted != nil {
-		wanted, err := j.wanted(ctx)
-		if err != nil || !wanted {
-			return false, err
+// runOnce runs a job if a queue needs it, it is due and no other instance runs it.
+func (s *Sweeper) runOnce(ctx context.Context, j job) error {
+	if j.needed != nil {
+		if needed, err := j.needed(ctx); err != nil || !needed {
+			return err
 		}
 	}
-	h, err := s.take(ctx, j)
-	if err != nil || h == nil {
-		return false, err
+	lease, err := s.acquire(ctx, j)
+	if err != nil || lease == nil {
+		return err
 	}
 	began := time.Now()
-	err = j.run(ctx, h)
+	err = j.run(ctx, lease)
 	took := time.Since(began)
 	s.metrics.backlog.WithLabelValues(j.name).Set(0)
 	s.metrics.last.WithLabelValues(j.name).Set(took.Seconds())
@@ -117,20 +118,13 @@ func (s *Sweeper) once(ctx context.Context, j job) (ran bool, err error) {
 	if err == nil {
 		s.metrics.runs.WithLabelValues(j.name).Inc()
 	}
-	if done := h.done(ctx); err == nil {
-		err = done
+	if released := lease.release(ctx); err == nil {
+		err = released
 	}
-	return true, err
+	return err
 }
 
-// rest lets others work.
-func (s *Sweeper) rest(ctx context.Context, worked time.Duration) error {
-	timer := time.NewTimer(min(time.Duration(s.idle)*worked, time.Second))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("resting: %w", ctx.Err())
-	}
+// pause waits in proportion to the work before it, so that requests get most of the database.
+func (s *Sweeper) pause(ctx context.Context, worked time.Duration) error {
+	return backoff.Sleep(ctx, min(time.Duration(s.pauseFactor)*worked, maxPause))
 }

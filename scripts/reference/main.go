@@ -1,7 +1,7 @@
-// Command reference generates two files from the parts of the OpenAPI document in
-// pkg/httpapi/openapi: openapi.json, which the server sends, and the HTTP reference in
-// Markdown. Run it with go generate ./pkg/httpapi/openapi after a change of a part. Its test
-// fails when a file is out of date.
+// Command reference makes two files from the parts of the OpenAPI document in
+// pkg/httpapi/openapi: openapi.json, which the server sends, and
+// docs/http-reference.md. Run it with go generate ./pkg/httpapi/openapi after a
+// change of a part. Its test fails when a file is out of date.
 package main
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// derived returns the text of each file, by its path in the repository.
+// derived returns the text of each generated file by its path in the repository.
 func derived() (map[string][]byte, error) {
 	document, err := contract.Assemble(openapi.Sources)
 	if err != nil {
-		return nil, fmt.Errorf("putting the parts together: %w", err)
+		return nil, fmt.Errorf("merging the parts: %w", err)
 	}
 	page, err := reference(document)
 	if err != nil {
@@ -27,7 +27,7 @@ func derived() (map[string][]byte, error) {
 	}
 	return map[string][]byte{
 		"pkg/httpapi/openapi/openapi.json": document,
-		"pkg/httpapi/REFERENCE.md":         page,
+		"docs/http-reference.md":           page,
 	}, nil
 }
 
@@ -42,6 +42,9 @@ func run() error {
 	}
 	for name, text := range files {
 		path := filepath.Join(strings.TrimSpace(string(top)), filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			return err
 		}

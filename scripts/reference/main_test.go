@@ -22,7 +22,7 @@ func TestDerivedFilesAreUpToDate(t *testing.T) {
 	}
 }
 
-// The page has every part of a document.
+// The page has every kind of description that a document can contain.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	page, err := reference([]byte(sample))
@@ -41,22 +41,22 @@ func TestReference(t *testing.T) {
 		"```json\n{\"n\": 3}\n```",
 		"**201** Done.\n\nHeader `Link`: Where.\n",
 		"*Left*\n\n| member | type | meaning |\n|---|---|---|\n| `[].l` | `true` |  |",
-		"*Right*\n\n| member | type | meaning |\n|---|---|---|\n| `[].r` | instant | Not always there. When. |",
+		"*Right*\n\n| member | type | meaning |\n|---|---|---|\n| `[].r` | instant | Optional. When. |",
 		"Also 400: see [Errors](#errors).",
 		"| 400 | Bad. | `{\"error\": \"no\"}` |",
-		"**200** Here too.\n\nThe body is that of [`POST /a/{b}`](#post-ab).\n",
+		"**200** Here too.\n\nThe same body as [`POST /a/{b}`](#post-ab).\n",
 	} {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, text, "Unused")
 }
 
-// Every link of the page has a heading.
-func TestEveryLinkHasAHeading(t *testing.T) {
+// Every link on the page names a heading of the page.
+func TestLinksNameHeadings(t *testing.T) {
 	t.Parallel()
 	files, err := derived()
 	require.NoError(t, err)
-	page := string(files["pkg/httpapi/REFERENCE.md"])
+	page := string(files["docs/http-reference.md"])
 	headings := map[string]bool{}
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
 		require.False(t, headings[anchor(heading[1])], "two headings %q", heading[1])

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// node is a value of the document. The YAML parser keeps the order of the members. The node
-// of a missing value is empty.
+// node is a value of the document, or empty. The document is read as YAML, because
+// that keeps the order of the members.
 type node struct{ *yaml.Node }
 
 // member is one member of an object.
@@ -20,7 +20,7 @@ type member struct {
 
 func (n node) is() bool { return n.Node != nil }
 
-// get returns the member at a path of keys.
+// get walks down objects.
 func (n node) get(keys ...string) node {
 	for _, key := range keys {
 		var next *yaml.Node
@@ -56,7 +56,7 @@ func (n node) elements() []node {
 	return elements
 }
 
-// text returns a string or number, and "" for anything else.
+// text returns a string or a number, and "" for any other value.
 func (n node) text() string {
 	if n.Node == nil || n.Kind != yaml.ScalarNode {
 		return ""

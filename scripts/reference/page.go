@@ -9,12 +9,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// page is the reference under construction.
+// page writes the reference.
 type page struct {
 	strings.Builder
 	root node
-	// describedIn maps the schema of a response body to the endpoint that describes it.
-	describedIn map[string]string
+	// described is the endpoint that describes a body, by the body's schema.
+	described map[string]string
 }
 
 // endpoint is one operation of the document.
@@ -23,7 +23,7 @@ type endpoint struct {
 	node node
 }
 
-// methods lists the members of a path that are operations.
+// methods are the members of a path that are operations.
 var methods = []string{"get", "put", "post", "delete", "head", "options", "patch"}
 
 // reference returns the page for a document.
@@ -32,11 +32,11 @@ func reference(document []byte) ([]byte, error) {
 	if err := yaml.Unmarshal(document, &parsed); err != nil {
 		return nil, err
 	}
-	p := &page{root: node{parsed.Content[0]}, describedIn: map[string]string{}}
-	p.line("<!-- Made by go generate ./pkg/httpapi/openapi from the parts there: change those. -->\n")
+	p := &page{root: node{parsed.Content[0]}, described: map[string]string{}}
+	p.line("<!-- Generated from the YAML files of pkg/httpapi/openapi by go generate ./pkg/httpapi/openapi. Do not edit. -->\n")
 	p.line("# HTTP reference\n")
 	p.line("%s\n", p.root.get("info", "description").text())
-	p.line("The same as an OpenAPI 3.1 document: `GET /openapi.json`.\n")
+	p.line("`GET /openapi.json` serves this reference as an OpenAPI 3.1 document.\n")
 	p.contents()
 	p.failures()
 	for _, tag := range p.root.get("tags").elements() {
@@ -50,7 +50,7 @@ func reference(document []byte) ([]byte, error) {
 }
 
 func (p *page) line(format string, args ...any) {
-	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder returns no error
+	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder takes everything
 }
 
 // endpoints returns the operations with a tag.
@@ -77,7 +77,7 @@ func (p *page) contents() {
 	p.line("")
 }
 
-// anchor returns the anchor of a heading on GitHub.
+// anchor returns the anchor that GitHub makes from a heading.
 func anchor(heading string) string {
 	kept := strings.Map(func(r rune) rune {
 		switch {
@@ -91,11 +91,11 @@ func anchor(heading string) string {
 	return strings.ToLower(kept)
 }
 
-// failures describes the error responses that many endpoints share.
+// failures describes the errors that many endpoints share.
 func (p *page) failures() {
 	p.line("## Errors\n")
-	p.line("Endpoints list the statuses of these that they send.\n")
-	p.line("| status | what it means, and what to do | example |\n|---|---|---|")
+	p.line("Each endpoint lists its statuses.\n")
+	p.line("| status | meaning and remedy | example |\n|---|---|---|")
 	statuses := map[string]string{}
 	for _, path := range p.root.get("paths").members() {
 		for _, operation := range path.value.members() {
@@ -158,7 +158,7 @@ func (p *page) parameters(parameters node) {
 	p.line("")
 }
 
-// tablesOf writes the tables of the members of a body.
+// tablesOf describes a body with one row for each member.
 func (p *page) tablesOf(schema node, request bool) {
 	for _, t := range p.tables(schema) {
 		if t.title != "" {
@@ -175,7 +175,7 @@ func (p *page) tablesOf(schema node, request bool) {
 				continue
 			}
 			if r.required == "" {
-				r.meaning = strings.TrimSpace("Not always there. " + r.meaning)
+				r.meaning = strings.TrimSpace("Optional. " + r.meaning)
 			}
 			p.line("| `%s` | %s | %s |", r.name, r.kind, r.meaning)
 		}
@@ -214,19 +214,20 @@ func (p *page) responses(e endpoint) {
 	}
 }
 
-// answer describes a response body. Later endpoints with the same body link to the first.
+// answer describes a body at the first endpoint that sends it. Later endpoints link
+// to that description.
 func (p *page) answer(e endpoint, media node) {
 	if !media.is() {
 		return
 	}
 	schema := media.get("schema")
 	if key := schema.json(); strings.Contains(key, "$ref") && path.Base(schema.get("$ref").text()) != "Error" {
-		if other := p.describedIn[key]; other != "" && other != e.name {
-			p.line("The body is that of [`%s`](#%s).\n", other, anchor(other))
+		if other := p.described[key]; other != "" && other != e.name {
+			p.line("The same body as [`%s`](#%s).\n", other, anchor(other))
 			return
 		}
-		if p.describedIn[key] == "" {
-			p.describedIn[key] = e.name
+		if p.described[key] == "" {
+			p.described[key] = e.name
 			p.tablesOf(schema, false)
 		}
 	} else if !strings.Contains(key, "$ref") {

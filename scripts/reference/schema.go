@@ -9,14 +9,15 @@ import (
 // row is one member of a body, or one parameter.
 type row struct{ name, kind, required, meaning string }
 
-// table holds the members of one kind of object. title is its name if a value can have
-// several kinds.
+// table lists the members of one kind of object. title names the kind when a value
+// can have several kinds.
 type table struct {
 	title string
 	rows  []row
 }
 
-// resolve follows a reference. A description beside the reference wins.
+// resolve follows a reference. A description beside the reference has precedence
+// over the description of the target.
 func (p *page) resolve(n node) (resolved node, description string) {
 	description = n.get("description").text()
 	for n.get("$ref").is() {
@@ -30,7 +31,7 @@ func (p *page) resolve(n node) (resolved node, description string) {
 
 func unescape(pointer string) string { return strings.ReplaceAll(pointer, "~0", "~") }
 
-// kind describes the values that a schema allows in a few words.
+// kind describes the values that a schema allows.
 func (p *page) kind(schema node) string {
 	resolved, _ := p.resolve(schema)
 	if one := resolved.get("const"); one.is() {
@@ -87,7 +88,7 @@ func span(low, high string) string {
 	}
 }
 
-// meaning returns the description, with the default if there is one.
+// meaning returns the description, with the default if any.
 func (p *page) meaning(schema node, description string) string {
 	resolved, other := p.resolve(schema)
 	if description == "" {
@@ -103,7 +104,8 @@ func (p *page) meaning(schema node, description string) string {
 	return strings.ReplaceAll(description, "\n", " ")
 }
 
-// tables returns the members of every object that a schema allows, including nested ones.
+// tables returns the members of every object that a schema allows, including
+// nested objects.
 func (p *page) tables(schema node) []table {
 	resolved, _ := p.resolve(schema)
 	prefix := ""

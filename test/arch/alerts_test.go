@@ -14,17 +14,16 @@ import (
 )
 
 var (
-	// metricName is the whole name of a metric of ours.
+	// metricName matches the name of a Belfry metric.
 	metricName = regexp.MustCompile(`^belfry_[a-z0-9_]+$`)
-	// usedMetric finds metrics in an expression whose strings are cut out.
+	// usedMetric finds metrics in an expression without its strings.
 	usedMetric = regexp.MustCompile(`\bbelfry_[A-Za-z0-9_:]*`)
-	// promString is a string of an expression, such as the value of a label.
+	// promString matches a string of an expression, such as the value of a label.
 	promString = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'|`[^`]*`")
 )
 
-// registered returns the names of the samples that the rooms below pkg export:
-// a histogram has three, and none under its own name. A metric is a literal
-// that is the field Name of its options or the first argument of a call.
+// registered returns the names of the samples that packages below pkg export. A histogram has three, and none under its
+// own name. A metric is a literal: the field Name of its options, or the first argument of a call.
 func registered(files []source) map[string]bool {
 	samples := map[string]bool{}
 	add := func(kind, name ast.Expr) {
@@ -72,7 +71,7 @@ func metricLiteral(e ast.Expr) (string, bool) {
 	return text, err == nil && metricName.MatchString(text)
 }
 
-// lastName returns a name without the package or value in front of it.
+// lastName returns a name without its package or value.
 func lastName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -97,7 +96,7 @@ func alertRules(document *yaml.Node) []*yaml.Node {
 	return rules
 }
 
-// valueAt returns the value at keys, and "" when there is none.
+// valueAt returns the value at keys, or "".
 func valueAt(node *yaml.Node, keys ...string) string {
 	if found := at(node, keys...); found != nil {
 		return found.Value
@@ -105,8 +104,7 @@ func valueAt(node *yaml.Node, keys ...string) string {
 	return ""
 }
 
-// alertBreaches complains about alerts that can never fire because the server
-// exports no such metric, and about those that do not say what to do.
+// alertBreaches reports alerts on metrics that the server does not export, and alerts without instructions.
 func alertBreaches(document *yaml.Node, samples map[string]bool) []string {
 	var complaints []string
 	for _, rule := range alertRules(document) {
@@ -115,7 +113,7 @@ func alertBreaches(document *yaml.Node, samples map[string]bool) []string {
 		}
 		used := usedMetric.FindAllString(promString.ReplaceAllString(valueAt(rule, "expr"), `""`), -1)
 		if len(used) == 0 {
-			complain("the expression uses no metric of ours")
+			complain("the expression uses no metric of Belfry")
 		}
 		for _, name := range used {
 			if !samples[name] {
@@ -182,7 +180,7 @@ func TestAlertBreachesAreFound(t *testing.T) {
 		{"belfry_a_total{", "belfry_a_totals{", "exports no belfry_a_totals;"},
 		{"belfry_b_bucket", "belfry_b", "exports no belfry_b;"},
 		{"belfry_b_bucket", "belfry_b_max", "exports no belfry_b_max;"},
-		{"expr: rate(belfry_a_total{code=\"belfry_in_a_string\"}[5m]) > 0 and histogram_quantile(0.9, belfry_b_bucket) > 1", "expr: up == 0", "no metric of ours"},
+		{"expr: rate(belfry_a_total{code=\"belfry_in_a_string\"}[5m]) > 0 and histogram_quantile(0.9, belfry_b_bucket) > 1", "expr: up == 0", "no metric of Belfry"},
 		{"severity: warning", "team: a", "no severity"},
 		{`summary: "s", `, "", "no summary"},
 		{`description: "d"`, `description: ""`, "no description"},

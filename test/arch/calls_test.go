@@ -12,18 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// prints says whether standard output belongs to the file: it is a command, or
-// a report for people.
+// prints reports whether the file may write to standard output: it is part of a command or of a report.
 func prints(s source) bool {
 	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || s.dir == "test/chaos"
 }
 
-// exits says whether the file may end the process: only where main is, and in
-// the TestMain that all packages share.
+// exits reports whether the file may end the process: only a main package, and the TestMain shared by all packages.
 func exits(s source) bool { return s.pkg == "main" || s.dir == "test/pgtest" }
 
-// callBreaches complains about sleeping where a signal belongs, about tests
-// that do not run, and about printing or exiting where the caller decides.
+// callBreaches reports sleeps, skipped tests, and prints or exits outside of commands.
 func callBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -69,13 +66,13 @@ func callsOf(file source) []string {
 
 func skips(name string) bool { return name == "Skip" || name == "Skipf" || name == "SkipNow" }
 
-// localNames maps the names a file uses for its imports to import paths.
+// localNames maps the names of a file's imports to import paths.
 func localNames(file source) map[string]string {
 	names := map[string]string{}
 	for _, spec := range file.syntax.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			continue // the parser has accepted it, so this cannot happen
+			continue // the parser accepted it, so this cannot happen
 		}
 		name := path.Base(imported)
 		if spec.Name != nil {
@@ -86,8 +83,7 @@ func localNames(file source) map[string]string {
 	return names
 }
 
-// synctestBodies returns the calls of synctest.Test: time is virtual inside
-// them, and sleeping there is how a test moves the clock.
+// synctestBodies returns the calls of synctest.Test. Inside them time is virtual, and a sleep moves the clock.
 func synctestBodies(file source, names map[string]string) []ast.Node {
 	var bodies []ast.Node
 	ast.Inspect(file.syntax, func(n ast.Node) bool {
@@ -109,8 +105,7 @@ func inside(n ast.Node, outer []ast.Node) bool {
 	return slices.ContainsFunc(outer, func(o ast.Node) bool { return o.Pos() <= n.Pos() && n.End() <= o.End() })
 }
 
-// dotBreaches complains about dot imports: they hide where a name comes from,
-// from the reader and from the rules above.
+// dotBreaches reports dot imports. They hide the origin of a name from the reader and from the other rules.
 func dotBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -123,7 +118,7 @@ func dotBreaches(files []source) []string {
 	return complaints
 }
 
-func TestNobodySleepsSkipsPrintsOrExits(t *testing.T) {
+func TestNoCodeSleepsSkipsPrintsOrExits(t *testing.T) {
 	t.Parallel()
 	files := repository(t)
 	holds(t, callBreaches(files))
@@ -186,7 +181,7 @@ func TestSleepUnderAnotherNameIsFound(t *testing.T) {
 	require.Len(t, dotBreaches([]source{sample(t, "pkg/x/x.go", text)}), 1)
 }
 
-func TestSleepMovesTheClockOfSynctest(t *testing.T) {
+func TestSleepInSynctestIsAllowed(t *testing.T) {
 	t.Parallel()
 	text := "package x\n\nimport (\n\t\"testing/synctest\"\n\t\"time\"\n)\n\n" +
 		"func f() {\n\tsynctest.Test(t, func(t *testing.T) { time.Sleep(1) })\n\ttime.Sleep(2)\n}\n"

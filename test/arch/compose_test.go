@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// variable finds a name that Belfry would read from the environment.
+// variable matches the name of an environment variable of Belfry.
 var variable = regexp.MustCompile(`\bBELFRY_[A-Z0-9_]+\b`)
 
 // readYAML parses a file of the repository.
@@ -33,7 +33,7 @@ func parseYAML(t *testing.T, text string) *yaml.Node {
 	return document.Content[0]
 }
 
-// at walks down a mapping; it returns nil when a key is not there.
+// at returns the node at keys of nested mappings, or nil.
 func at(node *yaml.Node, keys ...string) *yaml.Node {
 	for _, key := range keys {
 		if node == nil || node.Kind != yaml.MappingNode {
@@ -50,7 +50,7 @@ func at(node *yaml.Node, keys ...string) *yaml.Node {
 	return node
 }
 
-// settings returns the variable of each key in config/belfry.yaml.
+// settings returns the environment variable of each key in config/belfry.yaml.
 func settings(config *yaml.Node) []string {
 	var names []string
 	for i := 0; i+1 < len(config.Content); i += 2 {
@@ -62,8 +62,7 @@ func settings(config *yaml.Node) []string {
 	return names
 }
 
-// variables returns every BELFRY_ name in the keys and values below node,
-// comments left aside.
+// variables returns every BELFRY_ name in the keys and values below node, without comments.
 func variables(node *yaml.Node) []string {
 	names := variable.FindAllString(node.Value, -1)
 	for _, child := range node.Content {
@@ -72,14 +71,13 @@ func variables(node *yaml.Node) []string {
 	return names
 }
 
-// composeBreaches complains about variables that Belfry would refuse at start,
-// and about a stop that is cut short.
+// composeBreaches reports variables that Belfry would refuse at its start, and a stop timeout that is too short.
 func composeBreaches(compose, config *yaml.Node) []string {
 	var complaints []string
 	known := settings(config)
 	for _, name := range variables(compose) {
 		if !slices.Contains(known, name) {
-			complaints = append(complaints, fmt.Sprintf("docker-compose.yml names %s, which is no key of config/belfry.yaml", name))
+			complaints = append(complaints, fmt.Sprintf("docker-compose.yml names %s, which is not a key of config/belfry.yaml", name))
 		}
 	}
 	stop, err := duration(at(config, "http", "shutdown_timeout"))
@@ -104,7 +102,7 @@ func duration(node *yaml.Node) (time.Duration, error) {
 	return time.ParseDuration(node.Value)
 }
 
-func TestComposeSpeaksTheConfig(t *testing.T) {
+func TestComposeUsesOnlyConfigKeys(t *testing.T) {
 	t.Parallel()
 	compose := readYAML(t, "docker-compose.yml")
 	require.NotEmpty(t, variables(compose))

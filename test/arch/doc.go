@@ -1,11 +1,8 @@
-// Package arch tests the shape of the house: which room imports which, where a
-// library may be used, how long a file may grow, and what SQL, migration and
-// compose files look like.
+// Package arch tests the structure of the repository: which package imports which, where a library may be used, how
+// long a file may be, and the form of SQL, migration and compose files.
 //
-// It holds tests only and nobody imports it. Each rule is a function from what
-// was read to a list of complaints, with a test beside it that feeds it a
-// breach: a rule that cannot fail guards nothing. The files are read with
-// os.ReadFile and go/parser rather than by calling the go command, so that
-// files for other systems are seen too, and so that `go test` notices a change
-// and does not answer from its cache.
+// It has only tests, and no package imports it. Each rule is a function that returns a list of complaints. Each rule
+// has a test that feeds it a breach, because a rule that cannot fail proves nothing. The rules read files with
+// os.ReadFile and go/parser instead of the go command. So they also see files for other operating systems, and `go
+// test` notices changes instead of using its cache.
 package arch

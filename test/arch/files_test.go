@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxLines is the most lines a Go file may have; 100 to 200 is the aim.
+// maxLines is the limit for a Go file. The aim is 100 to 200 lines.
 const maxLines = 400
 
-// minDoc is the least a package doc says, in characters and in sentences.
+// minDoc is the minimum length of a package doc in characters, and minDocSentences in sentences.
 const (
 	minDoc          = 80
 	minDocSentences = 2
 )
 
-// sentenceEnd finds the end of a sentence in a package doc.
+// sentenceEnd matches the end of a sentence in a package doc.
 var sentenceEnd = regexp.MustCompile(`[.!?](\s|$)`)
 
-// lengthBreaches complains about files that should be several.
+// lengthBreaches reports files that are too long.
 func lengthBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
@@ -34,12 +34,11 @@ func lengthBreaches(files []source) []string {
 	return complaints
 }
 
-// docBreaches complains about rooms without a package doc worth reading.
+// docBreaches reports packages without a sufficient package doc.
 func docBreaches(files []source) []string {
 	best := map[string]source{}
 	for _, file := range files {
-		// A doc of the package x_test is not the doc of the room, unless the
-		// room holds tests only.
+		// The doc of the package x_test does not count, unless the folder has only tests.
 		current, seen := best[file.dir]
 		if !seen || current.test && !file.test || current.test == file.test && len(file.doc) > len(current.doc) {
 			best[file.dir] = file
@@ -48,7 +47,7 @@ func docBreaches(files []source) []string {
 	var complaints []string
 	for dir, file := range best {
 		if reason := docBreach(file); reason != "" {
-			complaints = append(complaints, fmt.Sprintf("%s: %s: say what the room is, what it promises, who may import it", dir, reason))
+			complaints = append(complaints, fmt.Sprintf("%s: %s: say what the package is, what it promises, who may import it", dir, reason))
 		}
 	}
 	slices.Sort(complaints)
@@ -76,7 +75,7 @@ func TestNoFileIsTooLong(t *testing.T) {
 	holds(t, lengthBreaches(repository(t)))
 }
 
-func TestEveryRoomHasAPackageDoc(t *testing.T) {
+func TestEveryPackageHasADoc(t *testing.T) {
 	t.Parallel()
 	holds(t, docBreaches(repository(t)))
 }
@@ -91,8 +90,8 @@ func TestLongFilesAreFound(t *testing.T) {
 
 func TestMissingPackageDocsAreFound(t *testing.T) {
 	t.Parallel()
-	const good = "// Package x keeps the lanes of a queue apart from each other.\n" +
-		"// It promises order inside one lane and none between two.\npackage x\n"
+	const good = "// Package x keeps the partitions of a queue separate.\n" +
+		"// It promises order inside one partition and none between two.\npackage x\n"
 	const none = "package x\n"
 	for _, c := range []struct {
 		name  string
@@ -102,7 +101,7 @@ func TestMissingPackageDocsAreFound(t *testing.T) {
 		{"a doc in one of two files", map[string]string{"pkg/x/doc.go": good, "pkg/x/a.go": none}, ""},
 		{"no doc", map[string]string{"pkg/x/a.go": none}, "no package doc"},
 		{"a doc on the tests only", map[string]string{"pkg/x/a.go": none, "pkg/x/a_test.go": good}, "no package doc"},
-		{"a room of tests", map[string]string{"test/x/a_test.go": good, "test/x/b_test.go": none}, ""},
+		{"a package of tests", map[string]string{"test/x/a_test.go": good, "test/x/b_test.go": none}, ""},
 		{"one sentence", map[string]string{"pkg/x/a.go": "// Package x is " + strings.Repeat("very ", 20) + "short.\n" + none}, "sentences"},
 		{"few words", map[string]string{"pkg/x/a.go": "// Package x is x. Really.\n" + none}, "characters"},
 		{"another opening", map[string]string{"pkg/x/a.go": strings.Replace(good, "Package x", "This package", 1)}, "does not start"},

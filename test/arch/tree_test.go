@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// module is the path of this module, as go.mod has it.
+// module is the path of this module in go.mod.
 const module = "github.com/belfry-mq/belfry"
 
-// root is the top of the repository, seen from this folder.
+// root is the top of the repository, relative to this folder.
 const root = "../.."
 
 // source is one Go file of the repository.
 type source struct {
-	path    string // from the top of the repository, with slashes
-	dir     string // the room: path without the file name
+	path    string // relative to the top of the repository, with slashes
+	dir     string // path without the file name
 	test    bool   // the name ends in _test.go
 	pkg     string // the name in the package clause
 	doc     string // the comment on the package clause
@@ -34,15 +34,15 @@ type source struct {
 	fset    *token.FileSet
 }
 
-// production says whether the file can end up in the server.
+// production reports whether the file can be part of the server.
 func (s source) production() bool { return !s.test && !beside(s.dir) }
 
-// at returns path:line of a node, for complaints.
+// at returns path:line of a node.
 func (s source) at(n ast.Node) string {
 	return s.path + ":" + strconv.Itoa(s.fset.Position(n.Pos()).Line)
 }
 
-// parse reads one file; name is its path from the top of the repository.
+// parse parses one file. name is its path relative to the top of the repository.
 func parse(name, text string) (source, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
@@ -63,9 +63,8 @@ func parse(name, text string) (source, error) {
 	return s, nil
 }
 
-// repository reads every Go file of the module. Folders whose name starts with
-// a dot or an underscore, and testdata, are not part of it: the go command
-// ignores them as well.
+// repository reads every Go file of the module. It ignores testdata and folders whose names start with a dot or an
+// underscore, like the go command.
 func repository(t *testing.T) []source {
 	t.Helper()
 	var files []source
@@ -103,7 +102,7 @@ func repository(t *testing.T) []source {
 	return files
 }
 
-// sample parses a made-up file for the test of a rule.
+// sample parses a source text for the test of a rule.
 func sample(t *testing.T, name, text string) source {
 	t.Helper()
 	s, err := parse(name, text)

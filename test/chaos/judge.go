@@ -17,16 +17,14 @@ import (
 )
 
 const (
-	// wakeBound is how long a message that is ready may wait for a consumer that
-	// waits, while nothing is broken: two seconds that a busy machine may add to a
-	// wake that takes milliseconds.
+	// wakeBound is how long a waiting consumer may go without a ready message while there is no fault. A wake takes
+	// milliseconds; the rest is for a busy machine.
 	wakeBound = 2 * time.Second
-	// longestLease is what consumers prolong their leases to, and a second for the
-	// time the request takes.
+	// longestLease is the lease duration after an extend, and a second for the request.
 	longestLease = workload.LeaseTime + 2*time.Second
 )
 
-// evidence is what a run leaves to judge. The database is idle and drained.
+// evidence is the result of a run. The database is idle and drained.
 type evidence struct {
 	operations []history.Operation
 	windows    []window
@@ -37,10 +35,10 @@ type evidence struct {
 	began      time.Time // on the wall clock
 }
 
-// judgeFunc returns what was not as promised, or nil.
+// judgeFunc returns the broken promises as an error, or nil.
 type judgeFunc func(ctx context.Context, e evidence) error
 
-// brokenError says which promises were broken.
+// brokenError contains the broken promises.
 type brokenError struct{ violations []check.Violation }
 
 func (e *brokenError) Error() string {
@@ -51,9 +49,8 @@ func (e *brokenError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// judge applies every rule of the checker. While something is broken, and until
-// it has been found to work again, waits may be longer by what is promised for
-// such a fault, and by no more than just that time.
+// judge applies every rule of the checker. From the begin of a fault until the recovery, waits may be longer by the
+// excuse of that fault, but not by more than the fault lasted.
 func judge(ctx context.Context, e evidence) error {
 	state, err := readState(ctx, e)
 	if err != nil {
@@ -69,7 +66,7 @@ func judge(ctx context.Context, e evidence) error {
 	return nil
 }
 
-// readState reads what the tables hold, as of one instant: sweeps go on.
+// readState reads the tables in one snapshot, because sweeps continue.
 func readState(ctx context.Context, e evidence) (state check.State, err error) {
 	tx, err := e.database.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -83,12 +80,12 @@ func readState(ctx context.Context, e evidence) (state check.State, err error) {
 	if err := check.ReadDeletions(ctx, tx, e.queues, &state); err != nil {
 		return check.State{}, err
 	}
-	state.Tenures, state.Moves, err = check.ReadTenures(ctx, tx, e.queues, e.began)
+	state.LeasePeriods, state.Moves, err = check.ReadLeasePeriods(ctx, tx, e.queues, e.began)
 	return state, err
 }
 
-// remaining counts what is left, over all groups, and what nobody reads in queues
-// that do not let it wait.
+// remaining counts the messages left over all groups, and the messages without readers in queues with
+// maxWaitTimeSeconds.
 func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Read) (left int64, err error) {
 	queues, groups := make([]string, len(reads)), make([]string, len(reads))
 	for i, read := range reads {

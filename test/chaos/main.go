@@ -30,12 +30,12 @@ func main() {
 	}
 	var s settings
 	var faults string
-	flag.Uint64Var(&s.seed, "seed", 0, "of all choices; 0 picks one")
-	flag.DurationVar(&s.duration, "duration", time.Minute, "how long faults happen")
-	flag.IntVar(&s.instances, "instances", 2, "servers")
-	flag.StringVar(&faults, "faults", "", "names of faults, with commas between (default: all)")
+	flag.Uint64Var(&s.seed, "seed", 0, "seed of all random choices; 0 picks one")
+	flag.DurationVar(&s.duration, "duration", time.Minute, "how long faults are injected")
+	flag.IntVar(&s.instances, "instances", 2, "number of servers")
+	flag.StringVar(&faults, "faults", "", "names of faults, separated by commas (default: all)")
 	flag.StringVar(&s.pooler, "pooler", "", "mode of a PgBouncer between the servers and Postgres: session or transaction (default: none)")
-	list := flag.Bool("list", false, "print the names of the faults and end")
+	list := flag.Bool("list", false, "print the names of the faults and exit")
 	flag.Parse()
 	if *list {
 		for _, f := range world.Faults() {
@@ -58,5 +58,5 @@ func main() {
 	}
 }
 
-// printf writes to people; when they cannot be reached the run goes on.
+// printf writes progress. The run continues if the output fails.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

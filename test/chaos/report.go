@@ -41,17 +41,17 @@ func (c *chaos) report(operations []history.Operation) {
 	for _, at := range kinds {
 		printf(table, "%s\t%s\t%d\t%d\t\n", at.kind, at.outcome, count[at], items[at])
 	}
-	counts := c.crew.Counts()
+	counts := c.clients.Counts()
 	printf(table, "malformed\trefused\t%d\t\t\n", counts.MalformedRefused)
 	printf(table, "malformed\tunavailable\t%d\t\t\n", counts.MalformedUnavailable)
 	printf(table, "malformed\tunanswered\t%d\t\t\n", counts.MalformedUnanswered)
 	printf(table, "malformed\tper second\t%.0f\t\t\n", float64(counts.MalformedRefused)/max(c.worked.Seconds(), 1))
 
-	if len(c.taken) > 0 {
-		printf(table, "\ntaken\thow\tcount\tunread or back\t\n")
+	if len(c.changes) > 0 {
+		printf(table, "\nchanged\thow\tcount\tunread or moved back\t\n")
 	}
-	for _, one := range c.taken {
-		printf(table, "%s\t%s\t%d\t%d\t\n", one.what, one.how, one.times, one.those)
+	for _, one := range c.changes {
+		printf(table, "%s\t%s\t%d\t%d\t\n", one.what, one.how, one.times, one.part)
 	}
 
 	byName := map[string][]window{}
@@ -71,11 +71,10 @@ func (c *chaos) report(operations []history.Operation) {
 		}
 		printf(table, "%s\t%d\t%s\t%s\t\n", name, len(byName[name]), short(stall), short(recovery))
 	}
-	_ = table.Flush() // as printf: when nobody can read it, the run goes on
+	_ = table.Flush() // as in printf, the run continues if the output fails
 }
 
-// end removes the folder of a run that went well. Of any other it keeps the seed,
-// the history and the logs, and says where.
+// end removes the folder of a successful run. For a failed run it keeps the seed, the history and the logs.
 func (c *chaos) end(err error) error {
 	if err == nil {
 		if err := os.RemoveAll(c.dir); err != nil {
@@ -86,16 +85,15 @@ func (c *chaos) end(err error) error {
 	err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, "cluster")))
 	seed := fmt.Sprintf("go run ./test/chaos --seed %d --duration %s --instances %d\n\n%v\n", c.seed, c.duration, c.instances, err)
 	err = errors.Join(err, os.WriteFile(filepath.Join(c.dir, "seed.txt"), []byte(seed), 0o644), c.keepHistory(err))
-	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers, and in offending.jsonl what concerns the first breach\n", c.dir)
+	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers, and offending.jsonl with the operations around the first violation\n", c.dir)
 	return err
 }
 
-// keepHistory keeps all that happened, and beside it what concerns the partition
-// of the first breach.
+// keepHistory writes the history, and the operations around the first violation.
 func (c *chaos) keepHistory(why error) error {
 	operations := c.recorder.Operations()
-	if c.crew != nil {
-		c.crew.Resolve(operations)
+	if c.clients != nil {
+		c.clients.Resolve(operations)
 	}
 	err := c.keep("history.jsonl", operations)
 	var broken *brokenError

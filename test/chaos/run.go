@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
-// The size of the workload: few enough partitions that clients meet, and few
-// enough clients that a small machine is not the bottleneck.
+// The size of the workload: few partitions, so that clients contend, and few clients, so that a small machine is not
+// the bottleneck.
 const (
 	queues       = 3
 	partitions   = 5
@@ -28,10 +28,10 @@ const (
 )
 
 const (
-	// drainBound is how long the drain may take: leases that were extended must
-	// end, and what could not be read during faults is read.
+	// drainBound is the longest time of the drain. Extended leases must end first, and the messages held up by faults
+	// are read.
 	drainBound = time.Minute
-	// The pause between two faults, in which nothing is broken.
+	// The pause between two faults.
 	shortestQuiet = 200 * time.Millisecond
 	longestQuiet  = time.Second
 )
@@ -42,16 +42,15 @@ type chaos struct {
 	out      io.Writer
 	dir      string
 	world    *world.World
-	crew     *workload.Crew
+	clients  *workload.Clients
 	recorder *history.Recorder
 	stalls   *stallMeter
 	windows  []window
-	worked   time.Duration // how long the clients did
-	taken    []taken
+	worked   time.Duration // how long the clients worked
+	changes  []change
 }
 
-// window is a fault that happened, on the recorder's clock. Everything worked
-// again at recovered.
+// window is an injected fault, on the clock of the recorder. Everything worked again at recovered.
 type window struct {
 	fault string
 	world.Result
@@ -59,14 +58,13 @@ type window struct {
 	stall                 time.Duration
 }
 
-// judged is what the judge makes of it: nothing excuses more time than it lasted.
+// judged converts the window for the checker. It excuses no more time than it lasted.
 func (w window) judged() check.Window {
 	lasted := w.recovered - w.begin
-	return check.Window{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.Excuse), Silence: min(lasted, w.Silence)}
+	return check.Window{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.Excuse), SQLAllowance: min(lasted, w.SQLAllowance)}
 }
 
-// run is a chaos run from start to end. Its error says what was not as promised;
-// what explains it is then kept in a folder.
+// run performs one chaos run. Its error lists the broken promises. In that case a folder keeps the evidence.
 func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error {
 	faults, leftOut, err := world.Pick(ctx, s.faults, s.pooler)
 	if err != nil {
@@ -91,23 +89,23 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 		return c.end(errors.Join(err, c.world.Close()))
 	}
 	c.recorder = history.NewRecorder() // the history begins when everything runs
-	c.crew = workload.New(workload.Config{
+	c.clients = workload.New(workload.Config{
 		Seed: s.seed, URLs: c.world.URLs(), Recorder: c.recorder,
 		Queues: queues, Partitions: partitions, Producers: producers, Consumers: consumers,
 		Database: c.world.Clients(), SQLProducers: sqlProducers, Writers: writers, SQLConsumers: sqlConsumers,
 	})
-	c.stalls = newStallMeter(c.world.Database(), c.crew, c.recorder)
-	err = c.live(ctx, faults)
+	c.stalls = newStallMeter(c.world.Database(), c.clients, c.recorder)
+	err = c.runClients(ctx, faults)
 	if ctx.Err() == nil {
-		// Also when something did not recover: the judge expects that nothing is left.
+		// Drain also after a failed recovery: the judge expects drained queues.
 		err = errors.Join(err, c.drain(ctx))
 	}
 	operations := c.recorder.Operations()
-	c.crew.Resolve(operations)
+	c.clients.Resolve(operations)
 	if ctx.Err() == nil {
-		err = errors.Join(err, c.verdict(ctx, operations, judge))
+		err = errors.Join(err, c.judgeRun(ctx, operations, judge))
 		var counting error
-		c.taken, counting = tally(ctx, c.world.Database(), workload.MovedGroups())
+		c.changes, counting = countChanges(ctx, c.world.Database(), workload.MovedGroups())
 		err = errors.Join(err, counting)
 	}
 	begun := time.Now()
@@ -117,10 +115,9 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 	return c.end(err)
 }
 
-// live runs the clients and breaks things meanwhile. It returns when the clients
-// have ended.
-func (c *chaos) live(ctx context.Context, faults []world.Fault) error {
-	if err := c.crew.Prepare(ctx); err != nil {
+// runClients runs the clients and injects faults. It returns when the clients have ended.
+func (c *chaos) runClients(ctx context.Context, faults []world.Fault) error {
+	if err := c.clients.Prepare(ctx); err != nil {
 		return err
 	}
 	begun := time.Now()
@@ -129,13 +126,13 @@ func (c *chaos) live(ctx context.Context, faults []world.Fault) error {
 	ended, metered := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		c.crew.Work(ctx, working)
+		c.clients.Work(ctx, working)
 	}()
 	go func() {
 		defer close(metered)
 		c.stalls.run(metering)
 	}()
-	err := c.stir(ctx, faults)
+	err := c.injectFaults(ctx, faults)
 	endMetering()
 	<-metered
 	stop()
@@ -144,9 +141,9 @@ func (c *chaos) live(ctx context.Context, faults []world.Fault) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// stir runs one fault after the other until the time is over, all of them before
-// any comes again, and waits after each until everything works.
-func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
+// injectFaults injects one fault after the other until the duration is over. Every fault is injected once before any is
+// repeated. After each fault it waits until everything works.
+func (c *chaos) injectFaults(ctx context.Context, faults []world.Fault) error {
 	choose := rand.New(rand.NewPCG(c.seed, 0))
 	until := time.Now().Add(c.duration)
 	var order []int
@@ -159,9 +156,9 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 		}
 		f := faults[order[0]]
 		order = order[1:]
-		c.stalls.take() // what was before is not the fault's
+		c.stalls.take() // earlier stalls do not count for this fault
 		v := window{fault: f.Name, begin: c.recorder.Now()}
-		result, err := c.world.Break(ctx, f, choose)
+		result, err := c.world.Inject(ctx, f, choose)
 		v.end, v.Result = c.recorder.Now(), result
 		if err == nil && ctx.Err() == nil {
 			err = c.world.Recover(ctx)
@@ -181,28 +178,28 @@ func (c *chaos) stir(ctx context.Context, faults []world.Fault) error {
 	return nil
 }
 
-// drain ends with nothing left for any group.
+// drain reads and completes all messages of all groups.
 func (c *chaos) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainBound)
 	defer cancel()
 	begun := c.recorder.Now()
-	// Some have pushed by SQL without a notification.
+	// Some messages were pushed by SQL without a notification.
 	if _, err := c.world.Database().Exec(ctx, "SELECT belfry.wake()"); err != nil {
 		return fmt.Errorf("waking the sequencer: %w", err)
 	}
-	err := c.crew.Drain(ctx, func(ctx context.Context) (int64, error) {
-		return remaining(ctx, c.world.Database(), c.crew.Reads())
+	err := c.clients.Drain(ctx, func(ctx context.Context) (int64, error) {
+		return remaining(ctx, c.world.Database(), c.clients.Reads())
 	})
 	printf(c.out, "drained in %s\n", short(c.recorder.Now()-begun))
 	return err
 }
 
-// verdict joins what the judge and the clients have to say.
-func (c *chaos) verdict(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
+// judgeRun joins the errors of the judge and the complaints of the clients.
+func (c *chaos) judgeRun(ctx context.Context, operations []history.Operation, judge judgeFunc) error {
 	err := judge(ctx, evidence{
-		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.crew.Queues(), reads: c.crew.Reads(), database: c.world.Database(), began: c.recorder.Began(),
+		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.clients.Queues(), reads: c.clients.Reads(), database: c.world.Database(), began: c.recorder.Began(),
 	})
-	for _, complaint := range c.crew.Complaints() {
+	for _, complaint := range c.clients.Complaints() {
 		err = errors.Join(err, errors.New(complaint))
 	}
 	return err

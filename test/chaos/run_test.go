@@ -25,9 +25,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestARunIsJudged makes a short run, and then falsifies what it left, one thing
-// after the other: the judge must see each. The run fails, so it keeps what
-// explains it.
+// TestARunIsJudged makes a short run and then falsifies its evidence in several ways. The judge must report each. The
+// run then fails, so it keeps its folder.
 func TestARunIsJudged(t *testing.T) {
 	t.Parallel()
 	out := &bytes.Buffer{}
@@ -56,9 +55,8 @@ func TestARunIsJudged(t *testing.T) {
 	require.NotEmpty(t, operations)
 }
 
-// TestWhatAStandbyLacksIsMissed promotes a standby that has not got the last pushes
-// that were acknowledged. A synchronous one would have them: see fail-over.
-func TestWhatAStandbyLacksIsMissed(t *testing.T) {
+// TestALostPushIsReported promotes an asynchronous standby that lacks the last acknowledged pushes.
+func TestALostPushIsReported(t *testing.T) {
 	t.Parallel()
 	out := &bytes.Buffer{}
 	s := settings{seed: 13, duration: time.Second, instances: 2, faults: []string{"fail-over-behind"}}
@@ -67,7 +65,7 @@ func TestWhatAStandbyLacksIsMissed(t *testing.T) {
 	require.ErrorContains(t, err, "was answered with success, but it is not in the log")
 }
 
-// keptIn is the folder of a run that failed. It goes with the test.
+// keptIn returns the folder of a failed run, and removes it after the test.
 func keptIn(t *testing.T, text string) string {
 	t.Helper()
 	kept := regexp.MustCompile(`kept in (\S+):`).FindStringSubmatch(text)
@@ -76,11 +74,10 @@ func keptIn(t *testing.T, text string) string {
 	return kept[1]
 }
 
-// falsify shows the judge what each breach looks like, and leaves a lost message
-// behind.
+// falsify shows the judge several breaches, and finally loses a message.
 func falsify(ctx context.Context, t *testing.T, e evidence) {
 	t.Helper()
-	group := e.reads[1].Group // never consumes at once
+	group := e.reads[1].Group // never uses autoAck
 	forgotten := e
 	forgotten.operations = slices.DeleteFunc(slices.Clone(e.operations), func(o history.Operation) bool {
 		return o.Kind == history.Pop && o.Group == group
@@ -106,7 +103,7 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 			readers++
 		}
 	}
-	// Configuring a queue makes the partition Default, too.
+	// Configuring a queue creates the partition Default, too.
 	require.Equal(t, int64((1+partitions)*readers), left)
 
 	changed := e
@@ -125,12 +122,12 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 	require.NoError(t, err)
 }
 
-// A fault that lasts long excuses no longer waits than it can cause.
-func TestAFaultExcusesWhatItCanCause(t *testing.T) {
+// A long fault excuses no longer waits than it can cause.
+func TestAFaultExcusesOnlyItsOwnDelays(t *testing.T) {
 	t.Parallel()
 	long := window{begin: time.Second, end: 8 * time.Second, recovered: 10 * time.Second, Result: world.Result{Excuse: 2 * time.Second}}
 	require.Equal(t, check.Window{Begin: time.Second, End: 10 * time.Second, Allowance: 2 * time.Second}, long.judged())
-	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, Result: world.Result{Excuse: time.Hour, Silence: time.Minute}}
-	require.Equal(t, check.Window{Begin: time.Second, End: 3 * time.Second, Allowance: 2 * time.Second, Silence: 2 * time.Second}, short.judged())
+	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, Result: world.Result{Excuse: time.Hour, SQLAllowance: time.Minute}}
+	require.Equal(t, check.Window{Begin: time.Second, End: 3 * time.Second, Allowance: 2 * time.Second, SQLAllowance: 2 * time.Second}, short.judged())
 	require.Equal(t, check.Window{End: time.Hour}, window{begin: 0, recovered: time.Hour}.judged())
 }

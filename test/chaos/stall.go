@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// stallLook is the pause between two looks, and so what a stall is known to.
-	stallLook = 50 * time.Millisecond
-	// stallQuery bounds a look; beyond it Postgres counts as away.
-	stallQuery = time.Second
-	// sampleEvery is how many looks there are between two readings of all cursors.
+	// probeInterval is the pause between two probes, and so the precision of a stall.
+	probeInterval = 50 * time.Millisecond
+	// probeTimeout is the timeout of a probe. After it Postgres counts as unavailable.
+	probeTimeout = time.Second
+	// sampleEvery is the number of probes between two samples of all cursors.
 	sampleEvery = 10
 )
 
-// anythingReady says whether some group could be given a message now. It does not
-// trust ready_at: a partition that was forgotten is ready, too.
+// anythingReady returns whether some group can receive a message now. It does not use ready_at, because a forgotten
+// partition is ready as well.
 const anythingReady = `
 SELECT EXISTS (
     SELECT 1 FROM belfry.queue q
@@ -33,11 +33,10 @@ SELECT EXISTS (
        AND coalesce((SELECT m.visible_at FROM belfry.message m
                       WHERE m.partition_id = p.id AND m.seq > c.committed ORDER BY m.seq LIMIT 1) <= now(), true))`
 
-// stallMeter measures for how long nobody was given anything although messages
-// were ready.
+// stallMeter measures the longest time without a delivery while messages were ready.
 type stallMeter struct {
 	database *pgxpool.Pool
-	crew     *workload.Crew
+	clients  *workload.Clients
 	recorder *history.Recorder
 
 	mu      sync.Mutex
@@ -49,18 +48,18 @@ type stallMeter struct {
 	samples []check.Sample
 }
 
-func newStallMeter(database *pgxpool.Pool, crew *workload.Crew, recorder *history.Recorder) *stallMeter {
-	return &stallMeter{database: database, crew: crew, recorder: recorder}
+func newStallMeter(database *pgxpool.Pool, clients *workload.Clients, recorder *history.Recorder) *stallMeter {
+	return &stallMeter{database: database, clients: clients, recorder: recorder}
 }
 
-// run looks until ctx ends.
+// run probes until ctx ends.
 func (m *stallMeter) run(ctx context.Context) {
-	ticker := time.NewTicker(stallLook)
+	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	for turn := 0; ; turn++ {
 		select {
 		case <-ticker.C:
-			m.look(ctx)
+			m.probe(ctx)
 			if turn%sampleEvery == 0 {
 				m.sample(ctx)
 			}
@@ -70,12 +69,12 @@ func (m *stallMeter) run(ctx context.Context) {
 	}
 }
 
-// look takes what it knew last when Postgres is away: what was ready still is.
-func (m *stallMeter) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stallQuery)
+// probe checks once. While Postgres is unavailable, it assumes that nothing changed.
+func (m *stallMeter) probe(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var ready bool
-	err := m.database.QueryRow(ctx, anythingReady, m.crew.Queues()).Scan(&ready)
+	err := m.database.QueryRow(ctx, anythingReady, m.clients.Queues()).Scan(&ready)
 	now := m.recorder.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,15 +85,15 @@ func (m *stallMeter) look(ctx context.Context) {
 		m.ready = ready
 	}
 	if m.ready {
-		m.longest = max(m.longest, now-max(m.since, m.crew.LastDelivery()))
+		m.longest = max(m.longest, now-max(m.since, m.clients.LastDelivery()))
 	}
 }
 
-// sample reads all cursors. There is none when Postgres is away.
+// sample reads all cursors, unless Postgres is unavailable.
 func (m *stallMeter) sample(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, stallQuery)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	if samples, err := check.ReadSamples(ctx, m.database, m.crew.Queues(), m.recorder.Now); err == nil {
+	if samples, err := check.ReadSamples(ctx, m.database, m.clients.Queues(), m.recorder.Now); err == nil {
 		m.samples = append(m.samples, samples...)
 	}
 }

@@ -16,9 +16,8 @@ import (
 // head is the part that the others are merged into.
 const head = "openapi.yaml"
 
-// Assemble puts the *.yaml files at the top of each folder together and returns
-// the document as indented JSON, with its members in the order they are written
-// in. A file replaces one of the same name in an earlier folder.
+// Assemble merges the *.yaml files at the top of each folder and returns the document as indented JSON. Members keep
+// the order of the files. A file replaces a file of the same name in an earlier folder.
 func Assemble(folders ...fs.FS) ([]byte, error) {
 	found := map[string]*yaml.Node{}
 	for _, folder := range folders {
@@ -95,7 +94,7 @@ func plain(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// put sets a member; a later one replaces an earlier one in its place.
+// put sets a member. A later value replaces an earlier one, at its position.
 func put(mapping, key, value *yaml.Node) {
 	if at := find(mapping, key.Value); at >= 0 {
 		mapping.Content[at] = value
@@ -114,7 +113,7 @@ func find(mapping *yaml.Node, key string) int {
 	return -1
 }
 
-// merge adds part to into. Lists are added at the end, objects member by member.
+// merge adds part to into. It appends lists and merges objects member by member.
 func merge(into, part *yaml.Node, place string) error {
 	if into.Kind == yaml.SequenceNode && part.Kind == yaml.SequenceNode {
 		into.Content = append(into.Content, part.Content...)
@@ -137,7 +136,7 @@ func merge(into, part *yaml.Node, place string) error {
 	return nil
 }
 
-// escape makes a key a step of a JSON pointer.
+// escape converts a key to a step of a JSON pointer.
 func escape(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
@@ -154,8 +153,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 				return err
 			}
 			b.WriteByte(':')
-			// Inside braces a comma ends a text, and what follows it becomes a
-			// key without a value.
+			// Inside braces a comma ends a text, and the rest becomes a key without a value.
 			if value := n.Content[i+1]; value.ShortTag() == "!!null" && value.Value == "" {
 				return fmt.Errorf("line %d: %q has no value: put a text with commas in quotes", n.Content[i].Line, n.Content[i].Value)
 			}

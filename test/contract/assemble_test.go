@@ -58,7 +58,7 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, strings.Split(want, "\n"), strings.Split(string(got), "\n"), "in this order")
 }
 
-func TestPartsThatDoNotFit(t *testing.T) {
+func TestConflictingPartsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, parts := range map[string]map[string]string{
 		"there is no openapi.yaml":                    {"a.yaml": "a: 1\n"},

@@ -25,15 +25,15 @@ type Exchange struct {
 	Body        []byte
 }
 
-// unlike marks requests that are not as the document says.
+// unlike marks requests that do not follow the document.
 type unlike struct{}
 
-// Unlike returns a context whose requests are not held to the document, because
-// the test is about what it does not describe. Their answers are.
+// Unlike returns a context whose requests are not checked, because the test sends something that the document does not
+// describe. Their answers are checked.
 func Unlike(ctx context.Context) context.Context { return context.WithValue(ctx, unlike{}, true) }
 
-// succeeded says whether the request was accepted: a transaction tells in the
-// body of a 200 that it was not.
+// succeeded reports whether the request was accepted. A rejected transaction has the status 200 and says so in its
+// body.
 func (e Exchange) succeeded() bool {
 	var body struct{ Success *bool }
 	if err := json.Unmarshal(e.Body, &body); err == nil && body.Success != nil && !*body.Success {
@@ -42,7 +42,7 @@ func (e Exchange) succeeded() bool {
 	return e.Status < http.StatusMultipleChoices
 }
 
-// Check returns what is not as the document says.
+// Check returns the differences between an exchange and the document.
 func (d *Document) Check(e Exchange) []string {
 	o := d.operation(e.Request)
 	switch {
@@ -60,7 +60,7 @@ func (d *Document) Check(e Exchange) []string {
 	return complaints
 }
 
-// checkNothing is for OPTIONS, which no path of the document has.
+// checkNothing checks OPTIONS, which the document does not describe.
 func (d *Document) checkNothing(e Exchange) []string {
 	if e.Status != http.StatusNoContent || len(e.Body) > 0 {
 		return []string{fmt.Sprintf("OPTIONS must be answered with 204 and nothing, not %d", e.Status)}
@@ -68,7 +68,7 @@ func (d *Document) checkNothing(e Exchange) []string {
 	return nil
 }
 
-// checkUnknown is for what the document does not have: only an error may come.
+// checkUnknown checks an unknown method or path: the answer must be an error.
 func (d *Document) checkUnknown(e Exchange) []string {
 	if e.Status != http.StatusNotFound && e.Status != http.StatusMethodNotAllowed {
 		return []string{fmt.Sprintf("the document has no such method and path, and the status is %d", e.Status)}
@@ -171,7 +171,7 @@ func (d *Document) checkPath(o *operation, path string) []string {
 func (d *Document) checkRequestBody(o *operation, body []byte) []string {
 	node, ok := o.node["requestBody"].(object)
 	if !ok {
-		return nil // a body that nobody reads hurts nobody
+		return nil // a body that is not read does not matter
 	}
 	request, pointer := d.resolve(node, o.pointer+"/requestBody")
 	if len(body) == 0 {
@@ -183,8 +183,7 @@ func (d *Document) checkRequestBody(o *operation, body []byte) []string {
 	return d.checkJSON("the request", pointer+"/content/application~1json/schema", body)
 }
 
-// checkText checks what stands in a query, a path or a header. It is read as the
-// schema wants it.
+// checkText checks a query parameter, a path parameter or a header. It parses the text by the type in the schema.
 func (d *Document) checkText(what string, node object, pointer, text string) []string {
 	var value any = text
 	schema, _ := d.resolve(child(node, "schema"), "")
@@ -199,7 +198,7 @@ func (d *Document) checkText(what string, node object, pointer, text string) []s
 func (d *Document) checkJSON(what, pointer string, body []byte) []string {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		return []string{fmt.Sprintf("%s is no JSON: %v", what, err)}
+		return []string{fmt.Sprintf("%s is not JSON: %v", what, err)}
 	}
 	return d.checkValue(what, pointer, value)
 }

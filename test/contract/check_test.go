@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tiny is a document with one of everything that is checked.
+// tiny is a document with one example of everything that is checked.
 const tiny = `{
   "openapi": "3.1.0",
   "paths": {
@@ -48,7 +48,7 @@ const tiny = `{
   }
 }`
 
-// exchange is what a good client and a good server say; a case changes it.
+// exchange is a valid exchange. Each case changes it.
 type exchange struct {
 	method, target, sent string
 	status               int
@@ -83,41 +83,41 @@ func TestCheck(t *testing.T) {
 	const refused = `{"error":"no"}`
 	for name, c := range map[string]struct {
 		change func(e *exchange)
-		want   string // "" for an exchange that is fine
+		want   string // "" for a valid exchange
 	}{
-		"good":                        {func(*exchange) {}, ""},
-		"a refusal":                   {func(e *exchange) { e.status, e.body = 400, refused }, ""},
-		"nothing":                     {func(e *exchange) { e.status, e.body = 204, "" }, ""},
-		"a path spelled out":          {func(e *exchange) { e.target, e.status, e.body = "/a/fixed", 204, "" }, ""},
-		"text":                        {func(e *exchange) { e.method, e.target, e.media, e.body = "GET", "/text", "text/plain", "{" }, ""},
-		"OPTIONS":                     {func(e *exchange) { e.method, e.status, e.body = "OPTIONS", 204, "" }, ""},
-		"no such path":                {func(e *exchange) { e.target, e.status, e.body = "/b", 404, refused }, ""},
-		"no such method":              {func(e *exchange) { e.method, e.status, e.body = "PUT", 405, refused }, ""},
-		"a refused query":             {func(e *exchange) { e.target, e.status, e.body = "/a/b?n=x&y=1", 400, refused }, ""},
-		"a refused body":              {func(e *exchange) { e.sent, e.status, e.body = "{", 400, refused }, ""},
-		"a refusal with 200":          {func(e *exchange) { e.sent, e.body = "{", strings.Replace(goodAnswer, "{", `{"success":false,`, 1) }, ""},
-		"a success that says so":      {func(e *exchange) { e.sent, e.body = `{"y":1}`, strings.Replace(goodAnswer, "{", `{"success":true,`, 1) }, "'y'"},
-		"a path served all the same":  {func(e *exchange) { e.target = "/b" }, "no such method and path"},
-		"an unknown path, odd error":  {func(e *exchange) { e.target, e.status, e.body = "/b", 404, `{"message":"no"}` }, "error"},
-		"OPTIONS with a body":         {func(e *exchange) { e.method, e.status = "OPTIONS", 204 }, "OPTIONS"},
-		"a status not listed":         {func(e *exchange) { e.status = 202 }, "does not list the status 202"},
-		"a member too many":           {func(e *exchange) { e.body = `{"id":"0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f","x":1}` }, "'x'"},
-		"a member too few":            {func(e *exchange) { e.body = `{}` }, "'id'"},
-		"a bad format":                {func(e *exchange) { e.body = `{"id":"x"}` }, "uuid"},
-		"no JSON":                     {func(e *exchange) { e.body = `{` }, "no JSON"},
-		"another type":                {func(e *exchange) { e.media = "text/html" }, "text/html"},
-		"no type":                     {func(e *exchange) { e.media = "" }, "no body of type"},
-		"a body for 204":              {func(e *exchange) { e.status = 204 }, "no body"},
-		"a header that is missing":    {func(e *exchange) { e.retry = "" }, "Retry-After is missing"},
-		"a header that is wrong":      {func(e *exchange) { e.retry = "soon" }, "Retry-After"},
-		"an odd error":                {func(e *exchange) { e.status, e.body = 400, `{"error":1}` }, "400"},
-		"a parameter too many":        {func(e *exchange) { e.target += "&y=1" }, "no parameter y"},
-		"a parameter of another type": {func(e *exchange) { e.target = "/a/b?n=x" }, "parameter n"},
-		"a parameter twice":           {func(e *exchange) { e.target += "&s=77" }, "parameter s"},
-		"a parameter that is missing": {func(e *exchange) { e.target = "/a/b" }, "n is missing"},
-		"a path that is wrong":        {func(e *exchange) { e.target = "/a/bcde?n=1" }, "path's b"},
-		"a sent member too many":      {func(e *exchange) { e.sent = `{"inner":[{"y":1}]}` }, "'y'"},
-		"nothing sent":                {func(e *exchange) { e.sent = "" }, "requires a body"},
+		"good":                         {func(*exchange) {}, ""},
+		"a refusal":                    {func(e *exchange) { e.status, e.body = 400, refused }, ""},
+		"nothing":                      {func(e *exchange) { e.status, e.body = 204, "" }, ""},
+		"a path without parameters":    {func(e *exchange) { e.target, e.status, e.body = "/a/fixed", 204, "" }, ""},
+		"text":                         {func(e *exchange) { e.method, e.target, e.media, e.body = "GET", "/text", "text/plain", "{" }, ""},
+		"OPTIONS":                      {func(e *exchange) { e.method, e.status, e.body = "OPTIONS", 204, "" }, ""},
+		"no such path":                 {func(e *exchange) { e.target, e.status, e.body = "/b", 404, refused }, ""},
+		"no such method":               {func(e *exchange) { e.method, e.status, e.body = "PUT", 405, refused }, ""},
+		"a refused query":              {func(e *exchange) { e.target, e.status, e.body = "/a/b?n=x&y=1", 400, refused }, ""},
+		"a refused body":               {func(e *exchange) { e.sent, e.status, e.body = "{", 400, refused }, ""},
+		"a refusal with 200":           {func(e *exchange) { e.sent, e.body = "{", strings.Replace(goodAnswer, "{", `{"success":false,`, 1) }, ""},
+		"an explicit success":          {func(e *exchange) { e.sent, e.body = `{"y":1}`, strings.Replace(goodAnswer, "{", `{"success":true,`, 1) }, "'y'"},
+		"an unknown path with success": {func(e *exchange) { e.target = "/b" }, "no such method and path"},
+		"an unknown path, bad error":   {func(e *exchange) { e.target, e.status, e.body = "/b", 404, `{"message":"no"}` }, "error"},
+		"OPTIONS with a body":          {func(e *exchange) { e.method, e.status = "OPTIONS", 204 }, "OPTIONS"},
+		"a status not listed":          {func(e *exchange) { e.status = 202 }, "does not list the status 202"},
+		"an unknown member":            {func(e *exchange) { e.body = `{"id":"0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f","x":1}` }, "'x'"},
+		"a missing member":             {func(e *exchange) { e.body = `{}` }, "'id'"},
+		"a bad format":                 {func(e *exchange) { e.body = `{"id":"x"}` }, "uuid"},
+		"no JSON":                      {func(e *exchange) { e.body = `{` }, "not JSON"},
+		"another type":                 {func(e *exchange) { e.media = "text/html" }, "text/html"},
+		"no type":                      {func(e *exchange) { e.media = "" }, "no body of type"},
+		"a body for 204":               {func(e *exchange) { e.status = 204 }, "no body"},
+		"a header that is missing":     {func(e *exchange) { e.retry = "" }, "Retry-After is missing"},
+		"a header that is wrong":       {func(e *exchange) { e.retry = "soon" }, "Retry-After"},
+		"a bad error":                  {func(e *exchange) { e.status, e.body = 400, `{"error":1}` }, "400"},
+		"an unknown parameter":         {func(e *exchange) { e.target += "&y=1" }, "no parameter y"},
+		"a parameter of another type":  {func(e *exchange) { e.target = "/a/b?n=x" }, "parameter n"},
+		"a parameter twice":            {func(e *exchange) { e.target += "&s=77" }, "parameter s"},
+		"a parameter that is missing":  {func(e *exchange) { e.target = "/a/b" }, "n is missing"},
+		"a path that is wrong":         {func(e *exchange) { e.target = "/a/bcde?n=1" }, "path's b"},
+		"an unknown member is sent":    {func(e *exchange) { e.sent = `{"inner":[{"y":1}]}` }, "'y'"},
+		"nothing sent":                 {func(e *exchange) { e.sent = "" }, "requires a body"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +134,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestUnlikeRequestsAreNotHeldToTheDocument(t *testing.T) {
+func TestUnlikeRequestsAreNotChecked(t *testing.T) {
 	t.Parallel()
 	d, err := Parse([]byte(tiny))
 	require.NoError(t, err)
@@ -145,14 +145,14 @@ func TestUnlikeRequestsAreNotHeldToTheDocument(t *testing.T) {
 	}
 	require.Empty(t, d.Check(e))
 	e.Body = []byte(`{}`)
-	require.Len(t, d.Check(e), 1, "the answer is")
+	require.Len(t, d.Check(e), 1, "the answer is checked")
 }
 
-func TestDocumentsThatCannotBeChecked(t *testing.T) {
+func TestInvalidDocumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	for want, text := range map[string]string{
 		"EOF":           `{`,
-		"no object":     `[]`,
+		"not an object": `[]`,
 		"compiling #/c": `{"components":{"schemas":{"A":{"type":"nothing"}}}}`,
 	} {
 		_, err := Parse([]byte(text))

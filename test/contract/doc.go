@@ -1,17 +1,14 @@
-// Package contract holds the server to its OpenAPI document, pkg/httpapi/openapi:
-// it puts the parts together, and checks requests and answers against the whole.
+// Package contract checks the server against its OpenAPI document, pkg/httpapi/openapi. It assembles the parts of the
+// document, and checks requests and answers.
 //
-// It promises that Transport, put under an http.Client, complains of
+// Transport, used below an http.Client, reports
 //
 //   - a path, method or status that the document does not have;
-//   - an answer whose body, content type or headers are not as described, also
-//     when a member is there that the document does not name;
-//   - a request that was answered with success although a parameter or its body
-//     is not as described, or has something that the document does not name.
+//   - an answer whose body, content type or headers differ from the description, also by an undocumented member;
+//   - a successful request with a parameter or a body that differs from the description.
 //
-// The document itself lets callers ignore what they do not know. The checks do
-// not: here every object with properties is closed, so that nothing is served
-// that nobody wrote down.
+// The document itself lets callers ignore unknown members. The checks are stricter: they close every object with
+// properties, so that the server sends nothing undocumented.
 //
-// It is for tests and for scripts/reference.
+// Only tests and scripts/reference import it.
 package contract

@@ -16,8 +16,7 @@ import (
 // object is a JSON object of the document.
 type object = map[string]any
 
-// Document is an OpenAPI document that requests and answers can be checked
-// against. It may be used by several goroutines.
+// Document is an OpenAPI document for checks. It is safe for concurrent use.
 type Document struct {
 	root       object
 	operations []*operation
@@ -27,7 +26,7 @@ type Document struct {
 // operation is one method of one path.
 type operation struct {
 	method, path string
-	steps        []string // of path
+	steps        []string // of the path
 	pointer      string
 	node         object
 }
@@ -35,7 +34,7 @@ type operation struct {
 // Load returns the document that the server sends.
 func Load() (*Document, error) { return Parse(openapi.Document) }
 
-// Parse reads a document and compiles every schema that a check needs.
+// Parse reads a document and compiles the schemas.
 func Parse(text []byte) (*Document, error) {
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -43,7 +42,7 @@ func Parse(text []byte) (*Document, error) {
 	}
 	root, ok := parsed.(object)
 	if !ok {
-		return nil, fmt.Errorf("the document is no object")
+		return nil, fmt.Errorf("the document is not an object")
 	}
 	d := &Document{root: root, schemas: map[string]*jsonschema.Schema{}}
 	paths := child(root, "paths")
@@ -74,7 +73,7 @@ func (d *Document) compile() error {
 	const location = "memory:///openapi.json"
 	closed, ok := closeObjects(d.root).(object)
 	if !ok {
-		return fmt.Errorf("the document is no object")
+		return fmt.Errorf("the document is not an object")
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
@@ -92,8 +91,7 @@ func (d *Document) compile() error {
 	return nil
 }
 
-// schemaPointers returns where schemas stand: everything called schema, and the
-// named ones.
+// schemaPointers returns the pointers of all schemas: members called schema, and the named schemas.
 func (d *Document) schemaPointers() []string {
 	var pointers []string
 	walk(d.root, "#", func(value any, pointer string) {
@@ -107,10 +105,10 @@ func (d *Document) schemaPointers() []string {
 	return pointers
 }
 
-// data are the members whose values are not schemas but values.
+// data are members with values instead of schemas.
 var data = []string{"example", "examples", "default", "const", "enum"}
 
-// walk visits every value with the pointer to it, but nothing inside data.
+// walk visits every value with its pointer, except the content of data.
 func walk(value any, pointer string, visit func(value any, pointer string)) {
 	visit(value, pointer)
 	switch value := value.(type) {
@@ -127,8 +125,8 @@ func walk(value any, pointer string, visit func(value any, pointer string)) {
 	}
 }
 
-// closeObjects returns a copy in which an object with properties has no others,
-// unless it says something about others itself.
+// closeObjects returns a copy in which objects with properties have no other members, unless additionalProperties is
+// set.
 func closeObjects(value any) any {
 	switch value := value.(type) {
 	case object:
@@ -152,13 +150,13 @@ func closeObjects(value any) any {
 	}
 }
 
-// child returns a member that is an object; no object is an empty one.
+// child returns a member that is an object, or nil.
 func child(o object, key string) object {
 	member, _ := o[key].(object)
 	return member
 }
 
-// resolve follows the reference that stands at pointer, if one does.
+// resolve follows references from the node at pointer.
 func (d *Document) resolve(node object, pointer string) (object, string) {
 	for {
 		target, ok := node["$ref"].(string)
@@ -178,8 +176,7 @@ func (d *Document) at(pointer string) object {
 	return node
 }
 
-// operation returns what answers a request; a step that is spelled out goes
-// before a parameter. nil: the document has no such method and path.
+// operation returns the operation of a request, or nil. A literal step has priority over a parameter.
 func (d *Document) operation(r *http.Request) *operation {
 	var best *operation
 	steps := strings.Split(r.URL.EscapedPath(), "/")
@@ -197,8 +194,7 @@ func (o *operation) matches(steps []string) bool {
 	return slices.EqualFunc(o.steps, steps, func(own, step string) bool { return isParameter(own) || own == step })
 }
 
-// before says whether o is spelled out where other, which matches too, first has
-// a parameter.
+// before reports whether o has a literal step where other first has a parameter. Both match the request.
 func (o *operation) before(other *operation) bool {
 	for i := range o.steps {
 		if isParameter(o.steps[i]) != isParameter(other.steps[i]) {

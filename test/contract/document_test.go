@@ -17,8 +17,7 @@ import (
 
 const folder = "../../pkg/httpapi/openapi"
 
-// documents are the document that is served, and what it will be with the parts
-// whose endpoints are not served yet.
+// documents returns the served document, and the document with the parts whose endpoints are not served yet.
 func documents(t *testing.T) map[string]*Document {
 	t.Helper()
 	parsed, err := parseOnce()
@@ -39,8 +38,8 @@ var parseOnce = sync.OnceValues(func() (map[string]*Document, error) {
 	return map[string]*Document{"served": served, "with what is pending": pending}, err
 })
 
-// TestDocumentIsOpenAPI: testdata has the schema that the authors of OpenAPI
-// publish for 3.1. That schemas are schemas is checked when they are compiled.
+// TestDocumentIsOpenAPI checks the document against the schema of OpenAPI 3.1 in testdata. compile checks the schemas
+// in it.
 func TestDocumentIsOpenAPI(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/oas-3.1-schema.json")
@@ -84,7 +83,7 @@ func TestExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestOperationsAreComplete: what every reader of the reference may expect.
+// TestOperationsAreComplete requires the parts of an operation that readers of the reference expect.
 func TestOperationsAreComplete(t *testing.T) {
 	t.Parallel()
 	for name, d := range documents(t) {
@@ -141,8 +140,8 @@ func requirePathParameters(t *testing.T, d *Document, o *operation) {
 	require.ElementsMatch(t, spelled, named, o.path)
 }
 
-// TestReferencesLeadSomewhere: and every named component is used.
-func TestReferencesLeadSomewhere(t *testing.T) {
+// TestReferencesAreValid also requires that every named component is used.
+func TestReferencesAreValid(t *testing.T) {
 	t.Parallel()
 	for name, d := range documents(t) {
 		used := map[string]bool{}
@@ -150,7 +149,7 @@ func TestReferencesLeadSomewhere(t *testing.T) {
 			node, _ := value.(object)
 			require.NotContains(t, node, "allOf", "%s: %s: objects are closed one by one, so allOf cannot join them", name, pointer)
 			if target, ok := node["$ref"].(string); ok {
-				require.NotNil(t, d.at(target), "%s: %s leads nowhere", name, target)
+				require.NotNil(t, d.at(target), "%s: %s does not exist", name, target)
 				used[target] = true
 			}
 		})
@@ -158,13 +157,13 @@ func TestReferencesLeadSomewhere(t *testing.T) {
 			named, _ := members.(object)
 			for component := range named {
 				pointer := "#/components/" + kind + "/" + escape(component)
-				require.True(t, used[pointer], "%s: nobody uses %s", name, pointer)
+				require.True(t, used[pointer], "%s: %s is not used", name, pointer)
 			}
 		}
 	}
 }
 
-// A file that people write is short enough to read.
+// Files written by hand are short.
 func TestPartsAreShort(t *testing.T) {
 	t.Parallel()
 	parts := 0
@@ -178,7 +177,7 @@ func TestPartsAreShort(t *testing.T) {
 		}
 		parts++
 		require.LessOrEqual(t, bytes.Count(text, []byte{'\n'}), 400, "%s: split it by what its parts do", name)
-		require.True(t, bytes.HasPrefix(text, []byte("# ")), "%s begins with a comment that says what it has", name)
+		require.True(t, bytes.HasPrefix(text, []byte("# ")), "%s must begin with a comment about its content", name)
 		return nil
 	})
 	require.NoError(t, err)

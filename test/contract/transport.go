@@ -8,13 +8,11 @@ import (
 	"net/http"
 )
 
-// Transport sends requests through Base and checks every exchange that ends with
-// a whole answer. The answer is read before it is handed on.
+// Transport sends requests through Base and checks every complete exchange. It reads the whole answer first.
 type Transport struct {
 	Base     http.RoundTripper
 	Document *Document
-	// Complain is told what is not as the document says. It may be called by
-	// several goroutines.
+	// Complain receives each difference from the document. It must be safe for concurrent use.
 	Complain func(complaint string)
 }
 
@@ -37,20 +35,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, complaint := range t.Document.Check(Exchange{
 		Request: r, RequestBody: sent, Status: response.StatusCode, Header: response.Header, Body: body,
 	}) {
-		t.Complain(fmt.Sprintf("%s %s is not as the OpenAPI document says: %s\nsent: %.300s\nanswer %d: %.500s",
+		t.Complain(fmt.Sprintf("%s %s does not follow the OpenAPI document: %s\nsent: %.300s\nanswer %d: %.500s",
 			r.Method, r.URL.RequestURI(), complaint, sent, response.StatusCode, body))
 	}
 	return response, nil
 }
 
-// CloseIdleConnections is what http.Client.CloseIdleConnections calls.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// keepBody returns the request's body and a request that still has it.
+// keepBody returns the request's body, and a request with the same body.
 func keepBody(r *http.Request) ([]byte, *http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, r, nil
@@ -64,7 +62,7 @@ func keepBody(r *http.Request) ([]byte, *http.Request, error) {
 	return body, again, nil
 }
 
-// failing ends a body with the error that ended it.
+// failing ends a body with an error, or with io.EOF.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {

@@ -27,7 +27,7 @@ func TestTransport(t *testing.T) {
 		if r.URL.Query().Has("cut") {
 			w.Header().Set("Content-Length", "1000")
 		}
-		_, _ = io.WriteString(w, `{"id":"x"}`) // the client sees what is missing
+		_, _ = io.WriteString(w, `{"id":"x"}`) // the client detects the missing bytes
 	}))
 	t.Cleanup(server.Close)
 	document, err := Parse([]byte(tiny))
@@ -49,16 +49,16 @@ func TestTransport(t *testing.T) {
 
 	got, err := send("/a/b?n=1", strings.NewReader("{}"))
 	require.NoError(t, err)
-	require.JSONEq(t, `{"id":"x"}`, got, "the caller still gets the answer")
+	require.JSONEq(t, `{"id":"x"}`, got, "the caller gets the answer")
 	require.Len(t, complaints, 1)
-	require.Contains(t, complaints[0], "POST /a/b?n=1 is not as the OpenAPI document says")
+	require.Contains(t, complaints[0], "POST /a/b?n=1 does not follow the OpenAPI document")
 
 	_, err = send("/a/b?n=1", io.MultiReader(strings.NewReader("{"), strings.NewReader("}")))
 	require.NoError(t, err)
-	require.Equal(t, []string{"{}", "{}"}, received, "the server still gets the body, also in chunks")
+	require.Equal(t, []string{"{}", "{}"}, received, "the server gets the body, also in chunks")
 	require.Len(t, complaints, 2)
 
 	_, err = send("/a/b?n=1&cut=1", strings.NewReader("{}"))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Len(t, complaints, 2, "an answer that was cut off is not judged")
+	require.Len(t, complaints, 2, "an incomplete answer is not checked")
 }

@@ -13,17 +13,17 @@ func TestAckRules(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"unknown messages":                   ackUnknownMessages,
-		"a group that never popped":          ackByAStranger,
-		"unknown status":                     ackUnknownStatus,
-		"a bad item harms no other":          ackBadItem,
-		"another lease":                      ackAnotherLease,
-		"dead letter in the middle":          ackDeadInTheMiddle,
-		"dead letter in another group":       ackDeadInAnotherGroup,
-		"retry limit 0":                      ackRetryLimitZero,
-		"progress resets the failures":       ackProgressResets,
-		"completed and failed in any order":  ackAnyOrder,
-		"many partitions, each on their own": ackManyPartitions,
+		"unknown messages":                  ackUnknownMessages,
+		"a group that never popped":         ackByUnknownGroup,
+		"unknown status":                    ackUnknownStatus,
+		"a bad item harms no other":         ackBadItem,
+		"another lease":                     ackAnotherLease,
+		"dead letter in the middle":         ackDeadInTheMiddle,
+		"dead letter in another group":      ackDeadInAnotherGroup,
+		"retry limit 0":                     ackRetryLimitZero,
+		"progress resets the failures":      ackProgressResets,
+		"completed and failed in any order": ackAnyOrder,
+		"many partitions, independent":      ackManyPartitions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,19 +46,18 @@ func ackUnknownMessages(t *testing.T, s *server) {
 		{TransactionID: "m\x001", PartitionID: g.first.PartitionID},
 	} {
 		answer := g.ack(one)
-		require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.raw))
+		require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.Raw))
 		got := answer.ok(http.StatusOK)[0]
 		require.False(t, got.Success)
 		require.Equal(t, "Message not found", got.reason())
 		require.Nil(t, got.LeaseReleased)
 		require.False(t, got.DLQ)
 	}
-	require.True(t, g.say(g.first, "completed")[0].released(), "nothing had changed")
+	require.True(t, g.say(g.first, "completed")[0].released(), "nothing changed")
 }
 
-// Success would make the caller believe that something was done, and a dead
-// letter would appear for a group that does not exist.
-func ackByAStranger(t *testing.T, s *server) {
+// A success would claim an effect that did not happen, and a dead letter would appear for a group that does not exist.
+func ackByUnknownGroup(t *testing.T, s *server) {
 	g := given(t, s, 2, 1, nil)
 	for _, status := range []string{"completed", "failed", "dlq", "retry"} {
 		items := g.first.ack(status)
@@ -71,7 +70,7 @@ func ackByAStranger(t *testing.T, s *server) {
 	}
 	ids, _, _ := g.deadLetters()
 	require.Empty(t, ids)
-	require.Equal(t, []string{"m1", "m2"}, g.popIDs(g.queue, "batch=9&consumerGroup=stranger"), "it starts at the beginning")
+	require.Equal(t, []string{"m1", "m2"}, g.popIDs(g.queue, "batch=9&consumerGroup=stranger"), "the group starts at the beginning")
 }
 
 func ackUnknownStatus(t *testing.T, s *server) {
@@ -85,9 +84,9 @@ func ackUnknownStatus(t *testing.T, s *server) {
 		}
 	}
 	g.requireEmpty()
-	odd := ask[[]acked](g.loose(), call{http.MethodPost, ackPath,
-		`{"transactionId":"m1","partitionId":"` + g.first.PartitionID + `","status":7}`}).ok(http.StatusOK)[0]
-	require.True(t, odd.Success, "a status that is no string is completed")
+	odd := ask[[]acked](g.loose(), post(ackPath,
+		`{"transactionId":"m1","partitionId":"`+g.first.PartitionID+`","status":7}`)).ok(http.StatusOK)[0]
+	require.True(t, odd.Success, "a status that is not a string means completed")
 	g.say(g.first, "retry", 1)
 	require.Equal(t, []string{"m2"}, g.take(5).ids())
 }
@@ -123,7 +122,7 @@ func ackAnotherLease(t *testing.T, s *server) {
 	for i := range items {
 		items[i].LeaseID = strings.ToUpper(g.first.LeaseID)
 	}
-	require.True(t, g.ackBatch("", items...).ok(http.StatusOK)[1].released(), "an id is the same in capitals")
+	require.True(t, g.ackBatch("", items...).ok(http.StatusOK)[1].released(), "ids are not case-sensitive")
 }
 
 func ackDeadInTheMiddle(t *testing.T, s *server) {
@@ -133,7 +132,7 @@ func ackDeadInTheMiddle(t *testing.T, s *server) {
 	got := g.ackBatch("", items...).ok(http.StatusOK)[0]
 	require.True(t, got.Success, got.reason())
 	require.True(t, got.DLQ)
-	require.False(t, got.released(), "the others are still being worked on")
+	require.False(t, got.released(), "the other messages are still leased")
 	ids, attempts, reasons := g.deadLetters()
 	require.Equal(t, []string{"m3"}, ids)
 	require.Equal(t, []int{0}, attempts)
@@ -141,7 +140,7 @@ func ackDeadInTheMiddle(t *testing.T, s *server) {
 
 	g.say(g.first, "retry", 0)
 	again := g.take(9)
-	require.Equal(t, []string{"m1", "m2", "m4"}, again.ids(), "it takes none of the others along")
+	require.Equal(t, []string{"m1", "m2", "m4"}, again.ids(), "the other messages are redelivered")
 	require.True(t, g.say(again, "completed", 2)[0].released())
 	g.requireEmpty()
 }
@@ -150,7 +149,7 @@ func ackDeadInAnotherGroup(t *testing.T, s *server) {
 	g := given(t, s, 2, 2, nil)
 	g.say(g.first, "dlq")
 	g.requireEmpty()
-	require.Equal(t, []string{"m1", "m2"}, g.popIDs(g.queue, "batch=9&consumerGroup=g"), "parked for one group only")
+	require.Equal(t, []string{"m1", "m2"}, g.popIDs(g.queue, "batch=9&consumerGroup=g"), "dead-lettered for one group only")
 }
 
 func ackRetryLimitZero(t *testing.T, s *server) {
@@ -180,7 +179,7 @@ func ackAnyOrder(t *testing.T, s *server) {
 	require.Equal(t, []string{"m4", "m3", "m2", "m1"},
 		[]string{got[0].TransactionID, got[1].TransactionID, got[2].TransactionID, got[3].TransactionID})
 	require.Equal(t, []bool{false, false, true, true}, []bool{got[0].Success, got[1].Success, got[2].Success, got[3].Success},
-		"what counts is the order in the partition")
+		"the order in the partition counts")
 	require.Equal(t, []string{"m2", "m3", "m4"}, g.take(9).ids())
 }
 
@@ -201,5 +200,5 @@ func ackManyPartitions(t *testing.T, s *server) {
 		require.Equal(t, one.TransactionID != "a2", one.Success, one.TransactionID)
 		require.True(t, one.TransactionID == "a2" || one.released(), one.TransactionID)
 	}
-	require.Equal(t, []string{"a1", "a2"}, c.popIDs(queue, "batch=9&partitions=9"), "only p1 comes again")
+	require.Equal(t, []string{"a1", "a2"}, c.popIDs(queue, "batch=9&partitions=9"), "only p1 is redelivered")
 }

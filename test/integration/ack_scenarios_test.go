@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scenario is one partition with m1 to mN, popped as one batch.
+// scenario is one partition with messages m1 to mN, popped as one batch.
 type scenario struct {
 	client
 	queue string
 	first delivery
 }
 
-// given configures a queue, stores m1 to mN in one partition and pops batch of
-// them.
+// given configures a queue, stores m1 to mN in one partition and pops a batch of them.
 func given(t *testing.T, s *server, stored, batch int, options map[string]any) scenario {
 	t.Helper()
 	g := scenario{client: s.client(t), queue: t.Name()}
@@ -27,7 +26,7 @@ func given(t *testing.T, s *server, stored, batch int, options map[string]any) s
 	return g
 }
 
-// take pops up to n messages, which must be there.
+// take pops up to n messages. At least one must be there.
 func (g scenario) take(n int) delivery {
 	g.t.Helper()
 	return g.pop(g.queue, fmt.Sprintf("batch=%d", n)).ok(http.StatusOK)
@@ -38,19 +37,18 @@ func (g scenario) requireEmpty() {
 	require.Empty(g.t, g.popIDs(g.queue, "batch=9"))
 }
 
-// say acknowledges messages of the delivery in one call, all of which must
-// succeed.
-func (g scenario) say(d delivery, status string, places ...int) []acked {
+// say acknowledges messages of the delivery in one call. All acks must succeed.
+func (g scenario) say(d delivery, status string, indexes ...int) []acked {
 	g.t.Helper()
-	results := g.ackBatch("", d.ack(status, places...)...).ok(http.StatusOK)
+	results := g.ackBatch("", d.ack(status, indexes...)...).ok(http.StatusOK)
 	for _, one := range results {
 		require.True(g.t, one.Success, "%s: %s", one.TransactionID, one.reason())
 	}
 	return results
 }
 
-// untilExpired waits for the end of a lease without touching it: an unknown
-// status has no effect and still meets the fence.
+// untilExpired waits for the end of a lease without an effect on it: an ack with an unknown status changes nothing but
+// checks the lease.
 func (g scenario) untilExpired(d delivery) {
 	g.t.Helper()
 	until(g.t, "the lease expires", func() bool {
@@ -58,8 +56,7 @@ func (g scenario) untilExpired(d delivery) {
 	})
 }
 
-// deadLetters lists what is parked of a queue: transaction id, failures before,
-// reason.
+// deadLetters returns the dead letters of a queue: transaction ids, earlier failures, reasons.
 func (g scenario) deadLetters() (ids []string, attempts []int, reasons []string) {
 	g.t.Helper()
 	g.scan(g.t, `SELECT coalesce(array_agg(m.transaction_id ORDER BY m.seq), '{}'), coalesce(array_agg(l.attempts ORDER BY m.seq), '{}'),
@@ -74,8 +71,8 @@ func (g scenario) deadLetters() (ids []string, attempts []int, reasons []string)
 
 const leaseGone = "Invalid or expired lease"
 
-// TestAckScenarios are the worked scenarios of the wire contract, by number. An
-// answer is the better one where the contract names two.
+// TestAckScenarios has the numbered ack scenarios of the compatible API. Where the API allows two answers, the test
+// requires the better one.
 func TestAckScenarios(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -91,7 +88,7 @@ func TestAckScenarios(t *testing.T) {
 		"09 expired":                      scenario09,
 		"10 without a lease id":           scenario10,
 		"11 completed twice":              scenario11,
-		"12 completed behind the cursor":  scenario12,
+		"12 completed before the cursor":  scenario12,
 		"13 two groups":                   scenario13,
 		"14 many partitions, one lease":   scenario14,
 		"15 autoAck":                      scenario15,
@@ -130,7 +127,7 @@ func scenario03(t *testing.T, s *server) {
 	require.Equal(t, []string{"m3", "m4", "m5"}, again.ids())
 	require.NotEqual(t, g.first.LeaseID, again.LeaseID)
 	require.Equal(t, 2, again.Messages[0].Attempt)
-	require.False(t, g.say(again, "failed", 0)[0].DLQ, "an expiry is no failure")
+	require.False(t, g.say(again, "failed", 0)[0].DLQ, "an expiry is not a failure")
 	require.True(t, g.say(g.take(5), "failed", 0)[0].DLQ)
 }
 
@@ -192,7 +189,7 @@ func scenario07(t *testing.T, s *server) {
 	require.True(t, results[0].Success)
 	require.True(t, results[1].Success)
 	require.True(t, results[1].released())
-	require.False(t, results[2].Success, "a success that is taken back would be a lie")
+	require.False(t, results[2].Success, "the message is redelivered, so the ack must not succeed")
 	require.NotEmpty(t, results[2].reason())
 	require.Equal(t, []string{"m2", "m3", "m4", "m5"}, g.take(5).ids())
 }
@@ -210,11 +207,11 @@ func scenario08(t *testing.T, s *server) {
 			require.False(t, one.DLQ, status)
 		}
 	}
-	require.Equal(t, http.StatusNotFound, g.extend(g.first.LeaseID, `{}`).status)
+	require.Equal(t, http.StatusNotFound, g.extend(g.first.LeaseID, `{}`).Status)
 	g.requireEmpty()
 	ids, _, _ := g.deadLetters()
 	require.Empty(t, ids)
-	require.True(t, g.say(again, "completed")[4].released(), "the lease of the second pop was not touched")
+	require.True(t, g.say(again, "completed")[4].released(), "the lease of the second pop is unchanged")
 }
 
 func scenario09(t *testing.T, s *server) {
@@ -234,9 +231,9 @@ func scenario10(t *testing.T, s *server) {
 		if lease != "" {
 			body += `,"leaseId":null,"consumerGroup":null,"error":null,"status":null`
 		}
-		one := ask[[]acked](g.client, call{http.MethodPost, ackPath, body + "}"}).ok(http.StatusOK)[0]
+		one := ask[[]acked](g.client, post(ackPath, body+"}")).ok(http.StatusOK)[0]
 		require.True(t, one.Success, one.reason())
-		require.Equal(t, lease == "null", one.released(), "it counts towards the batch of whoever holds the lease")
+		require.Equal(t, lease == "null", one.released(), "the ack counts for the batch of the live lease")
 	}
 	require.Equal(t, []string{"m3", "m4", "m5"}, g.take(5).ids())
 }
@@ -245,7 +242,7 @@ func scenario11(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
 	g.say(g.first, "completed", 0)
 	for range 5 {
-		require.False(t, g.say(g.first, "completed", 1)[0].released(), "it counts once")
+		require.False(t, g.say(g.first, "completed", 1)[0].released(), "the ack counts once")
 	}
 	twice := append(g.first.ack("completed", 1), g.first.ack("completed", 1, 2)...)
 	for _, one := range g.ackBatch("", twice...).ok(http.StatusOK) {
@@ -260,8 +257,8 @@ func scenario11(t *testing.T, s *server) {
 func scenario12(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
 	g.say(g.first, "completed", 3)
-	require.False(t, g.say(g.first, "completed", 1)[0].released(), "it changes nothing")
-	require.False(t, g.say(g.first, "failed", 0)[0].released(), "nor does a failure of what is done")
+	require.False(t, g.say(g.first, "completed", 1)[0].released(), "the ack changes nothing")
+	require.False(t, g.say(g.first, "failed", 0)[0].released(), "a failed ack of a completed message changes nothing")
 	g.say(g.first, "retry", 4)
 	require.Equal(t, []string{"m5"}, g.take(5).ids(), "the cursor did not move back")
 }
@@ -270,14 +267,14 @@ func scenario13(t *testing.T, s *server) {
 	g := given(t, s, 5, 5, nil)
 	all := []string{"m1", "m2", "m3", "m4", "m5"}
 	a := g.pop(g.queue, "batch=5&consumerGroup=A").ok(http.StatusOK)
-	require.Equal(t, all, a.ids(), "the lease of another group is no obstacle")
+	require.Equal(t, all, a.ids(), "the lease of another group does not matter")
 	for _, one := range g.ackBatch("A", a.ack("completed")...).ok(http.StatusOK) {
 		require.True(t, one.Success, one.reason())
 	}
 	b := g.pop(g.queue, "batch=5&consumerGroup=B").ok(http.StatusOK)
 	require.Equal(t, all, b.ids())
 	for _, one := range g.ackBatch("A", b.ack("completed")...).ok(http.StatusOK) {
-		require.Equal(t, leaseGone, one.reason(), "a lease is worth nothing to another group")
+		require.Equal(t, leaseGone, one.reason(), "a lease is not valid for another group")
 	}
 	require.Empty(t, g.popIDs(g.queue, "consumerGroup=A"))
 	require.True(t, g.ackBatch("B", b.ack("completed")...).ok(http.StatusOK)[4].released())
@@ -304,7 +301,7 @@ func scenario14(t *testing.T, s *server) {
 	c.pushIDs(queue, "p1", "a4")
 	c.pushIDs(queue, "p2", "b3")
 	second := c.pop(queue, "batch=5&partitions=2").ok(http.StatusOK)
-	require.Equal(t, []string{"a4"}, second.ids(), "p1 is free, p2 is still leased")
+	require.Equal(t, []string{"a4"}, second.ids(), "p1 is not leased, p2 is")
 
 	extended := c.extend(d.LeaseID, `{"seconds":3600}`).ok(http.StatusOK)
 	var first, other bool
@@ -312,7 +309,7 @@ func scenario14(t *testing.T, s *server) {
 	       bool_or(p.name = 'p2' AND c.lease_until > now() + interval '10 minutes')
 	  FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id JOIN belfry.queue q ON q.id = p.queue_id
 	 WHERE q.name = $1`, []any{queue}, &first, &other)
-	require.False(t, first, "p1 has another lease by now")
+	require.False(t, first, "p1 has a newer lease")
 	require.True(t, other, "p2 is extended to %v", extended.NewExpiresAt)
 
 	require.Equal(t, leaseGone, c.ack(ackItem{TransactionID: "a4", PartitionID: second.PartitionID, LeaseID: d.LeaseID}).body[0].reason())
@@ -327,10 +324,10 @@ func scenario15(t *testing.T, s *server) {
 	d := c.pop(queue, "batch=2&autoAck=true").ok(http.StatusOK)
 	require.Equal(t, []string{"m1", "m2"}, d.ids())
 	require.Empty(t, d.LeaseID)
-	require.Equal(t, []string{"m3"}, c.popIDs(queue, "batch=5&autoAck=true"), "gone for the group, and nothing is held")
+	require.Equal(t, []string{"m3"}, c.popIDs(queue, "batch=5&autoAck=true"), "the messages are consumed, and there is no lease")
 	require.Empty(t, c.popIDs(queue, ""))
 	after := c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)
-	require.True(t, after[1].Success, "an ack of what is done is accepted")
+	require.True(t, after[1].Success, "an ack of a consumed message is accepted")
 	require.Equal(t, []string{"m1"}, c.popIDs(queue, "consumerGroup=other"))
 }
 
@@ -345,5 +342,5 @@ func scenario16(t *testing.T, s *server) {
 		d = g.take(5)
 		require.Equal(t, []string{"m2", "m3", "m4", "m5"}, d.ids(), "from the cursor, at once")
 	}
-	require.True(t, g.say(d, "failed", 0)[0].DLQ, "no retries are left because there were none")
+	require.True(t, g.say(d, "failed", 0)[0].DLQ, "the retry limit is 0")
 }

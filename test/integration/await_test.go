@@ -12,23 +12,22 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// sleeper is a consumer in SQL that waits without looking.
-type sleeper struct {
+// sqlConsumer is a consumer in SQL that waits for wakes and does not poll.
+type sqlConsumer struct {
 	t    *testing.T
 	conn *pgx.Conn
-	// group is what it pops for, and pops how often it did.
+	// group is its group. pops counts its pops.
 	group string
 	pops  int
 }
 
-func newSleeper(t *testing.T, dsn, group string) *sleeper {
+func newSQLConsumer(t *testing.T, dsn, group string) *sqlConsumer {
 	t.Helper()
-	return &sleeper{t: t, conn: producer(t, dsn), group: group}
+	return &sqlConsumer{t: t, conn: producer(t, dsn), group: group}
 }
 
-// pop takes and acknowledges one message in a transaction; where there is none it
-// asks to be told of one.
-func (s *sleeper) pop(queue string) (id string, ok bool) {
+// pop takes and acknowledges one message in a transaction. If there is none, it asks for a wake.
+func (s *sqlConsumer) pop(queue string) (id string, ok bool) {
 	s.t.Helper()
 	s.pops++
 	tx, err := s.conn.Begin(s.t.Context())
@@ -47,45 +46,45 @@ func (s *sleeper) pop(queue string) (id string, ok bool) {
 	return id, acked == 1
 }
 
-// sleep waits to be told.
-func (s *sleeper) sleep() *pgconn.Notification {
+// sleep waits for the wake.
+func (s *sqlConsumer) waitForWake() *pgconn.Notification {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	told, err := s.conn.WaitForNotification(ctx)
+	wake, err := s.conn.WaitForNotification(ctx)
 	require.NoError(s.t, err)
-	return told
+	return wake
 }
 
 // next waits for a message.
-func (s *sleeper) next(queue string) string {
+func (s *sqlConsumer) next(queue string) string {
 	s.t.Helper()
 	for {
 		if id, ok := s.pop(queue); ok {
 			return id
 		}
-		s.sleep()
+		s.waitForWake()
 	}
 }
 
-// drained has asked to be told when it returns.
-func (s *sleeper) drained(queue string) {
+// drained pops nothing and asks for a wake.
+func (s *sqlConsumer) drained(queue string) {
 	s.t.Helper()
 	_, ok := s.pop(queue)
 	require.False(s.t, ok)
 }
 
-func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
+func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
-	c, consumer, other := s.client(t), newSleeper(t, s.dsn, "g"), producer(t, s.dsn)
+	c, consumer, other := s.client(t), newSQLConsumer(t, s.dsn, "g"), producer(t, s.dsn)
 
 	consumer.drained("q") // the queue does not exist
-	c.pushIDs("q", "", "born")
-	consumer.sleep()
-	require.Equal(t, "born", consumer.next("q"))
-	vain := 0
+	c.pushIDs("q", "", "first")
+	consumer.waitForWake()
+	require.Equal(t, "first", consumer.next("q"))
+	unnecessary := 0
 	for _, push := range []func(id string){
 		func(id string) { c.pushIDs("q", "", id) },
 		func(id string) { c.pushIDs("q", "another partition", id) },
@@ -98,30 +97,30 @@ func TestAConsumerInSQLWaitsWithoutLooking(t *testing.T) {
 	} {
 		for _, id := range []string{"one", "two"} {
 			consumer.drained("q")
-			until(t, "what it left sleeps", func() (asleep bool) {
+			until(t, "the cursor sleeps", func() (asleep bool) {
 				s.scan(t, `SELECT count(ready_at) = 0 FROM belfry.cursor`, nil, &asleep)
 				return asleep
 			})
 			push(id)
-			consumer.sleep()
+			consumer.waitForWake()
 			before := consumer.pops
 			require.Equal(t, id, consumer.next("q"))
-			vain += consumer.pops - before - 1
-			execute(t, other, `DELETE FROM belfry.message`) // the next one may have the same id
+			unnecessary += consumer.pops - before - 1
+			execute(t, other, `DELETE FROM belfry.message`) // the next message may have the same id
 		}
 	}
-	require.LessOrEqual(t, vain, 2, "told in vain: somebody may have held it for a moment")
+	require.LessOrEqual(t, unnecessary, 2, "unnecessary wakes: the message may have been leased for a moment")
 }
 
-// A push comes while what was emptied is still due, and so is announced to nobody, or
-// between the pop and the wish, or to another instance.
-func TestAConsumerInSQLIsToldWheneverThePushComes(t *testing.T) {
+// The push arrives while the drained cursor is still marked ready, so that nothing is announced, or between the pop and
+// the request for a wake, or at another instance.
+func TestAConsumerInSQLIsWokenWheneverThePushHappens(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	one, two := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	one.untilProven(t, 0)
 	two.untilProven(t, 0)
-	consumer, other := newSleeper(t, dsn, "g"), producer(t, dsn)
+	consumer, other := newSQLConsumer(t, dsn, "g"), producer(t, dsn)
 	for i := range 150 {
 		id := fmt.Sprint(i)
 		consumer.drained("q")
@@ -133,47 +132,47 @@ func TestAConsumerInSQLIsToldWheneverThePushComes(t *testing.T) {
 		default:
 			execute(t, other, `SELECT belfry.push('q', '1', transaction_id => $1)`, id)
 		}
-		consumer.sleep()
+		consumer.waitForWake()
 		require.Equal(t, id, consumer.next("q"))
 	}
 }
 
-// Nothing is announced while somebody holds what is there, nor when he rolls back.
-func TestAConsumerInSQLIsToldOfWhatAnotherOneLetsGo(t *testing.T) {
+// Nothing is announced while another consumer has the message, and nothing when that consumer rolls back.
+func TestAConsumerInSQLIsWokenAfterARollback(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
-	c, consumer := s.client(t), newSleeper(t, s.dsn, "__QUEUE_MODE__")
+	c, consumer := s.client(t), newSQLConsumer(t, s.dsn, "__QUEUE_MODE__")
 	c.pushIDs("q", "", "before")
-	require.Equal(t, "before", consumer.next("q")) // the group is known
+	require.Equal(t, "before", consumer.next("q")) // the group exists
 	c.pushIDs("q", "", "m")
 	tx := s.openPop(t, "q")
 	consumer.drained("q")
-	consumer.sleep() // it seems to be there
+	consumer.waitForWake() // the message seems to be there
 	consumer.drained("q")
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, "m", consumer.next("q"))
 }
 
-// What is told of while no instance runs is asked for again when one does.
+// Requests for wakes are repeated when an instance starts after a time without instances.
 func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	one, two := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	one.untilProven(t, 0)
 	two.untilProven(t, 0)
-	consumer, other := newSleeper(t, dsn, "g"), producer(t, dsn)
+	consumer, other := newSQLConsumer(t, dsn, "g"), producer(t, dsn)
 	two.client(t).pushIDs("q", "", "first")
 	require.Equal(t, "first", consumer.next("q"))
 	consumer.drained("q")
 	require.NoError(t, one.stop(t))
 	two.client(t).pushIDs("q", "", "second")
-	require.Equal(t, "second", consumer.next("q"), "the other one has heard it")
+	require.Equal(t, "second", consumer.next("q"), "the other instance has the request")
 
 	consumer.drained("q")
 	require.NoError(t, two.stop(t))
 	startOn(t, dsn, proven)
-	for consumer.sleep().Channel != "belfry_again" { // both had told of the one before
+	for consumer.waitForWake().Channel != "belfry_again" { // both instances announced the message before
 	}
 	consumer.drained("q")
 	execute(t, other, `SELECT belfry.push('q', '1', transaction_id => 'third')`)

@@ -9,8 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/bench"
 )
 
-// The load tool finds that a server keeps its promises, under every load it has,
-// and leaves nothing behind.
+// The load tool verifies every scenario against a server and leaves nothing behind.
 func TestBenchVerifiesTheServer(t *testing.T) {
 	t.Parallel()
 	s := start(t)

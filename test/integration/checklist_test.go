@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestChecklist is the conformance checklist of the wire contract, by number; 13,
-// streams, is not served. Each looks once at what other tests look into.
+// TestChecklist is the numbered conformance checklist of the compatible API. 13, streams, is not served. Other tests
+// cover each point in detail.
 func TestChecklist(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"01 arrays and objects":                          checklist01,
-		"02 statuses, and never a hang":                  checklist02,
+		"02 statuses, and no request hangs":              checklist02,
 		"03 a push is visible once it is acknowledged":   checklist03,
 		"04 one live lease of a partition and group":     checklist04,
 		"05 order, redelivery, retryLimit, dead letter":  checklist05,
@@ -39,7 +39,7 @@ func TestChecklist(t *testing.T) {
 
 func checklist01(t *testing.T, c client, queue string) {
 	kind := func(kind string, r reply) {
-		require.Equal(t, kind, string(r.raw[:1]), "%s", r.raw)
+		require.Equal(t, kind, string(r.Raw[:1]), "%s", r.Raw)
 	}
 	kind("{", c.configure(queue, nil).reply)
 	kind("[", c.push(item{Queue: queue, TransactionID: "1"}, item{Queue: queue, TransactionID: "2"}, item{Queue: queue, TransactionID: "3"}).reply)
@@ -61,19 +61,19 @@ func checklist02(t *testing.T, c client, queue string) {
 		{http.StatusOK, popCall(queue, "")},
 		{http.StatusNoContent, popCall(queue, "")},
 		{http.StatusNoContent, popCall(queue, "wait=true&timeout=1")},
-		{http.StatusOK, ackBatchCall("", []ackItem{}...)}, // never answered by the reference
+		{http.StatusOK, ackBatchCall("", []ackItem{}...)}, // the reference never answers it
 		{http.StatusOK, ackCall(ackItem{TransactionID: "nobody", PartitionID: "nowhere"})},
 		{http.StatusOK, transactCall(nil, operation{Type: "ack", TransactionID: "nobody", PartitionID: "nowhere"})},
 		{http.StatusNotFound, extendCall("nobody", `{}`)},
-		{http.StatusNotFound, call{method: http.MethodGet, target: "/api/v1/nothing"}},
-		{http.StatusMethodNotAllowed, call{method: http.MethodGet, target: "/api/v1/push"}},
-		{http.StatusBadRequest, call{method: http.MethodPost, target: "/api/v1/push"}},
-		{http.StatusBadRequest, call{http.MethodPost, "/api/v1/push", `{"items":`}},
-		{http.StatusBadRequest, call{http.MethodPost, "/api/v1/transaction", `{}`}},
+		{http.StatusNotFound, get("/api/v1/nothing")},
+		{http.StatusMethodNotAllowed, get("/api/v1/push")},
+		{http.StatusBadRequest, post("/api/v1/push", "")},
+		{http.StatusBadRequest, post("/api/v1/push", `{"items":`)},
+		{http.StatusBadRequest, post("/api/v1/transaction", `{}`)},
 	} {
 		got := ask[any](c, want.call)
-		require.Equal(t, want.status, got.status, "%s %s: %s", want.method, want.target, got.raw)
-		require.Equal(t, want.status == http.StatusNoContent, len(got.raw) == 0)
+		require.Equal(t, want.status, got.Status, "%s %s: %s", want.Method, want.Target, got.Raw)
+		require.Equal(t, want.status == http.StatusNoContent, len(got.Raw) == 0)
 	}
 }
 
@@ -115,7 +115,7 @@ func checklist05(t *testing.T, c client, queue string) {
 	c.ackBatch("", d.ack("completed", 0)...).ok(http.StatusOK)
 	require.False(t, c.ackBatch("", d.ack("failed", 1)...).ok(http.StatusOK)[0].DLQ)
 	d = c.pop(queue, "batch=3").ok(http.StatusOK)
-	require.Equal(t, []string{"2", "3", "4"}, d.ids(), "it and everything after it")
+	require.Equal(t, []string{"2", "3", "4"}, d.ids(), "the failed message and everything after it")
 	require.True(t, c.ackBatch("", d.ack("failed", 0)...).ok(http.StatusOK)[0].DLQ)
 	c.ackBatch("", d.ack("completed", 2)...).ok(http.StatusOK)
 	c.ackBatch("", d.ack("completed", 1)...).ok(http.StatusOK)
@@ -156,10 +156,10 @@ func checklist09(t *testing.T, c client, queue string) {
 		popCall(queue, "wait=true&timeout=10"), popPartitionCall(queue, "p", "batch=0"),
 	} {
 		got := ask[delivery](c, what)
-		require.Empty(t, got.ok(http.StatusNoContent).Messages, what.target)
-		require.Empty(t, got.raw)
+		require.Empty(t, got.ok(http.StatusNoContent).Messages, what.Target)
+		require.Empty(t, got.Raw)
 	}
-	require.False(t, c.storedQueue(queue+"unknown"), "a pop makes nothing")
+	require.False(t, c.storedQueue(queue+"unknown"), "a pop creates no queue")
 }
 
 func checklist10(t *testing.T, c client, _ string) {
@@ -172,15 +172,15 @@ func checklist11(t *testing.T, c client, queue string) {
 	const timeout = 2 * time.Second
 	c.configure(queue, nil).ok(http.StatusOK)
 	empty := c.pop(queue, fmt.Sprintf("wait=true&timeout=%d", timeout.Milliseconds()))
-	require.Equal(t, http.StatusNoContent, empty.status)
-	require.Greater(t, empty.took, timeout/2)
-	require.Less(t, empty.took, patience)
+	require.Equal(t, http.StatusNoContent, empty.Status)
+	require.Greater(t, empty.Took, timeout/2)
+	require.Less(t, empty.Took, patience)
 	waiting := c.begin(popCall(queue, "wait=true&timeout=60000"))
 	c.untilParked(t, queue, 1)
 	c.pushIDs(queue, "", "m")
 	got := waiting.delivery()
 	require.Equal(t, []string{"m"}, got.ok(http.StatusOK).ids())
-	require.Less(t, got.took, patience)
+	require.Less(t, got.Took, patience)
 }
 
 func checklist12(t *testing.T, c client, queue string) {

@@ -24,13 +24,13 @@ const (
 	childListenURL = "BELFRY_TEST_CHILD_LISTEN_URL"
 )
 
-// child is a server in a process of its own, which can be killed.
+// child is a server in its own process, which tests can kill.
 type child struct {
 	client
 	process *os.Process
 }
 
-// startChild runs a server on dsn that listens and notifies on listenDSN.
+// startChild starts a server on dsn that listens and notifies on listenDSN.
 func startChild(t *testing.T, dsn, listenDSN string) child {
 	t.Helper()
 	self, err := os.Executable()
@@ -43,7 +43,7 @@ func startChild(t *testing.T, dsn, listenDSN string) child {
 	require.NoError(t, cmd.Start())
 	s := &server{dsn: dsn, http: documented(t, &http.Transport{})}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be dead already
+		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()
 		s.http.CloseIdleConnections()
 	})
@@ -53,7 +53,7 @@ func startChild(t *testing.T, dsn, listenDSN string) child {
 	return child{s.client(t), cmd.Process}
 }
 
-// serveChild is the child's main.
+// serveChild is the main function of the child process.
 func serveChild(dsn, listenDSN string) int {
 	cfg := config.Default()
 	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN

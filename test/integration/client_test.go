@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// client speaks to one server on behalf of one test.
+// client sends requests to one server for one test.
 type client struct {
 	t *testing.T
 	*server
@@ -23,15 +23,13 @@ type client struct {
 
 func (s *server) client(t *testing.T) client { return client{t: t, server: s} }
 
-// loose returns the client for requests that the OpenAPI document does not
-// describe and that are answered all the same.
+// loose returns a client for requests that the OpenAPI document does not describe but the server accepts.
 func (c client) loose() client {
 	c.unlike = true
 	return c
 }
 
-// answer is a reply with its decoded body: what the verb returns, or the text of
-// an error.
+// answer is a reply with its decoded body, or the text of its error.
 type answer[T any] struct {
 	t *testing.T
 	reply
@@ -46,7 +44,7 @@ func ask[T any](c client, what call) answer[T] {
 		ctx = contract.Unlike(ctx)
 	}
 	got, err := c.send(ctx, what)
-	require.NoError(c.t, err, "%s %s", what.method, what.target)
+	require.NoError(c.t, err, "%s %s", what.Method, what.Target)
 	return read[T](c.t, got)
 }
 
@@ -59,22 +57,22 @@ func read[T any](t *testing.T, got reply) answer[T] {
 	return a
 }
 
-// decode reads the body of a reply; it may run on any goroutine.
+// decode decodes the body of a reply. It may run on any goroutine.
 func decode[T any](got reply) (body T, failure string, err error) {
-	if len(got.raw) == 0 {
+	if len(got.Raw) == 0 {
 		return body, "", nil
 	}
 	var refused struct {
 		Error *string `json:"error"`
 	}
-	if got.status >= http.StatusBadRequest && json.Unmarshal(got.raw, &refused) == nil && refused.Error != nil {
+	if got.Status >= http.StatusBadRequest && json.Unmarshal(got.Raw, &refused) == nil && refused.Error != nil {
 		failure = *refused.Error
-		if !strings.Contains(string(got.raw), "leaseId") {
+		if !strings.Contains(string(got.Raw), "leaseId") {
 			return body, failure, nil
 		}
 	}
-	if err := json.Unmarshal(got.raw, &body); err != nil {
-		return body, failure, fmt.Errorf("status %d with %.200q: %w", got.status, got.raw, err)
+	if err := json.Unmarshal(got.Raw, &body); err != nil {
+		return body, failure, fmt.Errorf("status %d with %.200q: %w", got.Status, got.Raw, err)
 	}
 	return body, failure, nil
 }
@@ -82,14 +80,14 @@ func decode[T any](got reply) (body T, failure string, err error) {
 // ok requires a status and returns the body.
 func (a answer[T]) ok(status int) T {
 	a.t.Helper()
-	require.Equal(a.t, status, a.status, "%.500s", a.raw)
+	require.Equal(a.t, status, a.Status, "%.500s", a.Raw)
 	return a.body
 }
 
 // refused requires a 400 with exactly this text.
 func (a answer[T]) refused(text string) {
 	a.t.Helper()
-	require.Equal(a.t, http.StatusBadRequest, a.status, "%.500s", a.raw)
+	require.Equal(a.t, http.StatusBadRequest, a.Status, "%.500s", a.Raw)
 	require.Equal(a.t, text, a.failure)
 }
 
@@ -98,7 +96,7 @@ func (c client) push(items ...item) answer[[]pushed] {
 	return ask[[]pushed](c, pushCall(items...))
 }
 
-// pushIDs stores messages with the given transaction ids in one partition.
+// pushIDs pushes messages with the given transaction ids to one partition.
 func (c client) pushIDs(queue, partition string, ids ...string) []pushed {
 	c.t.Helper()
 	items := make([]item, len(ids))
@@ -113,11 +111,11 @@ func (c client) pop(queue, query string) answer[delivery] {
 	return ask[delivery](c, popCall(queue, query))
 }
 
-// popIDs pops and returns the transaction ids; none for 204.
+// popIDs pops and returns the transaction ids, none for 204.
 func (c client) popIDs(queue, query string) []string {
 	c.t.Helper()
 	got := c.pop(queue, query)
-	require.Contains(c.t, []int{http.StatusOK, http.StatusNoContent}, got.status, "%.500s", got.raw)
+	require.Contains(c.t, []int{http.StatusOK, http.StatusNoContent}, got.Status, "%.500s", got.Raw)
 	return got.body.ids()
 }
 
@@ -151,8 +149,8 @@ func (c client) deleteQueue(queue string) answer[deleted] {
 	return ask[deleted](c, deleteCall(queue))
 }
 
-// begun is a call that runs in the background.
-type begun struct {
+// pendingCall is a call that runs in the background.
+type pendingCall struct {
 	t      *testing.T
 	done   chan struct{}
 	reply  reply
@@ -160,11 +158,10 @@ type begun struct {
 	cancel context.CancelFunc
 }
 
-// begin sends a call in the background. What the test does not wait for is
-// broken off at its end.
-func (c client) begin(what call) *begun {
+// begin sends a call in the background. The end of the test aborts it.
+func (c client) begin(what call) *pendingCall {
 	ctx, cancel := context.WithCancel(c.t.Context())
-	b := &begun{t: c.t, done: make(chan struct{}), cancel: cancel}
+	b := &pendingCall{t: c.t, done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(b.done)
 		b.reply, b.err = c.send(ctx, what)
@@ -177,39 +174,37 @@ func (c client) begin(what call) *begun {
 }
 
 // delivery waits for the answer to a pop.
-func (b *begun) delivery() answer[delivery] {
+func (b *pendingCall) delivery() answer[delivery] {
 	b.t.Helper()
 	<-b.done
 	require.NoError(b.t, b.err)
 	return read[delivery](b.t, b.reply)
 }
 
-// leave breaks the call off as a client that goes away.
-func (b *begun) leave() {
+// leave aborts the call like a client that disconnects.
+func (b *pendingCall) leave() {
 	b.cancel()
 	<-b.done
 }
 
-// untilWaiting blocks until the server says that n requests wait.
+// untilWaiting blocks until the server reports n waiting requests.
 func (c client) untilWaiting(n int) {
 	c.t.Helper()
 	until(c.t, fmt.Sprintf("%d requests wait", n), func() bool {
-		health := ask[struct{ Waiting int }](c, call{method: http.MethodGet, target: "/health"})
+		health := ask[struct{ Waiting int }](c, get("/health"))
 		return health.body.Waiting == n
 	})
 }
 
-// storedQueue says whether a queue of that name exists. It looks at the tables:
-// asking a verb would make or remove one.
+// storedQueue reports whether a queue exists. It reads the tables, because a verb would create or delete one.
 func (c client) storedQueue(name string) (exists bool) {
 	c.t.Helper()
 	c.scan(c.t, `SELECT EXISTS (SELECT 1 FROM belfry.queue WHERE name = $1 AND deleted_at IS NULL)`, []any{name}, &exists)
 	return exists
 }
 
-// putToSleep makes a queue with one unread partition look as a crash between a
-// commit and its wake leaves it: a message is there, and the group's cursor says
-// that there is none.
+// putToSleep makes a queue with one unread partition look as after a crash between a commit and its wake: there is a
+// message, but the cursor of the group is not ready.
 func (c client) putToSleep(queue, group string) {
 	c.t.Helper()
 	known := c.pop(queue, "consumerGroup="+group).ok(http.StatusOK)
@@ -222,16 +217,15 @@ func (c client) putToSleep(queue, group string) {
 	    RETURNING 1)
 	SELECT count(*) FROM asleep`, []any{queue, group}, &asleep)
 	require.Equal(c.t, 1, asleep)
-	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).status)
+	require.Equal(c.t, http.StatusNoContent, c.pop(queue, "consumerGroup="+group).Status)
 }
 
-// metric returns a metric by its name and labels as /metrics/prometheus prints
-// them; one that is not there is 0.
+// metric returns a metric by its name and labels in the Prometheus format, or 0 if it is missing.
 func (s *server) metric(t *testing.T, name string) float64 {
 	t.Helper()
-	got, err := s.send(t.Context(), call{method: http.MethodGet, target: "/metrics/prometheus"})
+	got, err := s.send(t.Context(), get("/metrics/prometheus"))
 	require.NoError(t, err)
-	for line := range strings.Lines(string(got.raw)) {
+	for line := range strings.Lines(string(got.Raw)) {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
 			value, err := strconv.ParseFloat(text, 64)
 			require.NoError(t, err)

@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// defaultOptions are the fifteen options of a queue that was told nothing, as
-// JSON has them.
+// defaultOptions returns the fifteen options of a queue with defaults, as JSON values.
 func defaultOptions() map[string]any {
 	return map[string]any{
 		"leaseTime": 300.0, "retryLimit": 3.0, "delayedProcessing": 0.0, "windowBuffer": 0.0, "encryptionEnabled": false,
@@ -43,7 +42,7 @@ func TestConfigure(t *testing.T) {
 func configureEcho(t *testing.T, c client, queue string) {
 	plain := c.configure(queue, nil)
 	got := plain.ok(http.StatusOK)
-	require.Equal(t, []string{"configured", "namespace", "options", "partitionId", "queue", "queueId", "task"}, keys(t, plain.raw))
+	require.Equal(t, []string{"configured", "namespace", "options", "partitionId", "queue", "queueId", "task"}, keys(t, plain.Raw))
 	requireUUID(t, got.QueueID, got.PartitionID)
 	require.Equal(t, configured{
 		Configured: true, QueueID: got.QueueID, PartitionID: got.PartitionID, Queue: queue, Options: defaultOptions(),
@@ -69,16 +68,16 @@ func configureReplaces(t *testing.T, c client, queue string) {
 	for _, body := range []string{
 		`{"queue":"` + queue + `"}`, `{"queue":"` + queue + `","options":null}`, `{"queue":"` + queue + `","options":{}}`,
 	} {
-		got := ask[configured](c, call{http.MethodPost, configurePath, body})
+		got := ask[configured](c, post(configurePath, body))
 		require.Equal(t, defaultOptions(), got.ok(http.StatusOK).Options, body)
 	}
 	c.pushIDs(queue, "", "1")
-	require.Equal(t, []string{"1"}, c.popIDs(queue, ""), "what is echoed is what holds")
+	require.Equal(t, []string{"1"}, c.popIDs(queue, ""), "the echoed options are effective")
 }
 
 func configureTags(t *testing.T, c client, queue string) {
 	tag := func(tags string) configured {
-		return ask[configured](c.loose(), call{http.MethodPost, configurePath, `{"queue":"` + queue + `"` + tags + `}`}).ok(http.StatusOK)
+		return ask[configured](c.loose(), post(configurePath, `{"queue":"`+queue+`"`+tags+`}`)).ok(http.StatusOK)
 	}
 	c.pushIDs(queue, "", "1")
 	tagged := tag(`,"namespace":"my space","task":"é"`)
@@ -89,21 +88,21 @@ func configureTags(t *testing.T, c client, queue string) {
 		require.Equal(t, "my space", tag(`,"namespace":"my space","task":"é"`).Namespace)
 		bare := tag(tags)
 		require.Empty(t, bare.Namespace+bare.Task, "tags not sent are reset")
-		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).status)
+		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).Status)
 	}
 }
 
 func configureOddValues(t *testing.T, c client, queue string) {
-	got := ask[configured](c.loose(), call{http.MethodPost, configurePath, `{"queue":"` + queue +
-		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`})
+	got := ask[configured](c.loose(), post(configurePath, `{"queue":"`+queue+
+		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`))
 	want := defaultOptions()
 	maps.Copy(want, map[string]any{"leaseTime": 60.0, "ttl": 300.0, "priority": 2.0})
 	require.Equal(t, want, got.ok(http.StatusOK).Options, "unknown options are dropped, null is the default")
 }
 
-// The empty name fits in no path; its messages are popped by tags.
+// The empty name fits in no path. Its messages are popped by tags.
 func configureEmptyName(t *testing.T, c client, _ string) {
-	got := ask[configured](c, call{http.MethodPost, configurePath, `{"queue":"","namespace":"empty name"}`}).ok(http.StatusOK)
+	got := ask[configured](c, post(configurePath, `{"queue":"","namespace":"empty name"}`)).ok(http.StatusOK)
 	require.Empty(t, got.Queue)
 	require.Equal(t, "empty name", got.Namespace)
 	pushed := c.pushIDs("", "", "1")[0]
@@ -129,7 +128,7 @@ func configureRefused(t *testing.T, c client, queue string) {
 	for option := range defaultOptions() {
 		for _, value := range []any{"5", []int{1}, map[string]int{}, 1.5} {
 			got := c.configure(queue, map[string]any{"leaseTime": 9, option: value})
-			require.Equal(t, http.StatusBadRequest, got.status, option)
+			require.Equal(t, http.StatusBadRequest, got.Status, option)
 			require.Regexp(t, `^options\.`+option+` must be `, got.failure)
 		}
 	}
@@ -152,10 +151,10 @@ func TestOperatorDefaults(t *testing.T) {
 	require.InDelta(t, 1000.0, got.Options["leaseTime"], 0)
 	require.InDelta(t, 0.0, got.Options["retryLimit"], 0)
 
-	c.pushIDs("born by push", "", "1", "2", "3")
-	d := c.pop("born by push", "").ok(http.StatusOK)
+	c.pushIDs("created by push", "", "1", "2", "3")
+	d := c.pop("created by push", "").ok(http.StatusOK)
 	require.Len(t, d.Messages, 2)
 	requireEnd(t, c.extend(d.LeaseID, `{"seconds":1}`).ok(http.StatusOK), 1000*time.Second)
 	require.True(t, c.ack(d.ack("failed", 0)[0]).ok(http.StatusOK)[0].DLQ)
-	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").status, "the default timeout is short")
+	require.Equal(t, http.StatusNoContent, c.pop("q", "wait=true").Status, "the default timeout is short")
 }

@@ -54,12 +54,12 @@ type redriven struct {
 
 func (c client) dlq(query string) letters {
 	c.t.Helper()
-	return ask[letters](c, call{method: http.MethodGet, target: "/api/v1/dlq?" + query}).ok(http.StatusOK)
+	return ask[letters](c, get("/api/v1/dlq?"+query)).ok(http.StatusOK)
 }
 
 func (c client) redrive(body string) redriven {
 	c.t.Helper()
-	return ask[redriven](c, call{http.MethodPost, "/api/v1/dlq/redrive", body}).ok(http.StatusOK)
+	return ask[redriven](c, post("/api/v1/dlq/redrive", body)).ok(http.StatusOK)
 }
 
 func (c client) redriveAll(queue, group string) redriven {
@@ -67,8 +67,8 @@ func (c client) redriveAll(queue, group string) redriven {
 	return c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, queue, group))
 }
 
-// bury pops what there is and dead-letters it all.
-func (c client) bury(queue, group string) delivery {
+// deadLetterAll pops all available messages and dead-letters them.
+func (c client) deadLetterAll(queue, group string) delivery {
 	c.t.Helper()
 	d := c.pop(queue, "batch=10000&partitions=100&consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
 	for _, one := range c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK) {
@@ -94,7 +94,7 @@ func TestDeadLetters(t *testing.T) {
 		"failed again":              redriveFailsAgain,
 		"twice":                     redriveTwice,
 		"a rate and a dry run":      redriveRate,
-		"a group that was deleted":  redriveWithoutGroup,
+		"a deleted group":           redriveWithoutGroup,
 		"purge":                     lettersPurge,
 		"to the dlq and back":       lettersMoved,
 		"many, to a slow consumer":  redriveMany,
@@ -113,9 +113,9 @@ func lettersFilters(t *testing.T, c client, queue string) {
 	for _, id := range []string{"1", "2", "3"} {
 		c.pushIDs(queue, "p", id)
 		c.pushIDs(queue, "o", "o"+id)
-		c.bury(queue, "a")
+		c.deadLetterAll(queue, "a")
 	}
-	c.bury(queue, "b")
+	c.deadLetterAll(queue, "b")
 	require.Equal(t, 12, c.dlq(q).Total)
 	all := c.dlq(q + "&consumerGroup=a")
 	require.Equal(t, 6, all.Total)
@@ -147,7 +147,7 @@ func lettersPages(t *testing.T, c client, queue string) {
 		ids[i] = fmt.Sprintf("%04d", i)
 	}
 	c.pushIDs(queue, "p", ids...)
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	q := "queue=" + url.QueryEscape(queue) + "&consumerGroup=g"
 	var seen []string
 	pages := 0
@@ -162,42 +162,42 @@ func lettersPages(t *testing.T, c client, queue string) {
 	}
 	require.Equal(t, 2, pages)
 	slices.Reverse(seen)
-	require.Equal(t, ids, seen, "each once")
+	require.Equal(t, ids, seen, "each dead letter once")
 	require.Equal(t, []string{"0000"}, c.dlq(fmt.Sprintf("%s&offset=%d", q, n-1)).ids())
 	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the cap")
 }
 
 func redriveWakes(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
-	buried := c.bury(queue, "g")
+	dead := c.deadLetterAll(queue, "g")
 	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
-	until(t, "it waits", func() bool {
-		status := ask[struct{ Groups []struct{ Queue string } }](c, call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).body
+	until(t, "the pop waits", func() bool {
+		status := ask[struct{ Groups []struct{ Queue string } }](c, get("/api/v1/status/dispatcher")).body
 		return slices.ContainsFunc(status.Groups, func(g struct{ Queue string }) bool { return g.Queue == queue })
 	})
 	require.Equal(t, 2, c.redriveAll(queue, "g").Redriven)
 	got := waiting.delivery().ok(http.StatusOK)
 	require.Equal(t, []string{"1", "2"}, got.ids())
-	require.Less(t, waiting.reply.took, patience, "at once, not at the end of its time")
+	require.Less(t, waiting.reply.Took, patience, "at once, not at its timeout")
 	for i := range got.Messages {
-		require.Equal(t, buried.Messages[i].ID, got.Messages[i].ID)
-		require.Equal(t, buried.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
-		require.NotEqual(t, buried.LeaseID, got.LeaseID)
+		require.Equal(t, dead.Messages[i].ID, got.Messages[i].ID)
+		require.Equal(t, dead.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
+		require.NotEqual(t, dead.LeaseID, got.LeaseID)
 	}
 }
 
 func redriveOrder(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2", "3")
 	require.Len(t, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"), 3)
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	c.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"))
 	require.Equal(t, 1, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","transactionId":"3"}`, queue)).Redriven)
 	require.Equal(t, 2, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","partition":"p"}`, queue)).Redriven)
 	got := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
-	require.Equal(t, []string{"1", "2", "3"}, got.ids(), "in the order of the log, and without what is new")
+	require.Equal(t, []string{"1", "2", "3"}, got.ids(), "in the order of the log, without newer messages")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "one lease")
-	require.Empty(t, c.popIDs(queue, "consumerGroup=other&batch=9"), "the other group has had them")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=other&batch=9"), "the other group has consumed them")
 	for _, one := range c.ackBatch("g", got.ack("completed")...).ok(http.StatusOK) {
 		require.True(t, one.Success)
 	}
@@ -215,7 +215,7 @@ func redriveFailsAgain(t *testing.T, c client, queue string) {
 		one := c.dlq("queue=" + url.QueryEscape(queue)).Messages
 		require.Len(t, one, 1)
 		require.Equal(t, reason, one[0].ErrorMessage)
-		require.Equal(t, n, one[0].RetryCount, "it goes on counting")
+		require.Equal(t, n, one[0].RetryCount, "the counter continues")
 		require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
 		require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
 	}
@@ -223,7 +223,7 @@ func redriveFailsAgain(t *testing.T, c client, queue string) {
 
 func redriveTwice(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
 	require.Equal(t, redriven{Success: true}, c.redriveAll(queue, "g"))
 	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
@@ -232,7 +232,7 @@ func redriveTwice(t *testing.T, c client, queue string) {
 
 func redriveRate(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2", "3", "4", "5")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	body := func(rest string) string {
 		return fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","all":true,%s}`, queue, rest)
 	}
@@ -245,12 +245,12 @@ func redriveRate(t *testing.T, c client, queue string) {
 
 func redriveWithoutGroup(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	var gone int
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.cursor c USING belfry.consumer_group g, belfry.queue q
 		WHERE c.group_id = g.id AND g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
 	require.Equal(t, 1, gone)
-	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "they stay")
+	require.Equal(t, redriven{Success: true, Matched: 2, Skipped: 2}, c.redriveAll(queue, "g"), "the dead letters stay")
 	require.Equal(t, 2, c.dlq("queue="+url.QueryEscape(queue)).Total)
 	c.scan(t, `WITH gone AS (DELETE FROM belfry.consumer_group g USING belfry.queue q
 		WHERE g.queue_id = q.id AND q.name = $1 RETURNING 1) SELECT count(*) FROM gone`, []any{queue}, &gone)
@@ -262,36 +262,36 @@ func redriveWithoutGroup(t *testing.T, c client, queue string) {
 func lettersPurge(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
 	c.pushIDs(queue, "o", "3")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	purge := func(rest string) redriven {
-		return ask[redriven](c, call{method: http.MethodDelete, target: "/api/v1/dlq?queue=" + url.QueryEscape(queue) + rest}).ok(http.StatusOK)
+		return ask[redriven](c, remove("/api/v1/dlq?queue="+url.QueryEscape(queue)+rest)).ok(http.StatusOK)
 	}
 	require.Equal(t, redriven{Success: true, DryRun: true, Matched: 3, Remaining: 3}, purge("&dryRun=true"))
 	require.Zero(t, purge("&consumerGroup=other").Purged)
 	require.Equal(t, redriven{Success: true, Matched: 1, Purged: 1}, purge("&partition=o"))
 	require.Equal(t, redriven{Success: true, Matched: 2, Purged: 2}, purge("&consumerGroup=g"))
 	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "they stay done")
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "the messages stay consumed")
 }
 
 func lettersMoved(t *testing.T, c client, queue string) {
 	stored := c.pushIDs(queue, "p", "1", "2")
 	m := letter{PartitionID: stored[0].PartitionID, TransactionID: "2"}
-	post := func(path, body string) reply { return ask[any](c, call{http.MethodPost, path, body}).reply }
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).status, "the group does not read it")
+	post := func(path, body string) reply { return ask[any](c, post(path, body)).reply }
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).Status, "the group does not read it")
 	require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
 	held := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
-	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).status)
+	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).Status)
 	require.Equal(t, "by hand", c.dlq("queue=" + url.QueryEscape(queue)).Messages[0].ErrorMessage)
-	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "nothing else was left of it")
+	require.True(t, *c.ackBatch("g", held.ack("completed")[0]).ok(http.StatusOK)[0].LeaseReleased, "no other message of the lease is left")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).status)
-	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).Status)
+	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").Status)
 	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status, "it is no dead letter any more")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status, "it is not a dead letter any more")
 	m.TransactionID = "none"
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").status)
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").Status)
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status)
 }
 
 func redriveMany(t *testing.T, c client, queue string) {
@@ -301,7 +301,7 @@ func redriveMany(t *testing.T, c client, queue string) {
 		ids[i] = fmt.Sprintf("%04d", i)
 	}
 	c.pushIDs(queue, "p", ids...)
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	require.Equal(t, redriven{Success: true, Matched: n, Redriven: n}, c.redriveAll(queue, "g"))
 	var got []string
 	for len(got) < n {
@@ -317,25 +317,16 @@ func redriveMany(t *testing.T, c client, queue string) {
 func lettersUnicode(t *testing.T, c client, queue string) {
 	group, id := "grüppe %/+", "trans/ü %2F+"
 	c.pushIDs(queue, "päärt/%", id)
-	c.popPartitionName(queue, "päärt/%", group)
+	d := c.popPartition(queue, "päärt/%", "consumerGroup="+url.QueryEscape(group)).ok(http.StatusOK)
+	require.True(t, c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK)[0].DLQ)
 	m := c.dlq("consumerGroup=" + url.QueryEscape(group) + "&partition=" + url.QueryEscape("päärt/%") + "&queue=" + url.QueryEscape(queue)).Messages
 	require.Len(t, m, 1)
 	require.Equal(t, id, m[0].TransactionID)
-	shown := ask[map[string]any](c, call{method: http.MethodGet, target: messagePath(m[0], "")}).ok(http.StatusOK)
+	shown := ask[map[string]any](c, get(messagePath(m[0], ""))).ok(http.StatusOK)
 	require.Equal(t, "dead_letter", shown["status"])
 	require.Equal(t, queue+"/päärt/%", shown["queuePath"])
-	ask[any](c, call{http.MethodPost, messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group)}).ok(http.StatusOK)
+	ask[any](c, post(messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group))).ok(http.StatusOK)
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
-}
-
-// popPartitionName pops one partition by its escaped name and buries the message.
-func (c client) popPartitionName(queue, partition, group string) {
-	c.t.Helper()
-	d := ask[delivery](c, call{
-		method: http.MethodGet,
-		target: "/api/v1/pop/queue/" + url.PathEscape(queue) + "/partition/" + url.PathEscape(partition) + "?consumerGroup=" + url.QueryEscape(group),
-	}).ok(http.StatusOK)
-	require.True(c.t, c.ackBatch(group, d.ack("dlq")...).ok(http.StatusOK)[0].DLQ)
 }
 
 func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
@@ -345,10 +336,10 @@ func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
 	c := s.client(t)
 	c.configure("sealed", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
 	c.push(item{Queue: "sealed", TransactionID: "a", Payload: json.RawMessage(`{"secret":"ü"}`)}).ok(http.StatusCreated)
-	c.bury("sealed", "g")
+	c.deadLetterAll("sealed", "g")
 	got := c.dlq("queue=sealed").Messages[0]
 	require.Equal(t, map[string]any{"secret": "ü"}, got.Data)
-	shown := ask[map[string]any](c, call{method: http.MethodGet, target: messagePath(got, "")}).ok(http.StatusOK)
+	shown := ask[map[string]any](c, get(messagePath(got, ""))).ok(http.StatusOK)
 	require.Equal(t, true, shown["isEncrypted"])
 	require.Equal(t, map[string]any{"secret": "ü"}, shown["payload"])
 	require.Equal(t, 1, c.redriveAll("sealed", "g").Redriven)
@@ -361,10 +352,10 @@ func TestARedriveWakesAnotherInstance(t *testing.T) {
 	two := startOn(t, one.dsn)
 	a, b := one.client(t), two.client(t)
 	a.pushIDs("q", "p", "1")
-	a.bury("q", "g")
+	a.deadLetterAll("q", "g")
 	waiting := b.begin(popCall("q", "consumerGroup=g&wait=true&timeout=60000"))
 	b.untilWaiting(1)
 	require.Equal(t, 1, a.redriveAll("q", "g").Redriven)
 	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
-	require.Less(t, waiting.reply.took, patience)
+	require.Less(t, waiting.reply.Took, patience)
 }

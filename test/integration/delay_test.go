@@ -10,11 +10,10 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// late is how much after its time a message may come, on a busy machine.
+// late is how late a delayed message may arrive on a busy machine.
 const late = 3 * time.Second
 
-// pollOften makes a waiting pop look often, so that what these tests measure is
-// the delay of the message.
+// pollOften makes waiting pops poll often, so that these tests measure only the delay of the message.
 func pollOften(cfg *config.Config) { cfg.Dispatch.MaxPollInterval = cfg.Dispatch.PollInterval }
 
 func TestDelays(t *testing.T) {
@@ -34,8 +33,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// requireBetween requires that something took no less than least and little
-// more.
+// requireBetween requires a duration of at least least and at most late more.
 func requireBetween(t *testing.T, least, took time.Duration) {
 	t.Helper()
 	require.GreaterOrEqual(t, took, least)
@@ -47,11 +45,11 @@ func delayProcessing(t *testing.T, c client, queue string) {
 	started := time.Now()
 	c.pushIDs(queue, "", "1", "2")
 	require.Empty(t, c.popIDs(queue, "batch=9"))
-	require.Empty(t, c.popPartition(queue, "Default", "").raw)
+	require.Empty(t, c.popPartition(queue, "Default", "").Raw)
 	got := c.pop(queue, "batch=9&wait=true&timeout=20000").ok(http.StatusOK)
 	requireBetween(t, time.Second, time.Since(started))
 	require.Equal(t, []string{"1", "2"}, got.ids())
-	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&consumerGroup=later"), "ripe for everybody")
+	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&consumerGroup=later"), "visible to every group")
 }
 
 func delayHidesTheYoung(t *testing.T, c client, queue string) {
@@ -73,10 +71,10 @@ func delayWindow(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, "wait=true&timeout=600"), "the window is open")
 	started := time.Now()
 	c.pushIDs(queue, "", "2")
-	require.Empty(t, c.popPartition(queue, "Default", "").raw, "of one partition too")
+	require.Empty(t, c.popPartition(queue, "Default", "").Raw, "of one partition too")
 	got := c.pop(queue, "batch=9&wait=true&timeout=20000").ok(http.StatusOK)
 	requireBetween(t, time.Second, time.Since(started))
-	require.Equal(t, []string{"1", "2"}, got.ids(), "the second message kept the first waiting")
+	require.Equal(t, []string{"1", "2"}, got.ids(), "the second message delayed the first")
 }
 
 func delayConfigure(t *testing.T, c client, queue string) {
@@ -100,7 +98,7 @@ func delayConfigure(t *testing.T, c client, queue string) {
 		c.configure(queue, none).ok(http.StatusOK)
 		got := waiting.delivery()
 		require.Equal(t, []string{"2"}, got.ok(http.StatusOK).ids(), option)
-		require.Less(t, got.took, patience, option)
+		require.Less(t, got.Took, patience, option)
 	}
 }
 
@@ -110,5 +108,5 @@ func delayOtherPartitions(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, "wait=true&timeout=600"))
 	c.pushIDs(queue, "busy", "2")
 	got := c.pop(queue, "batch=9&partitions=9&wait=true&timeout=20000").ok(http.StatusOK)
-	require.Equal(t, []string{"1"}, got.ids(), "each partition has a window of its own")
+	require.Equal(t, []string{"1"}, got.ids(), "each partition has its own window")
 }

@@ -26,7 +26,7 @@ func TestDelete(t *testing.T) {
 
 func deleteAnswers(t *testing.T, c client, queue string) {
 	missing := c.deleteQueue(queue)
-	require.Equal(t, []string{"deleted", "existed", "queue"}, keys(t, missing.raw))
+	require.Equal(t, []string{"deleted", "existed", "queue"}, keys(t, missing.Raw))
 	require.Equal(t, deleted{Deleted: true, Queue: queue}, missing.ok(http.StatusOK))
 	c.configure(queue, nil).ok(http.StatusOK)
 	require.Equal(t, deleted{Deleted: true, Queue: queue, Existed: true}, c.deleteQueue(queue).ok(http.StatusOK))
@@ -35,35 +35,34 @@ func deleteAnswers(t *testing.T, c client, queue string) {
 
 func deleteInheritsNothing(t *testing.T, c client, queue string) {
 	body := `{"queue":"` + queue + `","namespace":"inherited","options":{"delayedProcessing":3600,"retryLimit":0}}`
-	before := ask[configured](c, call{http.MethodPost, configurePath, body}).ok(http.StatusOK)
+	before := ask[configured](c, post(configurePath, body)).ok(http.StatusOK)
 	c.configure(queue, nil).ok(http.StatusOK)
 	c.pushIDs(queue, "", "1", "2", "3")
 	c.pushIDs(queue, "other", "4")
 	require.Equal(t, []string{"1", "2"}, c.popPartition(queue, "Default", "batch=2&autoAck=true&consumerGroup=g").ok(http.StatusOK).ids())
 	require.Empty(t, c.popIDs(queue, "consumerGroup=late&subscriptionMode=new"))
-	ask[configured](c, call{http.MethodPost, configurePath, body}).ok(http.StatusOK)
+	ask[configured](c, post(configurePath, body)).ok(http.StatusOK)
 	require.True(t, c.deleteQueue(queue).ok(http.StatusOK).Existed)
 	require.Empty(t, c.popIDs(queue, "batch=9"))
 	require.Empty(t, c.popIDs(queue, "batch=9&consumerGroup=g"))
-	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited")).status)
+	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited")).Status)
 
 	again := c.pushIDs(queue, "", "1", "5")
 	require.Equal(t, "queued", again[0].Status, "the transaction ids are free again")
 	require.NotEqual(t, before.PartitionID, again[0].PartitionID)
 	for _, query := range []string{"", "&consumerGroup=g", "&consumerGroup=late"} {
-		// A waiting pop, so that this test is about what is inherited and not about when.
+		// A waiting pop, because this test is about inheritance, not about timing.
 		require.Equal(t, []string{"1", "5"}, c.popIDs(queue, "batch=9&partitions=9&wait=true&timeout=20000"+query), "group %q", query)
 	}
-	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited&consumerGroup=x")).status)
+	require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=inherited&consumerGroup=x")).Status)
 	var limit int64
 	c.scan(t, `SELECT retry_limit FROM belfry.queue WHERE name = $1 AND deleted_at IS NULL`, []any{queue}, &limit)
 	require.EqualValues(t, 3, limit, "the options are the defaults")
 	require.Equal(t, defaultOptions(), c.configure(queue, nil).ok(http.StatusOK).Options)
 }
 
-// Empty means empty: a group that was known before the deletion sees a message
-// of the new queue at once, while the rows of the old one are still being
-// purged.
+// A group that existed before the deletion receives a message of the new queue at once, while the rows of the old queue
+// are still being purged.
 func deleteThenPopAtOnce(t *testing.T, c client, queue string) {
 	for i := range 20 {
 		id := fmt.Sprint(i)
@@ -82,17 +81,16 @@ func deleteEndsLeases(t *testing.T, c client, queue string) {
 		require.False(t, one.Success)
 		require.NotEmpty(t, one.reason())
 	}
-	require.Equal(t, http.StatusNotFound, c.extend(d.LeaseID, `{}`).status)
+	require.Equal(t, http.StatusNotFound, c.extend(d.LeaseID, `{}`).Status)
 
 	c.pushIDs(queue, "p", "1")
 	for _, one := range c.ackBatch("", d.ack("completed", 0)...).ok(http.StatusOK) {
-		require.False(t, one.Success, "the old partition is not the new one")
+		require.False(t, one.Success, "the new partition is another one")
 	}
 	require.Equal(t, []string{"1"}, c.popIDs(queue, "wait=true&timeout=20000"))
 }
 
-// Another instance learns of a deletion only from the database, when it uses
-// what it remembers.
+// Another instance notices a deletion only when it uses its cache.
 func TestDeleteOnAnotherInstance(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -100,7 +98,7 @@ func TestDeleteOnAnotherInstance(t *testing.T) {
 	before := b.pushIDs("q", "p", "1", "2")
 	require.Equal(t, []string{"1"}, b.popIDs("q", "autoAck=true&consumerGroup=g"))
 	require.True(t, a.deleteQueue("q").ok(http.StatusOK).Existed)
-	require.Empty(t, b.popIDs("q", "consumerGroup=g"), "nothing can be popped from what was deleted")
+	require.Empty(t, b.popIDs("q", "consumerGroup=g"), "nothing can be popped from a deleted queue")
 
 	again := b.push(item{Queue: "q", Partition: "p", TransactionID: "1"}, item{Queue: "q", Partition: "o", TransactionID: "3"},
 		item{Queue: "else", TransactionID: "4"}).ok(http.StatusCreated)

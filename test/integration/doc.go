@@ -1,11 +1,9 @@
-// Package integration tests the server from outside: it starts what an operator
-// starts, pkg/app on a real Postgres, and speaks HTTP to it as a client does.
+// Package integration tests the server from outside. It starts pkg/app on a real Postgres and uses it over HTTP, as an
+// operator and a client do.
 //
-// It promises that the wire contract holds end to end: the shape and status of
-// every answer, payloads byte for byte, the meaning of acks, leases, groups and
-// delays, what waiting requests get, and what happens when clients race, queues
-// vanish, the database goes away or ten instances start at once. What one room
-// does by itself is tested in that room.
+// It checks the compatible API end to end: shapes and statuses of answers, payloads byte for byte, acks, leases,
+// groups, delays and waiting requests. It also checks races between clients, deleted queues, failures of the database,
+// and ten instances that start at once. Tests of a single package are in that package.
 //
-// It has tests only; nobody imports it.
+// It has only tests, and no package imports it.
 package integration

@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// refused runs a statement that Postgres refuses, and returns its SQLSTATE.
+// refused runs a statement that Postgres must refuse, and returns its SQLSTATE.
 func refused(t *testing.T, conn *pgx.Conn, statement string) string {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), statement)
@@ -21,9 +21,9 @@ func refused(t *testing.T, conn *pgx.Conn, statement string) string {
 	return postgres.SQLState(err)
 }
 
-// In a database with encoding SQL_ASCII any bytes are a text, and UTF-8 is what is read
-// from it. What is not is refused to who brings it, and nobody else notices.
-func TestADatabaseOfBytes(t *testing.T) {
+// A database with the encoding SQL_ASCII accepts any bytes as text, and Belfry reads UTF-8. Invalid text is refused to
+// its sender. Other clients are not affected.
+func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
 	s := startOn(t, dsn, proven)
@@ -55,13 +55,13 @@ func TestADatabaseOfBytes(t *testing.T) {
 		`'x' || repeat('ö', 2000)`:    "öö",
 		`'x' || repeat('ö', 2) || ''`: `invalid input syntax for type integer: "xöö"`,
 	} {
-		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // one a second is noted
+		execute(t, conn, `TRUNCATE belfry.attachment_failure`) // one failure per second is recorded
 		execute(t, conn, `INSERT INTO t VALUES (`+text+`)`)
 		list, err := desk.List(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, list[0].LastFailure, want, text)
 	}
-	// A name that was readable when the table was attached.
+	// The name was readable when the table was attached.
 	execute(t, conn, `TRUNCATE belfry.attachment_failure; DO $$ BEGIN EXECUTE format('ALTER TABLE t RENAME TO %I', 't' || `+bytes+`); END $$`)
 	execute(t, conn, `DO $$ BEGIN EXECUTE format('INSERT INTO %I VALUES (''x'')', 't' || `+bytes+`); END $$`)
 	list, err := desk.List(t.Context())
@@ -73,12 +73,12 @@ func TestADatabaseOfBytes(t *testing.T) {
 	waiting := c.begin(anyOf("日本"))
 	execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES (`+bytes+`, '1'), ('日本', '2')`)
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
-	ask[any](c, call{method: http.MethodGet, target: groupsPath}).ok(http.StatusOK)
+	ask[any](c, get(groupsPath)).ok(http.StatusOK)
 	require.Empty(t, c.dlq("queue="+url.QueryEscape("日本")).Messages)
 }
 
-// In a database with the locale of some countries the capital of i is no I.
-func TestADatabaseOfAnotherCountry(t *testing.T) {
+// With a Turkish locale, the uppercase of i is not I.
+func TestADatabaseWithATurkishLocale(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.TurkishDatabase(t)
 	s := startOn(t, dsn, proven)
@@ -89,8 +89,8 @@ func TestADatabaseOfAnotherCountry(t *testing.T) {
 	execute(t, conn, `UPDATE t SET id = 1`)
 	execute(t, conn, `DELETE FROM t`)
 	for _, event := range []string{"insert", "update", "delete"} {
-		told := c.popPartition("INI", "1", "autoAck=true&wait=true&timeout=20000").ok(http.StatusOK)
-		require.Contains(t, string(told.Messages[0].Data), event)
+		change := c.popPartition("INI", "1", "autoAck=true&wait=true&timeout=20000").ok(http.StatusOK)
+		require.Contains(t, string(change.Messages[0].Data), event)
 	}
 	c.pushIDs("ini", "ini", "1")
 	require.Equal(t, []string{"1"}, c.popPartition("ini", "ini", "").ok(http.StatusOK).ids())

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keys returns the names in a JSON object, sorted.
+// keys returns the sorted names of a JSON object.
 func keys(t *testing.T, raw []byte) []string {
 	t.Helper()
 	var object map[string]json.RawMessage
@@ -24,7 +24,7 @@ func keys(t *testing.T, raw []byte) []string {
 	return names
 }
 
-// keysOfEach returns the names in each object of a JSON array.
+// keysOfEach returns the names of each object in a JSON array.
 func keysOfEach(t *testing.T, raw []byte) [][]string {
 	t.Helper()
 	var elements []json.RawMessage
@@ -91,8 +91,8 @@ func endpointPush(t *testing.T, c client) {
 		item{Queue: "push", TransactionID: "a"},
 	)
 	got := first.ok(http.StatusCreated)
-	require.Equal(t, "application/json", first.header.Get("Content-Type"))
-	require.Equal(t, [][]string{queuedKeys, queuedKeys, queuedKeys, duplicateKeys}, keysOfEach(t, first.raw))
+	require.Equal(t, "application/json", first.Header.Get("Content-Type"))
+	require.Equal(t, [][]string{queuedKeys, queuedKeys, queuedKeys, duplicateKeys}, keysOfEach(t, first.Raw))
 	require.Equal(t, &[]string{trace}[0], got[0].TraceID)
 	require.Nil(t, got[1].TraceID)
 	for i, one := range got {
@@ -104,19 +104,19 @@ func endpointPush(t *testing.T, c client) {
 		[]string{got[0].Status, got[1].Status, got[2].Status, got[3].Status})
 	require.Equal(t, "a", got[0].TransactionID)
 	requireUUID(t, got[0].PartitionID, got[2].TransactionID)
-	require.Equal(t, got[0].MessageID, got[3].MessageID, "the first one of a call wins")
+	require.Equal(t, got[0].MessageID, got[3].MessageID, "the first item of a call wins")
 
 	again := c.push(item{Queue: "push", TransactionID: "new"}, item{Queue: "push", TransactionID: "b"})
 	repeated := again.ok(http.StatusCreated)
-	require.Equal(t, [][]string{queuedKeys, duplicateKeys}, keysOfEach(t, again.raw))
+	require.Equal(t, [][]string{queuedKeys, duplicateKeys}, keysOfEach(t, again.Raw))
 	require.Equal(t, pushed{Index: 1, Status: "duplicate", TransactionID: "b", MessageID: got[1].MessageID, QueueName: "push"}, repeated[1])
 	require.Equal(t, []string{"a", "b", got[2].TransactionID, "new"}, c.popIDs("push", "batch=10"), "each is stored once, in order")
 }
 
 func endpointPushNothing(t *testing.T, c client) {
 	got := c.push([]item{}...)
-	require.Equal(t, http.StatusCreated, got.status)
-	require.Equal(t, "[]", string(ask[[]pushed](c.loose(), call{http.MethodPost, "/api/v1/push", `{"items":[],"other":1}`}).raw))
+	require.Equal(t, http.StatusCreated, got.Status)
+	require.Equal(t, "[]", string(ask[[]pushed](c.loose(), post("/api/v1/push", `{"items":[],"other":1}`)).Raw))
 }
 
 func endpointPushMany(t *testing.T, c client) {
@@ -147,8 +147,8 @@ func endpointPop(t *testing.T, c client) {
 	).ok(http.StatusCreated)
 	answer := c.pop("pop", "batch=5&consumerGroup=g")
 	got := answer.ok(http.StatusOK)
-	require.Equal(t, "application/json", answer.header.Get("Content-Type"))
-	require.Equal(t, deliveryKeys, keys(t, answer.raw))
+	require.Equal(t, "application/json", answer.Header.Get("Content-Type"))
+	require.Equal(t, deliveryKeys, keys(t, answer.Raw))
 	requireUUID(t, got.LeaseID)
 	require.Equal(t, delivery{
 		Success: true, Queue: "pop", Partition: "p", PartitionID: stored[0].PartitionID, LeaseID: got.LeaseID,
@@ -161,10 +161,10 @@ func endpointPop(t *testing.T, c client) {
 		ConsumerGroup: "g", Attempt: 1,
 	}, got.Messages[0])
 	require.Nil(t, got.Messages[1].TraceID)
-	require.Equal(t, "null", string(got.Messages[1].Data), "a missing payload is null")
+	require.Equal(t, "null", string(got.Messages[1].Data), "a missing payload becomes null")
 
 	var body struct{ Messages []json.RawMessage }
-	require.NoError(t, json.Unmarshal(answer.raw, &body))
+	require.NoError(t, json.Unmarshal(answer.Raw, &body))
 	for i, raw := range body.Messages {
 		require.Equal(t, messageKeys, keys(t, raw))
 		require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$`, got.Messages[i].CreatedAt)
@@ -185,11 +185,11 @@ func endpointPopPartition(t *testing.T, c client) {
 	c.pushIDs("pop-one", "o", "x")
 	answer := c.popPartition("pop-one", "o", "batch=5&partitions=5")
 	got := answer.ok(http.StatusOK)
-	require.Equal(t, deliveryKeys, keys(t, answer.raw))
+	require.Equal(t, deliveryKeys, keys(t, answer.Raw))
 	require.Equal(t, []string{"x"}, got.ids())
 	require.Equal(t, "o", got.Partition)
 	require.Equal(t, 1, got.PartitionsClaimed)
-	require.Equal(t, http.StatusNoContent, c.popPartition("pop-one", "o", "").status, "its lease is held")
+	require.Equal(t, http.StatusNoContent, c.popPartition("pop-one", "o", "").Status, "its lease is held")
 	require.Equal(t, []string{"a"}, c.popPartition("pop-one", "p", "").ok(http.StatusOK).ids(), "the default batch is 1")
 }
 
@@ -203,7 +203,7 @@ func endpointPopTagged(t *testing.T, c client) {
 	require.Equal(t, []string{"two"}, tagged("namespace=ns1&task=t2&consumerGroup=a").ids())
 	got := tagged("task=t1&consumerGroup=a")
 	require.Equal(t, "ns1.t1.rest", got.Queue)
-	require.Equal(t, []string{"three"}, tagged("namespace=ns2&consumerGroup=a").ids(), "a name without a dot is its own namespace")
+	require.Equal(t, []string{"three"}, tagged("namespace=ns2&consumerGroup=a").ids(), "a name without a dot is a namespace")
 
 	seen := []string{}
 	for range 2 {
@@ -211,7 +211,7 @@ func endpointPopTagged(t *testing.T, c client) {
 	}
 	require.ElementsMatch(t, []string{"one", "two"}, seen)
 	for _, query := range []string{"namespace=ns1&consumerGroup=b", "namespace=ns1&task=none", "namespace=none"} {
-		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall(query)).status, query)
+		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall(query)).Status, query)
 	}
 }
 
@@ -223,8 +223,8 @@ func endpointPopNothing(t *testing.T, c client) {
 		popCall("unknown", "wait=true&timeout=50"),
 	} {
 		got := ask[delivery](c, what)
-		require.Equal(t, http.StatusNoContent, got.status, what.target)
-		require.Empty(t, got.raw, what.target)
+		require.Equal(t, http.StatusNoContent, got.Status, what.Target)
+		require.Empty(t, got.Raw, what.Target)
 	}
 	require.False(t, c.storedQueue("unknown"), "a pop creates no queue")
 }
@@ -233,13 +233,13 @@ func endpointAck(t *testing.T, c client) {
 	c.pushIDs("ack", "p", "a", "b")
 	got := c.pop("ack", "batch=2").ok(http.StatusOK)
 	answer := c.ack(got.ack("completed", 0)[0])
-	require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.raw), "an array of one")
+	require.Equal(t, [][]string{ackedKeys}, keysOfEach(t, answer.Raw), "an array of one")
 	queue, partition, released := "ack", "p", false
 	require.Equal(t, []acked{{
 		TransactionID: "a", Success: true, QueueName: &queue, PartitionName: &partition, LeaseReleased: &released,
 	}}, answer.ok(http.StatusOK))
 	last := c.ack(ackItem{TransactionID: "b", PartitionID: got.PartitionID}).ok(http.StatusOK)
-	require.True(t, last[0].Success, "the status is completed unless said otherwise")
+	require.True(t, last[0].Success, "the default status is completed")
 	require.True(t, last[0].released())
 	require.Empty(t, c.popIDs("ack", ""))
 }
@@ -248,7 +248,7 @@ func endpointAckBatch(t *testing.T, c client) {
 	c.pushIDs("ack-batch", "p", "a", "b", "c")
 	got := c.pop("ack-batch", "batch=3&consumerGroup=g").ok(http.StatusOK)
 	answer := c.ackBatch("g", got.ack("success", 2, 0, 1)...)
-	require.Equal(t, [][]string{ackedKeys, ackedKeys, ackedKeys}, keysOfEach(t, answer.raw))
+	require.Equal(t, [][]string{ackedKeys, ackedKeys, ackedKeys}, keysOfEach(t, answer.Raw))
 	for i, one := range answer.ok(http.StatusOK) {
 		require.Equal(t, i, one.Index)
 		require.Equal(t, []string{"c", "a", "b"}[i], one.TransactionID, "in the order of the request")
@@ -259,9 +259,9 @@ func endpointAckBatch(t *testing.T, c client) {
 	require.Empty(t, c.popIDs("ack-batch", "consumerGroup=g"))
 	require.Equal(t, []string{"a"}, c.popIDs("ack-batch", ""), "the group is that of the call")
 
-	nothing := ask[[]acked](c, call{http.MethodPost, "/api/v1/ack/batch", `{"acknowledgments":[]}`})
-	require.Equal(t, http.StatusOK, nothing.status)
-	require.Equal(t, "[]", string(nothing.raw))
+	nothing := ask[[]acked](c, post("/api/v1/ack/batch", `{"acknowledgments":[]}`))
+	require.Equal(t, http.StatusOK, nothing.Status)
+	require.Equal(t, "[]", string(nothing.Raw))
 }
 
 func endpointExtend(t *testing.T, c client) {
@@ -269,7 +269,7 @@ func endpointExtend(t *testing.T, c client) {
 	lease := c.pop("extend", "").ok(http.StatusOK).LeaseID
 	answer := c.extend(lease, `{"seconds":1000}`)
 	got := answer.ok(http.StatusOK)
-	require.Equal(t, extensionKeys, keys(t, answer.raw))
+	require.Equal(t, extensionKeys, keys(t, answer.Raw))
 	require.Equal(t, extension{
 		LeaseID: lease, Success: true, ExpiresAt: got.ExpiresAt, NewExpiresAt: got.NewExpiresAt,
 	}, got)
@@ -280,12 +280,12 @@ func endpointExtend(t *testing.T, c client) {
 }
 
 func endpointHealth(t *testing.T, c client) {
-	got := ask[map[string]any](c, call{method: http.MethodGet, target: "/health"})
-	require.Equal(t, http.StatusOK, got.status)
+	got := ask[map[string]any](c, get("/health"))
+	require.Equal(t, http.StatusOK, got.Status)
 	require.Equal(t, "healthy", got.body["status"])
 	require.Equal(t, "connected", got.body["database"])
 	listener, ok := got.body["listener"].(map[string]any)
-	require.True(t, ok, "%s", got.raw)
+	require.True(t, ok, "%s", got.Raw)
 	require.NotEmpty(t, listener["state"])
 	require.Contains(t, listener, "secondsSinceProof")
 }

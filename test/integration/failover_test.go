@@ -15,42 +15,24 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// afterPromotion is how long it may take until pushes succeed on the new primary.
+// afterPromotion is the longest time from the promotion until pushes succeed on the new primary.
 const afterPromotion = 10 * time.Second
 
-// TestFailover kills the primary under load and promotes its synchronous standby.
-// The server knows both by a DSN with two hosts. Everything that was acknowledged
-// is delivered, in order, and who waits gets it.
+// TestFailover kills the primary under load and promotes its synchronous standby. The DSN of the server has both hosts.
+// All acknowledged messages are delivered in order, also to waiting pops.
 func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
 	primary, standby := replicated(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "failover"))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
 	dsn := "postgres://postgres@" + hosts + "/failover?sslmode=disable&target_session_attrs=read-write"
 	s := startOn(t, dsn, proven, func(c *config.Config) { c.Database.RequestTimeout = 2 * time.Second })
-	s.client(t).popIDs("q", "batch=1") // the group has its place before the first message
+	s.client(t).popIDs("q", "batch=1") // the cursor of the group exists before the first message
 
-	// Each producer has a partition, and sends a message until it is told that it
-	// is stored.
-	const producers = 4
-	acknowledged := make([]int, producers)
-	var crew sync.WaitGroup
 	ctx, finish := context.WithCancel(t.Context())
 	defer finish()
+	acknowledged := make([]int, 4)
 	progress := make(chan int, 1<<16)
-	for p := range producers {
-		crew.Go(func() {
-			for n := 0; ctx.Err() == nil; {
-				got, err := s.send(context.WithoutCancel(ctx), pushCall(item{
-					Queue: "q", Partition: fmt.Sprint(p), TransactionID: fmt.Sprintf("%d-%d", p, n),
-				}))
-				if err == nil && got.status == http.StatusCreated {
-					n++
-					acknowledged[p] = n
-					progress <- p
-				}
-			}
-		})
-	}
+	producing := pushThroughFailures(ctx, s, acknowledged, progress)
 	await := func(what string, messages int) {
 		t.Helper()
 		for range messages {
@@ -73,23 +55,9 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	t.Logf("200 pushes succeeded %s after the promotion began", took.Round(time.Millisecond))
 	require.Less(t, took, afterPromotion)
 	finish()
-	crew.Wait()
+	producing.Wait()
 
-	next := make([]int, producers)
-	for {
-		got := s.client(t).popIDs("q", "batch=1000&autoAck=true")
-		if len(got) == 0 {
-			break
-		}
-		for _, id := range got {
-			var p, n int
-			_, err := fmt.Sscanf(id, "%d-%d", &p, &n)
-			require.NoError(t, err)
-			require.Equal(t, next[p], n, "of producer %d", p)
-			next[p]++
-		}
-	}
-	require.Equal(t, acknowledged, next)
+	require.Equal(t, acknowledged, popInOrder(s.client(t), len(acknowledged)))
 
 	waiting := s.client(t).begin(anyOf("q"))
 	s.untilParked(t, "q", 1)
@@ -98,7 +66,48 @@ func TestFailover(t *testing.T) { //nolint:paralleltest // it runs beside the ot
 	inTime(t, waiting, since, afterKill)
 }
 
-// replicated returns a primary and a standby without which it commits nothing.
+// pushThroughFailures starts one producer per element of acknowledged, until ctx ends. Each has a partition, repeats a message
+// until the push succeeds, counts its successes in acknowledged and sends its number to progress.
+func pushThroughFailures(ctx context.Context, s *server, acknowledged []int, progress chan<- int) *sync.WaitGroup {
+	var producing sync.WaitGroup
+	for p := range acknowledged {
+		producing.Go(func() {
+			for n := 0; ctx.Err() == nil; {
+				got, err := s.send(context.WithoutCancel(ctx), pushCall(item{
+					Queue: "q", Partition: fmt.Sprint(p), TransactionID: fmt.Sprintf("%d-%d", p, n),
+				}))
+				if err == nil && got.Status == http.StatusCreated {
+					n++
+					acknowledged[p] = n
+					progress <- p
+				}
+			}
+		})
+	}
+	return &producing
+}
+
+// popInOrder consumes all messages of pushThroughFailures, requires the order of each producer, and returns how many came
+// from each.
+func popInOrder(c client, producers int) []int {
+	c.t.Helper()
+	next := make([]int, producers)
+	for {
+		got := c.popIDs("q", "batch=1000&autoAck=true")
+		if len(got) == 0 {
+			return next
+		}
+		for _, id := range got {
+			var p, n int
+			_, err := fmt.Sscanf(id, "%d-%d", &p, &n)
+			require.NoError(c.t, err)
+			require.Equal(c.t, next[p], n, "of producer %d", p)
+			next[p]++
+		}
+	}
+}
+
+// replicated returns a primary and a synchronous standby.
 func replicated(t *testing.T) (primary, standby *devdb.Cluster) {
 	t.Helper()
 	primary, standby = pgtest.OwnCluster(t), pgtest.OwnCluster(t)

@@ -14,19 +14,18 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// What a message may wait for at most, after a fault.
+// The longest waits for a message after a fault.
 const (
-	// afterSilence: a peer or a connection is silent, and nothing says why.
+	// afterSilence: a peer or a connection is silent.
 	afterSilence = 16 * time.Second
-	// afterKill: the listener's connection was closed.
+	// afterKill: the connection of the listener was closed.
 	afterKill = time.Second
 	// afterRestart: Postgres accepts connections again.
 	afterRestart = 2 * time.Second
 )
 
-// TestFaults breaks what wakes, and sees that who waits gets its message in time
-// all the same. There is no periodic look that could help: the fallback timer is
-// an hour. It runs before the parallel tests, because it measures times.
+// TestFaults breaks the wakes in several ways. Waiting pops must receive their message in time all the same. Polling
+// cannot help: the fallback interval is an hour. The test is not parallel, because it measures times.
 func TestFaults(t *testing.T) { //nolint:paralleltest // see above
 	for name, fault := range map[string]func(t *testing.T){
 		"killed between commit and wake":   killedBeforeWake,
@@ -42,9 +41,8 @@ func TestFaults(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// waitFor lets a request wait at s for a queue whose group has a cursor that is
-// asleep.
-func waitFor(t *testing.T, s *server, queue string) *begun {
+// waitFor begins a pop that waits at s for a queue whose cursor is asleep.
+func waitFor(t *testing.T, s *server, queue string) *pendingCall {
 	t.Helper()
 	c := s.client(t)
 	c.pushIDs(queue, "", "old")
@@ -55,8 +53,8 @@ func waitFor(t *testing.T, s *server, queue string) *begun {
 	return waiting
 }
 
-// inTime requires the message within promise of since.
-func inTime(t *testing.T, waiting *begun, since time.Time, promise time.Duration) {
+// inTime requires the delivery of message m within promise after since.
+func inTime(t *testing.T, waiting *pendingCall, since time.Time, promise time.Duration) {
 	t.Helper()
 	got := waiting.delivery().ok(http.StatusOK)
 	took := time.Since(since)
@@ -65,16 +63,15 @@ func inTime(t *testing.T, waiting *begun, since time.Time, promise time.Duration
 	require.Less(t, took, promise)
 }
 
-// The cursor is locked, so that the wake hangs after the commit when the
-// instance is killed. Its database session is ended too, as the kernel would
-// once it has noticed.
+// The cursor is locked, so that the wake after the commit blocks until the instance is killed. The test also ends the
+// database session, as the kernel would.
 func killedBeforeWake(t *testing.T) {
 	witness := start(t, proven)
 	victim := startChild(t, witness.dsn, witness.dsn)
 	witness.untilProven(t, 1)
 	waiting := waitFor(t, witness, "q")
-	before := looks(t, witness)
-	// What the start made it look for must not help.
+	before := probes(t, witness)
+	// The scan at the start of the instance must not help.
 	until(t, "the healer has nothing to do", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
 
 	conn, err := pgx.Connect(t.Context(), witness.dsn)
@@ -108,30 +105,29 @@ func killedBeforeWake(t *testing.T) {
 	require.Error(t, pushed.err)
 
 	inTime(t, waiting, killed, afterSilence)
-	// One for the silence, one for what the healer woke, and what a busy machine
-	// adds; a periodic look would be more.
-	require.LessOrEqual(t, looks(t, witness)-before, 4)
+	// One for the silence, one for the message that the healer woke, and reserve for a busy machine. Periodic polling
+	// would cause more.
+	require.LessOrEqual(t, probes(t, witness)-before, 4)
 }
 
-// Nothing that the instance says reaches the others any more, and then it is
-// killed: as if it had died before saying it.
+// The network of the instance is frozen, and then the instance is killed: as if it died before its notification.
 func killedBeforeNotify(t *testing.T) {
 	witness := start(t, proven)
 	network, through := pgproxy.New(t, witness.dsn)
 	victim := startChild(t, witness.dsn, through)
 	witness.untilProven(t, 1)
 	waiting := waitFor(t, witness, "q")
-	before := looks(t, witness)
+	before := probes(t, witness)
 	network.Freeze()
 	victim.pushIDs("q", "", "m")
 	killed := time.Now()
 	require.NoError(t, victim.process.Kill())
 	inTime(t, waiting, killed, afterSilence)
-	require.LessOrEqual(t, looks(t, witness)-before, 4)
+	require.LessOrEqual(t, probes(t, witness)-before, 4)
 }
 
-// looks counts the statements that looked for waiting requests.
-func looks(t *testing.T, s *server) int {
+// probes returns the number of probes for waiting requests.
+func probes(t *testing.T, s *server) int {
 	t.Helper()
 	return int(s.metric(t, "belfry_smart_poll_preflight_queries_total") +
 		s.metric(t, `belfry_dispatch_wakes_total{outcome="spurious",source="sweep"}`) +
@@ -176,22 +172,22 @@ func postgresRestarted(t *testing.T) {
 	here.untilProven(t, 1)
 	waiting := waitFor(t, here, "q")
 	require.NoError(t, cluster.Kill())
-	ended := waiting.delivery() // told to come again, or still asleep when it is over
-	require.Equal(t, http.StatusServiceUnavailable, ended.status)
+	ended := waiting.delivery() // answered with 503, or still asleep at the end
+	require.Equal(t, http.StatusServiceUnavailable, ended.Status)
 
-	// A producer and a consumer that send their requests again until they work.
+	// A producer and a consumer that repeat their requests until they succeed.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var refused atomic.Int64
-	again := func(s *server, what call, wanted int) *begun {
-		b := &begun{t: t, done: make(chan struct{})}
+	again := func(s *server, what call, wanted int) *pendingCall {
+		b := &pendingCall{t: t, done: make(chan struct{})}
 		go func() {
 			defer close(b.done)
 			pause := time.NewTicker(lookInterval)
 			defer pause.Stop()
 			for {
 				b.reply, b.err = s.send(ctx, what)
-				if b.err != nil || b.reply.status == wanted {
+				if b.err != nil || b.reply.Status == wanted {
 					return
 				}
 				refused.Add(1)

@@ -13,11 +13,10 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestAPrimaryThatIsFenced makes a primary read only, as one does who switches over to
-// its standby in order, and promotes that. Nobody ends the connections to the old
-// one, which goes on answering: a server that went on asking it would refuse each push,
-// and see nothing of what others push.
-func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
+// TestAFencedPrimary makes a primary read only, as in an orderly switchover, and promotes its standby. The connections
+// to the old primary stay open, and it still answers. A server that still used it would refuse each push and miss the
+// pushes of other servers.
+func TestAFencedPrimary(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
 	primary, standby := replicated(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "fenced"))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())
@@ -33,18 +32,18 @@ func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs b
 	wait := popCall("q", "consumerGroup=g&wait=true&timeout=60000&autoAck=true")
 	waiting := c.begin(wait)
 	c.untilWaiting(1)
-	// Two who wait for the same only read until there is something.
+	// Two pops of one group only read until there is a message.
 	others := startOn(t, dsn, soon).client(t)
-	others.popIDs("q", "consumerGroup=others&autoAck=true&subscriptionMode=new") // the group has its place
+	others.popIDs("q", "consumerGroup=others&autoAck=true&subscriptionMode=new") // the cursor of the group exists
 	wanted := popCall("q", "consumerGroup=others&wait=true&timeout=60000&autoAck=true&subscriptionMode=new")
-	both := []*begun{others.begin(wanted), others.begin(wanted)}
+	both := []*pendingCall{others.begin(wanted), others.begin(wanted)}
 	others.untilWaiting(2)
 
 	fence(t, primary)
 	require.NoError(t, pgtest.Promote(t.Context(), standby))
 	insist[[]pushed](c, pushCall(item{Queue: "q", Partition: "p", TransactionID: "1"})).ok(http.StatusCreated)
 	require.Equal(t, []string{"1"}, later(waiting, c, wait).ids())
-	until(t, "one of both is given it", func() bool {
+	until(t, "one of the two receives it", func() bool {
 		for i, one := range both {
 			select {
 			case <-one.done:
@@ -52,7 +51,7 @@ func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs b
 				continue
 			}
 			got := one.delivery()
-			if got.status != http.StatusServiceUnavailable {
+			if got.Status != http.StatusServiceUnavailable {
 				require.Equal(t, []string{"1"}, got.ok(http.StatusOK).ids())
 				return true
 			}
@@ -71,7 +70,7 @@ func TestAPrimaryThatIsFenced(t *testing.T) { //nolint:paralleltest // it runs b
 	}
 }
 
-// fence makes all transactions that begin from now on read only.
+// fence makes all new transactions read only.
 func fence(t *testing.T, cluster *devdb.Cluster) {
 	t.Helper()
 	conn := producer(t, cluster.URL("postgres"))

@@ -13,7 +13,7 @@ import (
 
 const groupsPath = "/api/v1/consumer-groups"
 
-// seek is the answer to both kinds of seek.
+// seek is the answer to both kinds of seeks.
 type seek struct {
 	Success           bool    `json:"success"`
 	PartitionsUpdated int     `json:"partitionsUpdated"`
@@ -31,17 +31,17 @@ type groupDeletion struct {
 func (c client) seek(group, queue, body string) seek {
 	c.t.Helper()
 	target := groupsPath + "/" + url.PathEscape(group) + "/queues/" + url.PathEscape(queue) + "/seek"
-	return ask[seek](c, call{http.MethodPost, target, body}).ok(http.StatusOK)
+	return ask[seek](c, post(target, body)).ok(http.StatusOK)
 }
 
 func (c client) deleteGroup(group, query string) groupDeletion {
 	c.t.Helper()
-	return ask[groupDeletion](c, call{method: http.MethodDelete, target: groupsPath + "/" + url.PathEscape(group) + query}).ok(http.StatusOK)
+	return ask[groupDeletion](c, remove(groupsPath+"/"+url.PathEscape(group)+query)).ok(http.StatusOK)
 }
 
-// "stored subscription wins over request parameters; group delete/seek take
-// effect at once", on the instance that is asked and on another one.
-func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
+// The checklist says that the stored subscription wins over request parameters, and that deletions of groups and seeks
+// take effect at once. The test uses the same instance and another one.
+func TestGroupChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	first := start(t, proven)
 	other := startOn(t, first.dsn, proven)
@@ -53,16 +53,16 @@ func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
 		"delete fences leases":                          groupDeleteFences,
 		"delete keeps the subscription when asked":      groupDeleteKeeps,
 		"delete of one queue":                           groupDeleteOfQueue,
-		"waiting pops of a deleted group begin anew":    groupDeleteWhileWaiting,
+		"waiting pops of a deleted group start again":   groupDeleteWhileWaiting,
 		"seek takes effect at once":                     groupSeek,
 		"seek fences leases":                            groupSeekFences,
 		"seek wakes who waits":                          groupSeekWakes,
 		"seek of a partition":                           groupSeekPartition,
 		"seek before the start of a new group":          groupSeekBeforeStart,
 		"a dead letter is replayed":                     groupSeekReplaysDeadLetters,
-		"a queue that is created while a pop waits":     groupQueueBornWhileWaiting,
+		"a queue created while a pop waits":             groupQueueBornWhileWaiting,
 		"a start in the future holds":                   groupStartsLater,
-		"a moved subscription is that of a new group":   groupSubscription,
+		"a moved subscription applies to a new group":   groupSubscription,
 		"pops by tags register in every matching queue": groupTagged,
 		"pops by tags go by priority":                   groupPriority,
 	} {
@@ -74,7 +74,7 @@ func TestChecklist07GroupsAndTheirChanges(t *testing.T) {
 	}
 }
 
-// q is a name as it stands in a path.
+// q escapes a name for a path.
 func q(name string) string { return url.PathEscape(name) }
 
 func groupStoredWins(t *testing.T, a, b client, queue string) {
@@ -111,7 +111,7 @@ func groupDeleteFences(t *testing.T, a, b client, queue string) {
 					require.Equal(t, "Invalid or expired lease", one.reason())
 				}
 			}
-			require.Equal(t, http.StatusNotFound, c.extend(old.LeaseID, `{}`).status)
+			require.Equal(t, http.StatusNotFound, c.extend(old.LeaseID, `{}`).Status)
 		}
 	}
 	require.Equal(t, 1, b.deleteGroup(group, "").DeletedPartitions)
@@ -150,8 +150,8 @@ func groupDeleteOfQueue(t *testing.T, a, b client, queue string) {
 	require.Equal(t, []string{"1"}, a.popIDs(elsewhere, query))
 }
 
-// A consumer that goes on polling makes the group anew; what was stored before
-// is not new to it, whatever its waiting pop has seen.
+// A polling consumer creates the group again. Messages stored before are not new to it, whatever its waiting pop has
+// read.
 func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.configure(queue, nil).ok(http.StatusOK)
 	const query = "consumerGroup=g&subscriptionMode=new&batch=9"
@@ -162,7 +162,7 @@ func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	a.untilParked(t, queue, 1)
 	b.pushIDs(queue, "p", "behind the lease")
 	b.deleteGroup("g", "/queues/"+q(queue))
-	until(t, "the group is made anew", func() bool {
+	until(t, "the group is created again", func() bool {
 		var n int
 		a.scan(t, `SELECT count(*) FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id WHERE q.name = $1`, []any{queue}, &n)
 		return n == 1
@@ -171,8 +171,8 @@ func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	require.Equal(t, []string{"new"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A pop that waits for a queue or a partition gets what is stored first, also
-// with subscriptionMode=new: it was there before.
+// A pop that waits for a queue or a partition receives the first message, also with subscriptionMode=new, because it
+// waited before the message was stored.
 func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 	for _, c := range []client{a, b} { // the queue is created, then a partition
 		partition := map[client]string{a: "p", b: "later"}[c]
@@ -180,7 +180,7 @@ func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 		elsewhere := a.begin(popCall(queue, "consumerGroup=any-"+partition+"&subscriptionMode=new&wait=true&timeout=60000"))
 		a.untilParked(t, queue, 2)
 		c.pushIDs(queue, partition, "first of "+partition)
-		for _, w := range []*begun{waiting, elsewhere} {
+		for _, w := range []*pendingCall{waiting, elsewhere} {
 			require.Equal(t, []string{"first of " + partition}, w.delivery().ok(http.StatusOK).ids())
 		}
 	}
@@ -195,9 +195,9 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 	waiting := b.begin(popCall(queue, query+"&wait=true&timeout=60000"))
 	b.untilParked(t, queue, 1)
 	a.pushIDs(queue, "p", "2")
-	a.pushIDs(queue, "born before the start", "3")
+	a.pushIDs(queue, "created before the start", "3")
 	require.Empty(t, a.popIDs(queue, query), "stored before the start")
-	require.Empty(t, a.popPartition(queue, "p", query).raw)
+	require.Empty(t, a.popPartition(queue, "p", query).Raw)
 	var early bool
 	a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 	require.True(t, early, "the machine was too slow for this test: nothing is proven")
@@ -205,10 +205,10 @@ func groupStartsLater(t *testing.T, a, b client, queue string) {
 		a.scan(t, "SELECT clock_timestamp() < $1", []any{start}, &early)
 		return !early
 	})
-	require.Empty(t, a.popIDs(queue, query), "and is still not for the group")
+	require.Empty(t, a.popIDs(queue, query), "messages before the start stay invisible")
 	a.pushIDs(queue, "p", "4")
 	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids())
-	a.pushIDs(queue, "born before the start", "5")
+	a.pushIDs(queue, "created before the start", "5")
 	require.Equal(t, []string{"5"}, a.popIDs(queue, query))
 	a.seek("g", queue, `{"toBeginning":true}`)
 	require.ElementsMatch(t, []string{"1", "2", "3", "4", "5"}, a.popIDs(queue, query), "a seek overrules the start")
@@ -220,10 +220,10 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	for _, id := range []string{"1", "2", "3"} {
 		a.pushIDs(queue, "p", id)
 	}
-	second := a.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages[1].CreatedAt
+	second := a.pop(queue, "batch=9&consumerGroup=peek").ok(http.StatusOK).Messages[1].CreatedAt
 	path := groupsPath + "/" + q(group) + "/subscription"
 	move := func(c client) map[string]json.RawMessage {
-		return ask[map[string]json.RawMessage](c, call{http.MethodPost, path, `{"subscriptionTimestamp":"` + second + `"}`}).ok(http.StatusOK)
+		return ask[map[string]json.RawMessage](c, post(path, `{"subscriptionTimestamp":"`+second+`"}`)).ok(http.StatusOK)
 	}
 	require.Equal(t, "0", string(move(a)["rowsUpdated"]))
 	require.Empty(t, a.popIDs(queue, query+"&subscriptionMode=new"))
@@ -231,8 +231,8 @@ func groupSubscription(t *testing.T, a, b client, queue string) {
 	require.Empty(t, a.popIDs(queue, query), "it has a cursor there")
 	a.deleteGroup(group, "?deleteMetadata=false")
 	require.Equal(t, []string{"3"}, b.popIDs(queue, query+"&subscriptionMode=new"))
-	refused := ask[seek](a, call{http.MethodPost, path, `{"subscriptionTimestamp":"soon"}`})
-	require.Equal(t, http.StatusBadRequest, refused.status)
+	refused := ask[seek](a, post(path, `{"subscriptionTimestamp":"soon"}`))
+	require.Equal(t, http.StatusBadRequest, refused.Status)
 	require.Contains(t, refused.failure, "subscriptionTimestamp")
 }
 
@@ -242,7 +242,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 		a.pushIDs(ns+"."+task, "", "old "+task)
 	}
 	tags := "consumerGroup=g&subscriptionMode=new&autoAck=true&namespace=" + ns
-	require.Empty(t, ask[delivery](b, popTaggedCall(tags)).raw)
+	require.Empty(t, ask[delivery](b, popTaggedCall(tags)).Raw)
 	for _, task := range []string{"x", "y"} {
 		a.pushIDs(ns+"."+task, "", "new "+task)
 	}
@@ -252,7 +252,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 	}
 	require.ElementsMatch(t, []string{"new x", "new y"}, got)
 
-	// One delivers at once; the other is registered all the same.
+	// One queue delivers at once. The group is registered in the other as well.
 	tags = "consumerGroup=h&subscriptionFrom=1999-12-31&autoAck=true&namespace=" + ns
 	require.Len(t, ask[delivery](b, popTaggedCall(tags)).ok(http.StatusOK).ids(), 1)
 	var joined int
@@ -263,7 +263,7 @@ func groupTagged(t *testing.T, a, b client, _ string) {
 	// A queue that another instance creates later.
 	tags = "consumerGroup=i&subscriptionMode=new&wait=true&timeout=60000&namespace=" + ns
 	waiting := b.begin(popTaggedCall(tags))
-	until(t, "it waits", func() bool {
+	until(t, "the pop waits", func() bool {
 		for _, g := range b.status(t).Groups {
 			if g.Namespace == ns && g.Waiting == 1 {
 				return true
@@ -281,10 +281,10 @@ func groupPriority(t *testing.T, a, b client, _ string) {
 		task     string
 		priority int
 	}{{"low", -1}, {"older", 0}, {"high", 7}, {"younger", 0}, {"highest", 9}} {
-		a.send1(call{http.MethodPost, configurePath, encode(map[string]any{
+		a.send1(post(configurePath, encode(map[string]any{
 			"queue": ns + "." + one.task, "namespace": ns, "options": map[string]any{"priority": one.priority},
-		})})
-		if one.task != "highest" { // it has nothing
+		})))
+		if one.task != "highest" { // it stays empty
 			a.pushIDs(ns+"."+one.task, "", one.task)
 		}
 	}

@@ -17,7 +17,7 @@ func TestGroups(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"independent":                  groupsIndependent,
 		"new on an empty queue":        groupsNewOnEmpty,
-		"new skips what is there":      groupsNew,
+		"new skips existing messages":  groupsNew,
 		"from a timestamp":             groupsFrom,
 		"unreadable timestamp":         groupsFromUnreadable,
 		"other modes are all":          groupsOtherModes,
@@ -44,7 +44,7 @@ func groupsIndependent(t *testing.T, c client, queue string) {
 	for _, group := range []string{"a", "b", "__QUEUE_MODE__"} {
 		require.Equal(t, []string{"4"}, c.popIDs(queue, "autoAck=true&consumerGroup="+group), group)
 	}
-	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group is none")
+	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group name means no group")
 }
 
 func groupsNewOnEmpty(t *testing.T, c client, queue string) {
@@ -63,7 +63,7 @@ func groupsNew(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2")
 	require.Empty(t, c.popIDs(queue, "consumerGroup=a&subscriptionMode=new"))
 	require.Empty(t, c.popIDs(queue, "consumerGroup=b&subscriptionFrom=now"))
-	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=c&subscriptionMode=new").raw)
+	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=c&subscriptionMode=new").Raw)
 	c.pushIDs(queue, "p", "3")
 	for _, group := range []string{"a", "b", "c"} {
 		require.Equal(t, []string{"3"}, c.popIDs(queue, "batch=9&consumerGroup="+group), group)
@@ -74,7 +74,7 @@ func groupsFrom(t *testing.T, c client, queue string) {
 	for _, id := range []string{"1", "2", "3", "4"} {
 		c.pushIDs(queue, "p", id)
 	}
-	stored := c.pop(queue, "batch=9&consumerGroup=look").ok(http.StatusOK).Messages
+	stored := c.pop(queue, "batch=9&consumerGroup=peek").ok(http.StatusOK).Messages
 	second, err := time.Parse(time.RFC3339Nano, stored[1].CreatedAt)
 	require.NoError(t, err)
 	berlin := time.FixedZone("", 2*60*60)
@@ -114,21 +114,21 @@ func groupsStoredWins(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
 	for _, query := range []string{"", "&subscriptionMode=all", "&subscriptionFrom=1999-12-31"} {
 		require.Empty(t, c.popIDs(queue, "consumerGroup=g"+query), query)
-		require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g"+query).raw, query)
+		require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g"+query).Raw, query)
 	}
 	c.pushIDs(queue, "p", "2")
 	c.pushIDs(queue, "later", "3")
 	require.ElementsMatch(t, []string{"2", "3"}, c.popIDs(queue, "batch=9&partitions=9&consumerGroup=g&subscriptionFrom=now"))
 
 	require.Equal(t, []string{"1"}, c.popPartition(queue, "p", "consumerGroup=h").ok(http.StatusOK).ids())
-	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=h&partitions=9"), "not new any more either")
+	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=h&partitions=9"), "the subscription stays")
 }
 
 func groupsOnePartition(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "p1")
 	c.pushIDs(queue, "o", "o1")
 	c.pushIDs(queue, "n", "n1")
-	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g&subscriptionMode=new").raw)
+	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g&subscriptionMode=new").Raw)
 	require.Equal(t, []string{"o1"}, c.popPartition(queue, "o", "consumerGroup=g").ok(http.StatusOK).ids())
 	require.Equal(t, []string{"n1"}, c.popIDs(queue, "consumerGroup=g&batch=9&partitions=9"), "o is leased, p starts after p1")
 	c.pushIDs(queue, "p", "p2")
@@ -137,7 +137,7 @@ func groupsOnePartition(t *testing.T, c client, queue string) {
 
 func groupsLaterPartitions(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1")
-	start := c.pop(queue, "consumerGroup=look").ok(http.StatusOK).Messages[0].CreatedAt
+	start := c.pop(queue, "consumerGroup=peek").ok(http.StatusOK).Messages[0].CreatedAt
 	for group, query := range map[string]string{"all": "", "new": "&subscriptionMode=new", "from": "&subscriptionFrom=" + start} {
 		c.popIDs(queue, "autoAck=true&consumerGroup="+group+query)
 	}

@@ -48,7 +48,7 @@ func groupSeekFences(t *testing.T, a, b client, queue string) {
 		require.False(t, one.Success)
 		require.Equal(t, "Invalid or expired lease", one.reason())
 	}
-	require.Equal(t, http.StatusNotFound, a.extend(old.LeaseID, `{}`).status)
+	require.Equal(t, http.StatusNotFound, a.extend(old.LeaseID, `{}`).Status)
 	fresh := a.pop(queue, "consumerGroup=g&batch=2").ok(http.StatusOK)
 	require.Equal(t, []string{"1", "2"}, fresh.ids())
 	require.True(t, b.ackBatch("g", fresh.ack("completed")...).ok(http.StatusOK)[1].Success)
@@ -72,20 +72,20 @@ func groupSeekPartition(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "o", "3")
 	require.Len(t, a.popIDs(queue, "consumerGroup=g&batch=1"), 1)
 	path := groupsPath + "/g/queues/" + q(queue) + "/partitions/"
-	got := ask[seek](b, call{http.MethodPost, path + "a%2Fb/seek", ""}).ok(http.StatusOK)
+	got := ask[seek](b, post(path+"a%2Fb/seek", "")).ok(http.StatusOK)
 	require.True(t, got.Updated)
 	require.Equal(t, stored[1].MessageID, *got.CursorMovedTo)
-	require.Empty(t, a.popPartition(queue, "a/b", "consumerGroup=g").raw)
-	got = ask[seek](b, call{http.MethodPost, path + "a%2Fb/seek", `{"toBeginning":true}`}).ok(http.StatusOK)
+	require.Empty(t, a.popPartition(queue, "a/b", "consumerGroup=g").Raw)
+	got = ask[seek](b, post(path+"a%2Fb/seek", `{"toBeginning":true}`)).ok(http.StatusOK)
 	require.True(t, got.Updated)
 	require.Nil(t, got.CursorMovedTo)
 	require.Equal(t, []string{"1", "2"}, a.popPartition(queue, "a/b", "consumerGroup=g&batch=9").ok(http.StatusOK).ids())
-	missing := ask[seek](b, call{http.MethodPost, path + "unknown/seek", ""})
-	require.Equal(t, http.StatusNotFound, missing.status)
+	missing := ask[seek](b, post(path+"unknown/seek", ""))
+	require.Equal(t, http.StatusNotFound, missing.Status)
 	require.Equal(t, "Partition not found", missing.failure)
 }
 
-// Before the first message is the first message, wherever the group began.
+// A seek before the first message goes to the first message, wherever the group began.
 func groupSeekBeforeStart(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "1")
 	require.Empty(t, a.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
@@ -117,5 +117,5 @@ func groupSeekReplaysDeadLetters(t *testing.T, a, b client, queue string) {
 		require.Empty(t, a.popIDs(queue, "consumerGroup=g"))
 		require.Equal(t, 1, b.seek("g", queue, `{"toBeginning":true}`).PartitionsUpdated)
 	}
-	require.Equal(t, 1, letters(), "it is listed until it is purged or redriven")
+	require.Equal(t, 1, letters(), "the dead letter stays until it is purged or redriven")
 }

@@ -1,13 +1,10 @@
 package integration_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,19 +17,18 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/test/contract"
+	"github.com/belfry-mq/belfry/test/httpcall"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 const (
-	// patience bounds what must happen soon but has no time of its own: shared
-	// machines pause.
+	// patience is the timeout of conditions without their own limit: shared machines pause.
 	patience = 30 * time.Second
-	// lookInterval is the pause between two looks of until.
+	// lookInterval is the polling interval of until.
 	lookInterval = 10 * time.Millisecond
 )
 
-// server is one running instance. Its methods may be called from several
-// goroutines.
+// server is one running instance. Its methods are safe for concurrent use.
 type server struct {
 	dsn  string
 	base string
@@ -40,7 +36,7 @@ type server struct {
 
 	cancel context.CancelFunc
 	addr   chan net.Addr
-	// done closes when app.Run has returned, and err is what it returned.
+	// done closes when app.Run has returned. Then err is its result.
 	done chan struct{}
 	err  error
 }
@@ -48,8 +44,7 @@ type server struct {
 // document is the OpenAPI document, compiled once.
 var document = sync.OnceValues(contract.Load)
 
-// documented returns a client that fails t when what it sends and receives is
-// not as the OpenAPI document says.
+// documented returns an HTTP client that fails t if a request or an answer does not follow the OpenAPI document.
 func documented(t *testing.T, base http.RoundTripper) *http.Client {
 	t.Helper()
 	loaded, err := document()
@@ -59,13 +54,13 @@ func documented(t *testing.T, base http.RoundTripper) *http.Client {
 	}}
 }
 
-// start runs a server on a database of its own and stops it when t ends.
+// start starts a server on a new database and stops it at the end of t.
 func start(t *testing.T, options ...func(*config.Config)) *server {
 	t.Helper()
 	return startOn(t, pgtest.Database(t), options...)
 }
 
-// startOn runs a server on a given database.
+// startOn starts a server on an existing database.
 func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	s := launch(t, dsn, options...)
@@ -73,7 +68,7 @@ func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server 
 	return s
 }
 
-// launch begins the start of a server; ready waits for its end.
+// launch begins the start of a server. ready waits for its end.
 func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := config.Default()
@@ -116,8 +111,7 @@ func (s *server) ready(t *testing.T) {
 	}
 }
 
-// stop ends the server as SIGTERM does and returns what app.Run returned.
-// Stopping twice is fine.
+// stop stops the server like SIGTERM and returns the result of app.Run. It may be called twice.
 func (s *server) stop(t *testing.T) error {
 	t.Helper()
 	s.cancel()
@@ -129,50 +123,18 @@ func (s *server) stop(t *testing.T) error {
 	}
 }
 
-// call is one request, to be sent by any goroutine.
-type call struct {
-	method string
-	// target is path and query as they stand in the request line.
-	target string
-	body   string
-}
+// call is a request, and reply a response.
+type (
+	call  = httpcall.Call
+	reply = httpcall.Reply
+)
 
-// reply is what came back.
-type reply struct {
-	status int
-	header http.Header
-	raw    []byte
-	took   time.Duration
-}
-
-// send makes one request; the end of ctx breaks it off like a client that
-// leaves.
+// send sends a request to the server. It is safe for concurrent use.
 func (s *server) send(ctx context.Context, c call) (reply, error) {
-	started := time.Now()
-	var body io.Reader
-	if c.body != "" {
-		body = strings.NewReader(c.body)
-	}
-	request, err := http.NewRequestWithContext(ctx, c.method, s.base+c.target, body)
-	if err != nil {
-		return reply{}, fmt.Errorf("building %s %s: %w", c.method, c.target, err)
-	}
-	response, err := s.http.Do(request)
-	if err != nil {
-		return reply{}, err
-	}
-	raw := &bytes.Buffer{}
-	_, err = raw.ReadFrom(response.Body)
-	if closing := response.Body.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
-		return reply{}, fmt.Errorf("reading the answer to %s %s: %w", c.method, c.target, err)
-	}
-	return reply{response.StatusCode, response.Header, raw.Bytes(), time.Since(started)}, nil
+	return httpcall.Send(ctx, s.http, s.base, c)
 }
 
-// scan reads one row of the server's database, for what no endpoint shows.
+// scan reads one row of the server's database, for state that no endpoint shows.
 func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.dsn)
@@ -182,7 +144,7 @@ func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 	require.NoError(t, err)
 }
 
-// until looks again and again until what it waits for has happened.
+// until polls happened until it returns true, and fails the test after patience.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -17,7 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// producer is a session that speaks only SQL.
+// producer returns a session for SQL clients.
 func producer(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -35,7 +35,7 @@ func execute(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
 func TestInsertWakesAWaitingConsumer(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
-	for i := range 3 { // the queue is born, then it exists
+	for i := range 3 { // the first insert creates the queue
 		waiting := c.begin(popCall("orders", "wait=true&timeout=30000&autoAck=true"))
 		c.untilWaiting(1)
 		execute(t, producer(t, c.dsn), `INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ('orders', '{"n": 1}', $1)`, fmt.Sprint(i))
@@ -45,7 +45,7 @@ func TestInsertWakesAWaitingConsumer(t *testing.T) {
 	}
 }
 
-// Which of two instances sequences makes no difference to whoever waits.
+// A waiting pop is woken whichever instance runs the sequencer.
 func TestInsertWakesConsumersOfEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -68,7 +68,7 @@ func TestPushWithADelayOverSQL(t *testing.T) {
 	c := start(t).client(t)
 	execute(t, producer(t, c.dsn), `SELECT belfry.push('orders', '1', transaction_id => 'later', delay => '700 ms')`)
 	began := time.Now()
-	until(t, "it is stored", func() bool {
+	until(t, "the message is stored", func() bool {
 		var n int
 		c.scan(t, "SELECT count(*) FROM belfry.message", nil, &n)
 		return n == 1
@@ -77,8 +77,8 @@ func TestPushWithADelayOverSQL(t *testing.T) {
 	require.Greater(t, time.Since(began), 500*time.Millisecond)
 }
 
-// Nobody notifies: the look at the fallback interval finds it.
-func TestSweepFindsWhatNobodyAnnounced(t *testing.T) {
+// Without a notification, the scan at the fallback interval finds the message.
+func TestTheFallbackFindsUnannouncedMessages(t *testing.T) {
 	t.Parallel()
 	c := start(t, func(cfg *config.Config) { cfg.Dispatch.FallbackInterval = 300 * time.Millisecond }).client(t)
 	conn := producer(t, c.dsn)
@@ -87,17 +87,17 @@ func TestSweepFindsWhatNobodyAnnounced(t *testing.T) {
 	require.Equal(t, []string{"silent"}, c.popIDs("orders", "wait=true&timeout=30000&autoAck=true"))
 }
 
-// sqlProducer commits random transactions with savepoints, and knows what it wrote.
+// sqlProducer commits random transactions with savepoints and keeps what it committed.
 type sqlProducer struct {
 	random *rand.Rand
 	conn   *pgx.Conn
 	name   string
-	// committed are, by partition, the ids of its committed messages in order.
+	// committed has the ids of its committed messages by partition, in order.
 	committed map[string][]string
 }
 
-// transact runs one transaction: inserts in some partitions, some of them undone by
-// a savepoint, and all of them by a rollback now and then.
+// transact runs one transaction with inserts in several partitions. It rolls some back to a savepoint, and sometimes
+// the whole transaction.
 func (p *sqlProducer) transact(ctx context.Context, nth int) error {
 	tx, err := p.conn.Begin(ctx)
 	if err != nil {
@@ -157,9 +157,8 @@ func (p *sqlProducer) transact(ctx context.Context, nth int) error {
 	return nil
 }
 
-// 100 random transactions from 8 sessions, two servers of which one goes while they
-// run: what was committed is delivered once, and what a session committed to a
-// partition comes in its order.
+// 100 random transactions of 8 sessions run while one of two servers stops. Each committed message is delivered once,
+// and the messages of a session in a partition arrive in its order.
 func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -196,14 +195,14 @@ func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 	got, seen := map[string][]string{}, 0
 	for seen < want {
 		d := c.pop("q", "batch=100&wait=true&timeout=10000&autoAck=true")
-		require.Equal(t, http.StatusOK, d.status, "%d of %d messages came", seen, want)
+		require.Equal(t, http.StatusOK, d.Status, "%d of %d messages were delivered", seen, want)
 		for _, m := range d.body.Messages {
 			seen++
 			key := m.Partition + " " + strings.Split(m.TransactionID, "-")[0]
 			got[key] = append(got[key], m.TransactionID)
 		}
 	}
-	require.Empty(t, c.popIDs("q", "batch=100"), "nothing that was rolled back, and nothing twice")
+	require.Empty(t, c.popIDs("q", "batch=100"), "no message was rolled back or delivered twice")
 	for _, p := range producers {
 		for partition, ids := range p.committed {
 			require.Equal(t, ids, got[partition+" "+p.name], "partition %s, session %s", partition, p.name)
@@ -211,9 +210,9 @@ func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// A restored dump brings rows with the transaction numbers of another cluster, of
-// which this one has had some and will not reach others for long.
-func TestRowsWithForeignTransactionNumbersAreMoved(t *testing.T) {
+// The rows of a restored dump have the transaction ids of another cluster. This cluster has used some of them, and will
+// not use others for a long time.
+func TestRowsWithForeignTransactionIDsAreMoved(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	execute(t, producer(t, dsn), `INSERT INTO belfry.inbox (queue, transaction_id, payload, xid)

@@ -22,27 +22,27 @@ func TestWaitingPopGetsALaterMessage(t *testing.T) {
 	c.configure("known", nil).ok(http.StatusOK)
 	for i, what := range []call{
 		popCall("known", "wait=true&timeout=60000"),
-		popCall("born.later", "wait=true&timeout=60000"),
-		popPartitionCall("known", "born later", "wait=true&timeout=60000&consumerGroup=g"),
+		popCall("created.later", "wait=true&timeout=60000"),
+		popPartitionCall("known", "created later", "wait=true&timeout=60000&consumerGroup=g"),
 		popTaggedCall("namespace=ns&wait=true&timeout=60000"),
 	} {
 		waiting := c.begin(what)
 		c.untilWaiting(1)
 		id := fmt.Sprint(i)
-		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "born.later", TransactionID: id},
-			item{Queue: "known", Partition: "born later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
+		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "created.later", TransactionID: id},
+			item{Queue: "known", Partition: "created later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
 		got := waiting.delivery()
-		require.Equal(t, http.StatusOK, got.status, what.target)
-		require.Less(t, got.took, patience, what.target)
+		require.Equal(t, http.StatusOK, got.Status, what.Target)
+		require.Less(t, got.Took, patience, what.Target)
 		c.untilWaiting(0)
-		for _, queue := range []string{"known", "born.later", "ns.task"} {
+		for _, queue := range []string{"known", "created.later", "ns.task"} {
 			c.deleteQueue(queue).ok(http.StatusOK)
 		}
 		c.configure("known", nil).ok(http.StatusOK)
 	}
 }
 
-func TestWaitingPopGetsWhatIsGivenBack(t *testing.T) {
+func TestWaitingPopGetsAFailedMessage(t *testing.T) {
 	t.Parallel()
 	g := given(t, start(t), 1, 1, nil)
 	waiting := g.begin(popCall(g.queue, "wait=true&timeout=60000"))
@@ -51,21 +51,20 @@ func TestWaitingPopGetsWhatIsGivenBack(t *testing.T) {
 	require.Equal(t, []string{"m1"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// The answer to a waiting pop comes a little before its time is up: a client
-// whose own limit is the same would be gone.
+// The answer to a waiting pop comes a little before its timeout, because the client may have the same timeout.
 func TestWaitingPopAnswersInTime(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", nil).ok(http.StatusOK)
 	const timeout = 5 * time.Second
 	got := c.pop("q", fmt.Sprintf("wait=true&timeout=%d", timeout.Milliseconds()))
-	require.Equal(t, http.StatusNoContent, got.status)
-	require.Empty(t, got.raw)
-	require.Less(t, got.took, timeout)
-	require.Greater(t, got.took, timeout-timeout/10)
+	require.Equal(t, http.StatusNoContent, got.Status)
+	require.Empty(t, got.Raw)
+	require.Less(t, got.Took, timeout)
+	require.Greater(t, got.Took, timeout-timeout/10)
 }
 
-func TestClientThatLeavesWhileWaiting(t *testing.T) {
+func TestClientThatDisconnectsWhileWaiting(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", nil).ok(http.StatusOK)
@@ -78,24 +77,23 @@ func TestClientThatLeavesWhileWaiting(t *testing.T) {
 		c.untilWaiting(0)
 		c.pushIDs("q", "", fmt.Sprint(i))
 		got := c.pop("q", "").ok(http.StatusOK)
-		require.Equal(t, []string{fmt.Sprint(i)}, got.ids(), "at once, without waiting")
+		require.Equal(t, []string{fmt.Sprint(i)}, got.ids(), "at once")
 		require.Equal(t, 1, got.Messages[0].Attempt)
 		c.ackBatch("", got.ack("completed")...).ok(http.StatusOK)
 	}
 }
 
-// The client leaves at the worst moment: the pop stands in the database and
-// will take the lease. The answer is larger than what is buffered for a new
-// connection, so the server cannot believe that it was received.
-func TestClientThatLeavesWhileItsPopClaims(t *testing.T) {
+// The client disconnects while its pop waits in the database and will take the lease. The answer is larger than the
+// buffers of a new connection, so the server notices that it was not received.
+func TestClientThatDisconnectsDuringTheClaim(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)
 	c.configure("q", nil).ok(http.StatusOK)
-	require.Empty(t, c.popIDs("q", ""), "the group is known")
+	require.Empty(t, c.popIDs("q", ""), "the group exists")
 	c.push(item{Queue: "q", TransactionID: "m", Payload: json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}).ok(http.StatusCreated)
 
-	// Whoever holds the cursor keeps pops waiting: they must not say "empty".
+	// Pops wait for the lock on the cursor instead of answering that there is no message.
 	rival, err := pgx.Connect(t.Context(), s.dsn)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rival.Close(context.WithoutCancel(t.Context()))) }()
@@ -104,7 +102,7 @@ func TestClientThatLeavesWhileItsPopClaims(t *testing.T) {
 
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
 	require.NoError(t, err)
-	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popCall("q", "").target)
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popCall("q", "").Target)
 	require.NoError(t, err)
 	until(t, "the pop waits for the rival", func() bool {
 		var blocked bool
@@ -116,8 +114,8 @@ func TestClientThatLeavesWhileItsPopClaims(t *testing.T) {
 	require.NoError(t, err)
 
 	got := c.pop("q", "wait=true&timeout=20000").ok(http.StatusOK)
-	require.Equal(t, []string{"m"}, got.ids(), "the lease did not stay with the client that left")
-	require.Equal(t, 1, got.Messages[0].Attempt, "and that was no attempt")
+	require.Equal(t, []string{"m"}, got.ids(), "the lease was released")
+	require.Equal(t, 1, got.Messages[0].Attempt, "the aborted delivery is not an attempt")
 }
 
 func TestTooManyWaitingRequests(t *testing.T) {
@@ -130,15 +128,15 @@ func TestTooManyWaitingRequests(t *testing.T) {
 	c.untilWaiting(2)
 
 	over := c.pop("q", "wait=true&timeout=60000")
-	require.Equal(t, http.StatusServiceUnavailable, over.status)
-	require.Equal(t, "1", over.header.Get("Retry-After"))
+	require.Equal(t, http.StatusServiceUnavailable, over.Status)
+	require.Equal(t, "1", over.Header.Get("Retry-After"))
 	require.Equal(t, "too many requests are waiting (dispatch.max_intentions); send the request again", over.failure)
-	require.Equal(t, http.StatusNoContent, c.pop("q", "").status, "what does not wait is served")
-	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").status, "a place is taken before looking")
-	require.Equal(t, []string{"1"}, c.popIDs("ready", ""), "and gets what is there")
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status, "pops without a wait are served")
+	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").Status, "a waiting request is counted before its first probe")
+	require.Equal(t, []string{"1"}, c.popIDs("ready", ""), "a pop without a wait gets the message")
 
 	c.pushIDs("q", "", "2")
-	require.Equal(t, []string{"2"}, first.delivery().ok(http.StatusOK).ids(), "those that wait are not disturbed")
+	require.Equal(t, []string{"2"}, first.delivery().ok(http.StatusOK).ids(), "waiting requests are not affected")
 	c.untilWaiting(1)
 	again := c.begin(popCall("q", "wait=true&timeout=60000"))
 	c.untilWaiting(2)
@@ -151,20 +149,20 @@ func TestStopAnswersWaitingPops(t *testing.T) {
 	s := start(t)
 	c := s.client(t)
 	c.configure("q", nil).ok(http.StatusOK)
-	var waiting []*begun
+	var waiting []*pendingCall
 	for range 5 {
 		waiting = append(waiting, c.begin(popCall("q", "wait=true&timeout=300000")))
 	}
 	c.untilWaiting(len(waiting))
 	started := time.Now()
 	require.NoError(t, s.stop(t))
-	// net/http gives a connection on which no request has come yet 5 s.
-	require.Less(t, time.Since(started), 10*time.Second, "nobody waits for a timeout")
+	// net/http closes a connection without a request after 5 s.
+	require.Less(t, time.Since(started), 10*time.Second, "the stop does not wait for timeouts")
 	for _, one := range waiting {
 		got := one.delivery()
-		require.Equal(t, http.StatusNoContent, got.status)
-		require.Empty(t, got.raw)
+		require.Equal(t, http.StatusNoContent, got.Status)
+		require.Empty(t, got.Raw)
 	}
 	_, err := s.send(t.Context(), popCall("q", ""))
-	require.Error(t, err, "the server is gone")
+	require.Error(t, err, "the server has stopped")
 }

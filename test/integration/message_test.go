@@ -24,19 +24,19 @@ type shownMessage struct {
 
 func (c client) shown(m letter) shownMessage {
 	c.t.Helper()
-	return ask[shownMessage](c, call{method: http.MethodGet, target: messagePath(m, "")}).ok(http.StatusOK)
+	return ask[shownMessage](c, get(messagePath(m, ""))).ok(http.StatusOK)
 }
 
-func (c client) deleteMessage(m letter) (existed bool, told string) {
+func (c client) deleteMessage(m letter) (existed bool, answer string) {
 	c.t.Helper()
 	got := ask[struct {
 		Success bool
 		Message string
-	}](c, call{method: http.MethodDelete, target: messagePath(m, "")}).ok(http.StatusOK)
+	}](c, remove(messagePath(m, ""))).ok(http.StatusOK)
 	return got.Success, got.Message
 }
 
-// depth is what every cursor of a queue has still to read, by what it skips.
+// depth returns the number of messages that the cursors of a queue have still to read.
 func (c client) depth(queue string) (n int) {
 	c.t.Helper()
 	c.scan(c.t, `SELECT coalesce(sum(p.last_seq - c.committed - coalesce(cardinality(c.skip), 0) + coalesce(c.redrives, 0)), 0)
@@ -49,13 +49,13 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"shown":                    messagesShown,
-		"missing":                  messagesMissing,
-		"deleted before it is due": messagesDeletedUnread,
-		"deleted under a lease":    messagesDeletedLeased,
-		"the whole lease deleted":  messagesDeletedWholeLease,
-		"a deleted dead letter":    messagesDeletedDead,
-		"a deleted redrive":        messagesDeletedRedriven,
+		"shown":                      messagesShown,
+		"missing":                    messagesMissing,
+		"deleted before it is ready": messagesDeletedUnread,
+		"deleted under a lease":      messagesDeletedLeased,
+		"the whole lease deleted":    messagesDeletedWholeLease,
+		"a deleted dead letter":      messagesDeletedDead,
+		"a deleted redrive":          messagesDeletedRedriven,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func messagesShown(t *testing.T, c client, queue string) {
 	require.Equal(t, "why", *got.ErrorMessage)
 	require.Equal(t, 1, got.BusStatus.ConsumedBy)
 	require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
-	require.Zero(t, c.shown(m).BusStatus.ConsumedBy, "it is to be read again")
+	require.Zero(t, c.shown(m).BusStatus.ConsumedBy, "the message must be read again")
 	require.Equal(t, "completed", c.shown(m).Status)
 }
 
@@ -100,13 +100,13 @@ func messagesMissing(t *testing.T, c client, queue string) {
 		{PartitionID: stored.PartitionID, TransactionID: "b"}, {PartitionID: "no uuid", TransactionID: "a"},
 		{PartitionID: "00000000-0000-0000-0000-000000000001", TransactionID: "a"},
 	} {
-		got := ask[any](c, call{method: http.MethodGet, target: "/api/v1/messages/" + url.PathEscape(m.PartitionID) + "/" + m.TransactionID})
-		require.Equal(t, http.StatusNotFound, got.status)
+		got := ask[any](c, get("/api/v1/messages/"+url.PathEscape(m.PartitionID)+"/"+m.TransactionID))
+		require.Equal(t, http.StatusNotFound, got.Status)
 		require.Equal(t, "Message not found", got.failure)
 		m.PartitionID = url.PathEscape(m.PartitionID)
-		existed, told := c.deleteMessage(m)
+		existed, answer := c.deleteMessage(m)
 		require.False(t, existed)
-		require.Equal(t, "Message not found", told)
+		require.Equal(t, "Message not found", answer)
 	}
 }
 
@@ -117,16 +117,16 @@ func messagesDeletedUnread(t *testing.T, c client, queue string) {
 	require.Equal(t, 3, c.depth(queue))
 	for left, id := range []string{"3", "2", "4"} {
 		m.TransactionID = id
-		existed, told := c.deleteMessage(m)
+		existed, answer := c.deleteMessage(m)
 		require.True(t, existed)
-		require.Equal(t, "Message deleted successfully", told)
+		require.Equal(t, "Message deleted successfully", answer)
 		require.Equal(t, 2-left, c.depth(queue), "after %s", id)
 	}
 	existed, _ := c.deleteMessage(m)
 	require.False(t, existed)
 	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
 	c.pushIDs(queue, "p", "2")
-	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"), "its transaction id is free again")
+	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"), "the transaction id can be used again")
 }
 
 func messagesDeletedLeased(t *testing.T, c client, queue string) {
@@ -142,7 +142,7 @@ func messagesDeletedLeased(t *testing.T, c client, queue string) {
 		require.Equal(t, "Message not found", *one.Error)
 	}
 	require.Equal(t, 1, c.depth(queue))
-	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=g&batch=9"), "the partition goes on")
+	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=g&batch=9"), "the partition continues")
 }
 
 func messagesDeletedWholeLease(t *testing.T, c client, queue string) {
@@ -151,8 +151,8 @@ func messagesDeletedWholeLease(t *testing.T, c client, queue string) {
 	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000"))
 	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "2"})
 	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "1"})
-	require.Equal(t, []string{"3"}, waiting.delivery().ok(http.StatusOK).ids(), "nobody has to let the lease expire")
-	require.Less(t, waiting.reply.took, patience)
+	require.Equal(t, []string{"3"}, waiting.delivery().ok(http.StatusOK).ids(), "the lease need not expire")
+	require.Less(t, waiting.reply.Took, patience)
 	require.Equal(t, "Message not found", *c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)[0].Error)
 	require.Equal(t, 1, c.depth(queue))
 }
@@ -171,15 +171,15 @@ func messagesDeletedDead(t *testing.T, c client, queue string) {
 
 func messagesDeletedRedriven(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "p", "1", "2", "3")
-	c.bury(queue, "g")
+	c.deadLetterAll(queue, "g")
 	all := c.dlq("queue=" + url.QueryEscape(queue)).Messages
 	require.Equal(t, 3, c.redriveAll(queue, "g").Redriven)
 	require.Equal(t, 3, c.depth(queue))
 	d := c.pop(queue, "consumerGroup=g&batch=2").ok(http.StatusOK)
-	for left, i := range []int{2, 1} { // 1 and 2, which are held
+	for left, i := range []int{2, 1} { // 1 and 2, which are leased
 		c.deleteMessage(all[i])
 		require.Equal(t, 2-left, c.depth(queue))
 	}
-	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=g&batch=9"), "the lease had nothing left")
+	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=g&batch=9"), "the lease has no messages left")
 	require.Equal(t, "Message not found", *c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)[0].Error)
 }

@@ -9,24 +9,23 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
 
-// What a person or a load balancer asks for; the client holds every answer to
-// the OpenAPI document.
-func TestServerTellsOfItself(t *testing.T) {
+// The status endpoints, for people and load balancers. The client checks every answer against the OpenAPI document.
+func TestStatusEndpointsFollowTheDocument(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
-	got := ask[map[string]any](c, call{method: http.MethodGet, target: "/openapi.json"})
+	got := ask[map[string]any](c, get("/openapi.json"))
 	require.Equal(t, "3.1.0", got.ok(http.StatusOK)["openapi"])
-	require.Equal(t, openapi.Document, got.raw)
+	require.Equal(t, openapi.Document, got.Raw)
 	requireCORS(t, got.reply)
 
-	c.begin(popCall("told", "wait=true&consumerGroup=g"))
-	c.begin(popTaggedCall("wait=true&namespace=told"))
+	c.begin(popCall("waited", "wait=true&consumerGroup=g"))
+	c.begin(popTaggedCall("wait=true&namespace=waited"))
 	c.untilWaiting(2)
-	status := ask[struct{ Groups []map[string]any }](c, call{method: http.MethodGet, target: "/api/v1/status/dispatcher"})
+	status := ask[struct{ Groups []map[string]any }](c, get("/api/v1/status/dispatcher"))
 	require.Len(t, status.ok(http.StatusOK).Groups, 2)
 
-	health, err := c.send(t.Context(), call{method: http.MethodHead, target: "/health"})
+	health, err := c.send(t.Context(), call{Method: http.MethodHead, Target: "/health"})
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, health.status)
-	require.Empty(t, health.raw)
+	require.Equal(t, http.StatusOK, health.Status)
+	require.Empty(t, health.Raw)
 }

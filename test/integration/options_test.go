@@ -11,14 +11,14 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// two are two instances on one database.
+// two starts two instances on one database.
 func two(t *testing.T) (here, there client) {
 	t.Helper()
 	dsn := pgtest.Database(t)
 	return startOn(t, dsn).client(t), startOn(t, dsn).client(t)
 }
 
-// exec runs plain SQL, for what no endpoint does.
+// exec runs a SQL statement, for changes that no endpoint makes.
 func (c client) exec(query string, args ...any) {
 	c.t.Helper()
 	conn, err := pgx.Connect(c.t.Context(), c.dsn)
@@ -28,13 +28,13 @@ func (c client) exec(query string, args ...any) {
 	require.NoError(c.t, err)
 }
 
-// crash ends every lease as a consumer does that never comes back.
+// crash ends every lease, as if the consumers had crashed.
 func (c client) crash() {
 	c.t.Helper()
 	c.exec(`UPDATE belfry.cursor SET lease_until = statement_timestamp(), ready_at = statement_timestamp() WHERE lease_id IS NOT NULL`)
 }
 
-func TestConfigureWarnsAndEchoes(t *testing.T) {
+func TestConfigureWarnsAndReturnsItsOptions(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	sent := map[string]any{"expireAfterSeconds": 5.0, "deadLetterExpired": true, "maxDeliveries": 0.0, "retryDelay": 7.0}
@@ -49,15 +49,15 @@ func TestConfigureWarnsAndEchoes(t *testing.T) {
 	require.NotContains(t, warned.Options, "expireAfterSeconds")
 }
 
-// A delayed message comes on time to whoever waits, on any instance, and holds back
-// what follows it in its partition.
+// A delayed message is delivered in time to waiting pops on any instance, and delays the messages after it in its
+// partition.
 func TestAPushedItemMayBeDelayed(t *testing.T) {
 	t.Parallel()
 	here, there := two(t)
 	for _, query := range []string{"batch=9&wait=true&timeout=60000", "batch=9&wait=true&timeout=60000&autoAck=true"} {
 		queue := "delayed " + query
 		there.configure(queue, nil).ok(http.StatusOK)
-		waiting := []*begun{here.begin(popCall(queue, query)), there.begin(popCall(queue, query+"&consumerGroup=there"))}
+		waiting := []*pendingCall{here.begin(popCall(queue, query)), there.begin(popCall(queue, query+"&consumerGroup=there"))}
 		here.untilWaiting(1)
 		there.untilWaiting(1)
 		began := time.Now()
@@ -65,7 +65,7 @@ func TestAPushedItemMayBeDelayed(t *testing.T) {
 			item{Queue: queue, TransactionID: "1", DelaySeconds: 1.2}, item{Queue: queue, TransactionID: "2"},
 			item{Queue: queue, TransactionID: "3", VisibleAt: began.Add(-time.Hour).Format(time.RFC3339)},
 		).ok(http.StatusCreated)
-		require.Empty(t, here.popIDs(queue, "consumerGroup=another"), "the first one holds the others back")
+		require.Empty(t, here.popIDs(queue, "consumerGroup=another"), "the first message delays the others")
 		for _, one := range waiting {
 			require.Equal(t, []string{"1", "2", "3"}, one.delivery().ok(http.StatusOK).ids())
 			requireBetween(t, 1200*time.Millisecond, time.Since(began))
@@ -77,8 +77,7 @@ func TestAPushedItemMayBeDelayed(t *testing.T) {
 	requireBetween(t, time.Second, time.Since(began))
 }
 
-// retryDelay holds a failed message back, also over a restart; those who wait get
-// it on time.
+// retryDelay delays a failed message, also over a restart. Waiting pops receive it in time.
 func TestRetryDelayIsKept(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -92,7 +91,7 @@ func TestRetryDelayIsKept(t *testing.T) {
 		require.True(t, c.ackBatch("", d.ack("failed")...).ok(http.StatusOK)[0].released())
 	}
 	began := time.Now()
-	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "a retryDelay that nobody sent delays nothing")
+	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "the default retryDelay delays nothing")
 	require.Empty(t, c.popIDs("q", ""))
 	require.NoError(t, first.stop(t))
 
@@ -105,8 +104,7 @@ func TestRetryDelayIsKept(t *testing.T) {
 	require.Equal(t, []string{"1"}, c.popIDs("q", ""), "the status retry delays nothing")
 }
 
-// A consumer that never acknowledges loses one message to the dead letters, and
-// the rest is delivered.
+// If a consumer never acknowledges, one message becomes a dead letter, and the others are delivered.
 func TestMaxDeliveriesEndsACrashLoop(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -118,7 +116,7 @@ func TestMaxDeliveriesEndsACrashLoop(t *testing.T) {
 	c.crash()
 	for _, id := range []string{"2", "3"} {
 		d := c.pop("q", "batch=9").ok(http.StatusOK)
-		require.Equal(t, []string{id}, d.ids(), "each of the batch that ended badly is a suspect")
+		require.Equal(t, []string{id}, d.ids(), "the messages of the failed batch are delivered one by one")
 		require.True(t, c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)[0].Success)
 	}
 	c.pushIDs("q", "", "4", "5")
@@ -139,16 +137,16 @@ func TestMaxSizeOfTwoInstances(t *testing.T) {
 	there.pushIDs("q", "", "3")
 	for _, c := range []client{there, here} {
 		full := c.push(item{Queue: "other", TransactionID: "4"}, item{Queue: "q", TransactionID: "4"})
-		require.Equal(t, http.StatusTooManyRequests, full.status, "%s", full.raw)
+		require.Equal(t, http.StatusTooManyRequests, full.Status, "%s", full.Raw)
 		require.Contains(t, full.failure, `queue "q" is full: its maxSize is 3`)
-		require.Equal(t, "1", full.header.Get("Retry-After"))
+		require.Equal(t, "1", full.Header.Get("Retry-After"))
 	}
 	var n int
 	here.scan(t, `SELECT count(*) FROM belfry.message`, nil, &n)
-	require.Equal(t, 3, n, "of a refused request nothing is stored")
+	require.Equal(t, 3, n, "a refused request stores nothing")
 	require.Len(t, here.popIDs("q", "batch=2&autoAck=true"), 2)
-	until(t, "there is room again", func() bool {
-		return there.push(item{Queue: "q", TransactionID: "4"}).status == http.StatusCreated
+	until(t, "the queue has room again", func() bool {
+		return there.push(item{Queue: "q", TransactionID: "4"}).Status == http.StatusCreated
 	})
 }
 

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// orderedMessages is how many messages go through the one partition; 100,000 take
-// minutes: go test ./test/integration -run TestOnePartitionTenConsumers -timeout 60m -ordered.messages=100000
+// orderedMessages is the number of messages in the one partition. 100,000 take minutes: go test ./test/integration -run
+// TestOnePartitionTenConsumers -timeout 60m -ordered.messages=100000
 var orderedMessages = flag.Int("ordered.messages", 1500, "messages of TestOnePartitionTenConsumers")
 
-// Ten consumers, batch 1, manual acks, one partition, while it is being filled:
-// every message comes once, and in the order in which it was pushed.
+// Ten consumers with batch 1 and manual acks read one partition while it is filled: every message is delivered once, in
+// the order of the pushes.
 func TestOnePartitionTenConsumers(t *testing.T) {
 	t.Parallel()
 	const consumers, eachPush = 10, 100
@@ -34,8 +34,8 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 				items[i] = item{Queue: "q", TransactionID: fmt.Sprint(from + i)}
 			}
 			got, err := s.send(ctx, pushCall(items...))
-			if err == nil && got.status != http.StatusCreated {
-				err = fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+			if err == nil && got.Status != http.StatusCreated {
+				err = fmt.Errorf("pushing: status %d: %s", got.Status, got.Raw)
 			}
 			if err != nil {
 				return err
@@ -45,14 +45,14 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 	})
 	reading, finish := context.WithCancel(ctx)
 	defer finish()
-	// next is the number of the message to come, for whoever gets it.
+	// next passes the number of the next message between the consumers.
 	next := make(chan int, 1)
 	next <- 0
 	for range consumers {
 		work.Go(func() error {
 			err := consumeInOrder(reading, s, n, next, finish)
 			if reading.Err() != nil {
-				return nil // another one had the last message, or has told what is wrong
+				return nil // another consumer finished, or reported the failure
 			}
 			return err
 		})
@@ -67,8 +67,7 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 	require.Zero(t, attempts)
 }
 
-// consumeInOrder takes one message at a time until the last one has come, and
-// calls finish then.
+// consumeInOrder pops one message at a time. It calls finish after the last one.
 func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish func()) error {
 	for {
 		got, err := s.send(ctx, popCall("q", "wait=true&timeout=30000"))
@@ -79,24 +78,24 @@ func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish
 		switch {
 		case err != nil:
 			return err
-		case got.status == http.StatusNoContent:
+		case got.Status == http.StatusNoContent:
 			continue
-		case got.status != http.StatusOK || len(d.Messages) != 1:
-			return fmt.Errorf("popping: status %d: %s", got.status, failure)
+		case got.Status != http.StatusOK || len(d.Messages) != 1:
+			return fmt.Errorf("popping: status %d: %s", got.Status, failure)
 		}
 		expected := <-next
 		if d.ids()[0] != fmt.Sprint(expected) || d.Messages[0].Attempt != 1 {
 			return fmt.Errorf("message %s came at attempt %d instead of %d", d.ids()[0], d.Messages[0].Attempt, expected)
 		}
-		// It is handed on before the ack: what follows comes after that.
+		// Passed on before the ack, because the next delivery follows the ack.
 		next <- expected + 1
 		got, err = s.send(context.WithoutCancel(ctx), ackCall(d.ack("completed")[0]))
 		if err != nil {
 			return err
 		}
 		results, _, err := decode[[]acked](got)
-		if err != nil || got.status != http.StatusOK || !results[0].Success || !results[0].released() {
-			return fmt.Errorf("acknowledging: status %d: %s (%w)", got.status, got.raw, err)
+		if err != nil || got.Status != http.StatusOK || !results[0].Success || !results[0].released() {
+			return fmt.Errorf("acknowledging: status %d: %s (%w)", got.Status, got.Raw, err)
 		}
 		if expected == n-1 {
 			finish()

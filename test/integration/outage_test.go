@@ -16,24 +16,23 @@ import (
 
 const (
 	outageTimeout = time.Second
-	// outageAnswer bounds an answer while the database is away: the request
-	// timeout and what a busy machine takes.
+	// outageAnswer is the longest time for an answer while the database is unavailable: the request timeout, and
+	// reserve for a busy machine.
 	outageAnswer = outageTimeout + 3*time.Second
 )
 
-// TestDatabaseAway kills Postgres under load. Callers are told to come back, and
-// once it is there again everything goes on without a restart and nothing that
-// was answered with 201 is missing.
+// TestDatabaseAway kills Postgres under load. Requests get 503. After the restart of Postgres the server continues
+// without a restart, and no message answered with 201 is missing.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "away"))
 	s := startOn(t, cluster.URL("away"), func(cfg *config.Config) { cfg.Database.RequestTimeout = outageTimeout })
 	c := s.client(t)
-	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).status == http.StatusCreated })
-	until(t, "the group is known", func() bool { return c.pop("q", "consumerGroup=g").status == http.StatusNoContent })
+	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).Status == http.StatusCreated })
+	until(t, "the group exists", func() bool { return c.pop("q", "consumerGroup=g").Status == http.StatusNoContent })
 	held := c.pop("held", "").ok(http.StatusOK)
-	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).status == http.StatusCreated })
+	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).Status == http.StatusCreated })
 	c.putToSleep("asleep", "g")
 	waiting := c.begin(popCall("held", "wait=true&timeout=60000"))
 	c.untilWaiting(1)
@@ -51,35 +50,24 @@ func TestDatabaseAway(t *testing.T) {
 	require.GreaterOrEqual(t, len(missing), 100)
 
 	for range 2 {
-		for _, what := range []call{
-			pushCall(item{Queue: "q", TransactionID: "while away"}), pushCall(item{Queue: "new while away"}),
-			popCall("q", "consumerGroup=g"), popCall("q", "consumerGroup=g&wait=true&timeout=60000"), popTaggedCall("namespace=q"),
-			ackCall(held.ack("completed")[0]), ackBatchCall("", held.ack("completed")...), extendCall(held.LeaseID, "{}"),
-			configureCall("q", nil), deleteCall("held"),
-		} {
-			got := ask[any](c, what)
-			require.Equal(t, http.StatusServiceUnavailable, got.status, "%s %s: %s", what.method, what.target, got.raw)
-			require.Equal(t, "1", got.header.Get("Retry-After"), what.target)
-			require.Equal(t, "the database is not available; send the request again", got.failure)
-			require.Less(t, got.took, outageAnswer, what.target)
-		}
+		requireUnavailable(c, held)
 	}
-	sick := ask[map[string]any](c, call{method: http.MethodGet, target: "/health"})
-	require.Equal(t, http.StatusServiceUnavailable, sick.status)
+	sick := ask[map[string]any](c, get("/health"))
+	require.Equal(t, http.StatusServiceUnavailable, sick.Status)
 	require.Equal(t, "unhealthy", sick.body["status"])
 	require.Equal(t, "disconnected", sick.body["database"])
-	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().status, "who waited is told, too")
+	require.Equal(t, http.StatusServiceUnavailable, waiting.delivery().Status, "the waiting pop gets 503, too")
 
 	require.NoError(t, cluster.Restart(t.Context()))
 	until(t, "the server is healthy", func() bool {
-		return ask[any](c, call{method: http.MethodGet, target: "/health"}).status == http.StatusOK
+		return ask[any](c, get("/health")).Status == http.StatusOK
 	})
-	until(t, "pushes work", func() bool { return c.push(item{Queue: "after", TransactionID: "1"}).status == http.StatusCreated })
+	until(t, "pushes work", func() bool { return c.push(item{Queue: "after", TransactionID: "1"}).Status == http.StatusCreated })
 	until(t, "acks work", func() bool {
 		got := c.ackBatch("", held.ack("completed")...)
-		return got.status == http.StatusOK && got.body[0].Success
+		return got.Status == http.StatusOK && got.body[0].Success
 	})
-	until(t, "what was asleep is awake", func() bool { return c.pop("asleep", "consumerGroup=g").status == http.StatusOK })
+	until(t, "the sleeping message is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").Status == http.StatusOK })
 	until(t, "everything acknowledged was delivered", func() bool {
 		got := c.pop("q", "consumerGroup=g&batch=10000&partitions=100&autoAck=true&wait=true&timeout=1000")
 		for _, id := range got.body.ids() {
@@ -89,9 +77,25 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// pushUntilFailure pushes from several goroutines until each has seen a failure,
-// writes the ids that were answered with 201, and closes enough after least of
-// them.
+// requireUnavailable requires that every verb is answered with 503 in time.
+func requireUnavailable(c client, held delivery) {
+	c.t.Helper()
+	for _, what := range []call{
+		pushCall(item{Queue: "q", TransactionID: "while away"}), pushCall(item{Queue: "new while away"}),
+		popCall("q", "consumerGroup=g"), popCall("q", "consumerGroup=g&wait=true&timeout=60000"), popTaggedCall("namespace=q"),
+		ackCall(held.ack("completed")[0]), ackBatchCall("", held.ack("completed")...), extendCall(held.LeaseID, "{}"),
+		configureCall("q", nil), deleteCall("held"),
+	} {
+		got := ask[any](c, what)
+		require.Equal(c.t, http.StatusServiceUnavailable, got.Status, "%s %s: %s", what.Method, what.Target, got.Raw)
+		require.Equal(c.t, "1", got.Header.Get("Retry-After"), what.Target)
+		require.Equal(c.t, "the database is not available; send the request again", got.failure)
+		require.Less(c.t, got.Took, outageAnswer, what.Target)
+	}
+}
+
+// pushUntilFailure pushes from several goroutines until each gets a 503. It writes the ids answered with 201, and
+// closes enough after least of them.
 func pushUntilFailure(t *testing.T, s *server, acknowledged chan<- string, least int64, enough chan<- struct{}) *errgroup.Group {
 	t.Helper()
 	pushers := &errgroup.Group{}
@@ -104,10 +108,10 @@ func pushUntilFailure(t *testing.T, s *server, acknowledged chan<- string, least
 				switch {
 				case err != nil:
 					return err
-				case got.status == http.StatusServiceUnavailable:
+				case got.Status == http.StatusServiceUnavailable:
 					return nil
-				case got.status != http.StatusCreated:
-					return fmt.Errorf("pushing %s: status %d: %s", id, got.status, got.raw)
+				case got.Status != http.StatusCreated:
+					return fmt.Errorf("pushing %s: status %d: %s", id, got.Status, got.Raw)
 				}
 				acknowledged <- id
 				if stored.Add(1) == least {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// spelled are the ways clients write a name in a path: Go's PathEscape, and
-// JavaScript's encodeURIComponent, which escapes more.
+// spelled returns the spellings of a name in a path: Go's PathEscape, JavaScript's encodeURIComponent, which escapes
+// more, and every byte escaped.
 func spelled(name string) []string {
 	every := &strings.Builder{}
 	for i := range len(name) {
@@ -42,7 +42,7 @@ func TestNamesInPaths(t *testing.T) {
 					"/api/v1/pop/queue/" + spelling + "/partition/" + spelling,
 				} {
 					group := fmt.Sprintf("%s %d.%d", name, i, j)
-					answer := ask[delivery](c, call{method: http.MethodGet, target: target + "?consumerGroup=" + url.QueryEscape(group)})
+					answer := ask[delivery](c, get(target+"?consumerGroup="+url.QueryEscape(group)))
 					got := answer.ok(http.StatusOK)
 					require.Equal(t, name, got.Queue, target)
 					require.Equal(t, name, got.Partition, target)
@@ -57,18 +57,17 @@ func TestNamesInPaths(t *testing.T) {
 			}
 			for _, spelling := range spelled(name) {
 				c.push(item{Queue: name}).ok(http.StatusCreated)
-				removed := ask[deleted](c, call{method: http.MethodDelete, target: "/api/v1/resources/queues/" + spelling})
+				removed := ask[deleted](c, remove("/api/v1/resources/queues/"+spelling))
 				require.Equal(t, deleted{Deleted: true, Queue: name, Existed: true}, removed.ok(http.StatusOK), spelling)
 			}
 		})
 	}
-	// Go's url.PathEscape leaves some characters as they are, and one escaped
-	// slash must not change how the rest is read.
+	// Go's url.PathEscape keeps some characters, and an escaped slash must not change how the rest is decoded.
 	t.Run("mixed escapes", func(t *testing.T) {
 		t.Parallel()
 		c := s.client(t)
 		c.push(item{Queue: "a/b+c %d", Partition: "p+q%2F"}).ok(http.StatusCreated)
-		got := ask[delivery](c, call{method: http.MethodGet, target: "/api/v1/pop/queue/a%2Fb+c%20%25d/partition/p+q%252F"})
+		got := ask[delivery](c, get("/api/v1/pop/queue/a%2Fb+c%20%25d/partition/p+q%252F"))
 		require.Equal(t, "p+q%2F", got.ok(http.StatusOK).Partition)
 	})
 }

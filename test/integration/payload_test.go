@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pushRaw pushes one message whose payload is given as it stands in the body.
+// pushRaw pushes one message with a raw JSON payload.
 func pushRaw(c client, queue, payload string) answer[[]pushed] {
 	c.t.Helper()
-	return ask[[]pushed](c, call{http.MethodPost, "/api/v1/push", `{"items":[{"queue":"` + queue + `","payload": ` + payload + ` }]}`})
+	return ask[[]pushed](c, post("/api/v1/push", `{"items":[{"queue":"`+queue+`","payload": `+payload+` }]}`))
 }
 
 // payload pops one message and returns the bytes of its data.
@@ -31,7 +31,7 @@ func TestPayloads(t *testing.T) {
 		t.Parallel()
 		payloadTooDeep(t, s.client(t))
 	})
-	t.Run("the last of two counts", func(t *testing.T) {
+	t.Run("the last of two members counts", func(t *testing.T) {
 		t.Parallel()
 		payloadTwice(t, s.client(t))
 	})
@@ -70,7 +70,7 @@ func TestPayloads(t *testing.T) {
 			c := s.client(t)
 			pushRaw(c, name, sent).ok(http.StatusCreated)
 			got := payload(c, name)
-			if got != sent { // two megabytes of difference help nobody
+			if got != sent { // a diff of two megabytes does not help
 				t.Errorf("sent %.200q, got %.200q", sent, got)
 			}
 		})
@@ -78,14 +78,14 @@ func TestPayloads(t *testing.T) {
 }
 
 func payloadTwice(t *testing.T, c client) {
-	got := ask[[]pushed](c, call{http.MethodPost, "/api/v1/push",
-		`{"items":[{"queue":"no"}],"items":[{"queue":"twice","payload":1,"payload":{"b":1,"a":1}}]}`})
+	got := ask[[]pushed](c, post("/api/v1/push",
+		`{"items":[{"queue":"no"}],"items":[{"queue":"twice","payload":1,"payload":{"b":1,"a":1}}]}`))
 	require.Len(t, got.ok(http.StatusCreated), 1)
 	require.Equal(t, `{"b":1,"a":1}`, payload(c, "twice"))
 }
 
-// The limit is that of the JSON reader or of the database's stack, whichever is
-// reached first; beyond it the sender is told, and the server goes on.
+// The limit is the JSON reader or the stack of the database, whichever is lower. Deeper payloads are refused, and the
+// server continues.
 func payloadTooDeep(t *testing.T, c client) {
 	deep := func(n int) string {
 		return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)
@@ -93,15 +93,15 @@ func payloadTooDeep(t *testing.T, c client) {
 	for _, depth := range []int{2_000, 9_000, 9_996, 10_000, 100_000} {
 		queue := fmt.Sprintf("deep-%d", depth)
 		got := pushRaw(c, queue, deep(depth))
-		switch got.status {
+		switch got.Status {
 		case http.StatusCreated:
 			require.Less(t, depth, 10_000)
 			popped, err := c.send(t.Context(), popCall(queue, "autoAck=true"))
 			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, popped.status)
-			require.True(t, bytes.Contains(popped.raw, []byte(`"data":`+deep(depth)+`,`)), "depth %d", depth)
+			require.Equal(t, http.StatusOK, popped.Status)
+			require.True(t, bytes.Contains(popped.Raw, []byte(`"data":`+deep(depth)+`,`)), "depth %d", depth)
 		default:
-			require.Equal(t, http.StatusBadRequest, got.status, "depth %d: %.300s", depth, got.raw)
+			require.Equal(t, http.StatusBadRequest, got.Status, "depth %d: %.300s", depth, got.Raw)
 			require.NotEmpty(t, got.failure)
 			require.Greater(t, depth, 2_000)
 			require.Empty(t, c.popIDs(queue, ""))

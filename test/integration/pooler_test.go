@@ -21,10 +21,10 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// pooled is how many sessions a pool of the tests has.
+// pooled is the number of sessions of a pool in these tests.
 const pooled = 12
 
-// TestPoolerInSessionMode has no other way to Postgres.
+// TestPoolerInSessionMode has no other connection to Postgres.
 func TestPoolerInSessionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.EmptyDatabase(t)
@@ -35,13 +35,13 @@ func TestPoolerInSessionMode(t *testing.T) {
 	execute(t, producer(t, direct), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
 
-	// While one is open who tells nobody that it sends, since many just have, the
-	// sequencer cannot go to sleep. It gives up the wait for that when many send again.
+	// While a transaction without an announcement is open (after many others announced theirs), the sequencer cannot
+	// sleep. It stops waiting for that transaction when many inserts follow.
 	open, other := producer(t, direct), producer(t, direct)
 	send := func(conn *pgx.Conn) {
 		execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES ('another', '1')`)
 	}
-	until(t, "one is open who tells nobody", func() (silent bool) {
+	until(t, "a transaction without an announcement is open", func() (silent bool) {
 		for range 20 {
 			send(other)
 		}
@@ -61,7 +61,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 	}
 	until(t, "the sequencer waits", waits)
 	began := time.Now()
-	until(t, "it waits no longer", func() bool {
+	until(t, "the sequencer does not wait any longer", func() bool {
 		for range 20 {
 			send(other)
 		}
@@ -71,8 +71,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 	execute(t, open, `ROLLBACK`)
 }
 
-// TestPoolerInTransactionMode shares its sessions with other programs, which must
-// not notice.
+// TestPoolerInTransactionMode shares its sessions with other programs, which must not notice.
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.EmptyDatabase(t)
@@ -89,7 +88,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	}
 
 	var strangers []*pgx.Conn
-	for range pooled { // all of them at once, so that each has a session of its own
+	for range pooled { // all at once, so that each has its own session
 		stranger := producer(t, dsn+"&default_query_exec_mode=simple_protocol")
 		execute(t, stranger, "BEGIN")
 		strangers = append(strangers, stranger)
@@ -105,7 +104,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	}
 }
 
-// TestPoolerBesideOthers takes and gives back sessions while others do.
+// TestPoolerBesideOthers connects repeatedly while other clients use the pooler.
 func TestPoolerBesideOthers(t *testing.T) {
 	t.Parallel()
 	dsn := startPooler(t, pgtest.EmptyDatabase(t))("transaction")
@@ -131,8 +130,8 @@ func TestPoolerBesideOthers(t *testing.T) {
 	}
 }
 
-// TestPoolerWhoseSessionsAreSetOtherwise is told what to do, does it, and goes on.
-func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
+// TestPoolerWithForeignSettings requires an error that names the remedy, applies it, and succeeds.
+func TestPoolerWithForeignSettings(t *testing.T) {
 	t.Parallel()
 	direct := pgtest.EmptyDatabase(t)
 	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'", "synchronous_commit": "local"})
@@ -147,7 +146,7 @@ func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
 	}
 	err := open()
 	require.ErrorContains(t, err, "default_transaction_isolation is 'serializable'")
-	require.NotContains(t, err.Error(), "timezone", "the pooler keeps that one")
+	require.NotContains(t, err.Error(), "timezone", "the pooler preserves that setting")
 	_, cure, found := strings.Cut(err.Error(), "ALTER ROLE ")
 	require.True(t, found)
 	cure, _, _ = strings.Cut(cure, ";")
@@ -156,8 +155,7 @@ func TestPoolerWhoseSessionsAreSetOtherwise(t *testing.T) {
 	require.NoError(t, open())
 }
 
-// TestPoolerWithOneSession cannot give one to who looks for a pooler beside the
-// connection in question.
+// TestPoolerWithOneSession has no second session for the detection of the pooler.
 func TestPoolerWithOneSession(t *testing.T) {
 	t.Parallel()
 	pool := startPooler(t, pgtest.EmptyDatabase(t))
@@ -171,8 +169,8 @@ func TestPoolerWithOneSession(t *testing.T) {
 	}
 }
 
-// startPooler runs a PgBouncer before the database of dsn and returns DSNs that go
-// through it, by its mode; "session-1" and "transaction-1" have one session.
+// startPooler starts a PgBouncer before the database of dsn and returns DSNs by pool mode. "session-1" and
+// "transaction-1" have one session.
 func startPooler(t *testing.T, dsn string) func(mode string) string {
 	t.Helper()
 	target, err := pgx.ParseConfig(dsn)

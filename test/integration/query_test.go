@@ -45,24 +45,24 @@ func TestUnreadableQueryValuesFallBack(t *testing.T) {
 			require.Equal(t, isTrue, got.LeaseID == "", value)
 			if !isTrue {
 				waited := c.pop(queue, "timeout=60000&wait="+value)
-				require.Equal(t, http.StatusNoContent, waited.status)
-				require.Less(t, waited.took, patience, "wait=%s does not wait", value)
+				require.Equal(t, http.StatusNoContent, waited.Status)
+				require.Less(t, waited.Took, patience, "wait=%s does not wait", value)
 			}
 		}
 	})
 	t.Run("timeout", func(t *testing.T) {
 		t.Parallel()
 		c := s.client(t).loose()
-		require.Equal(t, http.StatusNoContent, c.pop("none", "wait=true&timeout=-5").status)
-		require.Equal(t, http.StatusNoContent, c.pop("none", "wait=1&timeout=50ms").status)
+		require.Equal(t, http.StatusNoContent, c.pop("none", "wait=true&timeout=-5").Status)
+		require.Equal(t, http.StatusNoContent, c.pop("none", "wait=1&timeout=50ms").Status)
 	})
 	t.Run("batch 0 of one partition", func(t *testing.T) {
 		t.Parallel()
 		c := s.client(t).loose()
 		c.pushIDs("zero", "p", "a")
 		for _, query := range []string{"batch=0", "batch=00", "batch=0x"} {
-			require.Equal(t, http.StatusNoContent, c.popPartition("zero", "p", query).status, query)
+			require.Equal(t, http.StatusNoContent, c.popPartition("zero", "p", query).Status, query)
 		}
-		require.Equal(t, []string{"a"}, c.popIDs("zero", "batch=0"), "of any partition, 0 counts as 1")
+		require.Equal(t, []string{"a"}, c.popIDs("zero", "batch=0"), "without a partition, 0 counts as 1")
 	})
 }

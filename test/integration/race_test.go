@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// all sends calls at the same time and returns the decoded answers, which must
-// have the given status.
+// all sends calls at the same time and returns the decoded answers, which must have the given status.
 func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 	t.Helper()
 	bodies := make([]T, len(calls))
@@ -23,8 +22,8 @@ func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 			if err != nil {
 				return err
 			}
-			if got.status != status {
-				return fmt.Errorf("%s %s (call %d): status %d instead of %d: %s", what.method, what.target, i, got.status, status, got.raw)
+			if got.Status != status {
+				return fmt.Errorf("%s %s (call %d): status %d instead of %d: %s", what.Method, what.Target, i, got.Status, status, got.Raw)
 			}
 			bodies[i], _, err = decode[T](got)
 			return err
@@ -35,8 +34,7 @@ func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 	return bodies
 }
 
-// One transaction id, fifty pushes, two instances: one is stored, and all learn
-// its id.
+// Fifty pushes with one transaction id to two instances: one is stored, and all get its id.
 func TestConcurrentPushesOfOneTransaction(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -54,15 +52,15 @@ func TestConcurrentPushesOfOneTransaction(t *testing.T) {
 			winners[results[0].MessageID] = true
 		}
 		require.Equal(t, map[string]int{"queued": 1, "duplicate": 49}, statuses)
-		require.Len(t, winners, 1, "everybody is told the id of the winner")
+		require.Len(t, winners, 1, "all answers have the id of the stored message")
 		got := first.client(t).pop("q", "batch=100&autoAck=true").ok(http.StatusOK)
 		require.Equal(t, []string{id}, got.ids())
 		require.True(t, winners[got.Messages[0].ID])
 	}
 }
 
-// Ten ready partitions and ten poppers: ten deliveries, every time. A pop that
-// loses a race for one partition finds another.
+// Ten ready partitions and ten pops: ten deliveries, every time. A pop that loses the race for one partition finds
+// another.
 func TestTenPoppersTenPartitions(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -93,8 +91,8 @@ func TestTenPoppersTenPartitions(t *testing.T) {
 	}
 }
 
-// Producers and consumers at the same time: each message is delivered, within
-// its partition in the order of its push, and none twice while nobody fails.
+// Producers and consumers at the same time: each message is delivered, in the order of its partition, and only once if
+// no consumer fails.
 func TestPushPopAckTogether(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -110,8 +108,8 @@ func TestPushPopAckTogether(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if got.status != http.StatusCreated {
-					return fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+				if got.Status != http.StatusCreated {
+					return fmt.Errorf("pushing: status %d: %s", got.Status, got.Raw)
 				}
 			}
 			return nil
@@ -128,20 +126,20 @@ func TestPushPopAckTogether(t *testing.T) {
 
 	seen, last := map[string]bool{}, map[string]int{}
 	for m := range deliveries {
-		require.False(t, seen[m.TransactionID], "%s came twice", m.TransactionID)
+		require.False(t, seen[m.TransactionID], "%s was delivered twice", m.TransactionID)
 		seen[m.TransactionID] = true
 		var producer, number int
 		_, err := fmt.Sscan(m.TransactionID, &producer, &number)
 		require.NoError(t, err)
-		lane := fmt.Sprint(producer, m.Partition)
-		require.Greater(t, number+1, last[lane], "partition %s lost its order", m.Partition)
-		last[lane] = number + 1
+		key := fmt.Sprint(producer, m.Partition)
+		require.Greater(t, number+1, last[key], "partition %s lost its order", m.Partition)
+		last[key] = number + 1
 	}
 	require.Len(t, seen, producers*each)
 }
 
-// consume pops and acknowledges until nothing has come for a while. What it got
-// is written before the ack, so what follows it in the partition comes later.
+// consume pops and acknowledges until no message arrives for a while. It writes messages before their ack, so later
+// messages of the partition follow them.
 func consume(t *testing.T, s *server, deliveries chan<- message) error {
 	for {
 		got, err := s.send(t.Context(), popCall("q", "batch=7&wait=true&timeout=3000"))
@@ -152,10 +150,10 @@ func consume(t *testing.T, s *server, deliveries chan<- message) error {
 		switch {
 		case err != nil:
 			return err
-		case got.status == http.StatusNoContent:
+		case got.Status == http.StatusNoContent:
 			return nil
-		case got.status != http.StatusOK:
-			return fmt.Errorf("popping: status %d: %s", got.status, failure)
+		case got.Status != http.StatusOK:
+			return fmt.Errorf("popping: status %d: %s", got.Status, failure)
 		}
 		for _, m := range d.Messages {
 			deliveries <- m
@@ -164,8 +162,8 @@ func consume(t *testing.T, s *server, deliveries chan<- message) error {
 		if err != nil {
 			return err
 		}
-		if acked.status != http.StatusOK {
-			return fmt.Errorf("acknowledging: status %d: %s", acked.status, acked.raw)
+		if acked.Status != http.StatusOK {
+			return fmt.Errorf("acknowledging: status %d: %s", acked.Status, acked.Raw)
 		}
 	}
 }

@@ -16,119 +16,124 @@ const (
 	extendPath    = "/api/v1/lease/0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f/extend"
 )
 
-// each255 is a name as long as it may be, in bytes: 127 of them take two.
+// each255 is a name of the largest length, in bytes: 127 of its characters take two.
 var each255 = strings.Repeat("é", 127) + "x"
+
+// refusedBodiesOf has refused bodies and their error texts, by path.
+var refusedBodiesOf = map[string]map[string]string{
+	pushPath: {
+		`{}`:                         "items array is required",
+		`{"items":null}`:             "items array is required",
+		`{"items":{}}`:               "items array is required",
+		`{"items":"x"}`:              "items array is required",
+		`[]`:                         "the body must be a JSON object",
+		`"x"`:                        "the body must be a JSON object",
+		`null`:                       "the body must be a JSON object",
+		`{"items":[{}]}`:             "Queue must be a string",
+		`{"items":[{"queue":null}]}`: "Queue must be a string",
+		`{"items":[{"queue":7}]}`:    "Queue must be a string",
+		`{"items":[{"queue":"no"},{"payload":1}]}`:                                      "Queue must be a string",
+		`{"items":[{"queue":"no"},5]}`:                                                  "items[1] must be an object",
+		`{"items":[{"queue":"no","partition":null}]}`:                                   "Partition must be a string",
+		`{"items":[{"queue":"no","partition":1}]}`:                                      "Partition must be a string",
+		`{"items":[{"queue":"no","transactionId":null}]}`:                               "TransactionId must be a string",
+		`{"items":[{"queue":"no","transactionId":[]}]}`:                                 "TransactionId must be a string",
+		`{"items":[{"queue":"no","traceId":null}]}`:                                     "TraceId must be a string",
+		`{"items":[{"queue":"no","traceId":true}]}`:                                     "TraceId must be a string",
+		`{"items":[{"queue":"no"},{"queue":"no","traceId":"nope"}]}`:                    `items[1].traceId: "nope" is not a UUID`,
+		`{"items":[{"queue":"no","partition":"a\u0000b"}]}`:                             "items[0].partition contains a NUL character: remove it",
+		`{"items":[{"queue":"no\u0000"}]}`:                                              "items[0].queue contains a NUL character: remove it",
+		`{"items":[{"queue":"no","transactionId":"\u0000"}]}`:                           "items[0].transactionId contains a NUL character: remove it",
+		`{"items":[{"queue":"` + each255 + `x"}]}`:                                      "items[0].queue is 256 bytes long: at most 255 are allowed",
+		`{"items":[{"queue":"no","partition":"` + each255 + `x"}]}`:                     "items[0].partition is 256 bytes long: at most 255 are allowed",
+		`{"items":[{"queue":"no","transactionId":"` + strings.Repeat("é", 256) + `"}]}`: "items[0].transactionId is 256 characters long: at most 255 are allowed",
+	},
+	ackPath: {
+		`{}`:                                    "transactionId is required",
+		`{"transactionId":1,"partitionId":"x"}`: "transactionId is required",
+		`{"transactionId":null,"partitionId":"x"}`: "transactionId is required",
+		`{"transactionId":"x"}`:                    "partitionId is required to ensure message uniqueness",
+		`{"transactionId":"x","partitionId":null}`: "partitionId is required to ensure message uniqueness",
+		`[]`: "the body must be a JSON object",
+	},
+	batchPath: {
+		`{}`:                       "acknowledgments array is required",
+		`{"acknowledgments":null}`: "acknowledgments array is required",
+		`{"acknowledgments":{}}`:   "acknowledgments array is required",
+		`{"acknowledgments":[7]}`:  "Each acknowledgment must have a valid transactionId string",
+		`{"acknowledgments":[{"partitionId":"x"}]}`:                    "Each acknowledgment must have a valid transactionId string",
+		`{"acknowledgments":[{"transactionId":7,"partitionId":"x"}]}`:  "Each acknowledgment must have a valid transactionId string",
+		`{"acknowledgments":[{"transactionId":"x"}]}`:                  "Each acknowledgment must have a valid partitionId string to ensure message uniqueness",
+		`{"acknowledgments":[{"transactionId":"x","partitionId":[]}]}`: "Each acknowledgment must have a valid partitionId string to ensure message uniqueness",
+	},
+	configurePath: {
+		`{}`:                           "queue is required",
+		`{"queue":null}`:               "queue is required",
+		`{"queue":["no"]}`:             "queue is required",
+		`{"queue":"` + each255 + `x"}`: "queue is 256 bytes long: at most 255 are allowed",
+		`{"queue":"no","namespace":"` + each255 + `x"}`:    "namespace is 256 bytes long: at most 255 are allowed",
+		`{"queue":"no","task":"` + each255 + `x"}`:         "task is 256 bytes long: at most 255 are allowed",
+		`{"queue":"no\u0000"}`:                             "queue contains a NUL character: remove it",
+		`{"queue":"no","namespace":"\u0000"}`:              "namespace contains a NUL character: remove it",
+		`{"queue":"no","options":[]}`:                      "options must be an object, not []",
+		`{"queue":"no","options":{"leaseTime":"60"}}`:      `options.leaseTime must be a whole number, not "60"`,
+		`{"queue":"no","options":{"retryLimit":1.5}}`:      "options.retryLimit must be a whole number, not 1.5",
+		`{"queue":"no","options":{"ttl":1e400}}`:           "options.ttl must be a whole number, not 1e400",
+		`{"queue":"no","options":{"windowBuffer":-1}}`:     "options.windowBuffer is -1: it must be between 0 and 2147483647",
+		`{"queue":"no","options":{"maxSize":2147483648}}`:  "options.maxSize is 2147483648: it must be between 0 and 2147483647",
+		`{"queue":"no","options":{"retentionEnabled":1}}`:  "options.retentionEnabled must be true or false, not 1",
+		`{"queue":"no","options":{"deadLetterQueue":"x"}}`: `options.deadLetterQueue must be true or false, not "x"`,
+	},
+	extendPath: {
+		`[]`:                 "the body must be a JSON object",
+		`{"seconds":"60"}`:   `seconds must be a whole number, not "60"`,
+		`{"seconds":0.5}`:    "seconds must be a whole number, not 0.5",
+		`{"seconds":0}`:      "seconds is 0: it must be between 1 and 604800",
+		`{"seconds":604801}`: "seconds is 604801: it must be between 1 and 604800",
+	},
+}
+
+// refusedTargets has refused GET requests and their error texts.
+var refusedTargets = map[string]string{
+	"/api/v1/pop":                                        "namespace or task is required: /api/v1/pop?namespace=...&task=..., or name a queue: /api/v1/pop/queue/NAME",
+	"/api/v1/pop?namespace=&wait=true":                   "namespace or task is required: /api/v1/pop?namespace=...&task=..., or name a queue: /api/v1/pop/queue/NAME",
+	"/api/v1/pop/queue/" + each255 + "x":                 "the queue in the path is 256 bytes long: at most 255 are allowed",
+	"/api/v1/pop/queue/q/partition/" + each255 + "x":     "the partition in the path is 256 bytes long: at most 255 are allowed",
+	"/api/v1/pop/queue/a%00b":                            "the queue in the path contains a NUL character: remove it",
+	"/api/v1/pop/queue/%ff":                              "the queue in the path is not UTF-8",
+	"/api/v1/pop/queue/q/partition/%ff":                  "the partition in the path is not UTF-8",
+	"/api/v1/pop/queue/q?consumerGroup=" + each255 + "x": "consumerGroup is 256 bytes long: at most 255 are allowed",
+	"/api/v1/pop/queue/q?consumerGroup=%00":              "consumerGroup contains a NUL character: remove it",
+	"/api/v1/pop/queue/q?consumerGroup=%ff":              "consumerGroup is not UTF-8",
+}
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	t.Run("each", func(t *testing.T) { refusals(t, s) }) // returns after all of them
+	t.Run("each", func(t *testing.T) { refusals(t, s) }) // returns after all subtests
 	require.False(t, s.client(t).storedQueue("no"), "a refused call stores nothing")
 }
 
 func refusals(t *testing.T, s *server) {
 	t.Helper()
-	posts := map[string]map[string]string{ // path, body, text
-		pushPath: {
-			`{}`:                         "items array is required",
-			`{"items":null}`:             "items array is required",
-			`{"items":{}}`:               "items array is required",
-			`{"items":"x"}`:              "items array is required",
-			`[]`:                         "the body must be a JSON object",
-			`"x"`:                        "the body must be a JSON object",
-			`null`:                       "the body must be a JSON object",
-			`{"items":[{}]}`:             "Queue must be a string",
-			`{"items":[{"queue":null}]}`: "Queue must be a string",
-			`{"items":[{"queue":7}]}`:    "Queue must be a string",
-			`{"items":[{"queue":"no"},{"payload":1}]}`:                                      "Queue must be a string",
-			`{"items":[{"queue":"no"},5]}`:                                                  "items[1] must be an object",
-			`{"items":[{"queue":"no","partition":null}]}`:                                   "Partition must be a string",
-			`{"items":[{"queue":"no","partition":1}]}`:                                      "Partition must be a string",
-			`{"items":[{"queue":"no","transactionId":null}]}`:                               "TransactionId must be a string",
-			`{"items":[{"queue":"no","transactionId":[]}]}`:                                 "TransactionId must be a string",
-			`{"items":[{"queue":"no","traceId":null}]}`:                                     "TraceId must be a string",
-			`{"items":[{"queue":"no","traceId":true}]}`:                                     "TraceId must be a string",
-			`{"items":[{"queue":"no"},{"queue":"no","traceId":"nope"}]}`:                    `items[1].traceId: "nope" is not a UUID`,
-			`{"items":[{"queue":"no","partition":"a\u0000b"}]}`:                             "items[0].partition contains a NUL character: remove it",
-			`{"items":[{"queue":"no\u0000"}]}`:                                              "items[0].queue contains a NUL character: remove it",
-			`{"items":[{"queue":"no","transactionId":"\u0000"}]}`:                           "items[0].transactionId contains a NUL character: remove it",
-			`{"items":[{"queue":"` + each255 + `x"}]}`:                                      "items[0].queue is 256 bytes long: at most 255 are allowed",
-			`{"items":[{"queue":"no","partition":"` + each255 + `x"}]}`:                     "items[0].partition is 256 bytes long: at most 255 are allowed",
-			`{"items":[{"queue":"no","transactionId":"` + strings.Repeat("é", 256) + `"}]}`: "items[0].transactionId is 256 characters long: at most 255 are allowed",
-		},
-		ackPath: {
-			`{}`:                                    "transactionId is required",
-			`{"transactionId":1,"partitionId":"x"}`: "transactionId is required",
-			`{"transactionId":null,"partitionId":"x"}`: "transactionId is required",
-			`{"transactionId":"x"}`:                    "partitionId is required to ensure message uniqueness",
-			`{"transactionId":"x","partitionId":null}`: "partitionId is required to ensure message uniqueness",
-			`[]`: "the body must be a JSON object",
-		},
-		batchPath: {
-			`{}`:                       "acknowledgments array is required",
-			`{"acknowledgments":null}`: "acknowledgments array is required",
-			`{"acknowledgments":{}}`:   "acknowledgments array is required",
-			`{"acknowledgments":[7]}`:  "Each acknowledgment must have a valid transactionId string",
-			`{"acknowledgments":[{"partitionId":"x"}]}`:                    "Each acknowledgment must have a valid transactionId string",
-			`{"acknowledgments":[{"transactionId":7,"partitionId":"x"}]}`:  "Each acknowledgment must have a valid transactionId string",
-			`{"acknowledgments":[{"transactionId":"x"}]}`:                  "Each acknowledgment must have a valid partitionId string to ensure message uniqueness",
-			`{"acknowledgments":[{"transactionId":"x","partitionId":[]}]}`: "Each acknowledgment must have a valid partitionId string to ensure message uniqueness",
-		},
-		configurePath: {
-			`{}`:                           "queue is required",
-			`{"queue":null}`:               "queue is required",
-			`{"queue":["no"]}`:             "queue is required",
-			`{"queue":"` + each255 + `x"}`: "queue is 256 bytes long: at most 255 are allowed",
-			`{"queue":"no","namespace":"` + each255 + `x"}`:    "namespace is 256 bytes long: at most 255 are allowed",
-			`{"queue":"no","task":"` + each255 + `x"}`:         "task is 256 bytes long: at most 255 are allowed",
-			`{"queue":"no\u0000"}`:                             "queue contains a NUL character: remove it",
-			`{"queue":"no","namespace":"\u0000"}`:              "namespace contains a NUL character: remove it",
-			`{"queue":"no","options":[]}`:                      "options must be an object, not []",
-			`{"queue":"no","options":{"leaseTime":"60"}}`:      `options.leaseTime must be a whole number, not "60"`,
-			`{"queue":"no","options":{"retryLimit":1.5}}`:      "options.retryLimit must be a whole number, not 1.5",
-			`{"queue":"no","options":{"ttl":1e400}}`:           "options.ttl must be a whole number, not 1e400",
-			`{"queue":"no","options":{"windowBuffer":-1}}`:     "options.windowBuffer is -1: it must be between 0 and 2147483647",
-			`{"queue":"no","options":{"maxSize":2147483648}}`:  "options.maxSize is 2147483648: it must be between 0 and 2147483647",
-			`{"queue":"no","options":{"retentionEnabled":1}}`:  "options.retentionEnabled must be true or false, not 1",
-			`{"queue":"no","options":{"deadLetterQueue":"x"}}`: `options.deadLetterQueue must be true or false, not "x"`,
-		},
-		extendPath: {
-			`[]`:                 "the body must be a JSON object",
-			`{"seconds":"60"}`:   `seconds must be a whole number, not "60"`,
-			`{"seconds":0.5}`:    "seconds must be a whole number, not 0.5",
-			`{"seconds":0}`:      "seconds is 0: it must be between 1 and 604800",
-			`{"seconds":604801}`: "seconds is 604801: it must be between 1 and 604800",
-		},
-	}
-	for path, bodies := range posts {
+	for path, bodies := range refusedBodiesOf {
 		for body, text := range bodies {
 			t.Run(path+" "+text, func(t *testing.T) {
 				t.Parallel()
-				ask[any](s.client(t), call{http.MethodPost, path, body}).refused(text)
+				ask[any](s.client(t), post(path, body)).refused(text)
 			})
 		}
 	}
-	for target, text := range map[string]string{
-		"/api/v1/pop":                                        "namespace or task is required: /api/v1/pop?namespace=...&task=..., or name a queue: /api/v1/pop/queue/NAME",
-		"/api/v1/pop?namespace=&wait=true":                   "namespace or task is required: /api/v1/pop?namespace=...&task=..., or name a queue: /api/v1/pop/queue/NAME",
-		"/api/v1/pop/queue/" + each255 + "x":                 "the queue in the path is 256 bytes long: at most 255 are allowed",
-		"/api/v1/pop/queue/q/partition/" + each255 + "x":     "the partition in the path is 256 bytes long: at most 255 are allowed",
-		"/api/v1/pop/queue/a%00b":                            "the queue in the path contains a NUL character: remove it",
-		"/api/v1/pop/queue/%ff":                              "the queue in the path is not UTF-8",
-		"/api/v1/pop/queue/q/partition/%ff":                  "the partition in the path is not UTF-8",
-		"/api/v1/pop/queue/q?consumerGroup=" + each255 + "x": "consumerGroup is 256 bytes long: at most 255 are allowed",
-		"/api/v1/pop/queue/q?consumerGroup=%00":              "consumerGroup contains a NUL character: remove it",
-		"/api/v1/pop/queue/q?consumerGroup=%ff":              "consumerGroup is not UTF-8",
-	} {
+	for target, text := range refusedTargets {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			ask[any](s.client(t), call{method: http.MethodGet, target: target}).refused(text)
+			ask[any](s.client(t), get(target)).refused(text)
 		})
 	}
 	for name, run := range map[string]func(t *testing.T, c client){
-		"one item keeps the others out": refusedWithOthers,
-		"bodies that are no text":       refusedBodies,
-		"names of full length":          namesOfFullLength,
+		"one bad item refuses the others": refusedWithOthers,
+		"bodies that are not text":        refusedBodies,
+		"names of full length":            namesOfFullLength,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,12 +142,12 @@ func refusals(t *testing.T, s *server) {
 	}
 }
 
-// A call is stored as a whole or not at all.
+// A call is stored completely or not at all.
 func refusedWithOthers(t *testing.T, c client) {
 	c.pushIDs("q", "", "before")
 	c.push(item{Queue: "q", TransactionID: "with"}, item{Queue: "q", TransactionID: "bad", TraceID: "not-a-uuid"}).
 		refused(`items[1].traceId: "not-a-uuid" is not a UUID`)
-	ask[any](c, call{http.MethodPost, pushPath, `{"items":[{"queue":"q","transactionId":"cut"},{"queue":"q"}`})
+	ask[any](c, post(pushPath, `{"items":[{"queue":"q","transactionId":"cut"},{"queue":"q"}`))
 	require.Equal(t, []string{"before"}, c.popIDs("q", "batch=10&consumerGroup=g"))
 }
 
@@ -166,8 +171,8 @@ func TestMalformedJSON(t *testing.T) {
 		t.Run(body, func(t *testing.T) {
 			t.Parallel()
 			for _, path := range []string{pushPath, ackPath, batchPath, configurePath, extendPath} {
-				got := ask[any](s.client(t), call{http.MethodPost, path, body})
-				require.Equal(t, http.StatusBadRequest, got.status, path)
+				got := ask[any](s.client(t), post(path, body))
+				require.Equal(t, http.StatusBadRequest, got.Status, path)
 				require.Regexp(t, "^Invalid JSON: ", got.failure, path)
 				require.Contains(t, got.failure, place, path)
 			}
@@ -177,8 +182,8 @@ func TestMalformedJSON(t *testing.T) {
 
 func refusedBodies(_ *testing.T, c client) {
 	for _, path := range []string{pushPath, ackPath, batchPath, configurePath, extendPath} {
-		ask[any](c, call{method: http.MethodPost, target: path}).refused("Empty request body")
-		ask[any](c, call{http.MethodPost, path, "{\"items\":[{\"queue\":\"a\xffb\"}]}"}).refused("Invalid JSON: byte 22 is not UTF-8")
+		ask[any](c, post(path, "")).refused("Empty request body")
+		ask[any](c, post(path, "{\"items\":[{\"queue\":\"a\xffb\"}]}")).refused("Invalid JSON: byte 22 is not UTF-8")
 	}
 }
 

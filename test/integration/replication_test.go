@@ -5,25 +5,43 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestAPublicationOfAllTables moves to another database by logical replication, as
-// teams do to change the version of Postgres or where it runs. Others (Debezium) have
-// such publications for reasons of their own, so each verb works beside one.
+// publish creates the databases publisher and subscriber, and a publication of all tables in the first.
+func publish(t *testing.T, cluster *devdb.Cluster) *pgx.Conn {
+	t.Helper()
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "publisher"))
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "subscriber"))
+	execute(t, producer(t, cluster.URL("publisher")), `ALTER SYSTEM SET wal_level = logical`)
+	require.NoError(t, cluster.Stop(t.Context()))
+	require.NoError(t, cluster.Restart(t.Context()))
+	publisher := producer(t, cluster.URL("publisher"))
+	execute(t, publisher, `CREATE PUBLICATION every FOR ALL TABLES`)
+	return publisher
+}
+
+// emptySchema creates the schema without rows.
+func emptySchema(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	require.NoError(t, startOn(t, dsn).stop(t))
+	conn := producer(t, dsn)
+	var tables []string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT array_agg(oid::regclass) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'belfry'::regnamespace`).Scan(&tables))
+	execute(t, conn, `TRUNCATE `+strings.Join(tables, ", ")+` RESTART IDENTITY`)
+	return conn
+}
+
+// TestAPublicationOfAllTables moves to another database by logical replication, as teams do to change the version or
+// the host of Postgres. Other tools, like Debezium, also use such publications, so each verb must work with one.
 func TestAPublicationOfAllTables(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
-	require.NoError(t, cluster.CreateDatabase(t.Context(), "publisher"))
-	require.NoError(t, cluster.CreateDatabase(t.Context(), "subscriber"))
-	publisher := producer(t, cluster.URL("publisher"))
-	execute(t, publisher, `ALTER SYSTEM SET wal_level = logical`)
-	require.NoError(t, cluster.Stop(t.Context()))
-	require.NoError(t, cluster.Restart(t.Context()))
-	publisher = producer(t, cluster.URL("publisher"))
-	execute(t, publisher, `CREATE PUBLICATION every FOR ALL TABLES`)
+	publisher := publish(t, cluster)
 	s := startOn(t, cluster.URL("publisher"))
 	c := s.client(t)
 
@@ -36,12 +54,8 @@ func TestAPublicationOfAllTables(t *testing.T) {
 	c.pushIDs("gone", "p", "0")
 	require.Equal(t, []string{"0"}, c.popPartition("gone", "p", "consumerGroup=g").ok(http.StatusOK).ids())
 
-	// The subscriber has the schema and no row, as pg_dump --schema-only leaves it.
-	require.NoError(t, startOn(t, cluster.URL("subscriber")).stop(t))
-	subscriber := producer(t, cluster.URL("subscriber"))
-	var tables []string
-	require.NoError(t, subscriber.QueryRow(t.Context(), `SELECT array_agg(oid::regclass) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'belfry'::regnamespace`).Scan(&tables))
-	execute(t, subscriber, `TRUNCATE `+strings.Join(tables, ", ")+` RESTART IDENTITY`)
+	// The subscriber has the schema without rows, as after pg_dump --schema-only.
+	subscriber := emptySchema(t, cluster.URL("subscriber"))
 	execute(t, publisher, `SELECT pg_create_logical_replication_slot('moving', 'pgoutput')`)
 	execute(t, subscriber, `CREATE SUBSCRIPTION moving CONNECTION '`+cluster.URL("publisher")+`' PUBLICATION every WITH (create_slot = false)`)
 	holds := func(what string, condition string, args ...any) {
@@ -58,20 +72,20 @@ func TestAPublicationOfAllTables(t *testing.T) {
 		return copied
 	})
 
-	// What changes while the subscriber follows.
+	// Changes while the subscriber follows.
 	read = c.popPartition("q", "read", "consumerGroup=g&batch=1").ok(http.StatusOK)
 	require.True(t, c.ackBatch("g", read.ack("completed", 0)...).ok(http.StatusOK)[0].Success)
 	c.pushIDs("q", "read", "5")
 	require.True(t, c.deleteQueue("gone").ok(http.StatusOK).Deleted)
-	holds("nothing is left of a deleted queue", `SELECT count(*) = 2 FROM belfry.partition`)
+	holds("the deleted queue is purged", `SELECT count(*) = 2 FROM belfry.partition`)
 	require.NoError(t, s.stop(t))
 	execute(t, publisher, `INSERT INTO belfry.inbox (queue, partition, transaction_id, payload) VALUES ('q', 'inbox', '6', '1')`)
 	var end string
 	require.NoError(t, publisher.QueryRow(t.Context(), `SELECT pg_current_wal_insert_lsn()::text`).Scan(&end))
-	holds("the subscriber has it all", `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = 'moving'`, end)
+	holds("the subscriber has all changes", `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = 'moving'`, end)
 	execute(t, subscriber, `DROP SUBSCRIPTION moving`)
 
-	// Another session is the sequencer, so that nobody but the start looks after the ids.
+	// Another session holds the lock of the sequencer, so that only the start can set the ids.
 	sequencer := producer(t, cluster.URL("subscriber"))
 	execute(t, sequencer, `SELECT pg_advisory_lock(x'42454c46'::int, 7)`)
 	moved := startOn(t, cluster.URL("subscriber")).client(t)

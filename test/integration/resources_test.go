@@ -51,10 +51,8 @@ func (l messageList) ids() []string {
 	return ids
 }
 
-func get(target string) call { return call{method: http.MethodGet, target: target} }
-
-// fillStates gives a queue one message in each state, as the reader without a
-// group sees them, and one that waits; a group reads it as well when told.
+// fillStates gives a queue one message in each state, as a reader without a group sees them. With withGroup, a group
+// reads one of them as well.
 func (c client) fillStates(queue, partition string, withGroup bool) {
 	c.t.Helper()
 	c.pushIDs(queue, partition, "done", "dead", "leased", "waiting")
@@ -67,14 +65,38 @@ func (c client) fillStates(queue, partition string, withGroup bool) {
 	}
 }
 
+// requireCounts requires the counts of a queue with one partition, in its detail and in its status.
+func (c client) requireCounts(queue string, want counted) {
+	c.t.Helper()
+	detail := ask[queueDetail](c, get("/api/v1/resources/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
+	require.Equal(c.t, want, detail.Totals)
+	require.Equal(c.t, want, detail.Partitions[0].Stats)
+	require.NotNil(c.t, detail.Partitions[0].OldestMessage)
+	status := ask[struct {
+		Queue      struct{ Name string }
+		Partitions []struct {
+			Messages, Stats counted
+			Cursor          struct{ TotalConsumed int }
+		}
+		Totals struct {
+			counted
+			Messages counted
+		}
+	}](c, get("/api/v1/status/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
+	require.Equal(c.t, queue, status.Queue.Name)
+	require.Equal(c.t, want, status.Totals.counted)
+	require.Equal(c.t, want, status.Totals.Messages)
+	require.Equal(c.t, want, status.Partitions[0].Messages)
+}
+
 func TestResources(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	none := ask[struct{ Queues []listedQueue }](c, get("/api/v1/resources/queues"))
-	require.JSONEq(t, `{"queues": []}`, string(none.raw))
+	require.JSONEq(t, `{"queues": []}`, string(none.Raw))
 	require.Equal(t, "Queue not found", ask[queueDetail](c, get("/api/v1/resources/queues/q")).failure)
 	require.Equal(t, "Queue not found", ask[queueDetail](c, get("/api/v1/status/queues/q")).failure)
-	require.Equal(t, http.StatusNotFound, ask[any](c, get("/api/v1/status/queues/q/messages")).status)
+	require.Equal(t, http.StatusNotFound, ask[any](c, get("/api/v1/status/queues/q/messages")).Status)
 	require.Empty(t, ask[messageList](c, get("/api/v1/messages?queue=q")).ok(http.StatusOK).Messages)
 
 	const odd = "50% off.☂/ü?"
@@ -98,29 +120,10 @@ func TestResources(t *testing.T) {
 
 	for queue, want := range map[string]counted{
 		"orders.new": {Total: 4, Pending: 1, Processing: 1, Completed: 1, DeadLetter: 1},
-		// The group is done with the first one only: what the other reader has under
-		// lease still waits for it.
+		// The group has consumed only the first message. The message leased by the other reader still waits for it.
 		odd: {Total: 4, Pending: 2, Completed: 1, DeadLetter: 1},
 	} {
-		detail := ask[queueDetail](c, get("/api/v1/resources/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
-		require.Equal(t, want, detail.Totals)
-		require.Equal(t, want, detail.Partitions[0].Stats)
-		require.NotNil(t, detail.Partitions[0].OldestMessage)
-		status := ask[struct {
-			Queue      struct{ Name string }
-			Partitions []struct {
-				Messages, Stats counted
-				Cursor          struct{ TotalConsumed int }
-			}
-			Totals struct {
-				counted
-				Messages counted
-			}
-		}](c, get("/api/v1/status/queues/"+url.PathEscape(queue))).ok(http.StatusOK)
-		require.Equal(t, queue, status.Queue.Name)
-		require.Equal(t, want, status.Totals.counted)
-		require.Equal(t, want, status.Totals.Messages)
-		require.Equal(t, want, status.Partitions[0].Messages)
+		c.requireCounts(queue, want)
 	}
 	namespaces := ask[struct {
 		Namespaces []struct {
@@ -130,7 +133,7 @@ func TestResources(t *testing.T) {
 		}
 	}](c, get("/api/v1/resources/namespaces")).ok(http.StatusOK).Namespaces
 	require.Len(t, namespaces, 2)
-	require.Equal(t, "orders", namespaces[1].Namespace, "a configured queue without a namespace is in none")
+	require.Equal(t, "orders", namespaces[1].Namespace, "a configured queue without a namespace has none")
 	require.Equal(t, counted{Total: 4, Pending: 1}, namespaces[1].Messages)
 	overview := ask[struct {
 		Queues, Partitions, Namespaces, Tasks int
@@ -195,9 +198,9 @@ func TestMessageLists(t *testing.T) {
 	first := ask[[]listedMessage](c, get(of+"?limit=3"))
 	require.Len(t, first.ok(http.StatusOK), 3)
 	require.Equal(t, "pending processing dead_letter", strings.Join([]string{first.body[0].Status, first.body[1].Status, first.body[2].Status}, " "))
-	rest := ask[[]listedMessage](c, get(of+"?limit=3&cursor="+first.header.Get("X-Next-Cursor")))
+	rest := ask[[]listedMessage](c, get(of+"?limit=3&cursor="+first.Header.Get("X-Next-Cursor")))
 	require.Len(t, rest.ok(http.StatusOK), 1)
 	require.Equal(t, "done", rest.body[0].TransactionID)
-	require.Empty(t, rest.header.Get("X-Next-Cursor"))
+	require.Empty(t, rest.Header.Get("X-Next-Cursor"))
 	ask[any](c, get("/api/v1/messages?status=lost")).refused(`status is "lost": it must be pending, processing, completed or dead_letter`)
 }

@@ -19,10 +19,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestRestore dumps a database that is in use and restores it into a new cluster,
-// as README.md says: who was at a place is there again, what lay in the inbox is
-// moved, attached tables send, and the roles have their rights. It needs pg_dump and
-// psql, which Belfry itself does not (`make restore`).
+// TestRestore dumps a database and restores it into a new cluster, as README.md describes. Cursors and leases continue,
+// inbox rows are moved, attached tables send, and roles have their rights. The test needs pg_dump and psql, which
+// Belfry itself does not need (`make restore`).
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -54,7 +53,7 @@ func TestRestore(t *testing.T) {
 
 	restored := startOn(t, dsn).client(t)
 	require.Equal(t, []string{"2", "3"}, restored.popPartition("q", "read", "consumerGroup=g&batch=10").ok(http.StatusOK).ids())
-	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").status, "the lease goes on")
+	require.Equal(t, http.StatusNoContent, restored.popPartition("q", "leased", "consumerGroup=g").Status, "the lease continues")
 	require.Equal(t, []string{"5", "6"}, restored.popPartition("q", "inbox", "consumerGroup=g&batch=10&wait=true&timeout=20000").ok(http.StatusOK).ids())
 
 	execute(t, owner, `SET ROLE belfry_producer`)
@@ -72,8 +71,7 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, 7, popped)
 }
 
-// restore copies the database at from into the empty one at to. All that may fail
-// is what is granted to roles that another cluster does not have.
+// restore copies the database at from into the empty database at to. Only grants to missing roles may fail.
 func restore(t *testing.T, from, to string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dump.sql")
@@ -83,8 +81,8 @@ func restore(t *testing.T, from, to string) {
 	}
 }
 
-// TestRestoreInPlace puts a dump in the place of the tables under two servers that run
-// on. What lay in the inbox is moved, though its transaction is an old one.
+// TestRestoreInPlace restores a dump over the tables of two running servers. A row in its inbox is moved, although its
+// transaction id is old.
 func TestRestoreInPlace(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -92,8 +90,8 @@ func TestRestoreInPlace(t *testing.T) {
 	execute(t, app, `INSERT INTO belfry.inbox (queue, payload) VALUES ('kept', '1')`)
 	file := filepath.Join(t.TempDir(), "dump")
 	run(t, "pg_dump", "--format", "custom", "--file", file, "--dbname", dsn)
-	outlives(t, dsn, func() {
-		until(t, "it is in nobody's way", func() bool {
+	survivesReplacement(t, dsn, func() {
+		until(t, "the restore meets no lock", func() bool {
 			complaints, err := attempt(t, "pg_restore", "--clean", "--single-transaction", "--dbname", dsn, file)
 			if err != nil {
 				require.Contains(t, complaints, "deadlock detected")
@@ -108,7 +106,7 @@ func TestRestoreInPlace(t *testing.T) {
 	})
 }
 
-// run runs a program that comes with Postgres and returns what it complains of.
+// run runs a program of Postgres and returns its standard error.
 func run(t *testing.T, program string, args ...string) (complaints string) {
 	t.Helper()
 	complaints, err := attempt(t, program, args...)
@@ -116,7 +114,7 @@ func run(t *testing.T, program string, args ...string) (complaints string) {
 	return complaints
 }
 
-// attempt is run of what may fail.
+// attempt is run for a program that may fail.
 func attempt(t *testing.T, program string, args ...string) (complaints string, err error) {
 	t.Helper()
 	dir, err := devdb.FindBinaries(t.Context(), "")

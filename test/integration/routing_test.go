@@ -14,9 +14,9 @@ import (
 
 func requireCORS(t *testing.T, got reply) {
 	t.Helper()
-	require.Equal(t, "*", got.header.Get("Access-Control-Allow-Origin"))
-	require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", got.header.Get("Access-Control-Allow-Methods"))
-	require.Equal(t, "Content-Type, Authorization", got.header.Get("Access-Control-Allow-Headers"))
+	require.Equal(t, "*", got.Header.Get("Access-Control-Allow-Origin"))
+	require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", got.Header.Get("Access-Control-Allow-Methods"))
+	require.Equal(t, "Content-Type, Authorization", got.Header.Get("Access-Control-Allow-Headers"))
 }
 
 func TestRouting(t *testing.T) {
@@ -40,11 +40,11 @@ func TestRouting(t *testing.T) {
 	} {
 		t.Run(one.method+" "+one.target, func(t *testing.T) {
 			t.Parallel()
-			got := ask[any](s.client(t), call{one.method, one.target, `{}`})
-			require.Equal(t, one.status, got.status)
+			got := ask[any](s.client(t), call{Method: one.method, Target: one.target, Body: `{}`})
+			require.Equal(t, one.status, got.Status)
 			require.Equal(t, one.text, got.failure)
-			require.Equal(t, []string{"error"}, keys(t, got.raw))
-			require.Equal(t, "application/json", got.header.Get("Content-Type"))
+			require.Equal(t, []string{"error"}, keys(t, got.Raw))
+			require.Equal(t, "application/json", got.Header.Get("Content-Type"))
 			requireCORS(t, got.reply)
 		})
 	}
@@ -52,16 +52,16 @@ func TestRouting(t *testing.T) {
 
 func corsHeaders(t *testing.T, c client) {
 	for _, target := range []string{"/", "/health", pushPath, "/api/v1/pop/queue/a%2Fb", "/api/v1/nope"} {
-		got := ask[any](c, call{method: http.MethodOptions, target: target})
-		require.Equal(t, http.StatusNoContent, got.status, target)
-		require.Empty(t, got.raw, target)
-		require.Equal(t, "86400", got.header.Get("Access-Control-Max-Age"), target)
+		got := ask[any](c, call{Method: http.MethodOptions, Target: target})
+		require.Equal(t, http.StatusNoContent, got.Status, target)
+		require.Empty(t, got.Raw, target)
+		require.Equal(t, "86400", got.Header.Get("Access-Control-Max-Age"), target)
 		requireCORS(t, got.reply)
 	}
 	c.pushIDs("q", "", "a")
 	for _, what := range []call{
-		{method: http.MethodGet, target: "/health"}, popCall("q", ""), popCall("q", ""), pushCall(item{Queue: "q"}),
-		{http.MethodPost, pushPath, "{"}, extendCall("x", "{}"), deleteCall("q"),
+		{Method: http.MethodGet, Target: "/health"}, popCall("q", ""), popCall("q", ""), pushCall(item{Queue: "q"}),
+		post(pushPath, "{"), extendCall("x", "{}"), deleteCall("q"),
 	} {
 		requireCORS(t, ask[any](c, what).reply)
 	}
@@ -77,18 +77,18 @@ func TestBodiesTooLarge(t *testing.T) {
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 	}
 	pushPadded := func(size int) answer[[]pushed] {
-		return ask[[]pushed](c, call{http.MethodPost, pushPath, padded(size)})
+		return ask[[]pushed](c, post(pushPath, padded(size)))
 	}
 	const text = "the body is larger than 65536 bytes: send fewer items a call, or raise http.max_body_bytes"
 	pushPadded(limit).ok(http.StatusCreated)
 	over := pushPadded(limit + 1)
-	require.Equal(t, http.StatusRequestEntityTooLarge, over.status, "%s", over.raw)
+	require.Equal(t, http.StatusRequestEntityTooLarge, over.Status, "%s", over.Raw)
 	require.Equal(t, text, over.failure)
 	for _, path := range []string{ackPath, batchPath, configurePath, extendPath} {
-		require.Equal(t, http.StatusRequestEntityTooLarge, ask[any](c, call{http.MethodPost, path, padded(limit + 1)}).status, path)
+		require.Equal(t, http.StatusRequestEntityTooLarge, ask[any](c, post(path, padded(limit+1))).Status, path)
 	}
 
-	// Without a Content-Length the size shows only while reading.
+	// Without a Content-Length, the size is known only while reading.
 	chunked, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.base+pushPath,
 		io.MultiReader(strings.NewReader(padded(limit)), strings.NewReader(" ")))
 	require.NoError(t, err)
@@ -102,5 +102,5 @@ func TestBodiesTooLarge(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
 	require.JSONEq(t, `{"error":"`+text+`"}`, raw.String())
 
-	require.Len(t, c.popIDs("q", "batch=10"), 1, "only what was accepted is stored")
+	require.Len(t, c.popIDs("q", "batch=10"), 1, "only the accepted message is stored")
 }

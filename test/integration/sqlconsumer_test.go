@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openPop pops as a consumer in SQL does whose transaction lasts.
+// openPop pops in a SQL transaction that stays open.
 func (s *server) openPop(t *testing.T, queue string) pgx.Tx {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.dsn)
@@ -24,30 +24,28 @@ func (s *server) openPop(t *testing.T, queue string) pgx.Tx {
 	return tx
 }
 
-// What a consumer in SQL holds in an open transaction is empty to others, no error
-// and no endless wait; once it is let go, who waits gets it. That it rolls back
-// nobody is told, so the waiting request looks by itself.
-func TestWhoWaitsGetsWhatAConsumerInSQLLetsGo(t *testing.T) {
+// Messages popped in an open SQL transaction look empty to other pops: no error, and no endless wait. After a rollback,
+// a waiting pop receives them. A rollback is not announced, so the waiting pop polls.
+func TestAWaitingPopReceivesMessagesRolledBackInSQL(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
 	c := s.client(t)
 	c.pushIDs("q", "", "first", "second")
-	take(c, "q") // the group is known
+	take(c, "q") // the group exists
 	c.crash()
 	tx := s.openPop(t, "q")
 
-	require.Equal(t, http.StatusNoContent, c.pop("q", "").status)
+	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status)
 	waiting := c.begin(anyOf("q"))
 	c.untilWaiting(1)
-	c.pushIDs("q", "", "third") // no push waits for it
+	c.pushIDs("q", "", "third") // no push waits for the transaction
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.Equal(t, []string{"first"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A cursor that a consumer in SQL leaves with nothing behind it goes to sleep
-// without anybody who pops.
-func TestWhatAConsumerInSQLEmptiesGoesToSleep(t *testing.T) {
+// A cursor drained by a consumer in SQL goes to sleep without another pop.
+func TestACursorDrainedInSQLGoesToSleep(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
@@ -66,22 +64,22 @@ func TestWhatAConsumerInSQLEmptiesGoesToSleep(t *testing.T) {
 	require.Equal(t, []string{"n"}, c.popIDs("q", ""))
 }
 
-// A lease that is committed long after it was taken ends before the instant up to
-// which others looked meanwhile. They are told of it, and wait for its end.
-func TestWhoWaitsGetsWhatALateLeaseLetsGo(t *testing.T) {
+// A lease committed long after its claim ends before the time that other pops computed meanwhile. They are notified of
+// the lease, and wait for its end.
+func TestAWaitingPopReceivesMessagesOfALateLease(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)
 	c := s.client(t)
 	options(c, "q", "leaseTime", 6)
 	c.pushIDs("q", "", "m")
-	take(c, "q") // the group is known
+	take(c, "q") // the group exists
 	c.crash()
 	tx := s.openPop(t, "q")
 	var popped, now time.Time
 	require.NoError(t, tx.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&popped))
-	// Two that wait, so that they look together.
-	waiting := []*begun{c.begin(anyOf("q")), c.begin(anyOf("q"))}
+	// Two pops of one group, so that they probe together.
+	waiting := []*pendingCall{c.begin(anyOf("q")), c.begin(anyOf("q"))}
 	c.untilWaiting(2)
 	until(t, "the lease is half over", func() bool {
 		s.scan(t, `SELECT clock_timestamp()`, nil, &now)

@@ -18,15 +18,14 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// recorded is a server whose clients' doings are written down for the checker.
+// recorded is a server whose requests are recorded for the checker.
 type recorded struct {
 	client
 	recorder *history.Recorder
 }
 
-// noted runs one random transaction, with savepoints, and records it as a push of
-// what it commits. used are ids it has committed before, by partition: some come
-// again.
+// noted runs one random transaction with savepoints and records it as a push of its committed messages. used has ids
+// that it committed before, by partition. It repeats some of them.
 func (r *recorded) noted(ctx context.Context, conn *pgx.Conn, random *rand.Rand, name string, used map[string][]string) error {
 	o := r.recorder.Begin(history.Operation{Client: name, Kind: history.Push, Queue: "q", Inbox: true, Outcome: history.Refused})
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -65,7 +64,7 @@ func (r *recorded) noted(ctx context.Context, conn *pgx.Conn, random *rand.Rand,
 		return nil
 	})
 	if o.Outcome == history.Refused {
-		err = nil // rolled back on purpose: committing it after that fails
+		err = nil // rolled back on purpose, so the commit fails
 	}
 	r.recorder.End(o)
 	if o.Outcome == history.Done {
@@ -76,7 +75,7 @@ func (r *recorded) noted(ctx context.Context, conn *pgx.Conn, random *rand.Rand,
 	return err
 }
 
-// pushed pushes one message over HTTP.
+// pushed pushes one message over HTTP and records it.
 func (r *recorded) pushed(partition, id string) {
 	r.t.Helper()
 	o := r.recorder.Begin(history.Operation{Client: "http", Kind: history.Push, Queue: "q", Outcome: history.Done})
@@ -85,12 +84,12 @@ func (r *recorded) pushed(partition, id string) {
 	r.recorder.End(o)
 }
 
-// consumed pops once for a group and completes what came; it returns how much.
+// consumed pops once for a group, completes the messages and returns their number.
 func (r *recorded) consumed(group string, random *rand.Rand) int {
 	r.t.Helper()
 	o := r.recorder.Begin(history.Operation{Client: group, Kind: history.Pop, Queue: "q", Group: group, Outcome: history.Done})
 	got := r.pop("q", fmt.Sprintf("consumerGroup=%s&batch=%d", group, 1+random.IntN(30)))
-	require.Contains(r.t, []int{http.StatusOK, http.StatusNoContent}, got.status, "%.500s", got.raw)
+	require.Contains(r.t, []int{http.StatusOK, http.StatusNoContent}, got.Status, "%.500s", got.Raw)
 	var acks []ackItem
 	for _, m := range got.body.Messages {
 		o.Items = append(o.Items, history.Item{Partition: m.Partition, TransactionID: m.TransactionID, MessageID: m.ID})
@@ -111,10 +110,44 @@ func (r *recorded) consumed(group string, random *rand.Rand) int {
 	return len(acks)
 }
 
-// 100 random transactions from 8 sessions, beside pushes over HTTP to the same
-// partitions, and one that is open all the while: what two groups that consume
-// meanwhile saw and what is stored is judged by the checker.
-func TestTheCheckerFindsNoFaultWithProducersInSQL(t *testing.T) {
+// together runs 100 transactions in 8 sessions, while it pushes over HTTP and consumes for the groups. It returns the error of
+// each session.
+func (r *recorded) together(seed uint64, random *rand.Rand, groups []string) []error {
+	r.t.Helper()
+	failures := make([]error, 8)
+	var sessions sync.WaitGroup
+	var taken atomic.Int64
+	for i := range failures {
+		conn, own := producer(r.t, r.dsn), rand.New(rand.NewPCG(seed, uint64(i)))
+		sessions.Go(func() {
+			used := map[string][]string{}
+			for n := taken.Add(1); n <= 100 && failures[i] == nil; n = taken.Add(1) {
+				failures[i] = r.noted(r.t.Context(), conn, own, fmt.Sprint("t", n), used)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		sessions.Wait()
+	}()
+	for n, busy := 0, true; busy; n++ {
+		select {
+		case <-ended:
+			busy = false
+		default:
+		}
+		r.pushed(fmt.Sprint("p", random.IntN(4)), fmt.Sprint("http", n))
+		for _, group := range groups {
+			r.consumed(group, random)
+		}
+	}
+	return failures
+}
+
+// 100 random transactions of 8 sessions run beside pushes over HTTP to the same partitions, and beside one open
+// transaction. The checker judges what two groups consumed and what is stored.
+func TestTheCheckerAcceptsProducersInSQL(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	other := startOn(t, dsn)
@@ -137,36 +170,8 @@ func TestTheCheckerFindsNoFaultWithProducersInSQL(t *testing.T) {
 		late.Items = append(late.Items, history.Item{Partition: partition, TransactionID: "late"})
 	}
 
-	failures := make([]error, 8)
-	var sessions sync.WaitGroup
-	var taken atomic.Int64
-	for i := range failures {
-		conn, own := producer(t, dsn), rand.New(rand.NewPCG(seed, uint64(i)))
-		sessions.Go(func() {
-			used := map[string][]string{}
-			for n := taken.Add(1); n <= 100 && failures[i] == nil; n = taken.Add(1) {
-				failures[i] = r.noted(t.Context(), conn, own, fmt.Sprint("t", n), used)
-			}
-		})
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		sessions.Wait()
-	}()
-	for n, busy := 0, true; busy; n++ {
-		select {
-		case <-ended:
-			busy = false
-		default:
-		}
-		r.pushed(fmt.Sprint("p", random.IntN(4)), fmt.Sprint("http", n))
-		for _, group := range groups {
-			r.consumed(group, random)
-		}
-	}
-	require.NoError(t, errorsOf(failures))
-	// A pop that does not wait may come before the wake, so this asks the tables.
+	require.NoError(t, errorsOf(r.together(seed, random, groups)))
+	// A pop without a wait may run before the wake, so this reads the tables.
 	finished := func() (done bool) {
 		for _, group := range groups {
 			r.consumed(group, random)
@@ -175,40 +180,40 @@ func TestTheCheckerFindsNoFaultWithProducersInSQL(t *testing.T) {
 			SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE c.committed < p.last_seq)`, nil, &done)
 		return done
 	}
-	until(t, "all that is committed is delivered although one is open", finished)
-	// Among the random ones it may be that none comes again behind its first flush.
+	until(t, "all committed messages are delivered despite the open transaction", finished)
+	// The random transactions may not contain a duplicate of an earlier flush.
 	again := r.recorder.Begin(history.Operation{Client: "again", Kind: history.Push, Queue: "q", Inbox: true, Outcome: history.Done})
 	execute(t, producer(t, dsn), `SELECT belfry.push('q', '1', 'p0', 'first')`)
 	again.Items = []history.Item{{Partition: "p0", TransactionID: "first", Duplicate: true}}
 	r.recorder.End(again)
-	until(t, "what comes again is sequenced, too", finished)
+	until(t, "the duplicate is sequenced, too", finished)
 	var before []int64
 	r.scan(t, "SELECT array_agg(p.last_seq ORDER BY p.name) FROM belfry.partition p", nil, &before)
-	// The other one leaves, whether it is the sequencer or not.
+	// The other server stops, whether it is the sequencer or not.
 	require.NoError(t, other.stop(t))
 	execute(t, open, "COMMIT")
 	r.recorder.End(late)
 	var rows int
-	until(t, "the last one is sequenced", func() bool {
+	until(t, "the last transaction is sequenced", func() bool {
 		r.scan(t, "SELECT count(*) FROM belfry.message WHERE transaction_id = 'late'", nil, &rows)
 		return rows == 4
 	})
-	until(t, "and delivered", finished)
+	until(t, "the last messages are delivered", finished)
 
 	var rejected int
 	r.scan(t, "SELECT count(*) FROM belfry.inbox_rejected", nil, &rejected)
-	require.Zero(t, rejected, "what comes again is dropped, and no fault of its producer")
+	require.Zero(t, rejected, "duplicates are dropped, not rejected")
 	state, err := check.ReadState(t.Context(), open, []string{"q"})
 	require.NoError(t, err)
 	require.Len(t, state.Partitions, 4)
 	for i, p := range state.Partitions {
-		require.Equal(t, "late", p.Log[len(p.Log)-1].TransactionID, "it comes behind what was delivered before it committed")
+		require.Equal(t, "late", p.Log[len(p.Log)-1].TransactionID, "its message follows the messages delivered before its commit")
 		require.Equal(t, before[i]+1, p.LastSeq)
 	}
 	require.Empty(t, check.Run(r.recorder.Operations(), state, check.Options{}))
 }
 
-// errorsOf is the first error, or nil.
+// errorsOf returns the first error, or nil.
 func errorsOf(all []error) error {
 	if i := slices.IndexFunc(all, func(err error) bool { return err != nil }); i >= 0 {
 		return all[i]

@@ -26,7 +26,7 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	want := []string{}
 	for i, s := range servers {
 		c := s.client(t)
-		require.Equal(t, http.StatusOK, ask[any](c, call{method: http.MethodGet, target: "/health"}).status)
+		require.Equal(t, http.StatusOK, ask[any](c, get("/health")).Status)
 		id := fmt.Sprint(i)
 		require.Equal(t, "queued", c.pushIDs("q", "", id)[0].Status)
 		want = append(want, id)
@@ -34,7 +34,7 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	for _, s := range servers {
 		c := s.client(t)
 		d := c.pop("q", "batch=100").ok(http.StatusOK)
-		require.Equal(t, want, d.ids(), "each sees what all have pushed, in order")
+		require.Equal(t, want, d.ids(), "each instance delivers all messages, in order")
 		require.True(t, c.ackBatch("", d.ack("retry", 0)...).ok(http.StatusOK)[0].released())
 	}
 	var schemas, versions, queues int
@@ -46,9 +46,8 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	require.False(t, dirty)
 }
 
-// An instance that died between a commit and the wake after it leaves messages
-// that no pop finds. The next start finds them.
-func TestStartWakesWhatACrashLeftAsleep(t *testing.T) {
+// An instance that died between a commit and its wake leaves messages that no pop finds. The next start finds them.
+func TestStartWakesMessagesLeftAsleepByACrash(t *testing.T) {
 	t.Parallel()
 	first := start(t)
 	c := first.client(t)

@@ -12,19 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// load is what the clients of a server have been told so far.
+// load is what the clients of a server observed so far.
 type load struct {
 	mu sync.Mutex
-	// stored were answered with 201, done are those whose ack succeeded, held are
-	// deliveries whose ack had no answer.
+	// stored counts messages answered with 201, done counts completed messages. held are deliveries whose ack was not
+	// answered.
 	stored, done map[string]int
 	held         []delivery
 	answered     atomic.Int64
 }
 
-// TestStopUnderLoad ends a server as SIGTERM does while requests push, wait and
-// ack. Every message that was stored is delivered once, and no lease is left but
-// those whose holders know of them.
+// TestStopUnderLoad stops a server like SIGTERM while requests push, wait and acknowledge. Every stored message is
+// delivered once, and each remaining lease is known to its client.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -44,7 +43,7 @@ func TestStopUnderLoad(t *testing.T) {
 	c := startOn(t, s.dsn).client(t)
 	var leases int
 	c.scan(t, `SELECT count(DISTINCT lease_id) FROM belfry.cursor WHERE lease_until > now()`, nil, &leases)
-	require.Len(t, l.held, leases, "each lease is held by a client that was told of it")
+	require.Len(t, l.held, leases, "each lease is known to a client")
 	for _, d := range l.held {
 		for _, one := range c.ackBatch("", d.ack("completed")...).ok(http.StatusOK) {
 			require.True(t, one.Success, one.reason())
@@ -62,20 +61,20 @@ func TestStopUnderLoad(t *testing.T) {
 	}
 	require.NotEmpty(t, l.stored)
 	for id := range l.stored {
-		require.Equal(t, 1, l.done[id], "message %s was stored once and completed so often", id)
+		require.Equal(t, 1, l.done[id], "message %s was stored once, and this is how often it was completed", id)
 	}
 }
 
-// produce pushes until the server refuses, or is not there.
+// produce pushes until the server refuses or has stopped.
 func (l *load) produce(ctx context.Context, s *server, name string) error {
 	for i := 0; ; i++ {
 		id := fmt.Sprint(name, ".", i)
 		got, err := s.send(ctx, pushCall(item{Queue: "q", Partition: fmt.Sprint(i % 20), TransactionID: id}))
 		switch {
-		case err != nil || got.status == http.StatusServiceUnavailable:
-			return nil // it is stopping, or gone
-		case got.status != http.StatusCreated:
-			return fmt.Errorf("pushing: status %d: %s", got.status, got.raw)
+		case err != nil || got.Status == http.StatusServiceUnavailable:
+			return nil // the server is stopping
+		case got.Status != http.StatusCreated:
+			return fmt.Errorf("pushing: status %d: %s", got.Status, got.Raw)
 		}
 		l.answered.Add(1)
 		l.mu.Lock()
@@ -84,17 +83,17 @@ func (l *load) produce(ctx context.Context, s *server, name string) error {
 	}
 }
 
-// consume waits, and acks what it gets, until the server is not there.
+// consume waits for messages and acknowledges them until the server has stopped.
 func (l *load) consume(ctx context.Context, s *server) error {
 	for {
 		got, err := s.send(ctx, popCall("q", "batch=5&wait=true&timeout=60000"))
 		switch {
-		case err != nil || got.status == http.StatusServiceUnavailable:
+		case err != nil || got.Status == http.StatusServiceUnavailable:
 			return nil
-		case got.status == http.StatusNoContent:
+		case got.Status == http.StatusNoContent:
 			continue
-		case got.status != http.StatusOK:
-			return fmt.Errorf("popping: status %d: %s", got.status, got.raw)
+		case got.Status != http.StatusOK:
+			return fmt.Errorf("popping: status %d: %s", got.Status, got.Raw)
 		}
 		d, _, err := decode[delivery](got)
 		if err != nil {
@@ -102,13 +101,13 @@ func (l *load) consume(ctx context.Context, s *server) error {
 		}
 		got, err = s.send(ctx, ackBatchCall("", d.ack("completed")...))
 		switch {
-		case err != nil || got.status == http.StatusServiceUnavailable:
+		case err != nil || got.Status == http.StatusServiceUnavailable:
 			l.mu.Lock()
 			l.held = append(l.held, d)
 			l.mu.Unlock()
 			return nil
-		case got.status != http.StatusOK:
-			return fmt.Errorf("acknowledging: status %d: %s", got.status, got.raw)
+		case got.Status != http.StatusOK:
+			return fmt.Errorf("acknowledging: status %d: %s", got.Status, got.Raw)
 		}
 		l.answered.Add(1)
 		l.mu.Lock()

@@ -10,13 +10,12 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// often makes the sweeps as frequent as tests want them.
+// often makes sweeps frequent.
 func often(c *config.Config) {
 	c.Sweep.RetentionInterval, c.Sweep.EvictionInterval = 200*time.Millisecond, 200*time.Millisecond
 }
 
-// Contract 5: retentionEnabled, retentionSeconds, completedRetentionSeconds and
-// maxWaitTimeSeconds do what they say, on whichever instance.
+// retentionEnabled, retentionSeconds, completedRetentionSeconds and maxWaitTimeSeconds are effective on every instance.
 func TestRetentionOptions(t *testing.T) {
 	t.Parallel()
 	first := start(t, often)
@@ -39,22 +38,21 @@ func TestRetentionOptions(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, c.popIDs("completed", "batch=2&autoAck=true"))
 	require.Equal(t, []string{"1", "2", "3"}, c.popIDs("off", "batch=9&autoAck=true"))
 	until(t, "old messages are deleted, unread or not", func() bool { return left("old") == 0 })
-	until(t, "completed ones are", func() bool { return left("completed") == 1 })
-	until(t, "those that waited are", func() bool { return left("waited") == 0 })
-	require.Equal(t, 3, left("off"), "nothing is without the switch")
+	until(t, "completed messages are deleted", func() bool { return left("completed") == 1 })
+	until(t, "messages that waited too long are deleted", func() bool { return left("waited") == 0 })
+	require.Equal(t, 3, left("off"), "without retentionEnabled nothing is deleted")
 	require.Empty(t, c.popIDs("old", "batch=9"))
 	require.Equal(t, []string{"3"}, c.popIDs("completed", "batch=9"))
 
 	again := c.pushIDs("old", "", "1")
-	require.Equal(t, "queued", again[0].Status, "a transaction id whose message is gone may come again")
+	require.Equal(t, "queued", again[0].Status, "the transaction id of a deleted message can be used again")
 	waiting := c.begin(popCall("waited", "wait=true&timeout=20000"))
 	c.untilWaiting(1)
 	c.pushIDs("waited", "", "4")
-	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids(), "nobody is stuck behind what is gone")
+	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids(), "deleted messages block no pop")
 }
 
-// A pop that waits for a partition by name survives its removal, also on the
-// instance that did not remove it.
+// A pop that waits for a partition by name survives its removal, also on the instance that did not remove it.
 func TestWaitingForAPartitionThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	first := start(t)
@@ -71,7 +69,7 @@ func TestWaitingForAPartitionThatIsRemoved(t *testing.T) {
 	second := startOn(t, first.dsn) // its first sweep removes the partition
 	until(t, "the partition is removed", func() bool {
 		c.scan(t, `SELECT count(*) FROM belfry.partition`, nil, &n)
-		if n > 0 { // the first instance may have had the hour's run
+		if n > 0 { // the first instance may have swept in this hour
 			c.scan(t, `WITH due AS (UPDATE belfry.sweep SET next_at = '-infinity' RETURNING 1) SELECT count(*) FROM due`, nil, &n)
 			require.NoError(t, second.stop(t))
 			second = startOn(t, first.dsn)

@@ -19,13 +19,12 @@ type sweptQueue struct {
 	}
 }
 
-// What was deleted or passed over unread is told where users look: by the queue,
-// by its partitions and by the group.
-func TestWhatWasSweptIsTold(t *testing.T) {
+// The queue, its partitions and the group report how many messages were deleted or passed over unread.
+func TestSweptMessagesAreReported(t *testing.T) {
 	t.Parallel()
 	c := start(t, often).client(t)
 	of := func(base, queue string) sweptQueue {
-		return ask[sweptQueue](c, call{method: http.MethodGet, target: base + url.PathEscape(queue)}).ok(http.StatusOK)
+		return ask[sweptQueue](c, get(base+url.PathEscape(queue))).ok(http.StatusOK)
 	}
 	const status, resources = "/api/v1/status/queues/", "/api/v1/resources/queues/"
 	options := map[string]any{"maxWaitTimeSeconds": 1}
@@ -33,14 +32,14 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 	c.configure("old", map[string]any{"retentionEnabled": true, "retentionSeconds": 1}).ok(http.StatusOK)
 	c.configure("expired", map[string]any{"expireAfterSeconds": 1}).ok(http.StatusOK)
 	for _, queue := range []string{"waited", "old", "expired"} {
-		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the group is there first")
+		require.Empty(t, c.popIDs(queue, "consumerGroup=g"), "the group exists first")
 		require.Zero(t, of(status, queue).Swept)
 		c.pushIDs(queue, "p", "1", "2", "3")
 	}
 	for queue, want := range map[string]swept{
 		"waited": {Evicted: 3, Unread: 3}, "old": {Retention: 3, Unread: 3}, "expired": {Expired: 3},
 	} {
-		until(t, "the sweep of "+queue+" is told", func() bool { return of(status, queue).Swept == want })
+		until(t, "the sweep of "+queue+" is reported", func() bool { return of(status, queue).Swept == want })
 		require.Equal(t, want, of(resources, queue).Swept)
 	}
 
@@ -50,7 +49,7 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 			Running bool
 			NextAt  time.Time
 		}
-	}](c, call{method: http.MethodGet, target: "/api/v1/status/sweeps"}).ok(http.StatusOK).Sweeps
+	}](c, get("/api/v1/status/sweeps")).ok(http.StatusOK).Sweeps
 	require.Len(t, sweeps, 3)
 	for i, job := range []string{"eviction", "partitions", "retention"} {
 		require.Equal(t, job, sweeps[i].Job)
@@ -58,8 +57,8 @@ func TestWhatWasSweptIsTold(t *testing.T) {
 	}
 }
 
-// What a pop finds expired it counts itself, before any sweep.
-func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
+// A pop counts the messages that it finds expired, before any sweep.
+func TestMessagesExpiredByPopsAreReported(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", map[string]any{"expireAfterSeconds": 1}).ok(http.StatusOK)
@@ -73,15 +72,15 @@ func TestWhatPopsFoundExpiredIsTold(t *testing.T) {
 	require.Equal(t, []string{"3"}, c.popIDs("q", "consumerGroup=g&batch=9&autoAck=true"))
 	group := ask[map[string]struct {
 		Partitions []struct{ TotalConsumed, TotalExpired int64 }
-	}](c, call{method: http.MethodGet, target: "/api/v1/consumer-groups/g"}).ok(http.StatusOK)
+	}](c, get("/api/v1/consumer-groups/g")).ok(http.StatusOK)
 	require.Len(t, group["q"].Partitions, 2, "p and the Default of a configured queue")
 	var expired int64
 	for _, p := range group["q"].Partitions {
 		expired += p.TotalExpired
 	}
-	status := ask[sweptQueue](c, call{method: http.MethodGet, target: "/api/v1/status/queues/q"}).ok(http.StatusOK)
+	status := ask[sweptQueue](c, get("/api/v1/status/queues/q")).ok(http.StatusOK)
 	require.Equal(t, "p", status.Partitions[1].Name)
-	// A sweep that came first has counted them instead.
+	// An earlier sweep has counted them instead.
 	require.Equal(t, int64(2), expired+status.Swept.Expired)
 	require.Equal(t, expired, status.Partitions[1].Cursor.TotalExpired)
 }

@@ -36,7 +36,7 @@ type traces struct {
 
 func (c client) traces(path string) traces {
 	c.t.Helper()
-	return ask[traces](c, call{method: http.MethodGet, target: "/api/v1/traces/" + path}).ok(http.StatusOK)
+	return ask[traces](c, get("/api/v1/traces/"+path)).ok(http.StatusOK)
 }
 
 func (c client) trace(m letter, rest string) answer[struct {
@@ -48,7 +48,7 @@ func (c client) trace(m letter, rest string) answer[struct {
 	return ask[struct {
 		Success bool
 		TraceID string
-	}](c, call{http.MethodPost, "/api/v1/traces", body})
+	}](c, post("/api/v1/traces", body))
 }
 
 func (t traces) data() []any {
@@ -73,7 +73,7 @@ func TestTraces(t *testing.T) {
 	c.trace(a, `"data":"two","traceNames":"flow ü/%","eventType":"done","consumerGroup":"g"`).ok(http.StatusCreated)
 	c.trace(b, `"data":3,"traceNames":["flow ü/%","other","other"]`).ok(http.StatusCreated)
 	none := c.trace(letter{PartitionID: a.PartitionID, TransactionID: "none"}, `"data":1`)
-	require.Equal(t, http.StatusNotFound, none.status)
+	require.Equal(t, http.StatusNotFound, none.Status)
 	require.Equal(t, "Message not found", none.failure)
 
 	got := of(a)
@@ -103,10 +103,10 @@ func TestTraces(t *testing.T) {
 
 	existed, _ := c.deleteMessage(b)
 	require.True(t, existed)
-	require.Equal(t, []any{"two"}, c.traces(flow).data(), "they go with their message")
+	require.Equal(t, []any{"two"}, c.traces(flow).data(), "traces are deleted with their message")
 	require.Len(t, c.traces("names").Names, 1)
 	c.deleteQueue("q").ok(http.StatusOK)
-	until(t, "the traces go with their queue", func() bool {
+	until(t, "the traces are deleted with their queue", func() bool {
 		var n int
 		c.scan(t, `SELECT (SELECT count(*) FROM belfry.trace) + (SELECT count(*) FROM belfry.trace_name)`, nil, &n)
 		return n == 0

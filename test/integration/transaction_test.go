@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// operation is one element of a transaction's operations.
+// operation is one operation of a transaction.
 type operation struct {
 	Type          string          `json:"type"`
 	Items         []item          `json:"items,omitempty"`
@@ -43,18 +43,17 @@ type transacted struct {
 
 func pushing(items ...item) operation { return operation{Type: "push", Items: items} }
 
-// acking builds the ack operations that official clients send: without a lease
-// of their own.
-func (d delivery) acking(status string, places ...int) []operation {
+// acking returns ack operations as official clients send them: without lease ids.
+func (d delivery) acking(status string, indexes ...int) []operation {
 	var list []operation
-	for _, one := range d.ack(status, places...) {
+	for _, one := range d.ack(status, indexes...) {
 		list = append(list, operation{Type: "ack", TransactionID: one.TransactionID, PartitionID: one.PartitionID, Status: status})
 	}
 	return list
 }
 
 func transactCall(leases []string, operations ...operation) call {
-	return call{http.MethodPost, "/api/v1/transaction", encode(map[string]any{"operations": operations, "requiredLeases": leases})}
+	return post("/api/v1/transaction", encode(map[string]any{"operations": operations, "requiredLeases": leases}))
 }
 
 func (c client) transact(leases []string, operations ...operation) answer[transacted] {
@@ -66,18 +65,18 @@ func TestTransaction(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"moves messages on":              transactionMoves,
-		"is all or nothing":              transactionRefused,
-		"with a lease that is gone":      transactionLeaseGone,
-		"with leases that say nothing":   transactionNoLeases,
-		"in a consumer group":            transactionGroup,
-		"failed has its retries":         transactionFailed,
-		"sent again":                     transactionAgain,
-		"bad bodies":                     transactionBadBodies,
-		"ten thousand operations":        transactionLarge,
-		"to a queue that did not exist":  transactionNewQueue,
-		"while its queue is made anew":   transactionRecreated,
-		"of pushes while others do both": transactionsAtOnce,
+		"moves messages on":             transactionMoves,
+		"applies all or nothing":        transactionRefused,
+		"with an ended lease":           transactionLeaseGone,
+		"with empty leases":             transactionNoLeases,
+		"in a consumer group":           transactionGroup,
+		"failed has its retries":        transactionFailed,
+		"sent again":                    transactionAgain,
+		"bad bodies":                    transactionBadBodies,
+		"ten thousand operations":       transactionLarge,
+		"to a queue that did not exist": transactionNewQueue,
+		"while its queue is recreated":  transactionRecreated,
+		"of pushes, concurrently":       transactionsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,9 +94,9 @@ func transactionMoves(t *testing.T, s *server) {
 	answer := g.transact([]string{g.first.LeaseID, g.first.LeaseID}, operations...)
 	got := answer.ok(http.StatusOK)
 	require.True(t, got.Success, got.Error)
-	require.Equal(t, []string{"results", "success", "transactionId"}, keys(t, answer.raw))
+	require.Equal(t, []string{"results", "success", "transactionId"}, keys(t, answer.Raw))
 	var raw struct{ Results json.RawMessage }
-	require.NoError(t, json.Unmarshal(answer.raw, &raw))
+	require.NoError(t, json.Unmarshal(answer.Raw, &raw))
 	acked, pushed := []string{"dlq", "error", "index", "success", "transactionId", "type"},
 		[]string{"index", "messageId", "partitionId", "queueName", "success", "transactionId", "type"}
 	require.Equal(t, [][]string{acked, acked, pushed, pushed, pushed}, keysOfEach(t, raw.Results))
@@ -121,9 +120,9 @@ func transactionMoves(t *testing.T, s *server) {
 
 func transactionRefused(t *testing.T, s *server) {
 	g := given(t, s, 2, 2, nil)
-	nobody := operation{Type: "ack", TransactionID: "nobody", PartitionID: g.first.PartitionID}
+	missing := operation{Type: "ack", TransactionID: "nobody", PartitionID: g.first.PartitionID}
 	for want, operations := range map[string][]operation{
-		"ACK operation failed: Message not found":                                            {nobody},
+		"ACK operation failed: Message not found":                                            {missing},
 		"ACK operation failed: Unknown status: use completed, success, failed, retry or dlq": {g.first.acking("done", 0)[0]},
 		"ACK operation failed: The consumer group has not popped from this partition":        {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, ConsumerGroup: "g"}},
 		"ACK operation failed: " + leaseGone:                                                 {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, LeaseID: uuid.NewString()}},
@@ -136,7 +135,7 @@ func transactionRefused(t *testing.T, s *server) {
 		got := answer.ok(http.StatusOK)
 		require.False(t, got.Success, want)
 		require.Equal(t, want, got.Error)
-		require.Equal(t, []string{"error", "results", "success", "transactionId"}, keys(t, answer.raw))
+		require.Equal(t, []string{"error", "results", "success", "transactionId"}, keys(t, answer.Raw))
 		require.Len(t, got.Results, 4)
 		for i, one := range got.Results {
 			require.False(t, one.Success)
@@ -151,7 +150,7 @@ func transactionRefused(t *testing.T, s *server) {
 	letters, _, _ := g.deadLetters()
 	require.Empty(t, letters)
 	g.say(g.first, "retry", 0)
-	require.Equal(t, []string{"m1", "m2"}, g.take(9).ids(), "nothing was stored, nothing was done")
+	require.Equal(t, []string{"m1", "m2"}, g.take(9).ids(), "nothing was stored or acknowledged")
 }
 
 func transactionLeaseGone(t *testing.T, s *server) {
@@ -165,9 +164,9 @@ func transactionLeaseGone(t *testing.T, s *server) {
 	g.configure(g.queue, nil).ok(http.StatusOK)
 	second := g.take(1)
 	require.Equal(t, []string{"m1"}, second.ids())
-	require.Equal(t, want, try().Error, "taken by another")
+	require.Equal(t, want, try().Error, "claimed by another pop")
 	require.True(t, g.say(second, "completed")[0].released())
-	require.Equal(t, want, try().Error, "and done by it")
+	require.Equal(t, want, try().Error, "completed by another pop")
 	g.requireEmpty()
 }
 
@@ -176,10 +175,10 @@ func transactionNoLeases(t *testing.T, s *server) {
 	target := "/api/v1/transaction"
 	for i, leases := range []string{`["",null]`, `null`, `[]`} {
 		body := fmt.Sprintf(`{"requiredLeases":%s,"operations":[{"type":"push","queue":%q,"partition":"out","transactionId":"%d"}]}`, leases, g.queue, i)
-		got := ask[transacted](g.client, call{http.MethodPost, target, body}).ok(http.StatusOK)
+		got := ask[transacted](g.client, post(target, body)).ok(http.StatusOK)
 		require.True(t, got.Success, got.Error)
 	}
-	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is asked for")
+	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is required")
 }
 
 func transactionGroup(t *testing.T, s *server) {
@@ -204,9 +203,9 @@ func transactionFailed(t *testing.T, s *server) {
 	require.Equal(t, []string{"m1", "m2"}, again.ids())
 	second := g.transact([]string{again.LeaseID}, again.acking("failed", 0)...).ok(http.StatusOK)
 	require.True(t, second.Results[0].DLQ)
-	parked := g.transact([]string{again.LeaseID}, again.acking("dlq", 1)...).ok(http.StatusOK)
-	require.True(t, parked.Success, parked.Error)
-	require.True(t, parked.Results[0].DLQ)
+	dead := g.transact([]string{again.LeaseID}, again.acking("dlq", 1)...).ok(http.StatusOK)
+	require.True(t, dead.Success, dead.Error)
+	require.True(t, dead.Results[0].DLQ)
 	ids, _, _ := g.deadLetters()
 	require.Equal(t, []string{"m1", "m2"}, ids)
 }
@@ -218,7 +217,7 @@ func transactionAgain(t *testing.T, s *server) {
 	again := ask[transacted](g.client, what).ok(http.StatusOK)
 	require.True(t, first.Success && again.Success, again.Error)
 	require.Equal(t, first.Results, again.Results)
-	require.Equal(t, []string{"a"}, g.popIDs(g.queue, "batch=9&partitions=9&autoAck=true"), "it was done once")
+	require.Equal(t, []string{"a"}, g.popIDs(g.queue, "batch=9&partitions=9&autoAck=true"), "the transaction was applied once")
 }
 
 func transactionBadBodies(t *testing.T, s *server) {
@@ -229,7 +228,7 @@ func transactionBadBodies(t *testing.T, s *server) {
 		`{"operations":[{"type":"push","items":[{"queue":"q"}]},{"type":"push","items":[{"queue":1}]}]}`: "operations[1].items[0].queue must be a string",
 		`{"operations":[{"type":"ack","transactionId":"t"}]}`:                                            "operations[0].partitionId must be a string: transaction ids are unique within a partition only",
 	} {
-		ask[transacted](c, call{http.MethodPost, "/api/v1/transaction", body}).refused(want)
+		ask[transacted](c, post("/api/v1/transaction", body)).refused(want)
 	}
 	require.False(t, c.storedQueue("q"))
 }

@@ -13,30 +13,25 @@ import (
 )
 
 const (
-	// wakeBound is far below the fallback timer of a proven listener, so that only
-	// a wake can keep it, and far above what a wake takes.
+	// wakeBound is far below the fallback interval, so that only a wake can keep it, and far above the time of a wake.
 	wakeBound = 8 * time.Second
-	// clockSlack is how much earlier than the instant the answer may seem to come:
-	// the instant is the database's, and a whole number of its microseconds.
+	// clockSlack allows for the clock of the database, whose precision is one microsecond.
 	clockSlack = 5 * time.Millisecond
 )
 
-// transition turns "nothing there" into "something": it prepares a queue, says
-// what waits there, and then makes it happen.
+// transition is an event that makes a message ready. It prepares a queue, gives the waiting call, and causes the event.
 type transition struct {
 	prepare func(c client, queue string)
 	waits   func(queue string) call
-	// happens is nil for a lease: it is taken before somebody waits, and ends by
-	// itself.
+	// happens is nil for a lease, which is taken before the pop waits and ends by itself.
 	happens func(c client, queue string)
-	// in is how long after it the message is due, by the database's clock.
+	// in is the time from the event until the message is ready, by the clock of the database.
 	in   time.Duration
 	want string
 }
 
-// The table of wake sources: whoever waits, on the instance where it happens or
-// on another one, gets the message at once. `go test -run TestWake` after taking
-// one source away shows which rows it feeds.
+// The table of wake sources. Waiting pops on the same instance or on another one must receive the message at once. To
+// see which rows a source feeds, remove the source and run `go test -run TestWake`.
 var transitions = map[string]transition{
 	"push that hands over": {
 		prepare: known,
@@ -56,7 +51,7 @@ var transitions = map[string]transition{
 		happens: func(c client, q string) { c.pushIDs(q, "other", "no"); c.pushIDs(q, "p", "m") },
 		want:    "m",
 	},
-	"ack that leaves messages behind": {
+	"ack that leaves messages": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
 		waits:   anyOf,
 		happens: func(c client, q string) { finish(c, q, "completed") },
@@ -85,7 +80,7 @@ var transitions = map[string]transition{
 		happens: func(c client, q string) { finish(c, q, "failed") },
 		want:    "m",
 	},
-	"ack in SQL that leaves messages behind": {
+	"ack in SQL that leaves messages": {
 		prepare: func(c client, q string) {
 			c.pushIDs(q, "", "first", "m")
 			c.exec(`SELECT belfry.pop($1)`, q)
@@ -97,7 +92,7 @@ var transitions = map[string]transition{
 		},
 		want: "m",
 	},
-	"dead letter that leaves messages behind": {
+	"dead letter that leaves messages": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "first", "m"); take(c, q) },
 		waits:   anyOf,
 		happens: func(c client, q string) { finish(c, q, "dlq") },
@@ -123,7 +118,7 @@ var transitions = map[string]transition{
 		in:      2 * time.Second,
 		want:    "m n",
 	},
-	"delay is taken away": {
+	"delay is removed": {
 		prepare: func(c client, q string) { options(c, q, "delayedProcessing", 3600); c.pushIDs(q, "", "m") },
 		waits:   anyOf,
 		happens: func(c client, q string) { options(c, q, "delayedProcessing", 0) },
@@ -153,7 +148,7 @@ var transitions = map[string]transition{
 		happens: func(c client, q string) { c.pushIDs(q, "new", "m") },
 		want:    "m",
 	},
-	"queue is deleted and made anew": {
+	"queue is deleted and created again": {
 		prepare: known,
 		waits:   anyOf,
 		happens: func(c client, q string) { c.deleteQueue(q).ok(http.StatusOK); c.pushIDs(q, "", "m") },
@@ -175,7 +170,7 @@ var transitions = map[string]transition{
 		prepare: func(c client, q string) { c.pushIDs(q, "", "m") },
 		waits:   func(q string) call { return popTaggedCall("wait=true&timeout=60000&task=task-" + q) },
 		happens: func(c client, q string) {
-			c.send1(call{http.MethodPost, "/api/v1/configure", encode(map[string]any{"queue": q, "task": "task-" + q})})
+			c.send1(post("/api/v1/configure", encode(map[string]any{"queue": q, "task": "task-" + q})))
 		},
 		want: "m",
 	},
@@ -196,12 +191,12 @@ func options(c client, queue, key string, value int) {
 	c.configure(queue, map[string]any{key: value}).ok(http.StatusOK)
 }
 
-// tagged configures a queue of the namespace named after queue: a configuration
-// replaces the tags that the name of the queue would give it.
+// tagged configures a queue in the namespace named after queue, because a configuration replaces the tags that the name
+// of the queue implies.
 func tagged(c client, queue string, options map[string]any) {
-	c.send1(call{http.MethodPost, "/api/v1/configure", encode(map[string]any{
+	c.send1(post("/api/v1/configure", encode(map[string]any{
 		"queue": "ns-" + queue + ".task", "namespace": "ns-" + queue, "options": options,
-	})})
+	})))
 }
 
 // take leases the first message of a queue, and finish acknowledges it.
@@ -219,12 +214,12 @@ func finish(c client, queue, status string) {
 
 func drain(c client, queue string) { c.pop(queue, "batch=100&autoAck=true").ok(http.StatusOK) }
 
-// send1 makes a call that must succeed.
+// send1 sends a call that must succeed.
 func (c client) send1(what call) {
 	c.t.Helper()
 	got, err := c.send(c.t.Context(), what)
 	require.NoError(c.t, err)
-	require.Less(c.t, got.status, http.StatusMultipleChoices, "%.500s", got.raw)
+	require.Less(c.t, got.Status, http.StatusMultipleChoices, "%.500s", got.Raw)
 }
 
 func TestWake(t *testing.T) {
@@ -241,7 +236,7 @@ func TestWake(t *testing.T) {
 				happensAt.untilProven(t, 1)
 			}
 			for name, row := range transitions {
-				// One after the other: births and doubts of one row would wake the rest.
+				// One after the other: queues created by one row would wake the others.
 				t.Run(name, func(t *testing.T) {
 					row.check(t, waitsAt.client(t), happensAt.client(t))
 				})
@@ -250,16 +245,15 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// proven makes the fallback timer useless.
+// proven makes the fallback interval too long to help.
 func proven(cfg *config.Config) { cfg.Dispatch.FallbackInterval = time.Hour }
 
-// listenOn makes the listener and the sender use another way to the database.
+// listenOn sets the connection of the listener and the notifier.
 func listenOn(dsn string) func(cfg *config.Config) {
 	return func(cfg *config.Config) { cfg.Database.ListenURL = dsn }
 }
 
-// untilProven waits until the listener has proven itself and hears so many
-// others.
+// untilProven waits until the listener is proven and hears at least peers other instances.
 func (s *server) untilProven(t *testing.T, peers int) {
 	t.Helper()
 	until(t, "the listener is proven", func() bool {
@@ -283,11 +277,10 @@ type dispatcherStatus struct {
 
 func (s *server) status(t *testing.T) dispatcherStatus {
 	t.Helper()
-	return ask[dispatcherStatus](s.client(t), call{method: http.MethodGet, target: "/api/v1/status/dispatcher"}).ok(http.StatusOK)
+	return ask[dispatcherStatus](s.client(t), get("/api/v1/status/dispatcher")).ok(http.StatusOK)
 }
 
-// untilParked waits until n requests wait for the queue, or by tags named after
-// it, and nothing is being looked for any more.
+// untilParked waits until n requests wait for the queue, or by tags named after it, and no statement is running.
 func (s *server) untilParked(t *testing.T, queue string, n int) {
 	t.Helper()
 	until(t, fmt.Sprintf("%d requests wait for %s", n, queue), func() bool {
@@ -311,7 +304,7 @@ func (row transition) check(t *testing.T, waitsAt, happensAt client) {
 	queue := fmt.Sprintf("q%x", time.Now().UnixNano())
 	row.prepare(happensAt, queue)
 	happened := time.Now()
-	if row.happens == nil { // it happens by itself, from now on
+	if row.happens == nil { // the event happens by itself
 		take(happensAt, queue)
 	}
 	waiting := waitsAt.begin(row.waits(queue))
@@ -324,5 +317,5 @@ func (row transition) check(t *testing.T, waitsAt, happensAt client) {
 	took := time.Since(happened)
 	require.Equal(t, row.want, strings.Join(got.ids(), " "))
 	require.Less(t, took, row.in+wakeBound)
-	require.GreaterOrEqual(t, took, row.in-clockSlack, "not before it is due")
+	require.GreaterOrEqual(t, took, row.in-clockSlack, "not before the message is ready")
 }

@@ -28,7 +28,7 @@ type pushed struct {
 	QueueName     string  `json:"queueName"`
 }
 
-// delivery is the answer to a pop; the zero value stands for 204.
+// delivery is the answer to a pop. The zero value stands for 204.
 type delivery struct {
 	Success           bool      `json:"success"`
 	Queue             string    `json:"queue"`
@@ -54,7 +54,7 @@ type message struct {
 	Attempt       int             `json:"attempt"`
 }
 
-// ids are the transaction ids in the order of delivery.
+// ids returns the transaction ids in the order of the delivery.
 func (d delivery) ids() []string {
 	ids := make([]string, len(d.Messages))
 	for i, m := range d.Messages {
@@ -63,17 +63,16 @@ func (d delivery) ids() []string {
 	return ids
 }
 
-// ack builds acknowledgments, fenced with the lease, of the messages at the
-// given places; without places, of all.
-func (d delivery) ack(status string, places ...int) []ackItem {
-	if len(places) == 0 {
+// ack returns acks with the lease, for the messages with the given indexes, or for all without indexes.
+func (d delivery) ack(status string, indexes ...int) []ackItem {
+	if len(indexes) == 0 {
 		for i := range d.Messages {
-			places = append(places, i)
+			indexes = append(indexes, i)
 		}
 	}
-	items := make([]ackItem, len(places))
-	for i, place := range places {
-		m := d.Messages[place]
+	items := make([]ackItem, len(indexes))
+	for i, index := range indexes {
+		m := d.Messages[index]
 		items[i] = ackItem{TransactionID: m.TransactionID, PartitionID: m.PartitionID, LeaseID: m.LeaseID, Status: status}
 	}
 	return items
@@ -100,7 +99,7 @@ type acked struct {
 	DLQ           bool    `json:"dlq"`
 }
 
-// reason is the error, or "" for none.
+// reason returns the error, or "".
 func (a acked) reason() string {
 	if a.Error == nil {
 		return ""
@@ -135,51 +134,57 @@ type deleted struct {
 	Existed bool   `json:"existed"`
 }
 
+func get(target string) call { return call{Method: http.MethodGet, Target: target} }
+
+func post(target, body string) call { return call{Method: http.MethodPost, Target: target, Body: body} }
+
+func remove(target string) call { return call{Method: http.MethodDelete, Target: target} }
+
 // The calls of the API.
 
 func pushCall(items ...item) call {
-	return call{http.MethodPost, "/api/v1/push", encode(map[string]any{"items": items})}
+	return post("/api/v1/push", encode(map[string]any{"items": items}))
 }
 
 func popCall(queue, query string) call {
-	return call{method: http.MethodGet, target: "/api/v1/pop/queue/" + url.PathEscape(queue) + "?" + query}
+	return get("/api/v1/pop/queue/" + url.PathEscape(queue) + "?" + query)
 }
 
 func popPartitionCall(queue, partition, query string) call {
-	return call{method: http.MethodGet, target: "/api/v1/pop/queue/" + url.PathEscape(queue) +
-		"/partition/" + url.PathEscape(partition) + "?" + query}
+	return get("/api/v1/pop/queue/" + url.PathEscape(queue) +
+		"/partition/" + url.PathEscape(partition) + "?" + query)
 }
 
 func popTaggedCall(query string) call {
-	return call{method: http.MethodGet, target: "/api/v1/pop?" + query}
+	return get("/api/v1/pop?" + query)
 }
 
-func ackCall(one ackItem) call { return call{http.MethodPost, "/api/v1/ack", encode(one)} }
+func ackCall(one ackItem) call { return post("/api/v1/ack", encode(one)) }
 
 func ackBatchCall(group string, items ...ackItem) call {
 	body := map[string]any{"acknowledgments": items}
 	if group != "" {
 		body["consumerGroup"] = group
 	}
-	return call{http.MethodPost, "/api/v1/ack/batch", encode(body)}
+	return post("/api/v1/ack/batch", encode(body))
 }
 
 func extendCall(lease, body string) call {
-	return call{http.MethodPost, "/api/v1/lease/" + url.PathEscape(lease) + "/extend", body}
+	return post("/api/v1/lease/"+url.PathEscape(lease)+"/extend", body)
 }
 
 func configureCall(queue string, options map[string]any) call {
-	return call{http.MethodPost, "/api/v1/configure", encode(map[string]any{"queue": queue, "options": options})}
+	return post("/api/v1/configure", encode(map[string]any{"queue": queue, "options": options}))
 }
 
 func deleteCall(queue string) call {
-	return call{method: http.MethodDelete, target: "/api/v1/resources/queues/" + url.PathEscape(queue)}
+	return remove("/api/v1/resources/queues/" + url.PathEscape(queue))
 }
 
 func encode(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only a test's own raw JSON can be wrong
+		panic(err) // only raw JSON of a test can be invalid
 	}
 	return string(b)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// What an ack is told (wire contract, section 3.3, column B).
+// The errors of acks, as the HTTP API returns them.
 const (
 	notFound     = "Message not found"
 	staleLease   = "Invalid or expired lease"
@@ -18,61 +18,60 @@ const (
 	noReason     = "Retries exhausted"
 )
 
-// verdict is the answer to one ack.
-type verdict struct {
+// ackAnswer is the answer to one ack.
+type ackAnswer struct {
 	success, dead, released bool
 	err                     string
 }
 
-// saying is an ack of a message that exists, in a partition the group has popped
-// from.
-type saying struct {
-	at   int // its place in the call
-	seq  int64
-	item queue.AckItem
-	gone bool
+// ackInput is an ack of an existing message, in a partition from which the group has popped.
+type ackInput struct {
+	index int // in the call
+	seq   int64
+	item  queue.AckItem
+	gone  bool
 }
 
-// ack applies one call: the acks of each cursor in the order of the log.
-func (w *world) ack(items []queue.AckItem) []verdict {
-	type home struct {
-		*lane
-		*place
+// ack applies one call. It applies the acks of each cursor in the order of the log.
+func (w *world) ack(items []queue.AckItem) []ackAnswer {
+	type cursorOf struct {
+		*partition
+		*cursor
 	}
-	verdicts := make([]verdict, len(items))
-	said := map[home][]saying{}
+	verdicts := make([]ackAnswer, len(items))
+	text := map[cursorOf][]ackInput{}
 	for i, item := range items {
 		id, err := queue.ParseID(item.PartitionID)
-		l := w.laneOf(id)
+		p := w.partitionOf(id)
 		switch {
-		case err != nil || l == nil || w.seqOf(l, item) == 0:
+		case err != nil || p == nil || w.seqOf(p, item) == 0:
 			verdicts[i].err = notFound
-		case l.places[item.Group] == nil && item.LeaseID != "":
+		case p.cursors[item.Group] == nil && item.LeaseID != "":
 			verdicts[i].err = staleLease
-		case l.places[item.Group] == nil:
+		case p.cursors[item.Group] == nil:
 			verdicts[i].err = neverPopped
 		default:
-			h := home{l, l.places[item.Group]}
-			said[h] = append(said[h], saying{i, w.seqOf(l, item), item, l.log[w.seqOf(l, item)-1].gone})
+			h := cursorOf{p, p.cursors[item.Group]}
+			text[h] = append(text[h], ackInput{i, w.seqOf(p, item), item, p.log[w.seqOf(p, item)-1].gone})
 		}
 	}
-	for h, list := range said {
-		slices.SortStableFunc(list, func(a, b saying) int { return cmp.Compare(a.seq, b.seq) })
-		w.judge(h.lane, h.place, list, verdicts)
+	for h, list := range text {
+		slices.SortStableFunc(list, func(a, b ackInput) int { return cmp.Compare(a.seq, b.seq) })
+		w.ackCursor(h.partition, h.cursor, list, verdicts)
 	}
 	return verdicts
 }
 
-// judge applies the acks of one cursor, in the order of the log.
-func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
-	before := *p
-	list, redelivered := w.judgeRedriven(p, all, verdicts)
+// ackCursor applies the acks of one cursor, in the order of the log.
+func (w *world) ackCursor(p *partition, c *cursor, all []ackInput, verdicts []ackAnswer) {
+	before := *c
+	list, redelivered := w.ackRedriven(c, all, verdicts)
 	if before.underRedelivery() {
-		before.leaseEnd = math.MaxInt64 // no ack of the log finishes it
+		before.leaseEnd = math.MaxInt64 // no ack of the log ends it
 	}
 	var stopped, failed, touched bool
 	for _, s := range list {
-		v := &verdicts[s.at]
+		v := &verdicts[s.index]
 		if s.item.LeaseID != "" && (!before.live || strings.ToLower(s.item.LeaseID) != before.lease.String()) {
 			v.err = staleLease
 			continue
@@ -80,70 +79,70 @@ func (w *world) judge(l *lane, p *place, all []saying, verdicts []verdict) {
 		if s.item.Status == queue.AckUnknown {
 			continue
 		}
-		done := s.seq <= p.committed
-		exhausted := s.item.Status == queue.AckFailed && !done && !stopped && int64(p.failures) >= w.retryLimit
+		done := s.seq <= c.committed
+		exhausted := s.item.Status == queue.AckFailed && !done && !stopped && int64(c.failures) >= w.retryLimit
 		switch {
 		case s.item.Status == queue.AckDead || exhausted:
 			v.dead, touched = true, true
-			p.bury(s)
-		case done: // said before
+			c.deadLetter(s)
+		case done: // acknowledged before
 		case s.item.Status != queue.AckCompleted:
 			stopped, touched = true, true
 			failed = failed || s.item.Status == queue.AckFailed
 		case stopped:
 			v.err = afterFailure
 		default:
-			p.committed, p.failures, touched = s.seq, 0, true
+			c.committed, c.failures, touched = s.seq, 0, true
 		}
 		v.success = v.err == ""
 	}
 	if touched {
-		w.settle(l, p, &before, stopped, failed)
+		w.finishAcks(p, c, &before, stopped, failed)
 	}
-	redelivered.finish(w, l, p)
+	redelivered.finish(w, p, c)
 	for _, s := range all {
-		verdicts[s.at].released = !p.live
+		verdicts[s.index].released = !c.live
 	}
 }
 
-// bury parks a message, once; what is skipped was parked.
-func (p *place) bury(s saying) {
-	if slices.Contains(p.skip, s.seq) {
+// deadLetter dead-letters a message unless it is skipped: skipped messages are already dead letters.
+func (c *cursor) deadLetter(s ackInput) {
+	if slices.Contains(c.skip, s.seq) {
 		return
 	}
-	p.park(s, p.failures)
-	if s.seq > p.committed {
-		p.skip = append(p.skip, s.seq)
-		slices.Sort(p.skip)
+	c.park(s, c.failures)
+	if s.seq > c.committed {
+		c.skip = append(c.skip, s.seq)
+		slices.Sort(c.skip)
 	}
 }
 
-func (p *place) park(s saying, failures int32) {
-	if _, ok := p.letters[s.seq]; !ok && !s.gone {
-		p.letters[s.seq] = letter{failures, cmp.Or(s.item.Error, noReason)}
+func (c *cursor) park(s ackInput, failures int32) {
+	if _, ok := c.deadLetters[s.seq]; !ok && !s.gone {
+		c.deadLetters[s.seq] = deadLetter{failures, cmp.Or(s.item.Error, noReason)}
 	}
 }
 
-// settle draws the conclusions of a call that changed something.
-func (w *world) settle(l *lane, p, before *place, stopped, failed bool) {
-	for slices.Contains(p.skip, p.committed+1) {
-		p.committed++
+// finishAcks updates the cursor after a call that changed something.
+func (w *world) finishAcks(p *partition, c, before *cursor, stopped, failed bool) {
+	for slices.Contains(c.skip, c.committed+1) {
+		c.committed++
 	}
-	p.skip = slices.DeleteFunc(p.skip, func(seq int64) bool { return seq <= p.committed })
-	p.consumed += p.committed - before.committed
-	if p.committed > before.committed {
-		p.failures, p.rests = 0, false
-		// What is first now was delivered once at most: with its batch.
-		p.attempts = min(p.attempts, 1)
-		if p.committed >= before.leaseEnd {
-			p.attempts = 0
+	c.skip = slices.DeleteFunc(c.skip, func(seq int64) bool { return seq <= c.committed })
+	c.consumed += c.committed - before.committed
+	if c.committed > before.committed {
+		c.failures, c.delayed = 0, false
+		// The first message was delivered at most once: with its batch.
+		c.attempts = min(c.attempts, 1)
+		if c.committed >= before.leaseEnd {
+			c.attempts = 0
 		}
 	}
 	if failed && before.live {
-		p.failures++
-		p.rests = p.rests || w.backoff
+		c.failures++
+		c.delayed = c.delayed || w.backoff
 	}
-	if stopped || !before.live || p.committed >= before.leaseEnd {
-		w.rearm(l, p)
+	if stopped || !before.live || c.committed >= before.leaseEnd {
+		w.rearm(p, c)
 	}
 }

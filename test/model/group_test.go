@@ -7,17 +7,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// subscription is what is stored of a consumer group.
+// subscription is the stored subscription of a consumer group.
 type subscription struct {
-	// start is the step before which nothing is for it; 0: everything is.
+	// start is the step before which messages are not for the group. 0: all messages are.
 	start int
-	// whole: it reads every partition; kept: it is of a deleted group, and decides
-	// where a new one of that name starts.
+	// whole: the group reads every partition. kept: the group was deleted, and its subscription decides where a new
+	// group of that name starts.
 	whole, kept bool
 }
 
-// subscribe stores what a pop asks for, if nothing is stored, and returns where
-// new cursors start.
+// subscribe stores the subscription of a pop if none is stored, and returns where new cursors start.
 func (w *world) subscribe(group string, whole, onlyNew bool) (start int) {
 	if onlyNew {
 		start = w.step
@@ -39,14 +38,13 @@ func (w *world) subscribe(group string, whole, onlyNew bool) (start int) {
 	return start
 }
 
-// deleteGroup takes a group away and returns in how many partitions it had a
-// place.
+// deleteGroup removes a group and returns the number of its cursors.
 func (w *world) deleteGroup(group string, keep bool) (cursors int64) {
-	for _, l := range w.lanes {
-		if l.places[group] != nil {
+	for _, p := range w.partitions {
+		if p.cursors[group] != nil {
 			cursors++
 		}
-		delete(l.places, group)
+		delete(p.cursors, group)
 	}
 	sub := w.subs[group]
 	delete(w.subs, group)
@@ -62,11 +60,10 @@ SELECT (SELECT count(*) FROM belfry.group_deleted)
      + (SELECT count(*) FROM belfry.redrive r WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = r.group_id))
      + (SELECT count(*) FROM belfry.dead_letter d WHERE NOT EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = d.group_id))`
 
-// deleteGroup deletes a group, with its subscription or without; its rows are
-// purged now or by a later one.
+// deleteGroup deletes a group, with its subscription or without. Its rows are purged now or later.
 func (m *machine) deleteGroup(r *rapid.T) {
 	m.step()
-	if rapid.IntRange(0, 1).Draw(r, "seldom") == 0 { // or a group would have no history
+	if rapid.IntRange(0, 1).Draw(r, "seldom") == 0 { // otherwise groups have no history
 		return
 	}
 	group, keep := rapid.SampledFrom(groups).Draw(r, "group"), rapid.Bool().Draw(r, "keep")

@@ -11,14 +11,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// leaseTime is that of a queue born by a push.
+// leaseTime is the lease time of a queue created by a push.
 var leaseTime = queue.DefaultDefaults().LeaseTime
 
 // ackLatest acknowledges some messages of the newest delivery.
 func (m *machine) ackLatest(r *rapid.T) { m.ackOneOf(r, 1) }
 
-// ackDelivery acknowledges some messages of a delivery under its lease, which
-// may be gone, and perhaps once more.
+// ackDelivery acknowledges some messages of a delivery under its lease, which may have ended, perhaps again.
 func (m *machine) ackDelivery(r *rapid.T) { m.ackOneOf(r, 4) }
 
 func (m *machine) ackOneOf(r *rapid.T, newest int) {
@@ -55,8 +54,7 @@ func ackOf(d queue.Delivery, msg queue.Message, status queue.AckStatus) queue.Ac
 	return item
 }
 
-// ackAnything acknowledges messages of any partition, for any group, under any
-// lease or none, in any order.
+// ackAnything acknowledges messages of any partition, for any group, under any lease or none, in any order.
 func (m *machine) ackAnything(r *rapid.T) {
 	items := make([]queue.AckItem, rapid.IntRange(1, 4).Draw(r, "acks"))
 	for i := range items {
@@ -65,52 +63,52 @@ func (m *machine) ackAnything(r *rapid.T) {
 		item.Error = rapid.SampledFrom([]string{"", "boom"}).Draw(r, "error")
 		item.LeaseID = rapid.SampledFrom([]string{"", m.anyLease(r).String(), strings.ToUpper(m.anyLease(r).String()), "none"}).Draw(r, "lease")
 		item.TransactionID, item.PartitionID = "t1", "nowhere"
-		if l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]; l != nil {
-			item.PartitionID = l.id.String()
-			if seq := rapid.IntRange(0, len(l.log)).Draw(r, "message"); seq > 0 {
-				item.TransactionID = l.log[seq-1].transactionID
+		if p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]; p != nil {
+			item.PartitionID = p.id.String()
+			if seq := rapid.IntRange(0, len(p.log)).Draw(r, "message"); seq > 0 {
+				item.TransactionID = p.log[seq-1].transactionID
 			}
 		}
 	}
 	m.ack(r, items)
 }
 
-// ack sends acks and compares the answers. Of a message of a queue that was
-// deleted all that counts is that nothing is acknowledged.
+// ack sends acks and compares the answers. For a message of a deleted queue it only compares that nothing is
+// acknowledged.
 func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 	s := m.store(r)
-	var said []string
+	var text []string
 	for _, item := range items {
 		lease := item.LeaseID
 		if id, err := queue.ParseID(item.LeaseID); err == nil {
 			lease = m.names.lease(id)
 		}
-		said = append(said, fmt.Sprintf("%s %s for %s under %q", m.messageText(item), statusText[item.Status], item.Group, lease))
+		text = append(text, fmt.Sprintf("%s %s for %s under %q", m.messageText(item), statusText[item.Status], item.Group, lease))
 	}
 	results, err := s.Ack(m.t.Context(), items)
 	require.NoError(r, err)
 	require.Len(r, results, len(items))
 	want := m.world.ack(items)
-	got := make([]verdict, len(results))
+	got := make([]ackAnswer, len(results))
 	for i, result := range results {
-		got[i] = verdict{success: result.Success, dead: result.DeadLettered, err: result.Error}
+		got[i] = ackAnswer{success: result.Success, dead: result.DeadLettered, err: result.Error}
 		require.Equal(r, result.Success, result.Resolved)
 		if want[i].released = want[i].released && want[i].success; result.Success {
 			got[i].released = result.LeaseReleased
 		}
 		id, err := queue.ParseID(items[i].PartitionID)
-		l := m.world.laneOf(id)
+		p := m.world.partitionOf(id)
 		switch {
-		case err == nil && l == nil && (got[i].err == neverPopped || got[i].err == staleLease):
+		case err == nil && p == nil && (got[i].err == neverPopped || got[i].err == staleLease):
 			got[i].err = notFound // an instance that remembers the partition sees that its cursors are gone
-		case l != nil:
-			require.Equal(r, []string{m.queue, l.name}, []string{result.Queue, result.Partition})
-			if l.find(items[i].TransactionID) == nil && want[i].err == staleLease && got[i].err == notFound {
-				want[i].err = notFound // one that was deleted is forgotten with the leases of a group that was
+		case p != nil:
+			require.Equal(r, []string{m.queue, p.name}, []string{result.Queue, result.Partition})
+			if p.find(items[i].TransactionID) == nil && want[i].err == staleLease && got[i].err == notFound {
+				want[i].err = notFound // a deleted message is forgotten with the leases of a deleted group
 			}
 		}
 	}
-	m.agree(r, "ack "+strings.Join(said, ", "), fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
+	m.agree(r, "ack "+strings.Join(text, ", "), fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got))
 }
 
 var statusText = map[queue.AckStatus]string{
@@ -118,15 +116,15 @@ var statusText = map[queue.AckStatus]string{
 }
 
 func (m *machine) messageText(item queue.AckItem) string {
-	for _, l := range m.world.lanes {
-		if one := l.find(item.TransactionID); one != nil && l.id.String() == item.PartitionID {
+	for _, p := range m.world.partitions {
+		if one := p.find(item.TransactionID); one != nil && p.id.String() == item.PartitionID {
 			return m.names.message(one.id)
 		}
 	}
-	return "what is not there"
+	return "a missing message"
 }
 
-// anyLease draws a lease there was, the newest first, or one that never was.
+// anyLease draws one of the newest leases, or one that never existed.
 func (m *machine) anyLease(r *rapid.T) queue.ID {
 	at := rapid.IntRange(0, 4).Draw(r, "lease")
 	if at >= len(m.leases) {
@@ -146,13 +144,13 @@ func (m *machine) extend(r *rapid.T) {
 	if len(held) > 0 {
 		want = queue.CodeLeaseGone
 	}
-	for _, p := range held {
-		if p.live {
+	for _, c := range held {
+		if c.live {
 			want = ""
-			// The database cuts an instant to microseconds; both clocks are this machine's.
-			low, high := latest(p.until, began.Add(d-time.Microsecond)), latest(p.until, ended.Add(d))
+			// Postgres stores microseconds. Both clocks are the clock of this machine.
+			low, high := latest(c.until, began.Add(d-time.Microsecond)), latest(c.until, ended.Add(d))
 			require.True(r, !until.Before(low) && !until.After(high), "the lease ends at %s, not between %s and %s", until, low, high)
-			p.until = until
+			c.until = until
 		}
 	}
 	m.agree(r, fmt.Sprintf("extend %s by %s", m.names.lease(lease), d), string(want), string(queue.CodeOf(err)))
@@ -165,14 +163,14 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// end ends a lease in one of three ways, the third of which takes the queue along.
+// end ends a lease by expiry, by a release, or by deleting the queue.
 func (m *machine) end(r *rapid.T) {
 	switch how := rapid.IntRange(0, 15).Draw(r, "how"); {
 	case how < 8:
 		m.expire(r)
 	case how < 13:
 		m.release(r)
-	case how < 15: // seldom, or a queue would not live long enough to have a history
+	case how < 15: // seldom, so that queues live long enough to have a history
 		m.remove(r, false)
 	default:
 		m.remove(r, true)
@@ -186,38 +184,38 @@ func (m *machine) release(r *rapid.T) {
 	r.Logf("release %s", m.names.lease(lease))
 }
 
-// expire ends a live lease in one partition by moving its end.
+// expire ends a live lease in one partition by moving its end into the past.
 func (m *machine) expire(r *rapid.T) {
 	m.step()
-	live := m.homes(func(p *place) bool { return p.live })
+	live := m.cursorsWhere(func(c *cursor) bool { return c.live })
 	if len(live) == 0 {
 		return
 	}
 	at := rapid.SampledFrom(live).Draw(r, "lease")
-	m.expireIn(r, m.world.lanes[at.lane], at.group)
+	m.expireIn(r, m.world.partitions[at.partition], at.group)
 }
 
 // expireIn ends the live lease of a group in a partition.
-func (m *machine) expireIn(r *rapid.T, l *lane, group string) {
+func (m *machine) expireIn(r *rapid.T, p *partition, group string) {
 	tag, err := m.pool.Exec(m.t.Context(), `
 		UPDATE belfry.cursor c SET lease_until = statement_timestamp(), ready_at = statement_timestamp()
 		  FROM belfry.partition p, belfry.consumer_group g
 		 WHERE p.uid = $1 AND g.queue_id = p.queue_id AND g.name = $2
 		   AND c.partition_id = p.id AND c.group_id = g.id AND c.lease_id = $3`,
-		[16]byte(l.id), group, [16]byte(l.places[group].lease))
+		[16]byte(p.id), group, [16]byte(p.cursors[group].lease))
 	require.NoError(r, err)
 	require.EqualValues(r, 1, tag.RowsAffected())
-	p := l.places[group]
-	p.live, p.due = false, m.world.step
-	r.Logf("%s expires in %s for %s", m.names.lease(p.lease), l.name, group)
+	c := p.cursors[group]
+	c.live, c.due = false, m.world.step
+	r.Logf("%s expires in %s for %s", m.names.lease(c.lease), p.name, group)
 }
 
-// remove deletes the queue; its rows are purged now or by a later one.
+// remove deletes the queue. Its rows are purged now or later.
 func (m *machine) remove(r *rapid.T, purge bool) {
 	m.step()
 	existed, err := m.catalog.Delete(m.t.Context(), m.queue)
 	require.NoError(r, err)
-	want := m.world.lanes != nil
+	want := m.world.partitions != nil
 	m.world.remove()
 	if purge {
 		require.NoError(r, m.catalog.Purge(m.t.Context()))

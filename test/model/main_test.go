@@ -9,8 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// What a plain run draws: a few seconds' worth of sequences, of this many verbs
-// on average. The flags of the command line are read later and win.
+// The defaults of a plain run: a few seconds. The flags of the command line are read later and override them.
 var modest = map[string]string{"rapid.checks": "60", "rapid.steps": "50"}
 
 func TestMain(m *testing.M) {

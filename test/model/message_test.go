@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// memory is what an instance remembers of deliveries, by lease: the places of the
-// messages, by partition and transaction id.
+// memory is the memory of an instance, by lease: the seqs of delivered messages, by partition and transaction id.
 type memory map[queue.ID]map[[2]string]int64
 
 func (known memory) remember(d *queue.Delivery) {
@@ -23,9 +22,9 @@ func (known memory) remember(d *queue.Delivery) {
 	known[d.LeaseID] = places
 }
 
-// OnLeaseChanged is what every instance is told when a message is deleted. (Tests of
-// the house run beside each other; nothing else is announced to it.)
-func (h *house) OnLeaseChanged(lease queue.ID) {
+// OnLeaseChanged forgets a lease at every instance, after a message was deleted. Tests of one
+// service run one after the other.
+func (h *service) OnLeaseChanged(lease queue.ID) {
 	for _, stores := range h.stores {
 		for _, s := range stores {
 			s.OnLeaseChanged(lease)
@@ -33,85 +32,84 @@ func (h *house) OnLeaseChanged(lease queue.ID) {
 	}
 }
 
-// Ready is for those who wait; here nobody does.
-func (h *house) Ready([]queue.Ready) {}
+// Ready wakes waiting pops. The model has none.
+func (h *service) Ready([]queue.Ready) {}
 
-// seqOf is the place of the message that an ack names, 0: there is none. Of what
-// its lease delivered the place is remembered; it may be gone since.
-func (w *world) seqOf(l *lane, item queue.AckItem) int64 {
+// seqOf returns the seq of the message that an ack names, or 0. An instance remembers the seqs of its deliveries, also
+// of messages deleted since.
+func (w *world) seqOf(p *partition, item queue.AckItem) int64 {
 	if lease, err := queue.ParseID(strings.ToLower(item.LeaseID)); err == nil {
-		if seq := w.memory[lease][[2]string{l.id.String(), item.TransactionID}]; seq != 0 {
+		if seq := w.memory[lease][[2]string{p.id.String(), item.TransactionID}]; seq != 0 {
 			return seq
 		}
 	}
-	if one := l.find(item.TransactionID); one != nil {
+	if one := p.find(item.TransactionID); one != nil {
 		return one.seq
 	}
 	return 0
 }
 
-// deleteMessage takes a message out of the log and returns the leases that may
-// hold it. Who has not passed it skips it.
-func (w *world) deleteMessage(l *lane, seq int64) (forgotten []queue.ID) {
-	l.log[seq-1].gone = true
-	for _, p := range l.places {
-		one, put := p.redrives[seq]
-		held := put && p.leaseEnd < 0 && one.lease == p.lease
-		delete(p.letters, seq)
-		delete(p.redrives, seq)
-		if !put && p.committed >= seq {
+// deleteMessage deletes a message from the log and returns the leases that may hold it. Cursors before it skip it.
+func (w *world) deleteMessage(p *partition, seq int64) (forgotten []queue.ID) {
+	p.log[seq-1].gone = true
+	for _, c := range p.cursors {
+		one, put := c.redrives[seq]
+		held := put && c.leaseEnd < 0 && one.lease == c.lease
+		delete(c.deadLetters, seq)
+		delete(c.redrives, seq)
+		if !put && c.committed >= seq {
 			continue
 		}
-		forgotten = append(forgotten, p.lease)
-		before := *p
-		p.skip = slices.Clone(p.skip)
-		if seq > p.committed && !slices.Contains(p.skip, seq) {
-			p.skip = append(p.skip, seq)
+		forgotten = append(forgotten, c.lease)
+		before := *c
+		c.skip = slices.Clone(c.skip)
+		if seq > c.committed && !slices.Contains(c.skip, seq) {
+			c.skip = append(c.skip, seq)
 		}
-		for slices.Contains(p.skip, p.committed+1) {
-			p.committed++
+		for slices.Contains(c.skip, c.committed+1) {
+			c.committed++
 		}
-		p.skip = slices.DeleteFunc(p.skip, func(seq int64) bool { return seq <= p.committed })
-		slices.Sort(p.skip)
-		moved := p.committed > before.committed
+		c.skip = slices.DeleteFunc(c.skip, func(seq int64) bool { return seq <= c.committed })
+		slices.Sort(c.skip)
+		moved := c.committed > before.committed
 		if moved {
-			p.failures, p.rests, p.attempts = 0, false, min(p.attempts, 1)
-			if p.committed >= p.leaseEnd {
-				p.attempts = 0
+			c.failures, c.delayed, c.attempts = 0, false, min(c.attempts, 1)
+			if c.committed >= c.leaseEnd {
+				c.attempts = 0
 			}
 		}
-		switch leased := !p.lease.IsZero(); {
-		case leased && p.leaseEnd < 0 && held && p.leaseEnd == -1, leased && p.leaseEnd >= 0 && p.committed >= p.leaseEnd,
+		switch leased := !c.lease.IsZero(); {
+		case leased && c.leaseEnd < 0 && held && c.leaseEnd == -1, leased && c.leaseEnd >= 0 && c.committed >= c.leaseEnd,
 			!leased && (moved || put):
-			w.rearm(l, p)
+			w.rearm(p, c)
 		case held:
-			p.leaseEnd++
+			c.leaseEnd++
 		}
 	}
-	for _, p := range l.places {
-		w.wake(l, p)
+	for _, c := range p.cursors {
+		w.wake(p, c)
 	}
 	return forgotten
 }
 
-// deleteMessage deletes a message by itself, or one that is not there.
+// deleteMessage deletes one message, which may already be deleted.
 func (m *machine) deleteMessage(r *rapid.T) {
 	m.step()
-	l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]
-	if l == nil || len(l.log) == 0 {
+	p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]
+	if p == nil || len(p.log) == 0 {
 		return
 	}
-	one := l.log[rapid.IntRange(0, len(l.log)-1).Draw(r, "message")]
-	existed, err := m.letters.Delete(m.t.Context(), l.id, one.transactionID)
+	one := p.log[rapid.IntRange(0, len(p.log)-1).Draw(r, "message")]
+	existed, err := m.letters.Delete(m.t.Context(), p.id, one.transactionID)
 	require.NoError(r, err)
 	want := false
-	if there := l.find(one.transactionID); there != nil {
+	if there := p.find(one.transactionID); there != nil {
 		want = true
-		for _, lease := range m.world.deleteMessage(l, there.seq) {
+		for _, lease := range m.world.deleteMessage(p, there.seq) {
 			for _, known := range m.memories {
 				delete(known, lease)
 			}
 		}
 	}
-	m.agree(r, fmt.Sprintf("delete %s#%d", l.name, one.seq), fmt.Sprint(want), fmt.Sprint(existed))
+	m.agree(r, fmt.Sprintf("delete %s#%d", p.name, one.seq), fmt.Sprint(want), fmt.Sprint(existed))
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// names give what the store made up a word that is the same in every run, so
-// that a failure can be read and repeated.
+// names maps generated ids to names that are the same in every run, so that a failure can be read and repeated.
 type names struct{ messages, leases map[queue.ID]string }
 
 func newNames() names {
@@ -33,7 +32,7 @@ func nameIn(table map[queue.ID]string, id queue.ID, unknown string) string {
 	return unknown
 }
 
-// pushed tells what the store answered in the model's words.
+// pushed formats the answer of the store like the model.
 func (n names) pushed(results []queue.PushResult) []string {
 	out := make([]string, len(results))
 	for i, result := range results {
@@ -45,18 +44,18 @@ func (n names) pushed(results []queue.PushResult) []string {
 	return out
 }
 
-// delivered tells what a pop brought in the model's words.
+// delivered formats the delivery of the store like the model.
 func (m *machine) delivered(d *queue.Delivery) string {
 	out := delivered{claimed: d.Partitions, later: d.HasNext}
 	for _, msg := range d.Messages {
 		text := fmt.Sprintf("%s attempt %d", m.names.message(msg.ID), msg.Attempt)
-		l := m.world.laneOf(msg.Partition.ID)
+		p := m.world.partitionOf(msg.Partition.ID)
 		switch {
-		case l == nil || l.name != msg.Partition.Name || msg.Seq < 1 || msg.Seq > l.last():
-			text += " in a wrong place"
-		case l.log[msg.Seq-1].id != msg.ID || l.log[msg.Seq-1].transactionID != msg.TransactionID:
+		case p == nil || p.name != msg.Partition.Name || msg.Seq < 1 || msg.Seq > p.last():
+			text += " in a wrong partition or position"
+		case p.log[msg.Seq-1].id != msg.ID || p.log[msg.Seq-1].transactionID != msg.TransactionID:
 			text += fmt.Sprintf(" with seq %d and transaction id %q of another", msg.Seq, msg.TransactionID)
-		case l.log[msg.Seq-1].payload != string(msg.Payload):
+		case p.log[msg.Seq-1].payload != string(msg.Payload):
 			text += " with another payload: " + string(msg.Payload)
 		}
 		out.messages = append(out.messages, text)
@@ -64,28 +63,28 @@ func (m *machine) delivered(d *queue.Delivery) string {
 	return out.String()
 }
 
-// expect lets the model pop, with ties broken as the store broke them.
+// expect runs the pop on the model. It resolves ties as the store did.
 func (m *machine) expect(r *rapid.T, req *queue.PopRequest, d *queue.Delivery) string {
 	seen, got := m.observe(r), m.delivered(d)
 	var next *world
-	var said string
+	var text string
 	var best int
 	for _, last := range partitions {
 		w := m.world.clone()
 		want := w.pop(req, d.LeaseID, last).String()
-		for _, p := range w.holders(d.LeaseID) {
-			p.until = d.DatabaseNow.Add(leaseTime)
+		for _, c := range w.holders(d.LeaseID) {
+			c.until = d.DatabaseNow.Add(leaseTime)
 		}
 		fit := 1 + b2i(want == got)
 		if fit == 2 && slices.Equal(m.names.state(w), seen) {
 			fit = 3
 		}
 		if fit > best {
-			next, said, best = w, want, fit
+			next, text, best = w, want, fit
 		}
 	}
 	m.world = next
-	return said
+	return text
 }
 
 // check compares everything that is stored.
@@ -93,23 +92,23 @@ func (m *machine) check(r *rapid.T) {
 	require.Equal(r, m.names.state(m.world), m.observe(r), "the model (expected) and the tables (actual) disagree")
 }
 
-// cursorText is one cursor in words.
-func (n names) cursorText(name string, p *place, redriven int, ready string) string {
+// cursorText formats one cursor.
+func (n names) cursorText(name string, c *cursor, redriven int, ready string) string {
 	lease := "no lease"
-	if !p.lease.IsZero() {
-		lease = fmt.Sprintf("%s up to %d", n.lease(p.lease), p.leaseEnd)
+	if !c.lease.IsZero() {
+		lease = fmt.Sprintf("%s up to %d", n.lease(c.lease), c.leaseEnd)
 	}
-	if p.live {
-		lease += " until " + p.until.UTC().Format(time.RFC3339Nano)
+	if c.live {
+		lease += " until " + c.until.UTC().Format(time.RFC3339Nano)
 	}
-	if p.rests {
-		ready += ", rests"
+	if c.delayed {
+		ready += ", delayed"
 	}
 	return fmt.Sprintf("%s: committed %d skip %v failures %d attempts %d consumed %d expired %d alone until %d, %d redriven, %s, %s",
-		name, p.committed, p.skip, p.failures, p.attempts, p.consumed, p.expired, p.aloneUntil, redriven, ready, lease)
+		name, c.committed, c.skip, c.failures, c.attempts, c.consumed, c.expired, c.aloneUntil, redriven, ready, lease)
 }
 
-func letterText(name string, seq int64, one letter) string {
+func letterText(name string, seq int64, one deadLetter) string {
 	return fmt.Sprintf("%s: dead letter %d after %d failures: %s", name, seq, one.failures, one.reason)
 }
 
@@ -118,51 +117,51 @@ func (n names) redriveText(name string, seq int64, one redrive) string {
 	if !one.lease.IsZero() {
 		lease = n.lease(one.lease)
 	}
-	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, %d deliveries, rests %t, latest with %s",
-		name, seq, one.failures, one.attempts, one.deliveries, one.rests, lease)
+	return fmt.Sprintf("%s: redriven %d after %d failures, %d attempts, %d deliveries, delayed %t, latest with %s",
+		name, seq, one.failures, one.attempts, one.deliveries, one.delayed, lease)
 }
 
-func (n names) messageText(lane string, seq int64, id queue.ID) string {
-	return fmt.Sprintf("%s: message %d is %s", lane, seq, n.message(id))
+func (n names) messageText(partition string, seq int64, id queue.ID) string {
+	return fmt.Sprintf("%s: message %d is %s", partition, seq, n.message(id))
 }
 
-// state is what the model says is stored.
+// state formats the expected tables.
 func (n names) state(w *world) []string {
-	var lanes, cursors, letters, redrives, log []string
-	for _, lane := range w.laneNames() {
-		l := w.lanes[lane]
-		for _, group := range slices.Sorted(maps.Keys(l.places)) {
-			p, name := l.places[group], lane+" for "+group
+	var logs, cursors, letters, redrives, log []string
+	for _, name := range w.partitionNames() {
+		p := w.partitions[name]
+		for _, group := range slices.Sorted(maps.Keys(p.cursors)) {
+			c, name := p.cursors[group], name+" for "+group
 			ready := "asleep"
 			switch {
-			case p.live:
+			case c.live:
 				ready = "later"
-			case p.due > 0:
+			case c.due > 0:
 				ready = "due"
-			case p.rests && p.committed < l.last() || p.restsFirst():
-				ready = "resting"
+			case c.delayed && c.committed < p.last() || c.firstDelayed():
+				ready = "delayed"
 			}
-			cursors = append(cursors, n.cursorText(name, p, len(p.redrives), ready))
-			for _, seq := range slices.Sorted(maps.Keys(p.letters)) {
-				letters = append(letters, letterText(name, seq, p.letters[seq]))
+			cursors = append(cursors, n.cursorText(name, c, len(c.redrives), ready))
+			for _, seq := range slices.Sorted(maps.Keys(c.deadLetters)) {
+				letters = append(letters, letterText(name, seq, c.deadLetters[seq]))
 			}
-			for _, seq := range slices.Sorted(maps.Keys(p.redrives)) {
-				redrives = append(redrives, n.redriveText(name, seq, p.redrives[seq]))
+			for _, seq := range slices.Sorted(maps.Keys(c.redrives)) {
+				redrives = append(redrives, n.redriveText(name, seq, c.redrives[seq]))
 			}
 		}
 		holes := 0
-		for _, one := range l.log {
+		for _, one := range p.log {
 			if holes += b2i(one.gone); !one.gone {
-				log = append(log, n.messageText(lane, one.seq, one.id))
+				log = append(log, n.messageText(name, one.seq, one.id))
 			}
 		}
-		lanes = append(lanes, fmt.Sprintf("%s: up to %d, %d holes", lane, l.last(), holes))
+		logs = append(logs, fmt.Sprintf("%s: up to %d, %d holes", name, p.last(), holes))
 	}
-	return slices.Concat(lanes, cursors, letters, redrives, log)
+	return slices.Concat(logs, cursors, letters, redrives, log)
 }
 
 const (
-	readLanes = `
+	readPartitions = `
 SELECT p.name, p.last_seq, p.holes + p.trimmed
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
@@ -176,7 +175,7 @@ SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts,
             WHEN c.ready_at = c.lease_until THEN 'later'
             WHEN c.ready_at = c.retry_at OR c.ready_at = (
                 SELECT r.retry_at FROM belfry.redrive r WHERE r.partition_id = c.partition_id AND r.group_id = c.group_id
-                 ORDER BY r.seq LIMIT 1) THEN 'resting' ELSE 'at the wrong time' END
+                 ORDER BY r.seq LIMIT 1) THEN 'delayed' ELSE 'at the wrong time' END
   FROM belfry.queue q
   JOIN belfry.partition p ON p.queue_id = q.id
   JOIN belfry.cursor c ON c.partition_id = p.id
@@ -208,68 +207,41 @@ SELECT p.name, m.seq, m.id
  ORDER BY p.name COLLATE "C", m.seq`
 )
 
-// observe reads what is stored, in the words of state.
+// observe formats the tables like state.
 func (m *machine) observe(r *rapid.T) []string {
 	var out []string
 	b := &pgx.Batch{}
-	b.Queue(readLanes, m.queue).Query(func(rows pgx.Rows) error {
-		var name string
-		var last, holes int64
-		_, err := pgx.ForEachRow(rows, []any{&name, &last, &holes}, func() error {
-			out = append(out, fmt.Sprintf("%s: up to %d, %d holes", name, last, holes))
-			return nil
+	read := func(sql string, format func() string, into ...any) {
+		b.Queue(sql, m.queue).Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, into, func() error {
+				out = append(out, format())
+				return nil
+			})
+			return err
 		})
-		return err
-	})
-	b.Queue(readCursors, m.queue).Query(func(rows pgx.Rows) error {
-		var name, ready string
-		var redriven int
-		var p place
-		var lease pgtype.UUID
-		var until pgtype.Timestamptz
-		_, err := pgx.ForEachRow(rows, []any{
-			&name, &p.committed, &p.skip, &p.failures, &p.attempts, &p.consumed, &lease, &p.live, &p.leaseEnd, &until, &redriven,
-			&p.expired, &p.aloneUntil, &p.rests, &ready,
-		}, func() error {
-			p.lease, p.until = lease.Bytes, until.Time
-			out = append(out, m.names.cursorText(name, &p, redriven, ready))
-			p.skip = nil
-			return nil
-		})
-		return err
-	})
-	b.Queue(readLetters, m.queue).Query(func(rows pgx.Rows) error {
-		var name string
-		var seq int64
-		var one letter
-		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.reason}, func() error {
-			out = append(out, letterText(name, seq, one))
-			return nil
-		})
-		return err
-	})
-	b.Queue(readRedrives, m.queue).Query(func(rows pgx.Rows) error {
-		var name string
-		var seq int64
-		var one redrive
-		var lease pgtype.UUID
-		_, err := pgx.ForEachRow(rows, []any{&name, &seq, &one.failures, &one.attempts, &one.deliveries, &one.rests, &lease}, func() error {
-			one.lease = lease.Bytes
-			out = append(out, m.names.redriveText(name, seq, one))
-			return nil
-		})
-		return err
-	})
-	b.Queue(readLog, m.queue).Query(func(rows pgx.Rows) error {
-		var lane string
-		var seq int64
-		var id [16]byte
-		_, err := pgx.ForEachRow(rows, []any{&lane, &seq, &id}, func() error {
-			out = append(out, m.names.messageText(lane, seq, id))
-			return nil
-		})
-		return err
-	})
+	}
+	var name, ready string
+	var seq, last, holes int64
+	var redriven int
+	var lease pgtype.UUID
+	read(readPartitions, func() string { return fmt.Sprintf("%s: up to %d, %d holes", name, last, holes) }, &name, &last, &holes)
+	var c cursor
+	var until pgtype.Timestamptz
+	read(readCursors, func() string {
+		one := c
+		one.lease, one.until, c.skip = lease.Bytes, until.Time, nil
+		return m.names.cursorText(name, &one, redriven, ready)
+	}, &name, &c.committed, &c.skip, &c.failures, &c.attempts, &c.consumed, &lease, &c.live, &c.leaseEnd, &until, &redriven,
+		&c.expired, &c.aloneUntil, &c.delayed, &ready)
+	var letter deadLetter
+	read(readLetters, func() string { return letterText(name, seq, letter) }, &name, &seq, &letter.failures, &letter.reason)
+	var back redrive
+	read(readRedrives, func() string {
+		back.lease = lease.Bytes
+		return m.names.redriveText(name, seq, back)
+	}, &name, &seq, &back.failures, &back.attempts, &back.deliveries, &back.delayed, &lease)
+	var id [16]byte
+	read(readLog, func() string { return m.names.messageText(name, seq, id) }, &name, &seq, &id)
 	require.NoError(r, m.pool.SendBatch(m.t.Context(), b).Close())
 	return out
 }

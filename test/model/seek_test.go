@@ -11,37 +11,36 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// goal is where a seek goes: before or behind the log, or behind what was stored
-// before a step.
-type goal struct {
+// target is the target of a seek: the beginning or the end of the log, or after the messages stored before a step.
+type target struct {
 	beginning, end bool
 	step           int
 }
 
-// seek moves the cursor of a group in a partition; nothing is leased then.
-func (w *world) seek(l *lane, p *place, to goal) {
-	upto := l.last()
+// seek moves the cursor of a group in a partition and ends its lease.
+func (w *world) seek(p *partition, c *cursor, to target) {
+	upto := p.last()
 	switch {
 	case to.beginning:
-		upto = l.trimmed
+		upto = p.trimmed
 	case !to.end:
-		upto = l.before(to.step)
+		upto = p.before(to.step)
 	}
-	if upto > p.committed {
-		p.skip = slices.DeleteFunc(p.skip, func(seq int64) bool { return seq <= upto })
+	if upto > c.committed {
+		c.skip = slices.DeleteFunc(c.skip, func(seq int64) bool { return seq <= upto })
 	} else {
-		p.skip = nil
+		c.skip = nil
 	}
-	p.committed, p.attempts, p.failures, p.rests, p.aloneUntil = upto, 0, 0, false, 0
-	w.rearm(l, p)
+	c.committed, c.attempts, c.failures, c.delayed, c.aloneUntil = upto, 0, 0, false, 0
+	w.rearm(p, c)
 }
 
 // seek moves a group in one partition or in all, back or forward.
 func (m *machine) seek(r *rapid.T) {
 	m.step()
 	group := rapid.SampledFrom(groups).Draw(r, "group")
-	var to goal
-	var where catalog.Place
+	var to target
+	var where catalog.Position
 	switch rapid.IntRange(0, 5).Draw(r, "to") {
 	case 0:
 		to.end, where.End = true, true
@@ -57,9 +56,9 @@ func (m *machine) seek(r *rapid.T) {
 		moved, err := m.catalog.Seek(m.t.Context(), m.queue, group, where)
 		require.NoError(r, err)
 		var want int64
-		for _, l := range m.world.lanes {
-			if p := l.places[group]; p != nil {
-				m.world.seek(l, p, to)
+		for _, p := range m.world.partitions {
+			if c := p.cursors[group]; c != nil {
+				m.world.seek(p, c, to)
 				want++
 			}
 		}
@@ -68,28 +67,28 @@ func (m *machine) seek(r *rapid.T) {
 	}
 	got, err := m.catalog.SeekPartition(m.t.Context(), m.queue, group, name, where)
 	want := "Partition not found"
-	if l := m.world.lanes[name]; l != nil {
+	if p := m.world.partitions[name]; p != nil {
 		want = "false behind nothing"
-		if p := l.places[group]; p != nil {
-			m.world.seek(l, p, to)
-			want = "true behind " + l.at(p.committed)
+		if c := p.cursors[group]; c != nil {
+			m.world.seek(p, c, to)
+			want = "true behind " + p.at(c.committed)
 		}
 	}
-	said := "Partition not found"
+	text := "Partition not found"
 	if queue.CodeOf(err) != queue.CodeNotFound {
 		require.NoError(r, err)
-		said = fmt.Sprintf("%t behind nothing", got.Moved)
+		text = fmt.Sprintf("%t behind nothing", got.Moved)
 		if !got.Message.IsZero() {
-			said = fmt.Sprintf("%t behind %s", got.Moved, m.names.message(got.Message))
+			text = fmt.Sprintf("%t behind %s", got.Moved, m.names.message(got.Message))
 		}
 	}
-	m.agree(r, verb, want, said)
+	m.agree(r, verb, want, text)
 }
 
-// at names the message at a place of the log.
-func (l *lane) at(seq int64) string {
-	if seq == 0 || l.log[seq-1].gone {
+// at names the message with a seq.
+func (p *partition) at(seq int64) string {
+	if seq == 0 || p.log[seq-1].gone {
 		return "nothing"
 	}
-	return fmt.Sprintf("%s#%d", l.name, seq)
+	return fmt.Sprintf("%s#%d", p.name, seq)
 }

@@ -11,46 +11,44 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// evict is a sweep over one partition, of what expires and of what may not wait any
-// longer: messages that are old and that some group has not passed, or nobody reads.
-// Nothing that a live lease holds goes, and nothing that is a dead letter.
-func (w *world) evict(l *lane) {
-	if free, ok := l.lowest(func(p *place) bool { return !p.live }); ok && w.expires {
-		if upto := l.oldest(max(l.trimmed, free), nil); upto > 0 {
-			w.expire(l, upto)
-			w.move(l, upto)
+// evict is a sweep of one partition. It expires old messages, and deletes old messages that some group has not passed,
+// or that have no readers. It keeps messages held by a live lease, and dead letters.
+func (w *world) evict(p *partition) {
+	if free, ok := p.lowest(func(c *cursor) bool { return !c.live }); ok && w.expires {
+		if upto := p.oldest(max(p.trimmed, free), nil); upto > 0 {
+			w.expire(p, upto)
+			w.move(p, upto)
 		}
 	}
-	low, _ := l.lowest(func(*place) bool { return true })
-	start := max(l.trimmed, low)
-	if upto := l.oldest(start, l.held); upto > start && w.waits {
-		for i := range l.log[start:upto] {
-			m := &l.log[start+int64(i)]
-			m.gone = m.gone || m.old && !l.held(m.seq) && !l.kept(m.seq)
+	low, _ := p.lowest(func(*cursor) bool { return true })
+	start := max(p.trimmed, low)
+	if upto := p.oldest(start, p.held); upto > start && w.waits {
+		for i := range p.log[start:upto] {
+			m := &p.log[start+int64(i)]
+			m.gone = m.gone || m.old && !p.held(m.seq) && !p.kept(m.seq)
 		}
-		w.move(l, upto)
+		w.move(p, upto)
 	}
-	l.trimmed = l.last()
-	if first := l.next(0); first != nil {
-		l.trimmed = first.seq - 1
+	p.trimmed = p.last()
+	if first := p.next(0); first != nil {
+		p.trimmed = first.seq - 1
 	}
-	w.move(l, l.trimmed)
+	w.move(p, p.trimmed)
 }
 
-// lowest is where the slowest of some groups is.
-func (l *lane) lowest(chosen func(*place) bool) (low int64, ok bool) {
-	for _, p := range l.places {
-		if chosen(p) && (!ok || p.committed < low) {
-			low, ok = p.committed, true
+// lowest returns the lowest committed seq of the chosen cursors.
+func (p *partition) lowest(chosen func(*cursor) bool) (low int64, ok bool) {
+	for _, c := range p.cursors {
+		if chosen(c) && (!ok || c.committed < low) {
+			low, ok = c.committed, true
 		}
 	}
 	return low, ok
 }
 
-// oldest is the place of the last old message behind a place, but for those of a
-// lease; 0: there is none.
-func (l *lane) oldest(start int64, held func(int64) bool) (upto int64) {
-	for _, m := range l.log[start:] {
+// oldest returns the seq of the last old message after a seq that is not held, or 0.
+func (p *partition) oldest(start int64, held func(int64) bool) (upto int64) {
+	for _, m := range p.log[start:] {
 		if !m.gone && m.old && (held == nil || !held(m.seq)) {
 			upto = m.seq
 		}
@@ -58,114 +56,114 @@ func (l *lane) oldest(start int64, held func(int64) bool) (upto int64) {
 	return upto
 }
 
-// held: some lease covers the message.
-func (l *lane) held(seq int64) bool {
-	for _, p := range l.places {
-		if p.live && seq > p.committed && seq <= p.leaseEnd {
+// held reports whether a live lease covers the message.
+func (p *partition) held(seq int64) bool {
+	for _, c := range p.cursors {
+		if c.live && seq > c.committed && seq <= c.leaseEnd {
 			return true
 		}
 	}
 	return false
 }
 
-// kept: the message is a dead letter of somebody, or was put back.
-func (l *lane) kept(seq int64) bool {
-	for _, p := range l.places {
-		_, dead := p.letters[seq]
-		if _, put := p.redrives[seq]; dead || put {
+// kept reports whether the message is a dead letter of some group, or was redriven.
+func (p *partition) kept(seq int64) bool {
+	for _, c := range p.cursors {
+		_, dead := c.deadLetters[seq]
+		if _, put := c.redrives[seq]; dead || put {
 			return true
 		}
 	}
 	return false
 }
 
-// expire makes dead letters of what expired for those who are not leased.
-func (w *world) expire(l *lane, upto int64) {
-	for _, p := range l.places {
-		if p.live || !w.buries || p.committed >= upto {
+// expire dead-letters the expired messages of groups without a live lease.
+func (w *world) expire(p *partition, upto int64) {
+	for _, c := range p.cursors {
+		if c.live || !w.deadLetters || c.committed >= upto {
 			continue
 		}
-		for _, m := range l.log[p.committed:upto] {
-			if _, dead := p.letters[m.seq]; m.gone || dead || slices.Contains(p.skip, m.seq) {
+		for _, m := range p.log[c.committed:upto] {
+			if _, dead := c.deadLetters[m.seq]; m.gone || dead || slices.Contains(c.skip, m.seq) {
 				continue
 			}
 			attempts := int32(0)
-			if m.seq == p.committed+1 {
-				attempts = p.attempts
+			if m.seq == c.committed+1 {
+				attempts = c.attempts
 			}
-			p.letters[m.seq] = letter{attempts, fmt.Sprintf("expired after %d s", expireSeconds)}
+			c.deadLetters[m.seq] = deadLetter{attempts, fmt.Sprintf("expired after %d s", expireSeconds)}
 		}
 	}
 }
 
-// move moves those who are behind a place, and not leased, there.
-func (w *world) move(l *lane, upto int64) {
-	for _, p := range l.places {
-		if !p.live && p.committed < upto {
-			p.committed, p.attempts, p.failures, p.rests = upto, 0, 0, false
-			p.skip = beyond(p.skip, upto)
-			w.rearm(l, p)
+// move moves cursors without a live lease forward to a seq.
+func (w *world) move(p *partition, upto int64) {
+	for _, c := range p.cursors {
+		if !c.live && c.committed < upto {
+			c.committed, c.attempts, c.failures, c.delayed = upto, 0, 0, false
+			c.skip = beyond(c.skip, upto)
+			w.rearm(p, c)
 		}
 	}
 }
 
-// empty: the partition holds neither messages nor dead letters.
-func (l *lane) empty() bool {
-	for _, p := range l.places {
-		if len(p.letters) > 0 {
+// empty reports whether the partition has neither messages nor dead letters.
+func (p *partition) empty() bool {
+	for _, c := range p.cursors {
+		if len(c.deadLetters) > 0 {
 			return false
 		}
 	}
-	return l.next(0) == nil
+	return p.next(0) == nil
 }
 
-// sweep lets one partition be swept, or removed when it has been idle for days. What
-// deleted groups and queues left is purged before: their dead letters keep messages.
+// sweep sweeps one partition, or removes it if it is idle. Rows of deleted groups and queues are purged first, because
+// their dead letters keep messages.
 func (m *machine) sweep(r *rapid.T) {
 	m.step()
 	require.NoError(r, m.catalog.Purge(m.t.Context()))
-	l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]
-	if l == nil || l.id.IsZero() {
+	p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]
+	if p == nil || p.id.IsZero() {
 		return
 	}
-	if l.empty() || rapid.IntRange(0, 3).Draw(r, "idle") == 3 {
-		m.removeIdle(r, l)
+	if p.empty() || rapid.IntRange(0, 3).Draw(r, "idle") == 3 {
+		m.removeIdle(r, p)
 		return
 	}
 	if !m.world.waits && !m.world.expires {
-		return // no sweep looks at the queue
+		return // no sweep covers the queue
 	}
 	var where, of int64
-	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(l.id)).
+	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(p.id)).
 		Scan(&where, &of))
 	_, err := m.pool.Exec(m.t.Context(), sql.Query("sweep/trim"), of, where, true, int64(1000), nil)
 	require.NoError(r, err)
-	m.world.evict(l)
+	m.world.evict(p)
 	m.forget()
-	r.Logf("sweep %s", l.name)
+	r.Logf("sweep %s", p.name)
 }
 
-// removeIdle looks whether a partition may go, two days after the last push.
-func (m *machine) removeIdle(r *rapid.T, l *lane) {
+// removeIdle tries to remove a partition two days after its last push.
+func (m *machine) removeIdle(r *rapid.T, p *partition) {
 	const shift = `UPDATE belfry.partition p SET created_at = p.created_at + $2::interval, last_push_at = p.last_push_at + $2::interval
 		WHERE p.uid = $1`
 	var where int64
-	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(l.id)).Scan(&where))
-	_, err := m.pool.Exec(m.t.Context(), shift, [16]byte(l.id), "-2 days")
+	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(p.id)).Scan(&where))
+	_, err := m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "-2 days")
 	require.NoError(r, err)
 	var gone bool
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep/idle_remove"), where, int32(1)).Scan(&gone))
-	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(l.id), "2 days") // if it is there still
+	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "2 days") // if it still exists
 	require.NoError(r, err)
-	want := l.empty()
+	want := p.empty()
 	if want {
-		delete(m.world.lanes, l.name)
+		delete(m.world.partitions, p.name)
 	}
 	m.forget()
-	m.agree(r, "remove "+l.name, fmt.Sprint(want), fmt.Sprint(gone))
+	m.agree(r, "remove "+p.name, fmt.Sprint(want), fmt.Sprint(gone))
 }
 
-// forget is what every instance is told after a sweep.
+// forget makes every instance refresh its memory, as after a sweep.
 func (m *machine) forget() {
 	for _, stores := range m.stores {
 		for _, s := range stores {

@@ -11,48 +11,60 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// outcome is what a transaction comes to.
+// outcome is the result of a transaction.
 type outcome struct {
-	// failed are the operations that stand in its way, and fenced says that a lease
-	// does.
+	// failed are the operations that prevent the transaction. fenced: a required lease prevents it.
 	failed map[int]bool
 	fenced bool
 	// again: it was applied before.
 	again   bool
 	pushes  []stored
-	answers []verdict
+	answers []ackAnswer
 }
 
 func (o outcome) applied() bool { return len(o.failed) == 0 && !o.fenced }
 
-// transact applies everything or nothing; but the partitions are made unless it
-// is refused at first sight.
-func (w *world) transact(tx *queue.Transaction) outcome {
-	out := outcome{failed: map[int]bool{}}
-	type name struct{ partition, transactionID string }
-	pushedAt := map[name]int{}
-	var items []queue.PushItem
-	var acks []queue.AckItem
-	var pushAt, ackAt []int
+// pushKey names a pushed message.
+type pushKey struct{ partition, transactionID string }
+
+// parts are the operations of a transaction by kind, with their indexes in it.
+type parts struct {
+	items         []queue.PushItem
+	acks          []queue.AckItem
+	pushAt, ackAt []int
+	pushedAt      map[pushKey]int
+}
+
+// partsOf splits a transaction. It notes operations that are invalid in failed.
+func partsOf(tx *queue.Transaction, failed map[int]bool) parts {
+	all := parts{pushedAt: map[pushKey]int{}}
 	for i, op := range tx.Operations {
 		if op.Ack != nil {
-			acks, ackAt = append(acks, *op.Ack), append(ackAt, i)
+			all.acks, all.ackAt = append(all.acks, *op.Ack), append(all.ackAt, i)
 			if op.Ack.Status == queue.AckUnknown {
-				out.failed[i] = true
+				failed[i] = true
 			}
 			continue
 		}
-		items, pushAt = append(items, *op.Push), append(pushAt, i)
-		if _, twice := pushedAt[name{op.Push.Partition, op.Push.TransactionID}]; twice && op.Push.TransactionID != "" {
-			out.failed[i] = true
+		all.items, all.pushAt = append(all.items, *op.Push), append(all.pushAt, i)
+		key := pushKey{op.Push.Partition, op.Push.TransactionID}
+		if _, twice := all.pushedAt[key]; twice && op.Push.TransactionID != "" {
+			failed[i] = true
 		} else {
-			pushedAt[name{op.Push.Partition, op.Push.TransactionID}] = i
+			all.pushedAt[key] = i
 		}
 	}
+	return all
+}
+
+// transact applies everything or nothing. Partitions are created unless the transaction is invalid.
+func (w *world) transact(tx *queue.Transaction) outcome {
+	out := outcome{failed: map[int]bool{}}
+	all := partsOf(tx, out.failed)
 	if !out.applied() {
 		return out
 	}
-	for _, item := range items {
+	for _, item := range all.items {
 		w.open(item.Partition)
 	}
 	if w.has(tx) {
@@ -60,32 +72,32 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 		return out
 	}
 	before := w.clone()
-	covers := func(p *place) bool { return slices.Contains(tx.RequiredLeases, p.lease.String()) }
+	covers := func(c *cursor) bool { return slices.Contains(tx.RequiredLeases, c.lease.String()) }
 	for _, text := range tx.RequiredLeases {
-		lease, _ := queue.ParseID(text) // anyLease draws no other text
-		out.fenced = out.fenced || !slices.ContainsFunc(w.holders(lease), func(p *place) bool { return p.live })
+		lease, _ := queue.ParseID(text) // anyLease draws only valid ids
+		out.fenced = out.fenced || !slices.ContainsFunc(w.holders(lease), func(c *cursor) bool { return c.live })
 	}
-	for at := range acks {
-		ack := &acks[at]
+	for at := range all.acks {
+		ack := &all.acks[at]
 		id, _ := queue.ParseID(ack.PartitionID)
-		l := w.laneOf(id)
-		if i, ok := pushedAt[name{l.name, ack.TransactionID}]; ok && i > ackAt[at] && l.find(ack.TransactionID) == nil {
+		p := w.partitionOf(id)
+		if i, ok := all.pushedAt[pushKey{p.name, ack.TransactionID}]; ok && i > all.ackAt[at] && p.find(ack.TransactionID) == nil {
 			ack.TransactionID = "not stored yet"
 		}
-		if p := l.places[ack.Group]; len(tx.RequiredLeases) > 0 && ack.LeaseID == "" && p != nil && (!p.live || !covers(p)) {
-			out.failed[ackAt[at]] = true
+		if c := p.cursors[ack.Group]; len(tx.RequiredLeases) > 0 && ack.LeaseID == "" && c != nil && (!c.live || !covers(c)) {
+			out.failed[all.ackAt[at]] = true
 		}
 	}
-	out.pushes = w.push(items)
+	out.pushes = w.push(all.items)
 	for i, one := range out.pushes {
 		if one.duplicate {
-			out.failed[pushAt[i]] = true
+			out.failed[all.pushAt[i]] = true
 		}
 	}
-	out.answers = w.ack(acks)
+	out.answers = w.ack(all.acks)
 	for i, one := range out.answers {
 		if !one.success {
-			out.failed[ackAt[i]] = true
+			out.failed[all.ackAt[i]] = true
 		}
 	}
 	if !out.applied() {
@@ -94,20 +106,20 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 	return out
 }
 
-// has says whether messages of a transaction are there, those named by it.
+// has reports whether messages of a transaction with given ids are stored.
 func (w *world) has(tx *queue.Transaction) bool {
 	for _, op := range tx.Operations {
 		if op.Push == nil || op.Push.TransactionID == "" {
 			continue
 		}
-		if one := w.lanes[op.Push.Partition].find(op.Push.TransactionID); one != nil && one.payload == string(op.Push.Payload) {
+		if one := w.partitions[op.Push.Partition].find(op.Push.TransactionID); one != nil && one.payload == string(op.Push.Payload) {
 			return true // payloads are numbered
 		}
 	}
 	return false
 }
 
-// transact sends a transaction, or one that was applied before once more.
+// transact sends a transaction, or repeats the last applied one.
 func (m *machine) transact(r *rapid.T) {
 	s := m.store(r)
 	tx := m.drawTransaction(r)
@@ -116,8 +128,8 @@ func (m *machine) transact(r *rapid.T) {
 	}
 	for _, op := range tx.Operations {
 		if op.Ack != nil {
-			if id, err := queue.ParseID(op.Ack.PartitionID); err != nil || m.world.laneOf(id) == nil {
-				return // of a queue that was deleted
+			if id, err := queue.ParseID(op.Ack.PartitionID); err != nil || m.world.partitionOf(id) == nil {
+				return // of a deleted queue
 			}
 		}
 	}
@@ -134,8 +146,8 @@ func (m *machine) transact(r *rapid.T) {
 func (m *machine) drawTransaction(r *rapid.T) *queue.Transaction {
 	tx := &queue.Transaction{}
 	for range rapid.IntRange(1, 4).Draw(r, "operations") {
-		l := m.world.lanes[rapid.SampledFrom(partitions).Draw(r, "partition")]
-		if l == nil || l.id.IsZero() || rapid.Bool().Draw(r, "push") {
+		p := m.world.partitions[rapid.SampledFrom(partitions).Draw(r, "partition")]
+		if p == nil || p.id.IsZero() || rapid.Bool().Draw(r, "push") {
 			m.payloads++
 			tx.Operations = append(tx.Operations, queue.Operation{Push: &queue.PushItem{
 				Queue: m.queue, Partition: rapid.SampledFrom(partitions).Draw(r, "to"),
@@ -145,11 +157,11 @@ func (m *machine) drawTransaction(r *rapid.T) *queue.Transaction {
 			continue
 		}
 		ack := queue.AckItem{
-			TransactionID: "t1", PartitionID: l.id.String(), Group: rapid.SampledFrom(groups).Draw(r, "group"), Status: drawStatus(r),
+			TransactionID: "t1", PartitionID: p.id.String(), Group: rapid.SampledFrom(groups).Draw(r, "group"), Status: drawStatus(r),
 			LeaseID: rapid.SampledFrom([]string{"", "", m.anyLease(r).String()}).Draw(r, "lease"),
 		}
-		if seq := rapid.IntRange(0, len(l.log)).Draw(r, "message"); seq > 0 {
-			ack.TransactionID = l.log[seq-1].transactionID
+		if seq := rapid.IntRange(0, len(p.log)).Draw(r, "message"); seq > 0 {
+			ack.TransactionID = p.log[seq-1].transactionID
 		}
 		tx.Operations = append(tx.Operations, queue.Operation{Ack: &ack})
 	}
@@ -159,9 +171,9 @@ func (m *machine) drawTransaction(r *rapid.T) *queue.Transaction {
 	return tx
 }
 
-// compare compares the answers, and learns the ids.
+// compare compares the answers and learns the ids.
 func (m *machine) compare(r *rapid.T, tx *queue.Transaction, want outcome, result *queue.TransactionResult) {
-	var said, model, got []string
+	var text, model, got []string
 	var pushed []queue.PushResult
 	acked := 0
 	for i, op := range tx.Operations {
@@ -169,10 +181,10 @@ func (m *machine) compare(r *rapid.T, tx *queue.Transaction, want outcome, resul
 		model, got = append(model, fmt.Sprint(want.failed[i])), append(got, fmt.Sprint(answer.Error != ""))
 		switch {
 		case op.Push != nil:
-			said = append(said, "push "+op.Push.Partition+"/"+op.Push.TransactionID)
+			text = append(text, "push "+op.Push.Partition+"/"+op.Push.TransactionID)
 			pushed = append(pushed, *answer.Push)
-			if l := m.world.lanes[op.Push.Partition]; l != nil && l.id.IsZero() {
-				l.id = answer.Push.PartitionID
+			if p := m.world.partitions[op.Push.Partition]; p != nil && p.id.IsZero() {
+				p.id = answer.Push.PartitionID
 			}
 		case want.applied() && !want.again:
 			v := want.answers[acked]
@@ -181,7 +193,7 @@ func (m *machine) compare(r *rapid.T, tx *queue.Transaction, want outcome, resul
 			fallthrough
 		default:
 			acked++
-			said = append(said, fmt.Sprintf("%s %s for %s under %q", m.messageText(*op.Ack), statusText[op.Ack.Status], op.Ack.Group, op.Ack.LeaseID))
+			text = append(text, fmt.Sprintf("%s %s for %s under %q", m.messageText(*op.Ack), statusText[op.Ack.Status], op.Ack.Group, op.Ack.LeaseID))
 		}
 	}
 	model, got = append(model, fmt.Sprint(want.applied())), append(got, fmt.Sprint(result.Applied))
@@ -189,6 +201,6 @@ func (m *machine) compare(r *rapid.T, tx *queue.Transaction, want outcome, resul
 		m.learn(r, want.pushes, pushed)
 		model, got = append(model, fmt.Sprint(want.pushes)), append(got, fmt.Sprint(m.names.pushed(pushed)))
 	}
-	verb := "transact " + strings.Join(said, ", ") + fmt.Sprintf(" requiring %v", tx.RequiredLeases)
+	verb := "transact " + strings.Join(text, ", ") + fmt.Sprintf(" requiring %v", tx.RequiredLeases)
 	m.agree(r, verb, strings.Join(model, "; "), strings.Join(got, "; "))
 }

@@ -8,194 +8,195 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// world is the model of one queue. A nil lanes means that it does not exist.
+// world is the model of one queue. If partitions is nil, the queue does not exist.
 type world struct {
 	options
-	// born are the options of a queue that is born by a push.
-	born  options
-	lanes map[string]*lane
+	// defaults are the options of a queue created by a push.
+	defaults   options
+	partitions map[string]*partition
 	// subs are the stored subscriptions of the consumer groups.
 	subs map[string]subscription
-	// step numbers the verbs: what becomes due in an earlier one is popped first.
+	// step numbers the verbs. Cursors that became ready in an earlier step are popped first.
 	step int
 	// memory is what the instance that serves the step remembers of deliveries.
 	memory memory
 }
 
-// lane is a partition.
-type lane struct {
+// partition is the model of a partition.
+type partition struct {
 	name string
-	// id is on the wire; the first push tells it.
+	// id is the id in the API, known from the first push.
 	id  queue.ID
 	log []message
-	// trimmed: up to there the log was empty at the last sweep.
+	// trimmed is the seq up to which the log was empty at the last sweep.
 	trimmed int64
-	places  map[string]*place
+	cursors map[string]*cursor
 }
 
-// message is a stored message; its seq is its place in the log, from 1.
+// message is a stored message. Its seq counts from 1.
 type message struct {
 	seq           int64
 	id            queue.ID
 	transactionID string
 	payload       string
-	// born is the step that stored it.
-	born int
-	// gone: it was deleted by itself.
+	// storedAt is the step that stored it.
+	storedAt int
+	// gone: it was deleted.
 	gone bool
-	// old: it was stored long before everything that is not.
+	// old: it was stored long before the messages that are not old.
 	old bool
 }
 
-// place is a consumer group's cursor in a partition.
-type place struct {
+// cursor is the cursor of a consumer group in a partition.
+type cursor struct {
 	committed int64
-	// skip are dead messages beyond committed, in order.
+	// skip are the dead messages after committed, in order.
 	skip               []int64
 	failures, attempts int32
 	consumed           int64
 
-	// lease is kept when it has expired, until something replaces or clears it.
+	// lease is kept after its end, until another value replaces or clears it.
 	lease queue.ID
 	live  bool
-	// leaseEnd is the last place it holds; below 0, it is that of a redelivery with
-	// so many messages that are not settled.
+	// leaseEnd is the last seq that the lease holds. A negative value is the number of unsettled messages of a
+	// redelivery.
 	leaseEnd int64
 	until    time.Time
 
-	// rests: nothing of the log comes before time has passed.
-	rests bool
-	// aloneUntil is where messages end that are delivered one by one.
+	// delayed: the log has a retry delay.
+	delayed bool
+	// aloneUntil is the last seq of the messages that are delivered one by one.
 	aloneUntil int64
-	// expired counts messages.
+	// expired counts expired messages.
 	expired int64
 
-	// due is the step at which there was something to pop; 0: there is nothing.
+	// due is the step at which the cursor became ready. 0: it is not ready.
 	due int
 
-	letters map[int64]letter
-	// redrives are the dead letters that were put back and not settled yet.
+	deadLetters map[int64]deadLetter
+	// redrives are the redriven dead letters that are not settled.
 	redrives map[int64]redrive
 }
 
-// letter is a dead letter.
-type letter struct {
+// deadLetter is a dead letter.
+type deadLetter struct {
 	failures int32
 	reason   string
 }
 
 func newWorld(retryLimit int64) *world {
-	born := options{retryLimit: retryLimit}
-	return &world{options: born, born: born, subs: map[string]subscription{}}
+	defaults := options{retryLimit: retryLimit}
+	return &world{options: defaults, defaults: defaults, subs: map[string]subscription{}}
 }
 
 func (w *world) clone() *world {
 	c := *w
 	c.subs = maps.Clone(w.subs)
-	c.lanes = maps.Clone(w.lanes)
-	for name, l := range c.lanes {
-		one := *l
-		one.log = slices.Clone(l.log)
-		one.places = map[string]*place{}
-		for group, p := range l.places {
-			other := *p
-			other.skip, other.letters, other.redrives = slices.Clone(p.skip), maps.Clone(p.letters), maps.Clone(p.redrives)
-			one.places[group] = &other
+	c.partitions = maps.Clone(w.partitions)
+	for name, p := range c.partitions {
+		one := *p
+		one.log = slices.Clone(p.log)
+		one.cursors = map[string]*cursor{}
+		for group, c := range p.cursors {
+			other := *c
+			other.skip, other.deadLetters, other.redrives = slices.Clone(c.skip), maps.Clone(c.deadLetters), maps.Clone(c.redrives)
+			one.cursors[group] = &other
 		}
-		c.lanes[name] = &one
+		c.partitions[name] = &one
 	}
 	return &c
 }
 
-// laneNames are the partitions there are, in order.
-func (w *world) laneNames() []string { return slices.Sorted(maps.Keys(w.lanes)) }
+// partitionNames returns the names of the partitions, in order.
+func (w *world) partitionNames() []string { return slices.Sorted(maps.Keys(w.partitions)) }
 
-// laneOf finds a partition by its id on the wire.
-func (w *world) laneOf(id queue.ID) *lane {
-	for _, l := range w.lanes {
-		if l.id == id {
-			return l
+// partitionOf returns the partition with an id, or nil.
+func (w *world) partitionOf(id queue.ID) *partition {
+	for _, p := range w.partitions {
+		if p.id == id {
+			return p
 		}
 	}
 	return nil
 }
 
-func (l *lane) last() int64 { return int64(len(l.log)) }
+func (p *partition) last() int64 { return int64(len(p.log)) }
 
-// before is the last place in the log whose message, and all before it, were
-// stored before a step began.
-func (l *lane) before(step int) int64 {
-	for _, m := range l.log {
-		if m.born >= step && !m.gone && !m.old {
+// before returns the last seq whose message, and all before it, were stored before a step began.
+func (p *partition) before(step int) int64 {
+	for _, m := range p.log {
+		if m.storedAt >= step && !m.gone && !m.old {
 			return m.seq - 1
 		}
 	}
-	return l.last()
+	return p.last()
 }
 
 // find returns the message with a transaction id, or nil.
-func (l *lane) find(transactionID string) *message {
-	for i := range l.log {
-		if l.log[i].transactionID == transactionID && !l.log[i].gone {
-			return &l.log[i]
+func (p *partition) find(transactionID string) *message {
+	for i := range p.log {
+		if p.log[i].transactionID == transactionID && !p.log[i].gone {
+			return &p.log[i]
 		}
 	}
 	return nil
 }
 
-// undone are the messages a group has yet to get.
-func (l *lane) undone(p *place) []message {
+// remaining returns the messages that a group has not received.
+func (p *partition) remaining(c *cursor) []message {
 	var rest []message
-	for _, m := range l.log[p.committed:] {
-		if !m.gone && !slices.Contains(p.skip, m.seq) {
+	for _, m := range p.log[c.committed:] {
+		if !m.gone && !slices.Contains(c.skip, m.seq) {
 			rest = append(rest, m)
 		}
 	}
 	return rest
 }
 
-// rearm says anew whether there is something to pop, once no lease is live.
-func (w *world) rearm(l *lane, p *place) {
-	p.lease, p.live, p.leaseEnd, p.due = queue.ID{}, false, 0, 0
-	w.wake(l, p)
+// rearm clears the lease and computes again whether the cursor is ready.
+func (w *world) rearm(p *partition, c *cursor) {
+	c.lease, c.live, c.leaseEnd, c.due = queue.ID{}, false, 0, 0
+	w.wake(p, c)
 }
 
-// wake makes a cursor due that has something left and no lease.
-func (w *world) wake(l *lane, p *place) {
-	if !p.live && p.due == 0 && (p.committed < l.last() && !p.rests || p.redelivers()) {
-		p.due = w.step
+// wake makes a cursor ready that has messages left and no lease.
+func (w *world) wake(p *partition, c *cursor) {
+	if !c.live && c.due == 0 && (c.committed < p.last() && !c.delayed || c.redelivers()) {
+		c.due = w.step
 	}
 }
 
-// join gives a group a cursor in a partition, if it has none, behind what was
-// stored before a step.
-func (w *world) join(l *lane, group string, start int) {
-	if l.places[group] != nil {
+// join creates the cursor of a group in a partition if there is none. It starts after the messages stored before a
+// step.
+func (w *world) join(p *partition, group string, start int) {
+	if p.cursors[group] != nil {
 		return
 	}
-	p := &place{committed: l.trimmed, letters: map[int64]letter{}, redrives: map[int64]redrive{}}
+	c := &cursor{committed: p.trimmed, deadLetters: map[int64]deadLetter{}, redrives: map[int64]redrive{}}
 	if start > 0 {
-		p.committed = l.before(start)
+		c.committed = p.before(start)
 	}
-	l.places[group] = p
-	w.wake(l, p)
+	p.cursors[group] = c
+	w.wake(p, c)
 }
 
-// open returns a partition, made if need be.
-func (w *world) open(name string) *lane {
-	if w.lanes == nil {
-		w.lanes = map[string]*lane{}
+// open returns a partition and creates it if necessary.
+func (w *world) open(name string) *partition {
+	if w.partitions == nil {
+		w.partitions = map[string]*partition{}
 	}
-	if w.lanes[name] == nil {
-		w.lanes[name] = &lane{name: name, places: map[string]*place{}}
+	if w.partitions[name] == nil {
+		w.partitions[name] = &partition{name: name, cursors: map[string]*cursor{}}
 		for group, sub := range w.subs {
 			if sub.whole {
-				w.join(w.lanes[name], group, sub.start)
+				w.join(w.partitions[name], group, sub.start)
 			}
 		}
 	}
-	return w.lanes[name]
+	return w.partitions[name]
 }
 
-// remove takes the queue away, with its groups.
-func (w *world) remove() { w.lanes, w.subs, w.options = nil, map[string]subscription{}, w.born }
+// remove deletes the queue with its groups.
+func (w *world) remove() {
+	w.partitions, w.subs, w.options = nil, map[string]subscription{}, w.defaults
+}

@@ -1,8 +1,6 @@
-// Package pgproxy is a bad network between a test and Postgres. Connections
-// freeze without closing, are cut or slow, notifications get lost, a LISTEN is
-// never answered, a COMMIT is but the answer is lost; and each of these only when
-// the test says so. What does not speak Postgres can be put behind it as well.
-// For tests of every room.
+// Package pgproxy is an unreliable network between a test and Postgres, controlled by the test. It freezes, cuts or
+// delays connections, loses notifications, leaves a LISTEN unanswered, and loses the answer to a COMMIT. It can also
+// stand before servers that do not speak Postgres. Any test may import it.
 package pgproxy
 
 import (
@@ -21,37 +19,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands between a test and Postgres. It can freeze connections, keeping
-// their sockets open, and swallow notifications as a pooler in transaction mode
-// does: such a pooler runs the LISTEN, but what arrives on the connection to
-// Postgres afterwards belongs to nobody.
+// Proxy stands between a test and Postgres. It can freeze connections, which stay open, and swallow notifications like
+// a pooler in transaction mode. Such a pooler runs the LISTEN, but notifications that arrive later belong to no client.
 type Proxy struct {
 	target   atomic.Pointer[string]
 	socket   net.Listener
 	pumps    sync.WaitGroup
-	postgres bool // what the server says is read as messages of Postgres
-	// Swallow makes notifications go nowhere, Stall keeps back what follows a
-	// LISTEN.
+	postgres bool // messages of the server are parsed as Postgres messages
+	// Swallow discards notifications. Stall holds back the answer to a LISTEN.
 	Swallow, Stall atomic.Bool
-	// CutCommit makes the answer to the next COMMIT, and its connection, get lost.
+	// CutCommit discards the answer to the next COMMIT and closes its connection.
 	CutCommit atomic.Bool
-	// CutRow makes the next row of an answer, and its connection, get lost.
+	// CutRow discards the next row of an answer and closes its connection.
 	CutRow atomic.Bool
-	// Lag is how long, in nanoseconds, everything that is passed on is kept back
-	// first; one after the other, so it bounds the rate too.
+	// Lag is a delay in nanoseconds for each piece of traffic. Pieces are delayed one after the other, so Lag also
+	// limits the rate.
 	Lag atomic.Int64
 	// Links counts the connections made.
 	Links atomic.Int64
 
 	mu     sync.Mutex
-	gate   chan struct{} // of new connections; closed: traffic flows
+	gate   chan struct{} // of new connections; traffic flows when it is closed
 	open   map[*gated]struct{}
 	closed bool
 }
 
-// New starts a proxy before the server of dsn, until the test ends, and returns the
-// DSN through it, without TLS: a proxy that reads what is said cannot be in the middle
-// of that.
+// New starts a proxy before the server of dsn until the test ends, and returns the DSN through it. The DSN has no TLS,
+// because the proxy parses messages.
 func New(t *testing.T, dsn string) (p *Proxy, through string) {
 	t.Helper()
 	target, err := url.Parse(dsn)
@@ -66,12 +60,10 @@ func New(t *testing.T, dsn string) (p *Proxy, through string) {
 	return p, target.String()
 }
 
-// Open starts a proxy before the Postgres at target, a host and a port. The
-// caller must call Close.
+// Open starts a proxy before the Postgres at target, a host and a port. The caller must call Close.
 func Open(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, true) }
 
-// OpenPlain is Open for a server that speaks anything: Swallow, Stall, CutCommit and
-// CutRow do nothing.
+// OpenPlain is Open for any protocol. Swallow, Stall, CutCommit and CutRow have no effect.
 func OpenPlain(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, false) }
 
 func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
@@ -87,13 +79,13 @@ func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens, a host and a port.
+// Addr returns the address that the proxy listens on, a host and a port.
 func (p *Proxy) Addr() string { return p.socket.Addr().String() }
 
-// Retarget makes new connections go to another server.
+// Retarget sends new connections to another server.
 func (p *Proxy) Retarget(target string) { p.target.Store(&target) }
 
-// Cut closes the connections there are. New ones work.
+// Cut closes the existing connections. New connections work.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,13 +94,12 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Freeze stops all traffic, of new connections too, until thaw.
+// Freeze stops all traffic, also of new connections, until thaw.
 func (p *Proxy) Freeze() (thaw func()) {
 	return p.hold(true)
 }
 
-// FreezeOld stops the traffic of the connections there are, for good. New ones
-// work.
+// FreezeOld stops the traffic of the existing connections forever. New connections work.
 func (p *Proxy) FreezeOld() { p.hold(false) }
 
 func (p *Proxy) hold(keep bool) (thaw func()) {
@@ -126,7 +117,7 @@ func (p *Proxy) hold(keep bool) (thaw func()) {
 	return func() { close(gate) }
 }
 
-// Close ends the proxy and its connections.
+// Close closes the proxy and its connections.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -161,8 +152,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// gated is a connection of the proxy that is written to only while its gate is
-// open.
+// gated is a connection of the proxy. Writes wait for its gate.
 type gated struct {
 	net.Conn
 	gate atomic.Pointer[chan struct{}]
@@ -189,7 +179,7 @@ func (g *gated) Close() error {
 	return g.Conn.Close()
 }
 
-// pass waits for the lag, and until the gate is open.
+// pass waits for the lag and the gate.
 func (g *gated) pass() error {
 	if lag := time.Duration(g.lag.Load()); lag > 0 {
 		timer := time.NewTimer(lag)
@@ -217,7 +207,7 @@ func (g *gated) Write(b []byte) (int, error) {
 
 func (p *Proxy) pump(to, from *gated, forward func(*gated, io.Reader) error) {
 	err := forward(to, from)
-	// The end of a connection does not get through a frozen network either.
+	// The end of a connection does not pass a frozen network either.
 	if !errors.Is(err, net.ErrClosed) {
 		_ = to.pass()
 	}
@@ -244,8 +234,8 @@ func copyBytes(to *gated, from io.Reader) error {
 	}
 }
 
-// copyMessages forwards what Postgres says, message by message: a letter, a length
-// that counts itself, and the rest. Without TLS everything it says is of this form.
+// copyMessages forwards messages of Postgres one by one: a letter, a length that includes itself, and the rest. Without
+// TLS every message has this form.
 func (p *Proxy) copyMessages(to *gated, from io.Reader) error {
 	head := make([]byte, 5)
 	for {

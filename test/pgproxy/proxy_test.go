@@ -53,8 +53,8 @@ func echo(t *testing.T, name string) string {
 	return socket.Addr().String()
 }
 
-// Whatever the DSN says of TLS, that of the proxy goes without.
-func TestNoTLSThroughAProxy(t *testing.T) {
+// The DSN through the proxy has no TLS, whatever the original DSN says.
+func TestTheProxyDisablesTLS(t *testing.T) {
 	for _, query := range []string{"", "?application_name=a", "?sslmode=prefer&application_name=a"} {
 		p, through := pgproxy.New(t, "postgres://user@"+echo(t, "server")+"/name"+query)
 		dsn, err := url.Parse(through)
@@ -76,7 +76,7 @@ func dial(t *testing.T, p *pgproxy.Proxy) conn {
 	var dialer net.Dialer
 	c, err := dialer.DialContext(t.Context(), "tcp4", p.Addr())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() }) // some tests have the proxy close it
+	t.Cleanup(func() { _ = c.Close() }) // in some tests the proxy closes it
 	return conn{c, bufio.NewReader(c)}
 }
 
@@ -95,7 +95,7 @@ func plain(t *testing.T, target string) *pgproxy.Proxy {
 	return p
 }
 
-func TestCutEndsWhatThereIsAndNoMore(t *testing.T) {
+func TestCutEndsOnlyExistingConnections(t *testing.T) {
 	t.Parallel()
 	p := plain(t, echo(t, "one"))
 	old := dial(t, p)
@@ -110,7 +110,7 @@ func TestCutEndsWhatThereIsAndNoMore(t *testing.T) {
 	require.Equal(t, "one hello\n", got)
 }
 
-func TestRetargetIsForNewConnections(t *testing.T) {
+func TestRetargetAffectsOnlyNewConnections(t *testing.T) {
 	t.Parallel()
 	p := plain(t, echo(t, "one"))
 	old := dial(t, p)
@@ -125,7 +125,7 @@ func TestRetargetIsForNewConnections(t *testing.T) {
 	require.Equal(t, "two hello\n", got)
 }
 
-func TestLagIsThereBothWays(t *testing.T) {
+func TestLagDelaysBothDirections(t *testing.T) {
 	t.Parallel()
 	const lag = 50 * time.Millisecond
 	p := plain(t, echo(t, "one"))

@@ -18,8 +18,8 @@ const (
 	clusterName = "cluster"
 )
 
-// settings make tests fast. What survives a killed Postgres is the same as in
-// production (synchronous_commit stays on); only a power cut would lose data.
+// settings make tests fast. A killed Postgres keeps the same data as in production, because synchronous_commit stays
+// on. Only a power failure would lose data.
 func settings() map[string]string {
 	return map[string]string{
 		"fsync":                    "off",
@@ -30,9 +30,8 @@ func settings() map[string]string {
 	}
 }
 
-// startCluster runs a server in a new temporary folder, which its account can
-// reach when root runs the tests. Folders of test processes that were killed go
-// first.
+// startCluster starts a server in a new temporary folder, which the account of Postgres can enter. It first removes
+// folders of killed test processes.
 func startCluster(ctx context.Context) (*devdb.Cluster, error) {
 	if err := sweep(ctx, os.TempDir()); err != nil {
 		return nil, err
@@ -57,16 +56,15 @@ func removeCluster(cluster *devdb.Cluster) error {
 	return errors.Join(cluster.Stop(ctx), os.RemoveAll(filepath.Dir(cluster.Dir())))
 }
 
-// sweep removes what killed test processes left in the temporary folder: a test
-// binary that runs into its time limit, for one, cleans nothing up.
+// sweep removes the folders of killed test processes. A test binary that exceeds its time limit cleans up nothing.
 func sweep(ctx context.Context, tmp string) error {
 	dirs, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*", clusterName))
 	if err != nil {
 		return fmt.Errorf("looking for folders of killed tests: %w", err)
 	}
 	for _, dir := range dirs {
-		// A living test may have stopped its server to restart it; a folder that
-		// cannot be removed is another user's, or just being removed by another.
+		// A living test may have stopped its server temporarily. A folder that cannot be removed belongs to another
+		// user, or another process is removing it.
 		if ownerLives(filepath.Base(filepath.Dir(dir))) || devdb.Remove(ctx, dir) != nil {
 			continue
 		}
@@ -77,8 +75,7 @@ func sweep(ctx context.Context, tmp string) error {
 	return nil
 }
 
-// ownerLives reads the process in a folder's name. A name it cannot read is
-// nobody's business.
+// ownerLives reports whether the process in a folder's name is alive. It returns true for other names.
 func ownerLives(name string) bool {
 	number, _, _ := strings.Cut(strings.TrimPrefix(name, dirPrefix), "-")
 	pid, err := strconv.Atoi(number)

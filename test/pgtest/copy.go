@@ -20,21 +20,20 @@ import (
 // Postgres 15 renamed the functions of a backup.
 const renamedIn = 150000
 
-// emptied are the folders whose content is of no use to a copy: it is of the
-// running server, or the copy is sent it (pg_wal).
+// emptied are the folders whose content a copy must not have: it belongs to the running server, or is streamed later
+// (pg_wal).
 var emptied = []string{
 	"pg_dynshmem", "pg_notify", "pg_replslot", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans", "pg_wal",
 }
 
-// copying is a copy of a running server that is being made. Its session keeps the
-// WAL that the copy begins with.
+// copying is a copy of a running server in progress. Its session keeps the WAL from the beginning of the copy.
 type copying struct {
 	conn *pgx.Conn
 	stop string
 }
 
-// beginCopy makes sure that files of primary that are copied from now on are good
-// for something, torn as they may be. The caller must close the copying.
+// beginCopy begins a backup of primary, so that files copied from now on are usable even if they are torn. The caller
+// must close the copying.
 func beginCopy(ctx context.Context, primary *devdb.Cluster) (_ *copying, err error) {
 	conn, err := connectTo(ctx, primary)
 	if err != nil {
@@ -63,7 +62,7 @@ func beginCopy(ctx context.Context, primary *devdb.Cluster) (_ *copying, err err
 	return c, nil
 }
 
-// finish makes the folder a standby of primary that has not been started yet.
+// finish configures the folder as a standby of primary. It does not start the standby.
 func (c *copying) finish(ctx context.Context, primary *devdb.Cluster, folder string, owner *syscall.Stat_t) error {
 	var label string
 	if err := c.conn.QueryRow(ctx, c.stop).Scan(&label); err != nil {
@@ -83,14 +82,14 @@ func (c *copying) finish(ctx context.Context, primary *devdb.Cluster, folder str
 	return nil
 }
 
-// close lets the primary forget the WAL that the standby has by now, or the copy.
+// close releases the WAL that the primary kept for the copy.
 func (c *copying) close(ctx context.Context) { _ = c.conn.Close(context.WithoutCancel(ctx)) }
 
 // copyData copies the folder of a running server into an empty one.
 func copyData(from, to string, owner *syscall.Stat_t) error {
-	const control = "global/pg_control" // it comes last
+	const control = "global/pg_control" // copied last
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // removed during the copy
 			return nil
 		}
 		if err != nil {
@@ -106,7 +105,7 @@ func copyData(from, to string, owner *syscall.Stat_t) error {
 			}
 			return nil
 		case slices.Contains(emptied, name):
-			if name != "pg_wal" { // that may be a link, and is the caller's
+			if name != "pg_wal" { // it may be a link, and the caller created it
 				err = newFolder(filepath.Join(to, name), owner)
 			}
 			if err == nil && entry.IsDir() {
@@ -132,7 +131,7 @@ func newFolder(dir string, owner *syscall.Stat_t) error {
 	return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, int(owner.Uid), int(owner.Gid)))
 }
 
-// copyFile copies what is there of a file, or nothing when it is gone.
+// copyFile copies a file, or nothing if the file was removed.
 func copyFile(from, to string, owner *syscall.Stat_t) error {
 	in, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +140,7 @@ func copyFile(from, to string, owner *syscall.Stat_t) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // it was only read
+	defer func() { _ = in.Close() }() // only read
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

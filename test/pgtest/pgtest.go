@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// setupTimeout bounds the work behind one call: at the first one a server is
-	// started and migrated, on a machine that may be busy with other tests.
+	// setupTimeout bounds one call. The first call starts and migrates a server, on a machine that may be busy.
 	setupTimeout = 3 * time.Minute
 	stopTimeout  = 30 * time.Second
 )
@@ -22,8 +21,8 @@ const (
 // shared is the server of this test process.
 var shared server
 
-// Main is for TestMain of every package with database tests. It runs the tests,
-// stops the server, fails when goroutines are left, and exits.
+// Main is called by TestMain of every package with database tests. It runs the tests, stops the server, fails if
+// goroutines are left, and exits.
 func Main(m *testing.M) {
 	shared.allow()
 	code := m.Run()
@@ -31,7 +30,7 @@ func Main(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "pgtest: %v\n", err)
 		code = 1
 	}
-	if code == 0 { // after a failure what is left says nothing
+	if code == 0 { // after a failure, leftover goroutines prove nothing
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintf(os.Stderr, "pgtest: goroutines outlived the tests: %v\n", err)
 			code = 1
@@ -40,9 +39,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Database returns the DSN of a new database with the schema in it, which is
-// dropped with the test, whoever is still connected. It fails the test when
-// there is no Postgres.
+// Database returns the DSN of a new migrated database. The database is dropped at the end of the test, even if clients
+// are still connected. Without Postgres, it fails the test.
 func Database(t testing.TB) string {
 	t.Helper()
 	return database(t, (*server).migratedLocked)
@@ -54,15 +52,14 @@ func EmptyDatabase(t testing.TB) string {
 	return database(t, (*server).emptyLocked)
 }
 
-// EncodedDatabase is Database with an encoding that the server's other databases do
-// not have.
+// EncodedDatabase is Database with another encoding.
 func EncodedDatabase(t testing.TB, encoding string) string {
 	t.Helper()
 	return database(t, optionsLocked("ENCODING '"+encoding+"' LOCALE 'C'"))
 }
 
-// TurkishDatabase is Database where the capital of i is no I. Postgres 14 has none
-// unless the machine knows that locale: there it is Database.
+// TurkishDatabase is Database with a locale in which the uppercase of i is not I. Postgres 14 may lack that locale.
+// There it returns a database with locale C.
 func TurkishDatabase(t testing.TB) string {
 	t.Helper()
 	return database(t, func(s *server, ctx context.Context, name string) error {
@@ -96,9 +93,8 @@ func database(t testing.TB, create maker) string {
 	return dsn
 }
 
-// OwnCluster starts a server for this test alone, which the test may kill and
-// restart. It is stopped and removed with the test. Its databases are the
-// test's to make and migrate.
+// OwnCluster starts a server for one test, which may kill and restart it. It is stopped and removed at the end of the
+// test. The test creates and migrates its databases.
 func OwnCluster(t testing.TB) *devdb.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)

@@ -24,7 +24,7 @@ func connect(t *testing.T, dsn string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end it on purpose
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end the connection
 	return conn
 }
 
@@ -42,7 +42,7 @@ func templateName() string {
 
 const hasSchema = "SELECT (to_regclass('belfry.schema_migrations') IS NOT NULL)::text"
 
-func TestDatabasesAreMigratedAndApart(t *testing.T) {
+func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
 	t.Parallel()
 	first, second := Database(t), Database(t)
 	require.NotEqual(t, first, second)
@@ -56,10 +56,10 @@ func TestDatabasesAreMigratedAndApart(t *testing.T) {
 
 	require.Equal(t, "false", value(t, connect(t, EmptyDatabase(t)), hasSchema))
 	require.Equal(t, "false", value(t, other, "SELECT datallowconn::text FROM pg_database WHERE datname = $1", templateName()),
-		"a session in the template would be in the way of every copy")
+		"a session in the template would block every copy")
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestDatabasesAreCreatedConcurrently(t *testing.T) {
 	t.Parallel()
 	var wg sync.WaitGroup
 	for range 8 {
@@ -85,7 +85,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 		dsn, err := url.Parse(Database(t))
 		require.NoError(t, err)
 		name = dsn.Path[1:]
-		// Left open on purpose: nobody can keep a test from ending.
+		// Left open on purpose: a connection must not block the end of a test.
 		_, err = pgx.Connect(context.Background(), dsn.String())
 		require.NoError(t, err)
 	})
@@ -94,7 +94,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	require.Equal(t, "0", value(t, watch, "SELECT count(*)::text FROM pg_database WHERE datname = $1", name))
 }
 
-func TestSettingsKeepWhatAKillMustNotLose(t *testing.T) {
+func TestSettingsAreDurableAgainstAKill(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, OwnCluster(t).URL("postgres")) // a named server has settings of its own
 	for name, want := range settings() {
@@ -119,14 +119,14 @@ func TestOwnClusterMayBeKilled(t *testing.T) {
 	require.NoDirExists(t, filepath.Dir(dir))
 }
 
-func TestWithoutMainNothingStarts(t *testing.T) {
+func TestWithoutMainNoServerStarts(t *testing.T) {
 	t.Parallel()
 	var s server
 	_, _, err := s.create(t.Context(), (*server).emptyLocked)
 	require.ErrorIs(t, err, errNoMain)
 }
 
-func TestMissingPostgresIsAnErrorForEveryTest(t *testing.T) {
+func TestMissingPostgresFailsEveryTest(t *testing.T) {
 	t.Parallel()
 	s := server{allowed: true, failed: errors.New("no Postgres")}
 	for range 2 {
@@ -156,7 +156,7 @@ func TestNamedServerIsUsedAndLeftClean(t *testing.T) {
 	require.ErrorContains(t, err, serverVariable+": it must be a URL")
 }
 
-func TestSweepRemovesWhatDeadTestsLeft(t *testing.T) {
+func TestSweepRemovesFoldersOfDeadTests(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func TestSweepRemovesWhatDeadTestsLeft(t *testing.T) {
 	left, mine := leave(dead.ProcessState.Pid()), leave(os.Getpid())
 	require.NoError(t, sweep(ctx, tmp))
 	require.NoDirExists(t, filepath.Dir(left))
-	require.DirExists(t, mine, "a living test may start it again")
+	require.DirExists(t, mine, "a living test may restart its server")
 	require.False(t, ownerLives(dirPrefix+strconv.Itoa(dead.ProcessState.Pid())+"-1"))
 	require.True(t, ownerLives(dirPrefix+"name"))
 }

@@ -15,24 +15,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pooler is a PgBouncer before a Postgres. It accepts everybody.
+// Pooler is a PgBouncer before a Postgres. It accepts every user.
 type Pooler struct {
-	// Addr is where it listens.
+	// Addr is the address it listens on.
 	Addr    string
 	process *exec.Cmd
 	log     bytes.Buffer
-	// ended closes when it has.
+	// ended closes when the process has ended.
 	ended chan struct{}
 }
 
-// StartPooler runs a PgBouncer until Close and returns when it answers. Its files
-// are in dir, which another account must be able to read when this one is root.
-// Databases are those it has, each with where it leads and how; size is how many
-// sessions each may have, unless it says otherwise. The error names the package
-// that is missing.
+// StartPooler starts a PgBouncer, which runs until Close, and returns when it answers. Its files are in dir, which the
+// account nobody must be able to read if this process runs as root. databases maps names to connection strings and
+// options. size is the default number of sessions of each database. The error names the missing package.
 func StartPooler(ctx context.Context, dir string, databases map[string]string, size int) (*Pooler, error) {
 	path, err := exec.LookPath("pgbouncer")
-	if err != nil { // Debian has it where only root looks
+	if err != nil { // Debian installs it in a folder that is only in the path of root
 		path, err = exec.LookPath("/usr/sbin/pgbouncer")
 	}
 	if err != nil {
@@ -62,7 +60,7 @@ func StartPooler(ctx context.Context, dir string, databases map[string]string, s
 		return nil, err
 	}
 	args := []string{file}
-	if os.Geteuid() == 0 { // as which it refuses to run
+	if os.Geteuid() == 0 { // PgBouncer refuses to run as root
 		args = append(args, "--user", "nobody")
 	}
 	p.process = exec.CommandContext(context.WithoutCancel(ctx), path, args...)
@@ -72,7 +70,7 @@ func StartPooler(ctx context.Context, dir string, databases map[string]string, s
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.process.Wait() // what it says is in its log
+		_ = p.process.Wait() // the log has its messages
 	}()
 	if err := p.answers(ctx); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, p.Close())
@@ -80,7 +78,7 @@ func StartPooler(ctx context.Context, dir string, databases map[string]string, s
 	return p, nil
 }
 
-// answers waits until it does.
+// answers waits until PgBouncer answers.
 func (p *Pooler) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
@@ -101,12 +99,12 @@ func (p *Pooler) answers(ctx context.Context) error {
 	}
 }
 
-// URL is the DSN of a database, or of the console, "pgbouncer".
+// URL returns the DSN of a database, or of the console, "pgbouncer".
 func (p *Pooler) URL(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.Addr, database)
 }
 
-// Close kills it and returns what it had to say.
+// Close kills the process and returns its log.
 func (p *Pooler) Close() (log string) {
 	_ = p.process.Process.Kill() // unless it has ended
 	<-p.ended

@@ -19,19 +19,18 @@ import (
 
 const serverVariable = "BELFRY_TEST_DATABASE_URL"
 
-var errNoMain = errors.New("the package has no TestMain that calls pgtest.Main, so nobody would stop the server: add one")
+var errNoMain = errors.New("the package has no TestMain that calls pgtest.Main, so the server would never stop: add one")
 
-// server makes and drops databases on the private server or the named one. One
-// connection does it all: Postgres cannot copy a database while another session
-// is in it, so copies are made one after the other anyway.
+// server creates and drops databases on the private server or the named one. It uses one connection, because Postgres
+// cannot copy a database while another session is connected to it.
 type server struct {
 	mu       sync.Mutex
 	allowed  bool           // Main runs the tests
-	cluster  *devdb.Cluster // nil when the server was named
+	cluster  *devdb.Cluster // nil for a named server
 	base     *url.URL       // DSN of any database of the server
 	admin    *pgx.Conn      // nil until the first call
 	template string         // empty until a test needs it
-	failed   error          // the server did not start: no test tries again
+	failed   error          // the start failed, and no test tries again
 }
 
 func (s *server) allow() {
@@ -40,10 +39,10 @@ func (s *server) allow() {
 	s.allowed = true
 }
 
-// maker makes a database called name. It is called with the lock.
+// maker creates a database. It is called with the lock held.
 type maker func(s *server, ctx context.Context, name string) error
 
-// create makes a database and returns its DSN and name.
+// create creates a database and returns its DSN and name.
 func (s *server) create(ctx context.Context, create maker) (dsn, name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +69,7 @@ func (s *server) emptyLocked(ctx context.Context, name string) error {
 	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template1")
 }
 
-// optionsLocked makes a database that need not be like the template.
+// optionsLocked creates a database with other options than the template.
 func optionsLocked(options string) maker {
 	return func(s *server, ctx context.Context, name string) error {
 		if err := s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE template0 "+options); err != nil {
@@ -92,14 +91,14 @@ func (s *server) migrate(ctx context.Context, name string) error {
 	return migrate.New(migrate.Config{URL: s.dsn(name), LockTimeout: time.Minute}, zap.NewNop()).Up(ctx)
 }
 
-// drop removes a database and throws out who is still in it.
+// drop removes a database and ends its sessions.
 func (s *server) drop(ctx context.Context, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.execLocked(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 }
 
-// close drops the template and stops the server, if there is one.
+// close drops the template and stops the server if there is one.
 func (s *server) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +106,7 @@ func (s *server) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	var err error
-	if s.template != "" && s.cluster == nil { // a private server goes as a whole
+	if s.template != "" && s.cluster == nil { // a private server is removed completely
 		err = s.execLocked(ctx, "DROP DATABASE IF EXISTS "+s.template+" WITH (FORCE)")
 	}
 	if s.admin != nil {
@@ -137,8 +136,8 @@ func (s *server) startLocked(ctx context.Context) (err error) {
 	return nil
 }
 
-// templateLocked makes the template at the first call. It gets its name when it
-// is whole, so that a failed migration is reported by every test that needs it.
+// templateLocked creates the template at the first call. It stores the name only after the migration, so that every
+// test reports a failed migration.
 func (s *server) templateLocked(ctx context.Context) (string, error) {
 	if s.template != "" {
 		return s.template, nil
@@ -149,7 +148,7 @@ func (s *server) templateLocked(ctx context.Context) (string, error) {
 	}
 	err := s.migrate(ctx, name)
 	if err == nil {
-		// From here on no session can be in the way of a copy.
+		// From here on no session can block a copy.
 		err = s.execLocked(ctx, "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false")
 	}
 	if err != nil {
@@ -176,8 +175,7 @@ func (s *server) dsn(database string) string {
 	return dsn.String()
 }
 
-// newName is unique on a server that several test processes share, and needs no
-// quotes.
+// newName returns a name that is unique on a server shared by several test processes and needs no quotes.
 func newName(kind string) string {
 	id := uuid.New()
 	return fmt.Sprintf("belfry_%s_%x", kind, id[:8])

@@ -9,8 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Set gives the database of dsn settings of its own, for all sessions that begin
-// after it, as a team does that had the database before Belfry came.
+// Set changes settings of the database of dsn for all later sessions, like a team that used the database before Belfry.
 func Set(t testing.TB, dsn string, settings map[string]string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
@@ -19,7 +18,7 @@ func Set(t testing.TB, dsn string, settings map[string]string) {
 	if err != nil {
 		t.Fatalf("connecting to a test database: %v", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // whatever was set is set
+	defer func() { _ = conn.Close(ctx) }() // the settings are stored
 	database := pgx.Identifier{conn.Config().Database}.Sanitize()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if _, err := conn.Exec(ctx, "ALTER DATABASE "+database+" SET "+name+" = "+settings[name]); err != nil {
@@ -28,9 +27,8 @@ func Set(t testing.TB, dsn string, settings map[string]string) {
 	}
 }
 
-// Theirs are settings that are sensible for other programs and in which no
-// statement of Belfry may run.
-func Theirs() map[string]string {
+// ForeignSettings are sensible settings for other programs under which no statement of Belfry may run.
+func ForeignSettings() map[string]string {
 	return map[string]string{
 		"default_transaction_isolation": "serializable",
 		"search_path":                   "public, pg_catalog",

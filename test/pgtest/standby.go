@@ -16,14 +16,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/devdb"
 )
 
-// startLook is the pause between two looks at what starts or connects; Postgres
-// tells nobody when it is there.
+// startLook is the pause between two attempts to connect or to see a standby. Postgres does not announce its start.
 const startLook = 20 * time.Millisecond
 
-// Follow makes standby a copy of primary, which runs on meanwhile, and starts it
-// as its synchronous standby: when Follow returns, primary commits nothing that
-// standby does not have. What was in standby is lost. WAL that standby keeps
-// elsewhere, by a link, stays there. After an error primary waits for nobody.
+// Follow copies the running primary to standby and starts it as a synchronous standby. When Follow returns, primary
+// commits nothing that standby does not have. The old data of standby is lost. If its pg_wal is a link, the link stays.
+// After an error, primary does not wait for a standby.
 func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
 	if err := standby.Stop(ctx); err != nil {
 		return err
@@ -61,13 +59,12 @@ func Follow(ctx context.Context, primary, standby *devdb.Cluster) (err error) {
 	if err := awaitSynchronous(ctx, primary); err != nil {
 		return err
 	}
-	// The checkpointer tells the sessions that commits wait from now on. It reads
-	// the settings before it obeys.
+	// The checkpointer makes commits of all sessions wait. It reads the settings before it performs a checkpoint.
 	return onServer(ctx, primary, "CHECKPOINT")
 }
 
-// Forsake makes the primary wait for nobody, and its standby receive nothing more:
-// what is committed from now on is lost when the standby is promoted.
+// Forsake makes primary wait for no standby, and disconnects its standby. Later commits are lost when the standby is
+// promoted.
 func Forsake(ctx context.Context, primary, standby *devdb.Cluster) error {
 	err := onServer(ctx, primary, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 	if err != nil {
@@ -76,8 +73,7 @@ func Forsake(ctx context.Context, primary, standby *devdb.Cluster) error {
 	return onServer(ctx, standby, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
 }
 
-// Promote makes a standby a primary that waits for nobody. Its old primary must
-// be gone.
+// Promote makes a standby a primary that waits for no standby. The old primary must have ended.
 func Promote(ctx context.Context, standby *devdb.Cluster) error {
 	return onServer(ctx, standby, "SELECT pg_promote()", "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 }
@@ -87,7 +83,7 @@ func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
 	if err != nil {
 		return fmt.Errorf("waiting for the standby: %w", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // it has read, that is all
+	defer func() { _ = conn.Close(ctx) }() // it only read
 	ticker := time.NewTicker(startLook)
 	defer ticker.Stop()
 	for {
@@ -107,7 +103,7 @@ func awaitSynchronous(ctx context.Context, primary *devdb.Cluster) error {
 	}
 }
 
-// onServer runs statements, each for itself.
+// onServer runs statements, each in its own transaction.
 func onServer(ctx context.Context, cluster *devdb.Cluster, statements ...string) error {
 	conn, err := connectTo(ctx, cluster)
 	if err != nil {
@@ -122,11 +118,10 @@ func onServer(ctx context.Context, cluster *devdb.Cluster, statements ...string)
 	return nil
 }
 
-// tooManyConnections is the SQLSTATE of a server that has no connection left.
+// tooManyConnections is the SQLSTATE of a server without free connections.
 const tooManyConnections = "53300"
 
-// connectTo waits for a free connection: the server may be in the middle of a load
-// that takes them all.
+// connectTo waits for a free connection, because a load may take all of them.
 func connectTo(ctx context.Context, cluster *devdb.Cluster) (*pgx.Conn, error) {
 	for {
 		conn, err := pgx.Connect(ctx, cluster.URL("postgres"))
@@ -149,22 +144,21 @@ func dataOf(cluster *devdb.Cluster) string { return filepath.Join(cluster.Dir(),
 func ownerOf(dir string) (*syscall.Stat_t, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return nil, fmt.Errorf("finding whose Postgres it is: %w", err)
+		return nil, fmt.Errorf("finding the owner of the data folder: %w", err)
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return nil, fmt.Errorf("finding whose Postgres it is: %s does not say", dir)
+		return nil, fmt.Errorf("finding the owner of the data folder: %s has no owner", dir)
 	}
 	return owner, nil
 }
 
-// makeRoom leaves a data folder of that owner that holds nothing but the place of
-// the WAL, empty too.
+// makeRoom leaves an empty data folder with an empty pg_wal, which stays a link if it was one.
 func makeRoom(data string, owner *syscall.Stat_t) error {
 	place := filepath.Join(data, "pg_wal")
 	wal, err := os.Readlink(place)
 	linked := err == nil
-	if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, fs.ErrNotExist) { // a folder, or none
+	if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, fs.ErrNotExist) { // a folder, or missing
 		return err
 	}
 	if err := errors.Join(os.RemoveAll(data), newFolder(data, owner)); err != nil {

@@ -1,19 +1,17 @@
-// Package openapi holds the description of the HTTP API, an OpenAPI 3.1
-// document. People write the YAML files: openapi.yaml is the head, and each
-// other file is a part of the API with its own paths and components. Put
-// together, in the order of the tags, they are openapi.json, which the server
-// sends, and ../REFERENCE.md, the page for people; go generate makes both, and a
-// test fails when one is out of date.
+// Package openapi contains the description of the HTTP API, an OpenAPI 3.1
+// document. Its sources are the YAML files: openapi.yaml is the head, and each
+// other file is one part of the API with its own paths and components. A part may
+// add to objects of another part: objects are merged at any depth. Two different
+// values in one place are an error.
 //
-// A part may add to what another part has: objects are merged, at any depth. Two
-// different values in one place are an error.
+// go generate merges the parts, in the order of the tags, into openapi.json, which
+// the server sends, and makes docs/http-reference.md from them. A test fails when
+// one of these files is out of date.
 //
-// It promises nothing by itself: test/contract holds the routes, and every
-// answer of the integration tests, to the document. In the folder pending are
-// parts whose endpoints are not served yet; a part moves up here together with
-// its endpoints.
+// test/contract compares the routes, and every answer of the integration tests,
+// with the document.
 //
-// It imports nothing and is for pkg/httpapi and what stands beside the house.
+// It imports nothing. pkg/httpapi, tests and scripts import it.
 package openapi
 
 import "embed"
@@ -25,7 +23,7 @@ import "embed"
 //go:embed *.yaml
 var Sources embed.FS
 
-// Document is the whole, as JSON.
+// Document is the merged document as JSON.
 //
 //go:embed openapi.json
 var Document []byte

@@ -1,43 +1,48 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
-	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
+
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-const (
-	// bareCommand makes the bench be the bare server instead.
-	bareCommand = "bare-server"
-	// bareAddress names the environment variable with its listen address.
-	bareAddress = "BENCH_BARE_ADDR"
-)
+// bareChild is a server that only holds requests.
+const bareChild = "bare-server"
 
-// serveBare holds requests as long as Belfry does, and does nothing else: what
-// it costs is what HTTP costs. It ends with SIGTERM.
-func serveBare() error {
-	server := &http.Server{
-		Addr: os.Getenv(bareAddress), Handler: http.HandlerFunc(hold), ReadHeaderTimeout: 10 * time.Second,
+func startBare() (*rig.Server, error) { return rig.StartListening(bareChild) }
+
+// serveBare holds requests as long as Belfry does, and does nothing else: its cost is that of
+// HTTP.
+func serveBare(in *bufio.Reader, out io.Writer) error {
+	ctx := rig.UntilEnd(in)
+	var config net.ListenConfig
+	ln, err := config.Listen(ctx, "tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+	if _, err := fmt.Fprintln(out, ln.Addr()); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	server := &http.Server{Handler: http.HandlerFunc(hold), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
-		<-stop
-		_ = server.Close()
+		<-ctx.Done()
+		_ = server.Close() // Serve returns
 	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving on %s: %w", server.Addr, err)
+	if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving on %s: %w", ln.Addr(), err)
 	}
 	return nil
 }
 
-// hold answers 204 a little before the timeout of the request, as Belfry does;
-// a request without one is answered at once.
+// hold answers 204 a little before the timeout of the request, as Belfry does. It answers a
+// request without a timeout at once.
 func hold(w http.ResponseWriter, req *http.Request) {
 	millis, err := strconv.Atoi(req.URL.Query().Get("timeout"))
 	if err == nil && millis > 0 {

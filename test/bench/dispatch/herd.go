@@ -5,131 +5,133 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
+	herdQueue   = "herd"
 	herdWaiting = 1000
-	// herdRest is how long nothing may happen before a round counts as over.
+	// herdRest is the time without statements after which a round is over.
 	herdRest = 500 * time.Millisecond
 	// herdPatience bounds the delivery of a round.
 	herdPatience = 15 * time.Second
 )
 
-// herdRound is what one message did.
+// herdRound describes the effect of one message.
 type herdRound struct {
 	took                        time.Duration
 	preflights, claims, waiting int
 }
 
-// measureHerd: many wait for one group, and one message comes.
-func measureHerd(ctx context.Context, r *rig, out *report) (err error) {
+// herd is the waiting requests. The winner of a message waits until its round is measured.
+type herd struct {
+	*trial
+	consumers *load.Workers
+	won       chan time.Time
+	again     chan struct{}
+}
+
+// measureHerd: many requests wait for one group, and one message arrives.
+func measureHerd(ctx context.Context, r *suite, out *report) (err error) {
 	if err := enoughFiles(herdWaiting); err != nil {
 		return err
 	}
-	servers, database, err := r.alone(ctx, 1)
+	t, err := r.start(ctx, 1, "g", lanes(herdQueue))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, servers.stop()) }()
-	server := servers[0]
-	const queue, group = "herd", "g"
-	if err := server.configure(ctx, queue, nil); err != nil {
-		return err
-	}
-	book := newLedger()
-	// The winner is held back until its round has been looked at.
-	won, again := make(chan delivery), make(chan struct{})
-	herd := newCrowd(ctx)
+	defer func() { err = errors.Join(err, t.stop()) }()
+	h := &herd{t, load.NewWorkers(ctx), make(chan time.Time), make(chan struct{})}
 	for range herdWaiting {
-		herd.join(func(ctx context.Context) error {
-			call := popCall{queue: queue, group: group, wait: longWait, autoAck: true}
-			return consume(ctx, server.client, call, func(d delivery) error {
-				book.popped(lane{queue, d.Messages[0].Partition}, d.Messages[0].Data.N, d.at)
-				select {
-				case won <- d:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				select {
-				case <-again:
-				case <-ctx.Done():
-				}
-				return ctx.Err()
-			})
-		})
+		h.consumers.Go(h.wait)
 	}
 	var rounds []herdRound
-	one := func() error {
-		round, err := r.herdOnce(herd.ctx, server, database, lane{queue, "Default"}, book, won)
-		if err != nil {
-			return err
-		}
-		rounds = append(rounds, round)
-		select {
-		case again <- struct{}{}:
-			return nil
-		case <-herd.ctx.Done():
-			return herd.ctx.Err()
+	// The first round fills caches and does not count.
+	for len(rounds) <= r.herdRounds && err == nil {
+		var round herdRound
+		if round, err = h.round(h.consumers.Context); err == nil {
+			rounds = append(rounds, round)
 		}
 	}
-	// One round more than wanted: the first meets empty caches.
-	for range r.herdRounds + 1 {
-		if err = one(); err != nil {
-			break
-		}
-	}
-	if err = errors.Join(err, herd.leave()); err != nil {
+	counts, err := t.finish(ctx, err, h.consumers)
+	if err != nil {
 		return err
 	}
-	if err := book.search(ctx, server.client, group); err != nil {
-		return err
-	}
-	book.judge(out, "", true)
-	judgeHerd(out, rounds[1:])
+	out.promises("", counts, true)
+	reportHerd(out, rounds[1:])
 	return nil
 }
 
-func (r *rig) herdOnce(ctx context.Context, server *instance, database string, to lane, book *ledger, won <-chan delivery) (herdRound, error) {
-	var round herdRound
-	if err := r.arrived(ctx, server, database, herdWaiting); err != nil {
+// wait pops until ctx ends.
+func (h *herd) wait(ctx context.Context) error {
+	c := h.NewConsumer(load.PopOptions{Queue: herdQueue, Batch: 1, AutoAck: true, Wait: longWait})
+	for {
+		d, err := c.PopWait(ctx)
+		if err != nil {
+			return err
+		}
+		if len(d.Messages) == 0 {
+			continue
+		}
+		select {
+		case h.won <- d.At:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-h.again:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// round pushes one message and measures its effect. Then it releases the winner.
+func (h *herd) round(ctx context.Context) (round herdRound, err error) {
+	server := h.servers[0]
+	if err := h.waitArrived(ctx, server, herdWaiting); err != nil {
 		return round, err
 	}
-	if err := r.forget(ctx, database); err != nil {
+	if err := h.resetStatements(ctx); err != nil {
 		return round, err
 	}
-	n := book.next(to)
-	sent, answered, err := server.push(ctx, item{Queue: to.queue, Partition: to.partition, Payload: number{n}})
+	pushed, err := h.NewProducer(0).Push(ctx, time.Now())
 	if err != nil {
 		return round, err
 	}
-	book.stored(to, n, sent, answered)
 	timer := time.NewTimer(herdPatience)
 	defer timer.Stop()
 	select {
-	case d := <-won:
-		round.took = d.at.Sub(answered)
+	case at := <-h.won:
+		round.took = at.Sub(pushed.At)
 	case <-timer.C:
-		return round, fmt.Errorf("nobody got the message within %s", herdPatience)
+		return round, fmt.Errorf("no consumer received the message within %s", herdPatience)
 	case <-ctx.Done():
 		return round, ctx.Err()
 	}
-	if err := r.quiet(ctx, database, herdRest); err != nil {
+	if err := h.waitQuiet(ctx, herdRest); err != nil {
 		return round, err
 	}
-	all, err := r.statements(ctx, database)
+	all, err := h.statements(ctx)
 	if err != nil {
 		return round, err
 	}
-	h, err := server.health(ctx)
+	health, err := server.Health(ctx)
 	if err != nil {
 		return round, err
 	}
-	round.preflights, round.claims, round.waiting = callsOf(all, "store/preflight"), callsOf(all, "store/claim"), h.Waiting
-	return round, nil
+	round.preflights, round.claims, round.waiting = callsOf(all, "store/preflight"), callsOf(all, "store/claim"), health.Waiting
+	select {
+	case h.again <- struct{}{}:
+		return round, nil
+	case <-ctx.Done():
+		return round, ctx.Err()
+	}
 }
 
-// judgeHerd reports the worst of the rounds.
-func judgeHerd(out *report, rounds []herdRound) {
+// reportHerd reports the worst of the rounds.
+func reportHerd(out *report, rounds []herdRound) {
 	worst := herdRound{preflights: 1, claims: 1, waiting: herdWaiting - 1}
 	for _, round := range rounds {
 		worst.took = max(worst.took, round.took)
@@ -144,7 +146,7 @@ func judgeHerd(out *report, rounds []herdRound) {
 	out.quick("answer of the push to answer of the pop"+of, worst.took, 25*time.Millisecond)
 }
 
-// further returns which of two numbers is further from target.
+// further returns the number that is further from target.
 func further(a, b, target int) int {
 	if max(a-target, target-a) >= max(b-target, target-b) {
 		return a

@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
 	idleWaiting = 1000
-	// idlePoll is after how long each of the waiting requests is sent again.
+	// idlePoll is the wait of each request, which is then sent again.
 	idlePoll = 10 * time.Second
 )
 
-// measureIdle: many wait and nothing happens.
-func measureIdle(ctx context.Context, r *rig, out *report) error {
+var errUnexpected = errors.New("messages arrived although no message was pushed")
+
+// measureIdle: many requests wait and nothing happens.
+func measureIdle(ctx context.Context, r *suite, out *report) error {
 	if err := enoughFiles(2 * idleWaiting); err != nil {
 		return err
 	}
@@ -26,55 +31,53 @@ func measureIdle(ctx context.Context, r *rig, out *report) error {
 	return nil
 }
 
-// idleOn spreads the waiting requests over some queues. The bare server holds
-// as many requests at the same time, so that both meet the same machine.
-func (r *rig) idleOn(ctx context.Context, out *report, n int) (err error) {
-	servers, database, err := r.alone(ctx, 1)
+// idleOn spreads the waiting requests over n queues. The bare server holds as many requests at
+// the same time, so that both share the machine.
+func (r *suite) idleOn(ctx context.Context, out *report, n int) (err error) {
+	t, err := r.start(ctx, 1, "", lanes(queueNames("idle", n)...))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, servers.stop()) }()
-	server := servers[0]
-	bare, err := r.startBare(ctx)
+	defer func() { err = errors.Join(err, t.stop()) }()
+	server := t.servers[0]
+	bare, err := startBare()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, instances{bare}.stop()) }()
-	queues, err := makeQueues(ctx, server.client, "idle", n, nil)
-	if err != nil {
-		return err
-	}
-	waiting := newCrowd(ctx)
-	defer func() { err = errors.Join(err, waiting.leave()) }()
+	defer func() { err = errors.Join(err, bare.Stop()) }()
+	waiting := load.NewWorkers(ctx)
+	defer func() { err = errors.Join(err, waiting.Stop(), t.Meter.Err()) }()
 	for i := range idleWaiting {
-		call := popCall{queue: queues[i%n], wait: idlePoll, autoAck: true}
-		for _, c := range []*client{server.client, bare.client} {
-			waiting.join(func(ctx context.Context) error { return consume(ctx, c, call, unexpected) })
-		}
+		options := load.PopOptions{Queue: t.queues[i%n], Batch: 1, AutoAck: true, Wait: idlePoll}
+		waiting.Go(t.NewConsumer(options).Loop)
+		waiting.Go(t.NewConsumerAt(bare.Client, options).Loop)
 	}
-	if err := r.arrived(waiting.ctx, server, database, idleWaiting); err != nil {
+	if err := t.waitArrived(ctx, server, idleWaiting); err != nil {
 		return err
 	}
-	if err := r.forget(ctx, database); err != nil {
+	if err := t.measure(ctx); err != nil {
 		return err
 	}
-	shares, err := cpuShares(waiting.ctx, r.idle, server.child, bare.child)
+	shares, err := cpuShares(ctx, r.idle, server, bare)
 	if err != nil {
 		return err
 	}
-	all, err := r.statements(ctx, database)
+	all, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
-	h, err := server.health(ctx)
+	h, err := server.Health(ctx)
 	if err != nil {
 		return err
+	}
+	if t.Ledger.Counts() != (load.Counts{}) {
+		return errUnexpected
 	}
 	on := fmt.Sprintf("%d waiting on %d queues, ", idleWaiting, n)
 	asked := work(all)
 	out.count(fmt.Sprintf("%sstatements in %s", on, r.idle), total(asked), 0)
 	if len(asked) > 0 {
-		out.remark(on+"what they were", list(asked))
+		out.remark(on+"the statements", list(asked))
 	}
 	out.note(on+"canaries", fmt.Sprint(callsOf(all, canary)))
 	out.note(on+"still waiting", fmt.Sprint(h.Waiting))
@@ -83,22 +86,22 @@ func (r *rig) idleOn(ctx context.Context, out *report, n int) (err error) {
 	return nil
 }
 
-// cpuShares returns which share of a core each child used over a time.
-func cpuShares(ctx context.Context, over time.Duration, children ...*child) ([]float64, error) {
-	before := make([]time.Duration, len(children))
-	shares := make([]float64, len(children))
+// cpuShares returns the share of a core that each server uses over a time.
+func cpuShares(ctx context.Context, over time.Duration, servers ...*rig.Server) ([]float64, error) {
+	before := make([]time.Duration, len(servers))
+	shares := make([]float64, len(servers))
 	started := time.Now()
-	for i, c := range children {
+	for i, s := range servers {
 		var err error
-		if before[i], err = c.cpu(); err != nil {
+		if before[i], err = s.CPU(); err != nil {
 			return nil, err
 		}
 	}
-	if err := pause(ctx, over); err != nil {
+	if err := load.Pause(ctx, over); err != nil {
 		return nil, err
 	}
-	for i, c := range children {
-		used, err := c.cpu()
+	for i, s := range servers {
+		used, err := s.CPU()
 		if err != nil {
 			return nil, err
 		}

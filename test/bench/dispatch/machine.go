@@ -8,19 +8,21 @@ import (
 	"net/http"
 	"runtime"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-// machineSamples is how often each of the machine's own times is taken.
+// machineSamples is the number of samples of each time of the machine.
 const machineSamples = 200
 
-// describeMachine prints what nothing built on this machine can be faster than:
-// a commit that waits for the disk, and a request to a server that does nothing.
-func (r *rig) describeMachine(ctx context.Context, w io.Writer) (err error) {
-	bare, err := r.startBare(ctx)
+// describeMachine prints the lower bounds of this machine: a commit that waits for the disk, and a
+// request to a server that does nothing.
+func (r *suite) describeMachine(ctx context.Context, w io.Writer) (err error) {
+	bare, err := startBare()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, instances{bare}.stop()) }()
+	defer func() { err = errors.Join(err, bare.Stop()) }()
 	commit, err := timed(func() error {
 		_, err := r.admin.Exec(ctx, "SELECT pg_logical_emit_message(true, 'bench', 'x')")
 		return err
@@ -36,7 +38,7 @@ func (r *rig) describeMachine(ctx context.Context, w io.Writer) (err error) {
 		return fmt.Errorf("timing a statement: %w", err)
 	}
 	request, err := timed(func() error {
-		_, _, err := bare.do(ctx, http.MethodGet, "/", nil)
+		_, err := bare.Call(ctx, http.MethodGet, "/", nil, nil)
 		return err
 	})
 	if err != nil {
@@ -49,13 +51,13 @@ func (r *rig) describeMachine(ctx context.Context, w io.Writer) (err error) {
 
 // timed returns the median time of many calls.
 func timed(do func() error) (time.Duration, error) {
-	took := make([]time.Duration, machineSamples)
-	for i := range took {
+	times := load.NewTimes()
+	for range machineSamples {
 		started := time.Now()
 		if err := do(); err != nil {
 			return 0, err
 		}
-		took[i] = time.Since(started)
+		times.Add(time.Since(started))
 	}
-	return quantile(took, 0.5), nil
+	return times.Quantile(0.5), nil
 }

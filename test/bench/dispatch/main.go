@@ -12,9 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// settings are how much is measured.
+// settings are the flags: how much is measured.
 type settings struct {
 	only        string
 	samples     int
@@ -25,13 +27,13 @@ type settings struct {
 	mixFor      time.Duration
 }
 
-// measure is one line of work; its figures go to the report.
+// measure adds its figures to the report.
 type measure struct {
 	name string
-	run  func(ctx context.Context, r *rig, out *report) error
+	run  func(ctx context.Context, r *suite, out *report) error
 }
 
-// measures in the order they run. A new one gets a file and a line here.
+// measures has all measures in the order they run.
 var measures = []measure{
 	{"wake", measureWake},
 	{"instances", measureInstances},
@@ -43,12 +45,8 @@ var measures = []measure{
 }
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == bareCommand {
-		if err := serveBare(); err != nil {
-			printf(os.Stderr, "bench: %v\n", err)
-			os.Exit(1)
-		}
-		return
+	if code, ok := rig.RunChild(map[string]rig.Child{bareChild: serveBare}); ok {
+		os.Exit(code)
 	}
 	var s settings
 	flag.StringVar(&s.only, "only", "", "measures to run, separated by commas: "+strings.Join(names(), ",")+" (default: all)")
@@ -70,14 +68,14 @@ func main() {
 	}
 }
 
-// run prints the table. broken says that a promise was broken or a measure
-// failed; a target that was only missed is neither.
+// run runs the measures and prints the table. broken says that the server broke a promise or that
+// a measure failed. A missed target is neither.
 func run(ctx context.Context, s settings) (broken bool, err error) {
 	chosen, err := choose(s.only)
 	if err != nil {
 		return false, err
 	}
-	r, err := newRig(ctx, s)
+	r, err := newSuite(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -128,26 +126,14 @@ func choose(only string) ([]measure, error) {
 	return chosen, nil
 }
 
-// printf writes to the terminal; a terminal that is gone is no concern of ours.
+// printf writes to the terminal and ignores errors.
 func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// loadAverage is what the machine does beside us, or "unknown".
+// loadAverage returns the load of the machine, or "unknown".
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return "unknown"
 	}
 	return strings.Join(strings.Fields(string(text))[:3], " ")
-}
-
-// pause waits for d, or returns the error of ctx when that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -5,164 +5,130 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
 	manyQueues  = 2000
 	manyWaiting = 5000
 	manyRate    = 200 // pushes a second
-	manyGroup   = "g"
-	// manySettle is how long after the arrival of all the memory is read.
+	// manySettle is the time between the arrival of all requests and the look at the memory.
 	manySettle = 3 * time.Second
 )
 
-// measureMany: many requests wait on many groups, and messages come to some of
-// them all the time.
-func measureMany(ctx context.Context, r *rig, out *report) (err error) {
+// measureMany: many requests wait for many groups, and a few of them receive messages.
+func measureMany(ctx context.Context, r *suite, out *report) (err error) {
 	if err := enoughFiles(manyWaiting); err != nil {
 		return err
 	}
-	database, err := r.database(ctx)
+	t, err := r.start(ctx, 1, "g", lanes(queueNames("many", manyQueues)...))
 	if err != nil {
 		return err
 	}
-	queues, err := r.queuesBefore(ctx, database)
+	defer func() { err = errors.Join(err, t.stop()) }()
+	// A second server has done no work yet, so all its memory is that of the waiting requests.
+	if err := t.servers[0].Stop(); err != nil {
+		return err
+	}
+	t.servers = nil
+	if err := t.startServer(ctx); err != nil {
+		return err
+	}
+	t.Client = t.servers[0].Client
+	before, err := readMemory(ctx, t.servers[0])
 	if err != nil {
 		return err
 	}
-	// A server that has done nothing yet: its memory is what the waiting is
-	// compared with.
-	servers, err := r.serve(ctx, database, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, servers.stop()) }()
-	server := servers[0]
-	before, err := server.account(ctx)
-	if err != nil {
-		return err
-	}
-	book := newLedger()
-	waiting := newCrowd(ctx)
+	waiting := load.NewWorkers(ctx)
 	for i := range manyWaiting {
-		queue := queues[i%manyQueues]
-		call := popCall{queue: queue, group: manyGroup, wait: longWait, autoAck: true}
-		waiting.join(func(ctx context.Context) error {
-			return consume(ctx, server.client, call, func(d delivery) error {
-				for _, m := range d.Messages {
-					book.popped(lane{queue, m.Partition}, m.Data.N, d.at)
-				}
-				return nil
-			})
-		})
+		waiting.Go(t.NewConsumer(load.PopOptions{Queue: t.queues[i%manyQueues], Batch: 1, AutoAck: true, Wait: longWait}).Loop)
 	}
-	err = r.manyPushes(waiting.ctx, server, database, queues, book, before, out)
-	if err = errors.Join(err, waiting.leave()); err != nil {
-		return err
-	}
-	if err := book.search(ctx, server.client, manyGroup); err != nil {
-		return err
-	}
-	// Several consume a queue without a lease, so their notes are in no order.
-	book.judge(out, "", false)
-	fromAnswer, _ := book.times()
-	out.note(fmt.Sprintf("%d messages to %d groups, p50", len(fromAnswer), manyQueues), millis(quantile(fromAnswer, 0.5)))
-	out.quick("answer of the push to answer of the pop, p99", quantile(fromAnswer, 0.99), 50*time.Millisecond)
-	return r.bareMemory(ctx, out)
-}
-
-// queuesBefore makes the queues with a server of their own.
-func (r *rig) queuesBefore(ctx context.Context, database string) ([]string, error) {
-	servers, err := r.serve(ctx, database, 1)
+	err = t.manyPushes(waiting.Context, before, out)
+	// Several consumers share a queue without a lease, and pushes overlap: the order is unknown.
+	counts, err := t.finish(ctx, err, waiting)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	queues, err := makeQueues(ctx, servers[0].client, "many", manyQueues, nil)
-	return queues, errors.Join(err, servers.stop())
+	out.promises("", counts, false)
+	times := t.Meter.Times(load.TimeFromAnswer)
+	out.noteTime(fmt.Sprintf("%d messages to %d groups, p50", times.Count(), manyQueues), times, 0.5)
+	out.quick(fromAnswer+"p99", times.Quantile(0.99), 50*time.Millisecond)
+	return bareMemory(ctx, out)
 }
 
-// manyPushes waits for all to arrive, reads the memory, and pushes.
-func (r *rig) manyPushes(ctx context.Context, server *instance, database string, queues []string, book *ledger, before account, out *report) error {
-	if err := r.arrived(ctx, server, database, manyWaiting); err != nil {
+// manyPushes waits until all requests have arrived, reads the memory, and pushes.
+func (t *trial) manyPushes(ctx context.Context, before memory, out *report) error {
+	server := t.servers[0]
+	if err := t.waitArrived(ctx, server, manyWaiting); err != nil {
 		return err
 	}
-	if err := pause(ctx, manySettle); err != nil {
+	if err := load.Pause(ctx, manySettle); err != nil {
 		return err
 	}
-	after, err := server.account(ctx)
+	after, err := readMemory(ctx, server)
 	if err != nil {
 		return err
 	}
 	out.below(fmt.Sprintf("memory for each of %d waiting requests", manyWaiting), "%.1f KiB", perRequest(before.resident, after.resident), 20)
-	out.remark("where the memory of a waiting request is, by the server's own account", after.since(before))
-	if err := r.forget(ctx, database); err != nil {
+	out.remark("the memory of a waiting request, reported by the server", after.since(before))
+	if err := t.measure(ctx); err != nil {
 		return err
 	}
-	pushing := newCrowd(ctx)
-	tick := time.NewTicker(time.Second / manyRate)
-	defer tick.Stop()
-	end := time.NewTimer(r.manyFor)
-	defer end.Stop()
-	for running := true; running; {
-		select {
-		case <-tick.C:
-			at := lane{queues[rand.IntN(len(queues))], "Default"}
-			n := book.next(at)
-			pushing.join(func(ctx context.Context) error {
-				sent, answered, err := server.push(ctx, item{Queue: at.queue, Partition: at.partition, Payload: number{n}})
-				if err == nil {
-					book.stored(at, n, sent, answered)
-				}
-				return err
-			})
-		case <-end.C:
-			running = false
-		case <-pushing.ctx.Done():
-			running = false
+	now := time.Now()
+	pacer := load.NewPacer(now, now.Add(t.manyFor), manyRate, 1)
+	pushes := load.NewWorkers(ctx)
+	for {
+		start, ok := pacer.Next(pushes.Context)
+		if !ok {
+			break
 		}
+		pushes.Go(func(ctx context.Context) error {
+			_, err := t.NewProducer(rand.IntN(manyQueues)).Push(ctx, start)
+			return err
+		})
 	}
-	if err := pushing.group.Wait(); err != nil {
+	if err := pushes.Wait(); err != nil {
 		return err
 	}
-	if err := book.drained(ctx); err != nil {
+	if _, err := t.Ledger.WaitDrained(ctx, drainPatience); err != nil {
 		return err
 	}
-	if after, err = server.account(ctx); err != nil {
+	if after, err = readMemory(ctx, server); err != nil {
 		return err
 	}
 	out.remark("the same after the pushes", after.since(before))
-	all, err := r.statements(ctx, database)
+	all, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
-	out.remark("statements for each message (mean time)", describe(work(all), book.measuredPushes()))
+	pushed, _ := t.Meter.Messages()
+	out.remark("statements for each message (mean time)", describe(work(all), pushed))
 	return nil
 }
 
-// bareMemory reports what as many requests cost a server that only holds them.
-func (r *rig) bareMemory(ctx context.Context, out *report) (err error) {
-	bare, err := r.startBare(ctx)
+// bareMemory reports the memory of a server that only holds as many requests.
+func bareMemory(ctx context.Context, out *report) (err error) {
+	bare, err := startBare()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, instances{bare}.stop()) }()
-	before, err := bare.memory()
+	defer func() { err = errors.Join(err, bare.Stop()) }()
+	before, err := bare.Memory()
 	if err != nil {
 		return err
 	}
-	waiting := newCrowd(ctx)
-	defer func() { err = errors.Join(err, waiting.leave()) }()
+	traffic := &load.Traffic{Client: bare.Client, Meter: load.NewMeter(), Groups: []string{""}}
+	waiting := load.NewWorkers(ctx)
+	defer func() { err = errors.Join(err, waiting.Stop(), traffic.Meter.Err()) }()
 	for range manyWaiting {
-		waiting.join(func(ctx context.Context) error {
-			return consume(ctx, bare.client, popCall{queue: "bare", wait: longWait}, unexpected)
-		})
+		waiting.Go(traffic.NewConsumer(load.PopOptions{Queue: "bare", Batch: 1, Wait: longWait}).Loop)
 	}
-	if err := pause(waiting.ctx, manySettle); err != nil {
+	if err := load.Pause(ctx, manySettle); err != nil {
 		return err
 	}
-	after, err := bare.memory()
+	after, err := bare.Memory()
 	if err != nil {
 		return err
 	}
@@ -171,50 +137,3 @@ func (r *rig) bareMemory(ctx context.Context, out *report) (err error) {
 }
 
 func perRequest(before, after int64) float64 { return float64(after-before) / 1024 / manyWaiting }
-
-// accountMetrics are what a Go server tells of its memory, in bytes but for the
-// first.
-var accountMetrics = []struct{ name, what string }{
-	{"go_goroutines", "goroutines"},
-	{"go_memstats_stack_inuse_bytes", "stacks"},
-	{"go_memstats_heap_alloc_bytes", "heap with garbage not yet collected"},
-	{"go_memstats_heap_inuse_bytes", "heap pages in use"},
-	{"go_memstats_next_gc_bytes", "heap at which garbage is collected next"},
-}
-
-// account is the memory of a server: what it has of the machine, and what it
-// says of itself.
-type account struct {
-	resident int64
-	metrics  []float64
-}
-
-func (in *instance) account(ctx context.Context) (account, error) {
-	resident, err := in.memory()
-	if err != nil {
-		return account{}, err
-	}
-	a := account{resident: resident}
-	for _, m := range accountMetrics {
-		value, err := in.metric(ctx, m.name)
-		if err != nil {
-			return account{}, err
-		}
-		a.metrics = append(a.metrics, value)
-	}
-	return a, nil
-}
-
-// since describes what was added, for each waiting request.
-func (a account) since(before account) string {
-	var parts []string
-	for i, m := range accountMetrics {
-		each := (a.metrics[i] - before.metrics[i]) / manyWaiting
-		if i == 0 {
-			parts = append(parts, fmt.Sprintf("%.1f %s", each, m.what))
-			continue
-		}
-		parts = append(parts, fmt.Sprintf("%.1f KiB %s", each/1024, m.what))
-	}
-	return strings.Join(parts, ", ")
-}

@@ -6,118 +6,96 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
 	mixInstances  = 2
 	mixQueues     = 4
 	mixPartitions = 6
-	// mixConsumers are those of one queue at one instance.
+	// mixConsumers is the number of consumers of one queue at one instance.
 	mixConsumers = 3
-	mixGroup     = "g"
 	mixWait      = 5 * time.Second
-	mixWarm      = 2 * time.Second
+	mixWarmup    = 2 * time.Second
 	mixBatch     = 10
-	// mixPush is the most messages of one push to a partition.
+	// mixPush is the most messages of one push.
 	mixPush = 3
-	// Between two pushes to a partition.
+	// mixGapLeast and mixGapSpread are the time between two pushes to a partition.
 	mixGapLeast, mixGapSpread = 50 * time.Millisecond, 200 * time.Millisecond
 	doubleAssignments         = "belfry_smart_poll_double_assignment_errors_total"
 )
 
 // measureMix: producers and consumers at two instances, all at once.
-func measureMix(ctx context.Context, r *rig, out *report) (err error) {
-	servers, database, err := r.alone(ctx, mixInstances)
+func measureMix(ctx context.Context, r *suite, out *report) (err error) {
+	var all []load.Lane
+	for _, queue := range queueNames("mix", mixQueues) {
+		for p := range mixPartitions {
+			all = append(all, load.Lane{Queue: queue, Partition: fmt.Sprintf("p%d", p)})
+		}
+	}
+	t, err := r.start(ctx, mixInstances, "g", all)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, servers.stop()) }()
-	book := newLedger()
-	consumers := newCrowd(ctx)
-	for q := range mixQueues {
-		for _, server := range servers {
+	defer func() { err = errors.Join(err, t.stop()) }()
+	consumers := load.NewWorkers(ctx)
+	for _, queue := range t.queues {
+		for _, server := range t.servers {
 			for range mixConsumers {
-				consumers.join(func(ctx context.Context) error { return mixConsume(ctx, server.client, mixQueue(q), book) })
+				consumers.Go(t.NewConsumerAt(server.Client, load.PopOptions{Queue: queue, Batch: mixBatch, Wait: mixWait}).Loop)
 			}
 		}
 	}
-	producers := newCrowd(consumers.ctx)
-	end := time.Now().Add(mixWarm + r.mixFor)
-	for q := range mixQueues {
-		for p := range mixPartitions {
-			to := lane{mixQueue(q), fmt.Sprintf("p%d", p)}
-			producers.join(func(ctx context.Context) error { return mixProduce(ctx, servers, to, book, end) })
-		}
+	producers := load.NewWorkers(consumers.Context)
+	end := time.Now().Add(mixWarmup + r.mixFor)
+	for lane := range all {
+		producers.Go(func(ctx context.Context) error { return t.mixProduce(ctx, lane, end) })
 	}
-	// Until then groups are joined and partitions made.
-	if err = pause(producers.ctx, mixWarm); err == nil {
-		book.forgetTimes()
-		err = r.forget(ctx, database)
+	// During the warmup the groups join and the server creates partitions.
+	if err = load.Pause(producers.Context, mixWarmup); err == nil {
+		err = t.measure(ctx)
 	}
-	if err = errors.Join(err, producers.group.Wait()); err == nil {
-		err = book.drained(consumers.ctx)
+	if err = errors.Join(err, producers.Wait()); err == nil {
+		_, err = t.Ledger.WaitDrained(consumers.Context, drainPatience)
 	}
-	if err = errors.Join(err, consumers.leave()); err != nil {
+	counts, err := t.finish(ctx, err, consumers)
+	if err != nil {
 		return err
 	}
-	if err := book.search(ctx, servers[0].client, mixGroup); err != nil {
-		return err
-	}
-	book.judge(out, "", true)
-	for i, server := range servers {
-		doubled, err := server.metric(ctx, doubleAssignments)
+	out.promises("", counts, true)
+	for i, server := range t.servers {
+		doubled, err := metric(ctx, server.Client, doubleAssignments)
 		if err != nil {
 			return err
 		}
 		out.never(fmt.Sprintf("double assignments of instance %d", i+1), int(doubled))
 	}
-	fromAnswer, _ := book.times()
-	out.note("messages pushed", fmt.Sprintf("%d, %.0f a second", book.measuredPushes(), float64(book.measuredPushes())/r.mixFor.Seconds()))
-	out.note("answer of the push to answer of the pop, p50", millis(quantile(fromAnswer, 0.5)))
-	out.note("answer of the push to answer of the pop, p99", millis(quantile(fromAnswer, 0.99)))
-	all, err := r.statements(ctx, database)
+	pushed, _ := t.Meter.Messages()
+	out.note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/r.mixFor.Seconds()))
+	out.noteTime(fromAnswer+"p50", t.Meter.Times(load.TimeFromAnswer), 0.5)
+	out.noteTime(fromAnswer+"p99", t.Meter.Times(load.TimeFromAnswer), 0.99)
+	asked, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
-	out.remark("statements for each message (mean time)", describe(work(all), book.measuredPushes()))
+	out.remark("statements for each message (mean time)", describe(work(asked), pushed))
 	return nil
 }
 
-func mixQueue(q int) string { return fmt.Sprintf("mix-%d", q) }
-
-// mixProduce pushes to one partition, each time at any of the instances, and
-// waits for the answer before it pushes again: so the order is known.
-func mixProduce(ctx context.Context, servers instances, to lane, book *ledger, end time.Time) error {
+// mixProduce pushes to one lane, each time at a random instance. The next push follows the
+// answer, so the order is known.
+func (t *trial) mixProduce(ctx context.Context, lane int, end time.Time) error {
+	producer := t.NewProducer(lane)
 	for time.Now().Before(end) {
-		items := make([]item, 1+rand.IntN(mixPush))
-		numbers := make([]int, len(items))
-		for i := range items {
-			numbers[i] = book.next(to)
-			items[i] = item{Queue: to.queue, Partition: to.partition, Payload: number{numbers[i]}}
-		}
-		sent, answered, err := servers[rand.IntN(len(servers))].push(ctx, items...)
-		if err != nil {
+		producer.Client = t.servers[rand.IntN(len(t.servers))].Client
+		producer.Batch = 1 + rand.IntN(mixPush)
+		if _, err := producer.Push(ctx, time.Now()); err != nil {
 			return err
 		}
-		for _, n := range numbers {
-			book.stored(to, n, sent, answered)
-		}
-		if err := pause(ctx, mixGapLeast+rand.N(mixGapSpread)); err != nil {
+		if err := load.Pause(ctx, mixGapLeast+rand.N(mixGapSpread)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// mixConsume notes what comes before it acks it: nobody else can have the next
-// message of the partition until then.
-func mixConsume(ctx context.Context, c *client, queue string, book *ledger) error {
-	call := popCall{queue: queue, group: mixGroup, wait: mixWait, batch: mixBatch}
-	return consume(ctx, c, call, func(d delivery) error {
-		for _, m := range d.Messages {
-			book.popped(lane{queue, m.Partition}, m.Data.N, d.at)
-		}
-		// A lease that was taken is given back even when the measure is over.
-		return c.ack(context.WithoutCancel(ctx), d, mixGroup)
-	})
 }

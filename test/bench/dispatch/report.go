@@ -3,10 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
-	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 // The verdicts of a figure.
@@ -25,14 +25,13 @@ type report struct {
 	measure string
 	figures []figure
 	remarks []string
-	// broken: something was lost, duplicated, out of order or stuck, or a measure
-	// failed.
+	// broken: a message was lost, duplicated, out of order or stuck, or a measure failed.
 	broken bool
 }
 
 func newReport() *report { return &report{} }
 
-// begin names the measure the next figures belong to.
+// begin names the measure of the next figures.
 func (r *report) begin(measure string) { r.measure = measure }
 
 func (r *report) add(what, value, target, verdict string) {
@@ -48,12 +47,17 @@ func (r *report) remark(what, text string) {
 	r.remarks = append(r.remarks, r.measure+", "+what+": "+text)
 }
 
+// noteTime adds a quantile without a target.
+func (r *report) noteTime(what string, times *load.Times, q float64) {
+	r.note(what, millis(times.Quantile(q)))
+}
+
 // quick adds a time that should be no longer than target.
 func (r *report) quick(what string, value, target time.Duration) {
 	r.add(what, millis(value), "<= "+millis(target), verdictOf(value <= target))
 }
 
-// below adds a figure that should be below target; format renders both.
+// below adds a figure that should be below target; format formats both.
 func (r *report) below(what, format string, value, target float64) {
 	r.add(what, fmt.Sprintf(format, value), "< "+fmt.Sprintf(format, target), verdictOf(value < target))
 }
@@ -72,7 +76,18 @@ func (r *report) never(what string, value int) {
 	r.add(what, fmt.Sprint(value), "0", verdict)
 }
 
-// failed adds a measure that could not be made.
+// promises reports what a ledger found. how is a prefix of the names; ordered says that the order
+// is known. No measure loses a lease, so a redelivery is a duplicate.
+func (r *report) promises(how string, c load.Counts, ordered bool) {
+	r.never(how+"lost", c.Lost)
+	r.never(how+"stuck", c.Stuck)
+	r.never(how+"delivered twice or never pushed", c.Duplicates+c.Redelivered+c.Unexpected)
+	if ordered {
+		r.never(how+"out of order", c.Disordered)
+	}
+}
+
+// failed adds a measure that failed.
 func (r *report) failed(err error) { r.add("failed: "+err.Error(), "", "", violated) }
 
 func verdictOf(ok bool) string {
@@ -102,16 +117,6 @@ func (r *report) write(w io.Writer) error {
 		printf(w, "\n%s\n", remark)
 	}
 	return nil
-}
-
-// quantile returns the least value that the share q of all values does not
-// exceed, 0 of none.
-func quantile(values []time.Duration, q float64) time.Duration {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
 func millis(d time.Duration) string {

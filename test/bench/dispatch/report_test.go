@@ -7,19 +7,38 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
-func TestQuantile(t *testing.T) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestReportOfPromises(t *testing.T) {
 	t.Parallel()
-	require.Zero(t, quantile(nil, 0.5))
-	hundred := make([]time.Duration, 100)
-	for i := range hundred {
-		hundred[i] = time.Duration(100 - i)
+	for _, c := range []struct {
+		counts load.Counts
+		want   string // the values in the order of the report
+		broken bool
+	}{
+		{load.Counts{Pushed: 4, Delivered: 4}, "0 0 0 0", false},
+		{load.Counts{Lost: 1}, "1 0 0 0", true},
+		{load.Counts{Stuck: 3}, "0 3 0 0", true},
+		{load.Counts{Duplicates: 1, Redelivered: 1, Unexpected: 1}, "0 0 3 0", true},
+		{load.Counts{Disordered: 2}, "0 0 0 2", true},
+	} {
+		out := newReport()
+		out.promises("", c.counts, true)
+		var values []string
+		for _, f := range out.figures {
+			values = append(values, f.value)
+		}
+		require.Equal(t, c.want, strings.Join(values, " "))
+		require.Equal(t, c.broken, out.broken)
+		unordered := newReport()
+		unordered.promises("", load.Counts{Disordered: 1}, false)
+		require.False(t, unordered.broken)
 	}
-	for q, want := range map[float64]time.Duration{0: 1, 0.01: 1, 0.5: 50, 0.95: 95, 0.99: 99, 1: 100} {
-		require.Equal(t, want, quantile(hundred, q), "%g", q)
-	}
-	require.Equal(t, time.Duration(7), quantile([]time.Duration{7}, 0.01))
 }
 
 func TestOnlyBrokenPromisesBreakAReport(t *testing.T) {
@@ -48,7 +67,7 @@ func TestOnlyBrokenPromisesBreakAReport(t *testing.T) {
 		require.Equal(t, c.verdict, out.figures[0].verdict, c.name)
 		require.Equal(t, c.broken, out.broken, c.name)
 		out.note("later", "fine")
-		require.Equal(t, c.broken, out.broken, "%s: and stays so", c.name)
+		require.Equal(t, c.broken, out.broken, "%s: a later figure does not change the verdict", c.name)
 		var text strings.Builder
 		require.NoError(t, out.write(&text))
 		require.Contains(t, text.String(), c.verdict)

@@ -5,85 +5,56 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 	"github.com/belfry-mq/belfry/sql"
 )
 
 const (
-	// statementLook is the pause between two looks at the statistics.
-	statementLook = 100 * time.Millisecond
-	// quietPatience bounds the wait for a database to come to rest.
+	// statementInterval is the time between two looks at the statistics.
+	statementInterval = 100 * time.Millisecond
+	// quietPatience bounds the wait for a database without statements.
 	quietPatience = time.Minute
-	// canary names the listener's notification to itself, which is its heartbeat
-	// and touches no table.
+	// canary names the notification that the listener sends to itself as a heartbeat. It touches
+	// no table.
 	canary = "canary"
 )
 
-// statement is one kind of statement and how often it ran.
-type statement struct {
-	name  string
-	calls int
-	// spent is the time all calls took on the server.
-	spent time.Duration
-}
-
-// forget empties the statistics of a database.
-func (r *rig) forget(ctx context.Context, database string) error {
+// resetStatements resets the statistics of the database.
+func (t *trial) resetStatements(ctx context.Context) error {
 	const query = `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`
-	if _, err := r.admin.Exec(ctx, query, database); err != nil {
+	if _, err := t.admin.Exec(ctx, query, t.database); err != nil {
 		return fmt.Errorf("emptying pg_stat_statements: %w", err)
 	}
 	return nil
 }
 
-// statements returns what ran in a database since forget, the most frequent
-// first. Beginning and ending a transaction is not counted: it never comes alone.
-func (r *rig) statements(ctx context.Context, database string) ([]statement, error) {
-	const query = `
-		SELECT s.query, s.calls, s.total_exec_time
-		  FROM pg_stat_statements s
-		  JOIN pg_database d ON d.oid = s.dbid
-		 WHERE d.datname = $1`
-	rows, err := r.admin.Query(ctx, query, database)
+// statements returns the statements since the last reset by name, the most frequent first. The
+// begin and the end of a transaction do not count: they never come alone.
+func (t *trial) statements(ctx context.Context) ([]load.Statement, error) {
+	all, err := load.Statements(ctx, t.admin, t.database)
 	if err != nil {
-		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
+		return nil, err
 	}
-	var text string
-	var calls int64
-	var spent float64
-	byName := map[string]statement{}
-	_, err = pgx.ForEachRow(rows, []any{&text, &calls, &spent}, func() error {
-		name := statementName(text)
-		if isFrame(name) {
-			return nil
+	byName := map[string]load.Statement{}
+	for _, s := range all {
+		name := statementName(s.Text)
+		if !isFrame(name) {
+			sum := byName[name]
+			byName[name] = load.Statement{Text: name, Calls: sum.Calls + s.Calls, Spent: sum.Spent + s.Spent}
 		}
-		s := byName[name]
-		byName[name] = statement{name, s.calls + int(calls), s.spent + time.Duration(spent*float64(time.Millisecond))}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading pg_stat_statements: %w", err)
 	}
-	var all []statement
-	for _, s := range byName {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b statement) int {
-		if a.calls != b.calls {
-			return b.calls - a.calls
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	return all, nil
+	named := slices.Collect(maps.Values(byName))
+	load.SortStatements(named)
+	return named, nil
 }
 
-// openings maps the first line of each query file, a comment of its own, to the
-// name of the file.
+// openings maps the first line of each query file, which is a unique comment, to the name of the
+// file.
 var openings = readOpenings()
 
 func readOpenings() map[string]string {
@@ -104,8 +75,8 @@ func firstLine(text string) string {
 	return strings.TrimSpace(line)
 }
 
-// statementName returns the name of the query file a statement is from, canary,
-// or the beginning of any other statement.
+// statementName returns the name of the query file of a statement, canary, or the beginning of any
+// other statement.
 func statementName(text string) string {
 	line := firstLine(text)
 	if name, ok := openings[line]; ok {
@@ -114,69 +85,67 @@ func statementName(text string) string {
 	if strings.Contains(text, "pg_notify") {
 		return canary
 	}
-	if flat := strings.Join(strings.Fields(text), " "); len(flat) > 60 {
-		return flat[:60] + "..."
-	}
-	return line
+	return load.ShortStatement(text)
 }
 
+// isFrame reports whether a statement begins or ends a transaction.
 func isFrame(name string) bool {
 	word, _, _ := strings.Cut(strings.ToLower(strings.TrimSuffix(name, ";")), " ")
 	return slices.Contains([]string{"begin", "commit", "rollback", "start"}, word)
 }
 
-// callsOf returns how often the statements of these names ran.
-func callsOf(all []statement, names ...string) int {
+// callsOf returns the calls of the named statements.
+func callsOf(all []load.Statement, names ...string) int {
 	calls := 0
 	for _, s := range all {
-		if slices.Contains(names, s.name) {
-			calls += s.calls
+		if slices.Contains(names, s.Text) {
+			calls += s.Calls
 		}
 	}
 	return calls
 }
 
-// work returns all but the canaries.
-func work(all []statement) []statement {
-	return slices.DeleteFunc(slices.Clone(all), func(s statement) bool { return s.name == canary })
+// work returns all statements except canaries.
+func work(all []load.Statement) []load.Statement {
+	return slices.DeleteFunc(slices.Clone(all), func(s load.Statement) bool { return s.Text == canary })
 }
 
-func total(all []statement) int {
+func total(all []load.Statement) int {
 	calls := 0
 	for _, s := range all {
-		calls += s.calls
+		calls += s.Calls
 	}
 	return calls
 }
 
-// describe lists statements: the calls for each of n messages and the mean time
-// of a call.
-func describe(all []statement, n int) string {
+// describe lists the calls of each statement per message, for n messages, and the mean time of a
+// call.
+func describe(all []load.Statement, n int) string {
 	var parts []string
 	for _, s := range all {
-		mean := s.spent / time.Duration(max(1, s.calls))
-		parts = append(parts, fmt.Sprintf("%s %.2f (%s)", s.name, float64(s.calls)/float64(max(1, n)), millis(mean)))
+		mean := s.Spent / time.Duration(max(1, s.Calls))
+		parts = append(parts, fmt.Sprintf("%s %.2f (%s)", s.Text, float64(s.Calls)/float64(max(1, n)), millis(mean)))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// list names statements and their calls.
-func list(all []statement) string {
+// list lists the calls of each statement.
+func list(all []load.Statement) string {
 	var parts []string
 	for _, s := range all {
-		parts = append(parts, fmt.Sprintf("%d x %s", s.calls, s.name))
+		parts = append(parts, fmt.Sprintf("%d x %s", s.Calls, s.Text))
 	}
 	return strings.Join(parts, ", ")
 }
 
-var errNoRest = errors.New("the database did not come to rest: statements kept coming although nothing was asked for")
+var errNotQuiet = errors.New("statements kept running although no request was sent")
 
-// quiet returns once no statement but canaries has run for the given time.
-func (r *rig) quiet(ctx context.Context, database string, rest time.Duration) error {
+// waitQuiet blocks until no statement except canaries has run for the given time.
+func (t *trial) waitQuiet(ctx context.Context, rest time.Duration) error {
 	deadline := time.Now().Add(quietPatience)
 	calls, since := -1, time.Now()
 	for {
-		all, err := r.statements(ctx, database)
+		all, err := t.statements(ctx)
 		if err != nil {
 			return err
 		}
@@ -186,9 +155,9 @@ func (r *rig) quiet(ctx context.Context, database string, rest time.Duration) er
 		case time.Since(since) >= rest:
 			return nil
 		case time.Now().After(deadline):
-			return errNoRest
+			return errNotQuiet
 		}
-		if err := pause(ctx, statementLook); err != nil {
+		if err := load.Pause(ctx, statementInterval); err != nil {
 			return err
 		}
 	}

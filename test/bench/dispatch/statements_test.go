@@ -7,14 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 	"github.com/belfry-mq/belfry/sql"
 )
 
-func TestEveryQueryFileIsTellable(t *testing.T) {
+func TestEveryQueryFileHasAUniqueFirstLine(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(sql.Queries, "queries/*/*.sql")
 	require.NoError(t, err)
-	require.Len(t, openings, len(files), "two files that open alike would be counted as one")
+	require.Len(t, openings, len(files), "two files with the same first line would count as one")
 	for _, name := range []string{"store/preflight", "store/claim"} {
 		require.Equal(t, name, statementName(sql.Query(name)))
 	}
@@ -34,13 +35,15 @@ func TestStatementNames(t *testing.T) {
 
 func TestStatementSums(t *testing.T) {
 	t.Parallel()
-	all := []statement{{"store/claim", 4, 2 * time.Millisecond}, {canary, 3, 0}, {"store/preflight", 1, 0}}
+	all := []load.Statement{
+		{Text: "store/claim", Calls: 4, Spent: 2 * time.Millisecond}, {Text: canary, Calls: 3}, {Text: "store/preflight", Calls: 1},
+	}
 	require.Equal(t, 5, total(work(all)))
-	require.Len(t, all, 3, "the list stays whole")
+	require.Len(t, all, 3, "work does not change the list")
 	require.Equal(t, 5, callsOf(all, "store/claim", "store/preflight"))
 	require.Equal(t, 0, callsOf(all, "store/append"))
-	require.Equal(t, "claim 2.00 (0.50 ms)", describe(all[:1], 2))
-	require.Equal(t, "4 x claim, 1 x preflight", list(work(all)))
+	require.Equal(t, "store/claim 2.00 (0.50 ms)", describe(all[:1], 2))
+	require.Equal(t, "4 x store/claim, 1 x store/preflight", list(work(all)))
 }
 
 func TestFurther(t *testing.T) {

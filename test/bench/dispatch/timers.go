@@ -4,29 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
-	// timerSlots are the queues of each kind.
+	// timerSlots is the number of queues of each kind.
 	timerSlots = 10
-	// timerStagger sets the queues apart in time.
+	// timerStagger is the time between the pushes to two queues.
 	timerStagger = 20 * time.Millisecond
-	// timerLength is the delay, the window and the lease.
+	// timerLength is the length of each delay, window and lease.
 	timerLength = 2 * time.Second
-	// Of the time between the last request and the first instant, this much at
-	// its ends is not looked at.
+	// timerAfter and timerBefore are not watched: the time after the last push and the time before
+	// the first message is due.
 	timerAfter, timerBefore = 300 * time.Millisecond, 200 * time.Millisecond
-	// timerPatience is how late something may come before it counts as stuck.
+	// timerPatience is the delay after which a message counts as stuck.
 	timerPatience = 10 * time.Second
 	timerTarget   = 20 * time.Millisecond
 )
 
-// timerKind is one reason why a message becomes due although nothing happens.
+// timerKind is one reason why a message becomes due without a request.
 type timerKind struct {
 	name, option string
-	// messages are pushed one after the other and come together: the second
-	// keeps a window open.
+	// messages is the number of messages that are due together. The second one keeps a window
+	// open.
 	messages int
 	leased   bool
 }
@@ -40,193 +43,229 @@ var timerKinds = []timerKind{
 // timerSlot is one queue with one waiting consumer.
 type timerSlot struct {
 	timerKind
-	queue string
-	next  int // the number of the next message
-	came  chan timedDelivery
+	client    *load.Client
+	queue     string
+	delivered chan timedDelivery
 }
 
-// timedDelivery is what came, and for a lease the delivery it came after.
-type timedDelivery struct{ got, first delivery }
+// timerPop is the answer of a pop.
+type timerPop struct {
+	LeaseID  string `json:"leaseId"`
+	Messages []struct {
+		TransactionID string    `json:"transactionId"`
+		PartitionID   string    `json:"partitionId"`
+		CreatedAt     time.Time `json:"createdAt"`
+	} `json:"messages"`
 
-// instant is when it was due, by the database's clock, which is ours as well:
-// both run on this machine. A lease began a little before its delivery came, so
-// earliest is the instant before which it cannot have been due.
-func (t *timedDelivery) instant(k timerKind) (instant, earliest time.Time) {
+	load.Response `json:"-"`
+}
+
+// timedDelivery is a delivery, and for a lease the first delivery of the message.
+type timedDelivery struct{ last, first timerPop }
+
+// due returns when the message was due by the clock of the database, which is that of this
+// machine. A lease began a little before its delivery, so the message was not due before
+// earliest.
+func (t *timedDelivery) due(k timerKind) (due, earliest time.Time) {
 	if k.leased {
-		return t.first.at.Add(timerLength), t.first.sent.Add(timerLength)
+		return t.first.At.Add(timerLength), t.first.Sent.Add(timerLength)
 	}
-	last := t.got.Messages[len(t.got.Messages)-1].CreatedAt.Add(timerLength)
-	return last, last
+	due = t.last.Messages[len(t.last.Messages)-1].CreatedAt.Add(timerLength)
+	return due, due
 }
 
-// measureTimers: things become due because time passes.
-func measureTimers(ctx context.Context, r *rig, out *report) (err error) {
-	servers, database, err := r.alone(ctx, 1)
+// measureTimers: messages become due because time passes.
+func measureTimers(ctx context.Context, r *suite, out *report) (err error) {
+	t, err := r.start(ctx, 1, "", nil)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, servers.stop()) }()
-	server := servers[0]
+	defer func() { err = errors.Join(err, t.stop()) }()
 	var slots []*timerSlot
 	for _, kind := range timerKinds {
-		queues, err := makeQueues(ctx, server.client, kind.name, timerSlots, map[string]int{kind.option: int(timerLength.Seconds())})
-		if err != nil {
+		queues := queueNames(kind.name, timerSlots)
+		if err := createQueues(ctx, t.Client, queues, map[string]int{kind.option: int(timerLength.Seconds())}); err != nil {
 			return err
 		}
 		for _, queue := range queues {
-			slots = append(slots, &timerSlot{timerKind: kind, queue: queue, came: make(chan timedDelivery, 1)})
+			slots = append(slots, &timerSlot{timerKind: kind, client: t.Client, queue: queue, delivered: make(chan timedDelivery, 1)})
 		}
 	}
-	waiting := newCrowd(ctx)
+	waiting := load.NewWorkers(ctx)
 	for _, s := range slots {
-		waiting.join(func(ctx context.Context) error { return s.consume(ctx, server.client) })
+		waiting.Go(s.consume)
 	}
-	var book *timerBook
-	// The first round meets empty caches and is not counted.
-	for round := 0; err == nil && round <= r.timerRounds && (book == nil || book.stuck == 0); round++ {
+	var counts *timerCounts
+	// The first round fills caches and does not count.
+	for round := 0; err == nil && round <= r.timerRounds && (counts == nil || counts.stuck == 0); round++ {
 		if round <= 1 {
-			book = newTimerBook()
+			counts = newTimerCounts()
 		}
-		err = r.timerRound(waiting.ctx, server, database, slots, book)
+		err = t.timerRound(waiting.Context, slots, counts)
 	}
-	if err = errors.Join(err, waiting.leave()); err != nil {
+	if err = errors.Join(err, waiting.Stop()); err != nil {
 		return err
 	}
-	book.judge(out)
+	counts.report(out)
 	return nil
 }
 
-// consume keeps one request waiting. Of a queue with leases it lets the first
-// lease expire and completes what comes then.
-func (s *timerSlot) consume(ctx context.Context, c *client) error {
-	call := popCall{queue: s.queue, wait: longWait, batch: 10, autoAck: !s.leased}
-	var first delivery
-	return consume(ctx, c, call, func(d delivery) error {
-		if s.leased && first.LeaseID == "" {
-			first = d
-			return nil
+// consume keeps one request waiting. In a queue with leases it lets the first lease expire and
+// acknowledges the second delivery.
+func (s *timerSlot) consume(ctx context.Context) error {
+	path := fmt.Sprintf("/api/v1/pop/queue/%s?batch=10&wait=true&timeout=%d&autoAck=%t", s.queue, longWait.Milliseconds(), !s.leased)
+	var first timerPop
+	for {
+		var d timerPop
+		var err error
+		if d.Response, err = s.client.Call(ctx, http.MethodGet, path, nil, &d); err != nil {
+			return err
 		}
-		if s.leased {
-			if err := c.ack(ctx, d, ""); err != nil {
+		switch {
+		case len(d.Messages) == 0:
+			continue
+		case s.leased && first.LeaseID == "":
+			first = d
+			continue
+		case s.leased:
+			if err := s.ack(ctx, d); err != nil {
 				return err
 			}
 		}
 		select {
-		case s.came <- timedDelivery{d, first}:
-			first = delivery{}
-			return nil
+		case s.delivered <- timedDelivery{d, first}:
+			first = timerPop{}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	})
+	}
 }
 
-// begin pushes what is to come later.
-func (s *timerSlot) begin(ctx context.Context, c *client) error {
-	for i := range s.messages {
-		if i > 0 {
-			if err := pause(ctx, timerStagger); err != nil {
-				return err
-			}
+var errAckRefused = errors.New("the server refused an ack")
+
+func (s *timerSlot) ack(ctx context.Context, d timerPop) error {
+	var acks []map[string]string
+	for _, m := range d.Messages {
+		acks = append(acks, map[string]string{"transactionId": m.TransactionID, "partitionId": m.PartitionID, "leaseId": d.LeaseID})
+	}
+	var results []struct {
+		Success bool `json:"success"`
+	}
+	_, err := s.client.Call(ctx, http.MethodPost, "/api/v1/ack/batch", map[string]any{"acknowledgments": acks}, &results)
+	for _, result := range results {
+		if !result.Success {
+			err = errAckRefused
 		}
-		if _, _, err := c.push(ctx, item{Queue: s.queue, Payload: number{s.next}}); err != nil {
+	}
+	return err
+}
+
+// push pushes the messages that are due later, after a delay.
+func (s *timerSlot) push(ctx context.Context, delay time.Duration) error {
+	for range s.messages {
+		if err := load.Pause(ctx, delay); err != nil {
 			return err
 		}
-		s.next++
+		delay = timerStagger
+		item := map[string]any{"queue": s.queue, "payload": 1}
+		if _, err := s.client.Call(ctx, http.MethodPost, "/api/v1/push", map[string]any{"items": []any{item}}, nil); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// timerRound sets every timer once, looks whether the database is left alone
-// until the first instant, and collects what comes.
-func (r *rig) timerRound(ctx context.Context, server *instance, database string, slots []*timerSlot, book *timerBook) error {
-	if err := r.arrived(ctx, server, database, len(slots)); err != nil {
+// timerRound pushes to all queues, counts the statements until the first message is due, and
+// collects the deliveries.
+func (t *trial) timerRound(ctx context.Context, slots []*timerSlot, counts *timerCounts) error {
+	if err := t.waitArrived(ctx, t.servers[0], len(slots)); err != nil {
 		return err
 	}
-	firstInstant := time.Now().Add(timerLength)
-	beginning := newCrowd(ctx)
+	firstDue := time.Now().Add(timerLength)
+	pushes := load.NewWorkers(ctx)
 	for i, s := range slots {
-		beginning.join(func(ctx context.Context) error {
-			if err := pause(ctx, time.Duration(i%timerSlots)*timerStagger); err != nil {
-				return err
-			}
-			return s.begin(ctx, server.client)
-		})
+		pushes.Go(func(ctx context.Context) error { return s.push(ctx, time.Duration(i%timerSlots)*timerStagger) })
 	}
-	if err := beginning.group.Wait(); err != nil {
+	if err := pushes.Wait(); err != nil {
 		return err
 	}
-	if err := pause(ctx, timerAfter); err != nil {
+	if err := load.Pause(ctx, timerAfter); err != nil {
 		return err
 	}
-	if err := r.forget(ctx, database); err != nil {
+	if err := t.resetStatements(ctx); err != nil {
 		return err
 	}
-	looked := time.Now()
-	if err := pause(ctx, time.Until(firstInstant.Add(-timerBefore))); err != nil {
+	reset := time.Now()
+	if err := load.Pause(ctx, time.Until(firstDue.Add(-timerBefore))); err != nil {
 		return err
 	}
-	all, err := r.statements(ctx, database)
+	all, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
-	book.between(time.Since(looked), work(all))
+	counts.addStatements(time.Since(reset), work(all))
 	patience, cancel := context.WithTimeout(ctx, timerLength+timerPatience)
 	defer cancel()
 	for _, s := range slots {
 		select {
-		case t := <-s.came:
-			book.came(s.timerKind, &t)
+		case d := <-s.delivered:
+			counts.addDelivery(s.timerKind, &d)
 		case <-patience.Done():
-			book.stuck++
+			counts.stuck++
 		}
 	}
 	return ctx.Err()
 }
 
-// timerBook collects the rounds of timers.
-type timerBook struct {
-	late                  map[string][]time.Duration
+// timerCounts collects the rounds.
+type timerCounts struct {
+	late                  map[string]*load.Times
 	early, partial, stuck int
 	watched               time.Duration
-	asked, roundsAsked    int
-	statements            []statement
+	statements            []load.Statement
+	// busyRounds is the number of rounds with a statement.
+	busyRounds int
 }
 
-func newTimerBook() *timerBook { return &timerBook{late: map[string][]time.Duration{}} }
-
-func (b *timerBook) came(k timerKind, t *timedDelivery) {
-	instant, earliest := t.instant(k)
-	b.late[k.name] = append(b.late[k.name], t.got.at.Sub(instant))
-	if t.got.at.Before(earliest) {
-		b.early++
-	}
-	if len(t.got.Messages) != k.messages {
-		b.partial++
-	}
-}
-
-// between notes what ran while nothing was due.
-func (b *timerBook) between(watched time.Duration, asked []statement) {
-	b.watched += watched
-	b.asked += total(asked)
-	b.statements = append(b.statements, asked...)
-	if len(asked) > 0 {
-		b.roundsAsked++
-	}
-}
-
-func (b *timerBook) judge(out *report) {
-	out.never("stuck", b.stuck)
-	out.never("delivered before the instant", b.early)
-	out.never("delivered in parts or more than once", b.partial)
+func newTimerCounts() *timerCounts {
+	c := &timerCounts{late: map[string]*load.Times{}}
 	for _, k := range timerKinds {
-		late := b.late[k.name]
-		out.note(fmt.Sprintf("%s: lateness of %d, p50", k.name, len(late)), millis(quantile(late, 0.5)))
-		out.quick(k.name+": lateness, p95", quantile(late, 0.95), timerTarget)
+		c.late[k.name] = load.NewTimes()
 	}
-	out.count(fmt.Sprintf("statements in %.1f s between request and instant", b.watched.Seconds()), b.asked, 0)
-	if b.asked > 0 {
-		out.remark(fmt.Sprintf("what they were, in %d rounds", b.roundsAsked), list(b.statements))
+	return c
+}
+
+func (c *timerCounts) addDelivery(k timerKind, d *timedDelivery) {
+	due, earliest := d.due(k)
+	c.late[k.name].Add(d.last.At.Sub(due))
+	if d.last.At.Before(earliest) {
+		c.early++
+	}
+	if len(d.last.Messages) != k.messages {
+		c.partial++
+	}
+}
+
+// addStatements adds the statements of a time in which no message was due.
+func (c *timerCounts) addStatements(watched time.Duration, all []load.Statement) {
+	c.watched += watched
+	c.statements = append(c.statements, all...)
+	if len(all) > 0 {
+		c.busyRounds++
+	}
+}
+
+func (c *timerCounts) report(out *report) {
+	out.never("stuck", c.stuck)
+	out.never("delivered before the message was due", c.early)
+	out.never("delivered in parts or more than once", c.partial)
+	for _, k := range timerKinds {
+		late := c.late[k.name]
+		out.noteTime(fmt.Sprintf("%s: lateness of %d, p50", k.name, late.Count()), late, 0.5)
+		out.quick(k.name+": lateness, p95", late.Quantile(0.95), timerTarget)
+	}
+	out.count(fmt.Sprintf("statements in %.1f s between push and due time", c.watched.Seconds()), total(c.statements), 0)
+	if len(c.statements) > 0 {
+		out.remark(fmt.Sprintf("the statements, in %d rounds", c.busyRounds), list(c.statements))
 	}
 }

@@ -6,129 +6,100 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 const (
-	// wakeGap is the least time between two pushes, so that each finds everybody
-	// asleep; a random part on top keeps it out of step with anything else.
+	// wakeGap is the least time between two pushes, so that the consumer waits again. A random
+	// part keeps the pushes out of step with other periodic work.
 	wakeGap    = 300 * time.Millisecond
 	wakeSpread = 50 * time.Millisecond
-	// longWait is the longest a pop may wait.
-	longWait = 10 * time.Minute
+	// wakeWarmup is the number of pushes that fill caches and prepare statements.
+	wakeWarmup = 10
 )
 
-// measureWake: one waiting consumer, and a message now and then. The targets are
-// for a consumer as it comes, with a lease. With autoAck the claim is the ack: it
-// waits for the disk, and is never handed over.
-func measureWake(ctx context.Context, r *rig, out *report) error {
-	for _, autoAck := range []bool{false, true} {
-		how := "leased, "
-		if autoAck {
-			how = "autoAck, "
-		}
-		fromAnswer, fromStart, err := r.wakes(ctx, out, how, 1, autoAck)
-		if err != nil {
-			return fmt.Errorf("%s%w", how, err)
-		}
-		const answered, started = "answer of the push to answer of the pop, ", "start of the push to answer of the pop, "
-		if autoAck {
-			out.note(how+answered+"p50", millis(quantile(fromAnswer, 0.5)))
-			out.note(how+answered+"p99", millis(quantile(fromAnswer, 0.99)))
-			out.note(how+started+"p50", millis(quantile(fromStart, 0.5)))
-		} else {
-			out.quick(how+answered+"p50", quantile(fromAnswer, 0.5), time.Millisecond)
-			out.quick(how+answered+"p99", quantile(fromAnswer, 0.99), 4*time.Millisecond)
-			out.quick(how+started+"p50", quantile(fromStart, 0.5), 2500*time.Microsecond)
-		}
-		out.note(how+started+"p99", millis(quantile(fromStart, 0.99)))
+const (
+	fromAnswer = "answer of the push to answer of the pop, "
+	fromStart  = "start of the push to answer of the pop, "
+)
+
+// measureWake: one waiting consumer, and a message now and then. The targets are for a consumer
+// with a lease. With autoAck the claim is the ack: it waits for the disk, and is never handed over.
+func measureWake(ctx context.Context, r *suite, out *report) error {
+	m, err := r.wakes(ctx, out, "leased, ", 1, false)
+	if err != nil {
+		return fmt.Errorf("leased: %w", err)
 	}
+	out.quick("leased, "+fromAnswer+"p50", m.Times(load.TimeFromAnswer).Quantile(0.5), time.Millisecond)
+	out.quick("leased, "+fromAnswer+"p99", m.Times(load.TimeFromAnswer).Quantile(0.99), 4*time.Millisecond)
+	out.quick("leased, "+fromStart+"p50", m.Times(load.TimeFromStart).Quantile(0.5), 2500*time.Microsecond)
+	out.noteTime("leased, "+fromStart+"p99", m.Times(load.TimeFromStart), 0.99)
+	if m, err = r.wakes(ctx, out, "autoAck, ", 1, true); err != nil {
+		return fmt.Errorf("autoAck: %w", err)
+	}
+	out.noteTime("autoAck, "+fromAnswer+"p50", m.Times(load.TimeFromAnswer), 0.5)
+	out.noteTime("autoAck, "+fromAnswer+"p99", m.Times(load.TimeFromAnswer), 0.99)
+	out.noteTime("autoAck, "+fromStart+"p50", m.Times(load.TimeFromStart), 0.5)
+	out.noteTime("autoAck, "+fromStart+"p99", m.Times(load.TimeFromStart), 0.99)
 	return nil
 }
 
 // measureInstances: the same with the consumer at another instance.
-func measureInstances(ctx context.Context, r *rig, out *report) error {
-	fromAnswer, fromStart, err := r.wakes(ctx, out, "", 2, false)
+func measureInstances(ctx context.Context, r *suite, out *report) error {
+	m, err := r.wakes(ctx, out, "", 2, false)
 	if err != nil {
 		return err
 	}
-	out.quick("answer of the push to answer of the pop, p50", quantile(fromAnswer, 0.5), 15*time.Millisecond)
-	out.note("answer of the push to answer of the pop, p99", millis(quantile(fromAnswer, 0.99)))
-	out.note("start of the push to answer of the pop, p50", millis(quantile(fromStart, 0.5)))
+	out.quick(fromAnswer+"p50", m.Times(load.TimeFromAnswer).Quantile(0.5), 15*time.Millisecond)
+	out.noteTime(fromAnswer+"p99", m.Times(load.TimeFromAnswer), 0.99)
+	out.noteTime(fromStart+"p50", m.Times(load.TimeFromStart), 0.5)
 	return nil
 }
 
 // wakes pushes to the first of n instances and pops at the last.
-func (r *rig) wakes(ctx context.Context, out *report, how string, n int, autoAck bool) (fromAnswer, fromStart []time.Duration, err error) {
-	servers, database, err := r.alone(ctx, n)
+func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoAck bool) (m *load.Meter, err error) {
+	t, err := r.start(ctx, n, "", lanes("wake"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, servers.stop()) }()
-	to, from := servers[0], servers[n-1]
-	const queue = "wake"
-	if err := to.configure(ctx, queue, nil); err != nil {
-		return nil, nil, err
+	defer func() { err = errors.Join(err, t.stop()) }()
+	popped := t.servers[n-1]
+	consumers := load.NewWorkers(ctx)
+	consumers.Go(t.NewConsumerAt(popped.Client, load.PopOptions{Queue: "wake", Batch: 10, AutoAck: autoAck, Wait: longWait}).Loop)
+	if err = t.waitArrived(consumers.Context, popped, 1); err == nil {
+		err = t.pushOneByOne(consumers.Context)
 	}
-	book := newLedger()
-	consumer := newCrowd(ctx)
-	consumer.join(func(ctx context.Context) error {
-		return consume(ctx, from.client, popCall{queue: queue, wait: longWait, batch: 10, autoAck: autoAck}, func(d delivery) error {
-			for _, m := range d.Messages {
-				book.popped(lane{queue, m.Partition}, m.Data.N, d.at)
-			}
-			if autoAck {
-				return nil
-			}
-			return from.ack(ctx, d, "")
-		})
-	})
-	err = r.pushNowAndThen(consumer.ctx, to, from, database, queue, book)
-	if err = errors.Join(err, consumer.leave()); err != nil {
-		return nil, nil, err
-	}
-	if err := book.search(ctx, to.client, ""); err != nil {
-		return nil, nil, err
-	}
-	all, err := r.statements(ctx, database)
+	counts, err := t.finish(ctx, err, consumers)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	book.judge(out, how, true)
+	out.promises(how, counts, true)
+	all, err := t.statements(ctx)
+	if err != nil {
+		return nil, err
+	}
 	out.remark(fmt.Sprintf("%sstatements for each of %d messages (mean time)", how, r.samples), describe(work(all), r.samples))
-	fromAnswer, fromStart = book.times()
-	return fromAnswer, fromStart, nil
+	return t.Meter, nil
 }
 
-func (r *rig) pushNowAndThen(ctx context.Context, to, from *instance, database, queue string, book *ledger) error {
-	at := lane{queue, "Default"}
-	push := func() error {
-		n := book.next(at)
-		sent, answered, err := to.push(ctx, item{Queue: at.queue, Partition: at.partition, Payload: number{n}})
-		if err != nil {
+// pushOneByOne pushes a message, waits for its delivery, and pauses. The next push would wake a
+// consumer that missed this message.
+func (t *trial) pushOneByOne(ctx context.Context) error {
+	producer := t.NewProducer(0)
+	for i := range wakeWarmup + t.samples {
+		if i == wakeWarmup {
+			if err := t.measure(ctx); err != nil {
+				return err
+			}
+		}
+		if _, err := producer.Push(ctx, time.Now()); err != nil {
 			return err
 		}
-		book.stored(at, n, sent, answered)
-		// Before the next push, which would wake a consumer that missed this one.
-		if err := book.drained(ctx); err != nil {
+		if delivered, err := t.Ledger.WaitDrained(ctx, drainPatience); err != nil || !delivered {
 			return err
 		}
-		return pause(ctx, wakeGap+rand.N(wakeSpread))
-	}
-	if err := r.arrived(ctx, from, database, 1); err != nil {
-		return err
-	}
-	// The first messages meet empty caches and statements not prepared yet.
-	for range 10 {
-		if err := push(); err != nil {
-			return err
-		}
-	}
-	book.forgetTimes()
-	if err := r.forget(ctx, database); err != nil {
-		return err
-	}
-	for range r.samples {
-		if err := push(); err != nil || !book.complete() {
+		if err := load.Pause(ctx, wakeGap+rand.N(wakeSpread)); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
-// Package sweep measures what retention and deletion at size cost those who push
-// and pop meanwhile. Its tests run small in CI, where they prove that the work is
-// done and that nobody's messages are lost. At full size they report latencies as
-// ratios to the same load without the work. Nobody imports it.
+// Package sweep measures the cost of retention and of the deletion of a large queue for pushes and
+// pops at the same time. Its tests run small in CI, where they verify that the work is done and
+// that no message is lost. At full size they report latencies as ratios to the same load without
+// the work. No package imports it.
 //
 //	go test ./test/bench/sweep -v -messages 1000000 -partitions 100000 -limit 1.5
 package sweep

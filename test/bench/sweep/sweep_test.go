@@ -8,48 +8,43 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/bench/load"
 )
 
 var (
 	messages   = flag.Int("messages", 20_000, "messages to delete")
 	partitions = flag.Int("partitions", 2000, "partitions of the queue that is deleted")
-	quiet      = flag.Duration("quiet", 2*time.Second, "how long the load runs without the work")
+	quiet      = flag.Duration("quiet", 2*time.Second, "duration of the load without the work")
 	limit      = flag.Float64("limit", 0, "highest ratio of p99 with to p99 without the work; 0: only reported")
 )
 
-// compare reports the load with the work beside the one without.
-func compare(t *testing.T, without, with *latencies, took time.Duration) {
+// compare reports the times with the work and without it.
+func compare(t *testing.T, without, with *load.Meter, took time.Duration) {
 	t.Helper()
-	for _, verb := range []struct {
-		name          string
-		without, with time.Duration
-	}{{"push", p99(without.push), p99(with.push)}, {"pop", p99(without.pop), p99(with.pop)}} {
-		ratio := float64(verb.with) / float64(verb.without)
-		t.Logf("%s: p99 %s without, %s with: ratio %.2f", verb.name, verb.without, verb.with, ratio)
+	for _, name := range []string{load.TimePush, load.TimePop} {
+		p99Without, p99With := without.Times(name).Quantile(0.99), with.Times(name).Quantile(0.99)
+		ratio := float64(p99With) / float64(p99Without)
+		t.Logf("%s: p99 %s without, %s with: ratio %.2f", name, p99Without, p99With, ratio)
 		if *limit > 0 {
-			require.LessOrEqual(t, ratio, *limit, verb.name)
+			require.LessOrEqual(t, ratio, *limit, name)
 		}
 	}
 	t.Logf("the work took %s", took.Round(time.Millisecond))
 }
 
-func forAWhile(elapsed time.Duration) bool { return elapsed >= *quiet }
+func forQuiet(elapsed time.Duration) bool { return elapsed >= *quiet }
 
-// The old messages lie in the same partitions that are pushed to and popped from.
+// The old messages are in the partitions under load.
 func TestRetentionUnderLoad(t *testing.T) {
-	r := newRig(t, func(c *config.Config) { c.Sweep.RetentionInterval = 500 * time.Millisecond })
-	r.fill("live", lanes, *messages)
-	_, err := r.pop(t.Context())
-	require.NoError(t, err, "the group joins behind the old messages")
-	r.load(forAWhile) // warms up
-	without := r.load(forAWhile)
+	r := newFixture(t, "BELFRY_SWEEP_RETENTION_INTERVAL=500ms")
+	r.fill(liveQueue, lanes, *messages)
+	r.join()
+	r.load(forQuiet) // warms up
+	without := r.load(forQuiet)
 
-	_, err = r.call(t.Context(), http.MethodPost, "/api/v1/configure",
-		`{"queue":"live","options":{"retentionEnabled":true,"retentionSeconds":3600}}`)
-	require.NoError(t, err)
+	r.Post("/api/v1/configure", `{"queue":"live","options":{"retentionEnabled":true,"retentionSeconds":3600}}`)
 	old := func() int64 {
-		return r.number(`SELECT count(*) FROM belfry.partition p WHERE p.name <> 'Default' AND p.trimmed < $1`, *messages/lanes)
+		return r.Number(`SELECT count(*) FROM belfry.partition p WHERE p.name <> 'Default' AND p.trimmed < $1`, *messages/lanes)
 	}
 	took := time.Duration(0)
 	with := r.load(func(elapsed time.Duration) bool {
@@ -59,29 +54,27 @@ func TestRetentionUnderLoad(t *testing.T) {
 		return took > 0
 	})
 	compare(t, without, with, took)
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.message WHERE created_at < now() - interval '1 h'"))
-	require.Equal(t, int64(*messages), r.number("SELECT retention FROM belfry.queue_sweep"))
-	require.Zero(t, r.number("SELECT unread FROM belfry.queue_sweep"), "the only group began behind them")
+	require.Zero(t, r.Number("SELECT count(*) FROM belfry.message WHERE created_at < now() - interval '1 h'"))
+	require.Equal(t, int64(*messages), r.Number("SELECT retention FROM belfry.queue_sweep"))
+	require.Zero(t, r.Number("SELECT unread FROM belfry.queue_sweep"), "the only group joined after the old messages")
 }
 
-// Another queue is deleted; a queue of its name inherits nothing.
+// The server deletes another queue with all its rows.
 func TestDeletionUnderLoad(t *testing.T) {
-	r := newRig(t)
-	_, err := r.call(t.Context(), http.MethodPost, "/api/v1/push", pushBody(0))
-	require.NoError(t, err)
-	_, err = r.pop(t.Context())
-	require.NoError(t, err)
+	r := newFixture(t)
+	require.NoError(t, r.Server.Configure(r.Ctx, liveQueue, nil))
+	r.join()
 	r.fill("big", *partitions, *messages)
-	_, err = r.call(t.Context(), http.MethodGet, "/api/v1/pop/queue/big?consumerGroup=g", "")
+	_, err := r.Server.Call(r.Ctx, http.MethodGet, "/api/v1/pop/queue/big?consumerGroup=g", nil, nil)
 	require.NoError(t, err)
-	r.load(forAWhile) // warms up
-	without := r.load(forAWhile)
+	r.load(forQuiet) // warms up
+	without := r.load(forQuiet)
 
-	id := r.number("SELECT id FROM belfry.queue WHERE name = 'big'")
+	id := r.Number("SELECT id FROM belfry.queue WHERE name = 'big'")
 	answered := make(chan time.Duration, 1)
 	began := time.Now()
 	go func() {
-		if _, err := r.call(t.Context(), http.MethodDelete, "/api/v1/resources/queues/big", ""); err == nil {
+		if r.Server.Delete(r.Ctx, "big") == nil {
 			answered <- time.Since(began)
 		}
 	}()
@@ -91,15 +84,15 @@ func TestDeletionUnderLoad(t *testing.T) {
 		case answer = <-answered:
 		default:
 		}
-		if r.number("SELECT count(*) FROM belfry.queue WHERE id = $1", id) == 0 {
+		if r.Number("SELECT count(*) FROM belfry.queue WHERE id = $1", id) == 0 {
 			took = elapsed
 		}
 		return took > 0 && answer > 0
 	})
 	t.Logf("the request took %s", answer.Round(time.Millisecond))
 	compare(t, without, with, took)
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.partition WHERE queue_id = $1", id))
-	require.Zero(t, r.number("SELECT count(*) FROM belfry.message WHERE created_at < now() - interval '1 h'"))
-	require.Zero(t, r.number(`SELECT count(*) FROM belfry.cursor c WHERE NOT EXISTS (SELECT 1 FROM belfry.partition p WHERE p.id = c.partition_id)`))
-	require.Zero(t, r.number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
+	require.Zero(t, r.Number("SELECT count(*) FROM belfry.partition WHERE queue_id = $1", id))
+	require.Zero(t, r.Number("SELECT count(*) FROM belfry.message WHERE created_at < now() - interval '1 h'"))
+	require.Zero(t, r.Number(`SELECT count(*) FROM belfry.cursor c WHERE NOT EXISTS (SELECT 1 FROM belfry.partition p WHERE p.id = c.partition_id)`))
+	require.Zero(t, r.Number("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
 }

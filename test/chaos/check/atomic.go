@@ -8,27 +8,26 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// transaction is what is known of a push and an ack that are one request, or of an
-// ack that is one, over all its repetitions.
+// transaction is a request of the transaction endpoint with all its repetitions. It has one push and may have acks, or
+// it has acks alone.
 type transaction struct {
 	id string
-	// attempts are the pushes of its tries, or the acks if it pushes nothing, in order;
-	// done is the first that was
-	// answered with success, and unknown says whether any was not answered.
+	// attempts are the pushes of the tries in order, or the acks if the transaction pushes nothing. done is the first
+	// attempt answered with success. unknown: some attempt was not answered.
 	attempts []*history.Operation
 	done     *history.Operation
 	unknown  bool
 	pushes   []inLane
 }
 
-// inLane is a message and where it belongs.
+// inLane is a message and its lane.
 type inLane struct {
 	lane  *lane
 	entry *entry
 }
 
-// transaction is that of a push, or of an ack without one, which is one of its
-// attempts.
+// transaction returns the transaction of a push, or of an ack. It adds the operation to the attempts, unless the
+// operation is an ack of a transaction that pushes.
 func (x *index) transaction(op *history.Operation) *transaction {
 	t := x.transacted[op.Transaction]
 	if t != nil && op.Kind == history.Ack && len(t.pushes) > 0 {
@@ -55,8 +54,7 @@ func (t *transaction) push(l *lane, e *entry) {
 	}
 }
 
-// stored is the first of its messages that is in the log, and missing the first
-// that is not.
+// stored returns the first message of the transaction that is in the log, and the first that is not.
 func (t *transaction) stored() (stored, missing *inLane) {
 	for i := range t.pushes {
 		switch p := &t.pushes[i]; {
@@ -69,27 +67,27 @@ func (t *transaction) stored() (stored, missing *inLane) {
 	return stored, missing
 }
 
-// applicable says whether it may have been applied: its messages would be there.
-func (x *index) applicable(t *transaction) bool {
+// mayHaveApplied reports whether the transaction may have been applied. If it pushes, its messages show that.
+func (x *index) mayHaveApplied(t *transaction) bool {
 	if len(t.pushes) == 0 {
-		return t.done != nil || t.unknown && !x.undone(t)
+		return t.done != nil || t.unknown && !x.notApplied(t)
 	}
 	stored, _ := t.stored()
 	return t.done != nil || t.unknown && stored != nil
 }
 
-// undone says of a transaction without pushes that it was not applied: something
-// that it completes was delivered under another lease by a pop that claimed it after
-// the transaction began. If it was applied before that claim, there was nothing to
-// claim, and after it, its own lease was gone.
-func (x *index) undone(t *transaction) bool {
+// notApplied reports whether a transaction without pushes cannot have been applied. Proof:
+// 1. A pop, which claimed after the transaction began, delivered a message that the transaction completes.
+// 2. If the transaction was applied before that claim, there was nothing to claim.
+// 3. If it was applied after that claim, its own lease had ended, so it was refused.
+func (x *index) notApplied(t *transaction) bool {
 	began := t.attempts[0].Begin
 	undone := false
 	for _, op := range t.attempts {
 		x.byLane(op, func(l *lane, items []*history.Item) {
 			r := x.readerOf(l, op)
 			if r == nil {
-				undone = true // its lease was forgotten
+				undone = true // a crash of the database lost its lease
 				return
 			}
 			for _, d := range r.deliveries {
@@ -105,9 +103,9 @@ func (x *index) undone(t *transaction) bool {
 	return undone
 }
 
-// by is when it had been applied for certain: somebody was told so, or was given
-// a message that it stored.
-func (t *transaction) by() time.Duration {
+// appliedBy is the latest time at which the transaction was applied: its success was answered, or a message that it
+// stored was delivered.
+func (t *transaction) appliedBy() time.Duration {
 	by := forever
 	if t.done != nil {
 		by = t.done.End
@@ -120,54 +118,54 @@ func (t *transaction) by() time.Duration {
 	return by
 }
 
-// first says whether an ack that was answered with success took effect then. A
-// repetition finds what an earlier try of its transaction did, however long ago.
-func (x *index) first(op *history.Operation) bool {
+// firstAttempt reports whether an ack answered with success took effect during that operation. A repetition only
+// confirms what an earlier attempt of its transaction did.
+func (x *index) firstAttempt(op *history.Operation) bool {
 	t := x.transacted[op.Transaction]
 	return t == nil || len(t.attempts) == 1 || op.Begin < t.attempts[1].Begin
 }
 
-// lose notes an ack whose transaction cannot have been applied.
-func (x *index) lose(op *history.Operation) {
+// noteUnapplied notes an ack whose transaction cannot have been applied.
+func (x *index) noteUnapplied(op *history.Operation) {
 	x.byLane(op, func(l *lane, items []*history.Item) {
 		r := x.readerOf(l, op)
 		for _, item := range items {
-			if e := l.byID[item.TransactionID]; r != nil && e != nil && e.place > 0 {
-				if r.lost == nil {
-					r.lost = map[int]*transaction{}
+			if e := l.byID[item.TransactionID]; r != nil && e != nil && e.ordinal > 0 {
+				if r.unapplied == nil {
+					r.unapplied = map[int]*transaction{}
 				}
-				r.lost[e.place] = x.transacted[op.Transaction]
+				r.unapplied[e.ordinal] = x.transacted[op.Transaction]
 			}
 		}
 	})
 }
 
-// at makes a violation about the acks of a transaction.
+// at returns a violation by the acks of a transaction.
 func (t *transaction) at(r *reader, op *history.Operation, message string) Violation {
 	v := r.at("atomic", op, fmt.Sprintf("transaction %s: %s", t.id, message))
 	v.Transaction = t.id
 	return v
 }
 
-// passed finds what was passed, up to a place, because of a transaction that was
-// not applied.
-func (r *reader) passed(op *history.Operation, f *frontier, upto int) []Violation {
-	for place := f.next; place <= upto; place++ {
-		if t := r.lost[place]; t != nil && !f.done[place] {
+// passedUnapplied returns a violation if the cursor passed a message, up to an ordinal, that only a transaction
+// acknowledged which was not applied.
+func (r *reader) passedUnapplied(op *history.Operation, f *progress, upto int) []Violation {
+	for ordinal := f.next; ordinal <= upto; ordinal++ {
+		if t := r.unapplied[ordinal]; t != nil && !f.done[ordinal] {
 			why := "nothing of it is in the log"
 			if len(t.pushes) == 0 {
 				why = "it was not applied"
 			}
 			return []Violation{t.at(r, op, fmt.Sprintf(
 				why+", but %q at %d, which it acknowledged, was passed and is not done otherwise",
-				r.lane.log[place-1].transaction, r.lane.log[place-1].seq))}
+				r.lane.log[ordinal-1].transaction, r.lane.log[ordinal-1].seq))}
 		}
 	}
 	return nil
 }
 
-// atomic: the pushes of a transaction are stored all or none, and none if it was
-// refused. What became of its acks shows in deliveries: see passed and again.
+// atomic: the pushes of a transaction are stored all or none, and none if it was refused. The functions passedUnapplied
+// and again judge its acks.
 func atomic(x *index) []Violation {
 	var found []Violation
 	for _, t := range x.transactions {

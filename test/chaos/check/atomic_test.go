@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// handOn makes the ack of a and b and a push of x and y one transaction. x and y
-// are in another partition, which nobody reads.
+// handOn makes the ack of a and b and a push of x and y one transaction. x and y are in another partition without
+// readers.
 func handOn(r *run) {
 	r.op(4).Transaction = "T"
 	items := pushed("x", "y")
@@ -21,7 +21,7 @@ func handOn(r *run) {
 	r.state.Partitions = append(r.state.Partitions, check.Partition{Queue: "q", Name: "next", LastSeq: 2, Log: logOf("x", "y")})
 }
 
-// unanswered makes the outcome of both parts unknown.
+// unanswered sets the outcome of both parts of the transaction.
 func unanswered(r *run, outcome history.Outcome) {
 	r.op(4).Outcome, r.op(9).Outcome = outcome, outcome
 	for i := range r.op(4).Items {
@@ -29,12 +29,12 @@ func unanswered(r *run, outcome history.Outcome) {
 	}
 }
 
-// next sets what is stored in the other partition.
+// next sets the log of the other partition.
 func (r *run) next(ids ...string) {
 	r.state.Partitions[1].Log, r.state.Partitions[1].LastSeq = logOf(ids...), int64(len(ids))
 }
 
-func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
+func TestTransactionsAreAtomic(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -47,7 +47,7 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"applied, and nothing is stored", "atomic", `transaction T: it was applied, but "x" is not in the log`, 9,
+			"applied without its pushes", "atomic", `transaction T: it was applied, but "x" is not in the log`, 9,
 			func(r *run) {
 				handOn(r)
 				r.next()
@@ -55,7 +55,7 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"refused, and it is stored", "atomic", `transaction T: it was refused, but "x" is in the log at 1`, 9,
+			"refused but stored", "atomic", `transaction T: it was refused, but "x" is in the log at 1`, 9,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
@@ -63,7 +63,7 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 			func(r *run) { unanswered(r, history.Unknown) },
 		},
 		{
-			"of unknown outcome, not stored, and what it acknowledged was passed", "atomic",
+			"not stored, but its acks count", "atomic",
 			`transaction T: nothing of it is in the log, but "a" at 1, which it acknowledged, was passed`, 5,
 			func(r *run) {
 				handOn(r)
@@ -73,20 +73,20 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"refused, and what it acknowledged was passed", "atomic", `nothing of it is in the log, but "a" at 1`, 5,
+			"refused, but its acks count", "atomic", `nothing of it is in the log, but "a" at 1`, 5,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
 				r.next()
 			},
 			func(r *run) {
-				// Another ack did it.
+				// Another ack completed the messages.
 				o := r.add(history.Operation{Kind: history.Ack, LeaseID: "L1", Items: acked("completed", "a", "b")})
 				o.Begin, o.End = r.op(4).Begin, r.op(4).End
 			},
 		},
 		{
-			"refused, and the cursor passed it in the end", "atomic", `nothing of it is in the log, but "a" at 1`, 0,
+			"refused, but the final cursor passed its messages", "atomic", `nothing of it is in the log, but "a" at 1`, 0,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
@@ -109,25 +109,24 @@ func TestATransactionIsAppliedAsAWholeOrNotAtAll(t *testing.T) {
 			},
 		},
 		{
-			"stored, and what it acknowledged comes again", "atomic", `transaction T: it was applied, but "a" at 1`, 11,
+			"stored, but its acknowledged messages are delivered again", "atomic", `transaction T: it was applied, but "a" at 1`, 11,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Unknown)
-				// Who was given x knows that it was applied.
+				// The delivery of x proves that the transaction was applied.
 				r.state.Partitions[1].Cursors = []check.Cursor{{Group: "h", FromStart: true, Committed: 2, Consumed: 2}}
 				items := pushed("x", "y")
 				items[0].Partition, items[1].Partition = "next", "next"
 				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: items}).Group = "h"
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a")})
 			},
 			func(r *run) { r.op(11).Begin = 8500 * time.Millisecond },
 		},
 	})
 }
 
-// A repetition that finds what was done before proves neither that its lease is
-// alive nor that its messages are new.
-func TestARepeatedTransactionIsAnsweredAsTheFirstTime(t *testing.T) {
+// A repeated transaction proves neither that its lease is alive nor that its messages are new.
+func TestRepeatedTransactionsGetTheSameAnswer(t *testing.T) {
 	t.Parallel()
 	again := func(r *run) {
 		handOn(r)
@@ -139,7 +138,7 @@ func TestARepeatedTransactionIsAnsweredAsTheFirstTime(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"it is given another message id", "dedup", `"x" was told to be message m-z here`, 11,
+			"the repetition is answered another message id", "dedup", `"x" was answered to be message m-z here`, 11,
 			func(r *run) {
 				again(r)
 				items := pushed("x", "y")
@@ -149,7 +148,7 @@ func TestARepeatedTransactionIsAnsweredAsTheFirstTime(t *testing.T) {
 			func(r *run) { r.op(11).Items = r.op(9).Items },
 		},
 		{
-			"an ack that is no part of it is fenced", "lease", "accepted under lease L1", 10,
+			"an ack outside the transaction is fenced", "lease", "accepted under lease L1", 10,
 			func(r *run) {
 				again(r)
 				r.op(10).Transaction = ""

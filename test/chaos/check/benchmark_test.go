@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkRun judges correct runs. ns/item says whether the time grows with
-// the number of items, and not faster.
+// BenchmarkRun judges correct runs. ns/item shows whether the time grows faster than the number of items.
 func BenchmarkRun(b *testing.B) {
 	for _, steps := range []int{10_000, 100_000, 400_000} {
 		b.Run(fmt.Sprintf("steps=%d", steps), func(b *testing.B) {
@@ -17,7 +16,7 @@ func BenchmarkRun(b *testing.B) {
 			m := newModel(random.IntN, 50, 3)
 			for range steps {
 				m.step()
-				// What is old is not touched any more, or the model itself gets slow.
+				// Old deliveries and samples are dropped, or the model itself becomes slow.
 				m.held = m.held[max(0, len(m.held)-100):]
 				m.run.state.Samples = m.run.state.Samples[max(0, len(m.run.state.Samples)-10_000):]
 			}

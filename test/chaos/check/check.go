@@ -11,45 +11,40 @@ import (
 
 // Options say how strictly to judge.
 type Options struct {
-	// Bound is how long a waiting pop may go without a message that is ready. 0:
-	// the rule stuck is not applied.
+	// Bound is the longest time that a waiting pop may go without a ready message. 0 turns the rule stuck off.
 	Bound time.Duration
-	// LeaseDuration is the longest that a lease lives after it was given or
-	// extended. The rule stuck needs it.
+	// LeaseDuration is the longest life of a lease after the claim or the last extend. The rule stuck needs it.
 	LeaseDuration time.Duration
-	// IdleAfter is how long nothing must have been pushed to a partition before it is
-	// removed.
+	// IdleAfter is the time without pushes after which an empty partition is removed.
 	IdleAfter time.Duration
 	// Windows are the faults during the run.
 	Windows []Window
-	// Undrained: the run ended with messages left on purpose, so the rule
-	// leftover is not applied, and messages beyond a cursor may be undelivered.
+	// Undrained: the run ended with messages left on purpose. The rule leftover is off, and messages beyond a cursor
+	// may be undelivered.
 	Undrained bool
 }
 
-// Window is a time in which something was broken on purpose. An interval that
-// touches it may be longer than Bound by Allowance.
+// Window is a time of an injected fault. An interval that touches it may be longer than Bound by Allowance.
 type Window struct {
 	Begin, End time.Duration
 	Allowance  time.Duration
-	// Silence is how much longer than that consumers in SQL may wait, since nobody may
-	// be there to tell them.
-	Silence time.Duration
+	// SQLAllowance is the additional time for consumers in SQL, because no instance may be there to wake them.
+	SQLAllowance time.Duration
 }
 
 // Violation is a breach of a rule.
 type Violation struct {
 	Rule string
-	// Operation is the ID of the operation that shows it first; 0: the tables do.
+	// Operation is the ID of the first operation that shows the breach. 0: only the tables show it.
 	Operation int64
-	// Queue, Partition and Group say where it is, as far as they matter to it.
+	// Queue, Partition and Group say where the breach is, as far as they matter.
 	Queue, Partition, Group string
-	// Transaction is the one that it is about, if it is about one.
+	// Transaction is the id of the transaction in question, or empty.
 	Transaction string
 	Message     string
 }
 
-// String is one line for people.
+// String returns the violation as one line.
 func (v Violation) String() string {
 	where := fmt.Sprintf("queue %q", v.Queue)
 	if v.Partition != "" {
@@ -64,19 +59,17 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s", v.Rule, where, v.Message)
 }
 
-// maxOfRule is how many violations of one rule are reported; one bug often
-// makes thousands.
+// maxOfRule is how many violations of one rule are reported. One bug often makes thousands.
 const maxOfRule = 20
 
 // rules are all rules. Each returns its violations in any order.
 var rules = []func(*index) []Violation{
-	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, tenures, cursors, counts, stuck,
+	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, leasePeriods, cursors, counts, stuck,
 	deletions, expiries, sweeps, erasures, removals, seeks, fences, rejoined, returned,
 }
 
-// Run judges a history, whose operations may be in any order, and the state the
-// run ended with. The violations of a rule stand together, that of the
-// operation that began first in front; at most 20 of each are returned.
+// Run judges a history and the state at the end of the run. The operations may be in any order. Violations of one rule
+// stand together, ordered by the begin of their operations. At most 20 of each rule are returned.
 func Run(operations []history.Operation, state State, options Options) []Violation {
 	x := newIndex(operations, state, options)
 	byRule := map[string][]Violation{}
@@ -98,7 +91,7 @@ func Run(operations []history.Operation, state State, options Options) []Violati
 	return all
 }
 
-// began is when an operation began. What the tables show comes last.
+// began is when an operation began. Operation 0 (the tables) sorts last.
 func (x *index) began(id int64) time.Duration {
 	if o := x.byID[id]; o != nil {
 		return o.Begin
@@ -106,16 +99,16 @@ func (x *index) began(id int64) time.Duration {
 	return forever
 }
 
-// excuses says whether a fault that breaks connections of servers, or Postgres, met an
-// operation: one that excuses no wait breaks neither.
+// excuses reports whether a fault that breaks connections of the servers or of Postgres overlaps an operation. Faults
+// without an Allowance break no connection.
 func (o *Options) excuses(op *history.Operation) bool {
 	return slices.ContainsFunc(o.Windows, func(w Window) bool {
 		return w.Allowance > 0 && w.Begin <= op.End && w.End >= op.Begin
 	})
 }
 
-// allowed is how long an operation may have waited from one instant to another. What a
-// consumer in SQL asked for when something was broken may have been heard by nobody.
+// allowed is how long an operation may have waited between two instants. For a consumer in SQL, faults count since its
+// wait began, because no instance may have received its request.
 func (o *Options) allowed(op *history.Operation, from, to time.Duration) time.Duration {
 	inSQL := op.Kind == history.Await
 	if inSQL {
@@ -128,7 +121,7 @@ func (o *Options) allowed(op *history.Operation, from, to time.Duration) time.Du
 		}
 		bound += w.Allowance
 		if inSQL {
-			bound += w.Silence
+			bound += w.SQLAllowance
 		}
 	}
 	return bound

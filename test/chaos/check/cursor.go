@@ -8,30 +8,30 @@ import (
 
 type readerName struct{ queue, partition, group string }
 
-// cursors: neither a cursor nor the end of a log ever falls, from sample to
-// sample and to the state in the end. Only a seek may move a cursor back.
+// cursors: neither a cursor nor the end of a log ever decreases, from sample to sample and to the final state. Only a
+// seek moves a cursor back.
 func cursors(x *index) []Violation {
 	samples := x.state.Samples
 	for _, p := range x.state.Partitions {
 		for _, c := range p.Cursors {
 			if !c.Missing {
 				samples = append(samples[:len(samples):len(samples)], Sample{
-					At: forever, Queue: p.Queue, Partition: called(p.Name), ID: p.ID, Group: c.Group, Committed: c.Committed, LastSeq: p.LastSeq,
+					At: forever, Queue: p.Queue, Partition: clientName(p.Name), ID: p.ID, Group: c.Group, Committed: c.Committed, LastSeq: p.LastSeq,
 				})
 			}
 		}
 	}
 	found := x.fell()
-	type place struct {
+	type cursorID struct {
 		readerName
 		id int64
 	}
-	last := map[place]Sample{}
+	last := map[cursorID]Sample{}
 	for _, s := range samples {
-		if x.called[groupName{s.Queue, ""}] != nil && len(x.called[groupName{s.Queue, ""}].resets) > 0 {
-			continue // of a queue of this name that was deleted, perhaps
+		if x.groupByName[groupName{s.Queue, ""}] != nil && len(x.groupByName[groupName{s.Queue, ""}].resets) > 0 {
+			continue // the sample may be of a deleted queue of this name
 		}
-		name := place{readerName{s.Queue, s.Partition, s.Group}, s.ID}
+		name := cursorID{readerName{s.Queue, s.Partition, s.Group}, s.ID}
 		before, ok := last[name]
 		last[name] = s
 		if !ok {
@@ -46,19 +46,18 @@ func cursors(x *index) []Violation {
 			found = append(found, r.lane.at("cursor", nil, fmt.Sprintf(
 				"the log ended with %d at %s, and with %d %s", before.LastSeq, before.At, s.LastSeq, at)))
 		}
-		// What moves them is known there, and a sweep's commit may be forgotten by a
-		// crash of the database.
-		known := x.watched && (r.lane.lives[s.Group] != nil || r.lane.swept())
+		// The moves show what happened to such a cursor. A crash of the database may also forget the commit of a sweep.
+		known := x.watched && (r.lane.generations[s.Group] != nil || r.lane.swept())
 		if s.Committed < before.Committed && !known && !r.sought(0, s.At) {
 			found = append(found, r.at("cursor", nil, fmt.Sprintf(
-				"the cursor fell from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
+				"the cursor moved back from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
 		}
 	}
 	return found
 }
 
-// counts: a log has no holes and ends with last_seq, a cursor stands within it,
-// has passed everything that was completed, and counts what it passed.
+// counts: a log has no holes and ends with last_seq. A cursor stands within its log, has passed everything completed,
+// and counts the messages that it passed.
 func counts(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -107,9 +106,9 @@ func (r *reader) counts(x *index) []Violation {
 	if r.sought(0, forever) {
 		return found
 	}
-	ended := r.until()
-	for _, o := range r.overs(x) {
-		if seq := r.lane.log[o.place-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
+	ended := r.ofGeneration()
+	for _, o := range r.settlements(x) {
+		if seq := r.lane.log[o.ordinal-1].seq; o.upto && !o.op.AutoAck && seq > c.Committed {
 			complain(o.op, "what is at %d %s, but the cursor is at %d in the end%s", seq, o.how, c.Committed, ended)
 			break
 		}
@@ -117,8 +116,8 @@ func (r *reader) counts(x *index) []Violation {
 	if !c.FromStart || r.gen != nil {
 		return found
 	}
-	// Dead letters that a delivery or the end of a log passes over count or not.
-	// So do those that were put back since.
+	// Dead letters that a delivery or the end of a log passes over may count or not. The same is true of dead letters
+	// that were redriven since.
 	passed := int64(0)
 	for _, seq := range c.Dead {
 		if seq <= c.Committed {
@@ -128,13 +127,13 @@ func (r *reader) counts(x *index) []Violation {
 	if len(r.group.redrives) > 0 {
 		passed = 0
 		for _, e := range r.lane.log {
-			if len(r.burials(e)) > 0 && e.seq <= c.Committed {
+			if len(r.deadLetteringAcks(e)) > 0 && e.seq <= c.Committed {
 				passed++
 			}
 		}
 	}
 	for _, e := range r.lane.log {
-		if e.seq <= c.Committed && r.lane.passable(e) != forever {
+		if e.seq <= c.Committed && r.lane.skippableFrom(e) != forever {
 			passed++
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestCursorsNeverFall(t *testing.T) {
+func TestCursorsNeverDecrease(t *testing.T) {
 	t.Parallel()
 	sample := func(second int, committed, last int64) check.Sample {
 		return check.Sample{At: time.Duration(second) * time.Second, Queue: "q", Partition: "p", Group: "g", Committed: committed, LastSeq: last}
@@ -17,15 +17,15 @@ func TestCursorsNeverFall(t *testing.T) {
 	fall := func(r *run) { r.state.Samples = []check.Sample{sample(7, 2, 4), sample(8, 1, 4)} }
 	runBreaches(t, []breach{
 		{
-			"between two samples", "cursor", "the cursor fell from 2 at 7s to 1 at 8s", 0, fall,
+			"between two samples", "cursor", "the cursor moved back from 2 at 7s to 1 at 8s", 0, fall,
 			func(r *run) { r.state.Samples[1].Committed = 2 },
 		},
 		{
-			"a seek moves it", "cursor", "the cursor fell", 0, fall,
+			"a seek moves it", "cursor", "the cursor moved back", 0, fall,
 			func(r *run) { r.add(history.Operation{Kind: history.Seek}).Begin = 7 * time.Second },
 		},
 		{
-			"below the last sample in the end", "cursor", "the cursor fell from 5 at 9s to 4 in the end", 0,
+			"below the last sample in the end", "cursor", "the cursor moved back from 5 at 9s to 4 in the end", 0,
 			func(r *run) { r.state.Samples = []check.Sample{sample(9, 5, 4)} },
 			func(r *run) { r.state.Samples[0].Committed = 4 },
 		},
@@ -76,7 +76,7 @@ func TestCountsAddUp(t *testing.T) {
 		{
 			"a partition that is not there", "counts", "from a partition that is not in the tables", 9,
 			func(r *run) {
-				o := r.add(history.Operation{Kind: history.Pop, Items: came("a")})
+				o := r.add(history.Operation{Kind: history.Pop, Items: delivered("a")})
 				o.Items[0].Partition = "other"
 			},
 			func(r *run) { r.op(9).Items = nil },
@@ -84,23 +84,22 @@ func TestCountsAddUp(t *testing.T) {
 	})
 }
 
-// wait makes a pop that waits come back empty from one second to another, while
-// a message e waits that was pushed from second 16 to 17, is leased to nobody,
-// and is consumed in the end.
+// wait adds a waiting pop that returns empty, between two seconds, while message e is ready. e was pushed in second 16
+// to 17, has no lease, and is consumed at the end.
 func wait(from, to int) func(*run) {
 	return func(r *run) {
 		r.options.Bound, r.options.LeaseDuration = 2*time.Second, 30*time.Second
 		r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 		o := r.add(history.Operation{Kind: history.Pop, Wait: time.Minute})
 		o.Begin, o.End = time.Duration(from)*time.Second, time.Duration(to)*time.Second
-		o = r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("e")})
+		o = r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("e")})
 		o.Begin, o.End = 40*time.Second, 41*time.Second
 		r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e"), 5
 		r.cursor().Committed, r.cursor().Consumed = 5, 5
 	}
 }
 
-func TestNobodyIsStuck(t *testing.T) {
+func TestWaitingConsumersAreNotStuck(t *testing.T) {
 	t.Parallel()
 	const empty = "the pop came back empty after 10s, though a message pushed by operation 9 was ready and unleased for 8s of it"
 	pop := func(change func(*history.Operation)) func(*run) {
@@ -125,27 +124,27 @@ func TestNobodyIsStuck(t *testing.T) {
 	runBreaches(t, []breach{
 		{"empty while a message waits", "stuck", empty, 10, stalled(15, 25), func(r *run) { r.op(10).End = 19 * time.Second }},
 		{
-			"a wait in SQL in vain", "stuck", strings.Replace(empty, "the pop came back empty", "the wait in SQL ended", 1), 10,
+			"a wait in SQL is not woken", "stuck", strings.Replace(empty, "the pop came back empty", "the wait in SQL ended", 1), 10,
 			inSQL(15, 25), func(r *run) { r.op(10).End = 19 * time.Second },
 		},
 		{
-			"one in SQL hears nothing where nobody runs", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
+			"a wait in SQL may be longer without an instance", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
-				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, Silence: 6 * time.Second}}
+				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: 6 * time.Second}}
 			},
 		},
 		{
-			"and what was lost with its request is not heard of later", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
+			"a wait in SQL may be longer if its request was lost", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
 				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: 6 * time.Second}}
 			},
 		},
 		{
-			"which excuses nobody over HTTP", "stuck", empty, 10,
+			"neither excuses a pop over HTTP", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
 				r.options.Windows = []check.Window{
-					{Begin: 10 * time.Second, End: 18 * time.Second, Silence: time.Minute},
+					{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: time.Minute},
 					{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: time.Minute},
 				}
 			},
@@ -194,7 +193,7 @@ func TestNobodyIsStuck(t *testing.T) {
 			func(r *run) { r.options.LeaseDuration = 7 * time.Second },
 		},
 		{
-			"nobody accepted responsibility for the message", "stuck", empty, 10, stalled(15, 25),
+			"the push was not answered yet", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) { r.op(9).Begin, r.op(9).End = 23*time.Second, 24*time.Second },
 		},
 		{
@@ -208,8 +207,8 @@ func TestNobodyIsStuck(t *testing.T) {
 	})
 }
 
-// endLeases ends the story with a completed message instead of a dead letter: the
-// ack of the last completed message of a lease ends it for certain.
+// endLeases ends the story with a completed message instead of a dead letter. The ack of the last message of a lease
+// certainly ends the lease.
 func endLeases(r *run) {
 	r.op(8).Items = acked("completed", "d")
 	r.cursor().Dead = nil

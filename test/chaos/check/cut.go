@@ -6,13 +6,14 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// Cut returns the operations that concern the partition of a violation, and those
-// that had its name, with their items in it alone. Operations without items stay when they may concern
-// it: pops of its queue that are of unknown outcome or came back empty, seeks,
-// and extends of leases that were given there. If the violation names a group,
-// only pushes and what that group did stay. If it names a transaction, all of that stays. A violation between partitions, or
-// between queues, names none: then all of them stay. The operations given are
+// Cut returns the operations that concern a violation, with only the items in its partition. The operations given are
 // not changed.
+//
+//   - An operation without items stays if it may concern the partition: pops of its queue that are of unknown outcome or
+//     empty, seeks, and extends of leases given there.
+//   - If the violation names a group, only pushes and the operations of that group stay.
+//   - If it names a transaction, all operations of the transaction stay.
+//   - If it names no partition, or no queue, the operations of all partitions, or queues, stay.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
 	given := map[string]bool{}
 	for i := range operations {
@@ -33,7 +34,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 			continue
 		case !shared(o.Kind) && o.Kind != history.Extend && v.Group != "" && o.Group != v.Group:
 			continue
-		case v.Partition != "" && o.Partition != "" && o.Partition != called(v.Partition):
+		case v.Partition != "" && o.Partition != "" && o.Partition != clientName(v.Partition):
 			continue
 		}
 		items := slices.DeleteFunc(slices.Clone(o.Items), func(item history.Item) bool { return !v.in(item) })
@@ -46,14 +47,14 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 	return cut
 }
 
-// CutState is the part of a state that goes with what Cut returns.
+// CutState returns the part of a state that belongs to the operations which Cut returns.
 func CutState(state State, v Violation) State {
 	there := func(queue, partition, group string) bool {
-		return v.about(queue) && (v.Partition == "" || called(partition) == called(v.Partition)) && (v.Group == "" || group == v.Group)
+		return v.about(queue) && (v.Partition == "" || clientName(partition) == clientName(v.Partition)) && (v.Group == "" || group == v.Group)
 	}
 	var cut State
 	for _, p := range state.Partitions {
-		if !v.about(p.Queue) || v.Partition != "" && called(p.Name) != called(v.Partition) {
+		if !v.about(p.Queue) || v.Partition != "" && clientName(p.Name) != clientName(v.Partition) {
 			continue
 		}
 		p.Cursors = slices.DeleteFunc(slices.Clone(p.Cursors), func(c Cursor) bool { return v.Group != "" && c.Group != v.Group })
@@ -65,7 +66,7 @@ func CutState(state State, v Violation) State {
 		}
 	}
 	for _, e := range state.Erased {
-		if v.about(e.Queue) && (v.Partition == "" || e.Partition == called(v.Partition)) {
+		if v.about(e.Queue) && (v.Partition == "" || e.Partition == clientName(v.Partition)) {
 			cut.Erased = append(cut.Erased, e)
 		}
 	}
@@ -84,23 +85,23 @@ func CutState(state State, v Violation) State {
 			cut.Samples = append(cut.Samples, s)
 		}
 	}
-	for _, t := range state.Tenures {
+	for _, t := range state.LeasePeriods {
 		if there(t.Queue, t.Partition, t.Group) {
-			cut.Tenures = append(cut.Tenures, t)
+			cut.LeasePeriods = append(cut.LeasePeriods, t)
 		}
 	}
 	return cut
 }
 
-// shared: what such an operation does is for all groups.
+// shared reports whether an operation of this kind acts on all groups.
 func shared(kind history.Kind) bool {
 	return kind == history.Push || kind == history.DeleteMessage || kind == history.DeleteQueue
 }
 
-// about says whether the violation concerns a queue.
+// about reports whether the violation concerns a queue.
 func (v Violation) about(queue string) bool { return v.Queue == "" || v.Queue == queue }
 
-// in says whether an item is in the partition of the violation.
+// in reports whether an item is in the partition of the violation.
 func (v Violation) in(item history.Item) bool {
-	return v.Partition == "" || item.Partition == called(v.Partition)
+	return v.Partition == "" || item.Partition == clientName(v.Partition)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestCutKeepsWhatConcernsThePartition(t *testing.T) {
+func TestCutKeepsOperationsOfThePartition(t *testing.T) {
 	t.Parallel()
 	r := story()
 	elsewhere := func(o history.Operation) *history.Operation {
@@ -20,7 +20,7 @@ func TestCutKeepsWhatConcernsThePartition(t *testing.T) {
 		return r.add(o)
 	}
 	elsewhere(history.Operation{Kind: history.Push, Items: pushed("x")})                          // 9
-	elsewhere(history.Operation{Kind: history.Pop, LeaseID: "L9", Items: came("x")})              // 10
+	elsewhere(history.Operation{Kind: history.Pop, LeaseID: "L9", Items: delivered("x")})         // 10
 	elsewhere(history.Operation{Kind: history.Extend, LeaseID: "L9"})                             // 11
 	r.add(history.Operation{Kind: history.Extend, LeaseID: "L3"})                                 // 12
 	r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown})                         // 13

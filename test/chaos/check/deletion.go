@@ -8,26 +8,25 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// passable is from when a message may be passed over by a group that was not given
-// it: it was deleted by its name, or its queue keeps nothing so old. forever: never.
-func (l *lane) passable(e *entry) time.Duration {
+// skippableFrom is when a group may first pass over a message without a delivery: the message was deleted by name, or
+// it is older than its queue keeps unread messages. forever: never.
+func (l *lane) skippableFrom(e *entry) time.Duration {
 	at := forever
 	switch {
 	case e.deleted != nil && e.deleted.How == Asked:
 		for _, op := range e.deletes {
 			at = min(at, op.Begin)
 		}
-	case l.lost() > 0 && e.after == forever:
+	case l.unreadRetention() > 0 && e.after == forever:
 		at = 0
-	case l.lost() > 0:
-		at = e.after + l.lost()
+	case l.unreadRetention() > 0:
+		at = e.after + l.unreadRetention()
 	}
 	return at
 }
 
-// lost is the age at which a message may be deleted that a group has not passed; 0:
-// it may not.
-func (l *lane) lost() time.Duration {
+// unreadRetention is the age at which a message may be deleted although a group has not passed it. 0: it may not.
+func (l *lane) unreadRetention() time.Duration {
 	switch {
 	case l.part == nil:
 		return 0
@@ -37,59 +36,61 @@ func (l *lane) lost() time.Duration {
 	return l.part.MaxWait
 }
 
-// expired are, by place, when messages may have expired for the reader first.
-func (r *reader) expired() map[int]time.Duration {
+// expiredFrom returns by ordinal the earliest time at which messages expired for the reader.
+func (r *reader) expiredFrom() map[int]time.Duration {
 	if r.cursor == nil || len(r.cursor.Expired) == 0 {
 		return nil
 	}
 	at := map[int]time.Duration{}
 	for _, one := range r.cursor.Expired {
-		place := r.lane.upto(one.Seq)
-		if e := r.lane.log[place-1]; e.after != forever {
-			at[place] = e.after + r.lane.part.ExpireAfter
+		ordinal := r.lane.upto(one.Seq)
+		if e := r.lane.log[ordinal-1]; e.after != forever {
+			at[ordinal] = e.after + r.lane.part.ExpireAfter
 		}
 	}
 	return at
 }
 
-// swept: sweeps may move cursors in the lane.
+// swept reports whether sweeps may move cursors in the lane.
 func (l *lane) swept() bool {
-	return l.part != nil && l.lost()+l.part.ExpireAfter > 0
+	return l.part != nil && l.unreadRetention()+l.part.ExpireAfter > 0
 }
 
-// forgone: the reader need not be given the message. One that is too old but kept,
-// because it is a dead letter of somebody, is passed over too, and in a queue where it
-// waited too long also one that a lease of somebody else held by then.
-func (r *reader) forgone(e *entry, options *Options) bool {
+// mayMiss reports whether the reader need not receive the message. These messages may be missing:
+//
+// 1. a message that was deleted;
+// 2. a message that is too old but kept as a dead letter of some group;
+// 3. with maxWaitTimeSeconds, a message that was too old while a lease of another group held it.
+func (r *reader) mayMiss(e *entry, options *Options) bool {
 	if e.deleted != nil {
-		return e.deleted.How == Asked || r.lane.lost() > 0
+		return e.deleted.How == Asked || r.lane.unreadRetention() > 0
 	}
-	if r.lane.lost() == 0 {
+	if r.lane.unreadRetention() == 0 {
 		return false
 	}
 	for _, other := range r.lane.readers {
-		if other.cursor != nil && other.dead()[e.seq] || other != r && other.heldAt(e, r.lane.passable(e), options) {
+		if other.cursor != nil && other.dead()[e.seq] || other != r && other.heldAt(e, r.lane.skippableFrom(e), options) {
 			return true
 		}
 	}
 	return false
 }
 
-// heldAt says whether a lease that covers the message may have been alive at an
-// instant or later, in a queue that deletes what waits for it too long.
+// heldAt reports whether a lease that covers the message may have been alive at an instant or later, in a queue with
+// maxWaitTimeSeconds.
 func (r *reader) heldAt(e *entry, at time.Duration, options *Options) bool {
 	return r.lane.part.MaxWait > 0 && slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
 		return slices.Contains(d.entries, e) && d.op.End+options.LeaseDuration >= at
 	})
 }
 
-// deletions: what is missing from a log was deleted by somebody who may, what was
-// asked for is gone, and nobody is given it any more.
+// deletions: each message missing from a log was deleted for a valid reason. Each message whose deletion succeeded is
+// gone and is not delivered any more.
 func deletions(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
 		for _, e := range l.entries {
-			if why := l.undeserved(e); why != "" {
+			if why := l.wrongDeletion(e); why != "" {
 				found = append(found, l.at("deleted", e.push, fmt.Sprintf("%q at %d %s", e.transaction, e.seq, why)))
 			}
 			for _, op := range e.deletes {
@@ -106,22 +107,22 @@ func deletions(x *index) []Violation {
 			}
 		}
 	}
-	x.readers(func(r *reader) { found = append(found, r.undead()...) })
+	x.readers(func(r *reader) { found = append(found, r.deliveredAfterDelete()...) })
 	return found
 }
 
-// accepted says whether a deletion was told that the message was there.
+// accepted reports whether a deletion was answered that the message existed.
 func accepted(op *history.Operation, l *lane, e *entry) bool {
 	for _, item := range op.Items {
-		if item.Partition == called(l.partition) && item.TransactionID == e.transaction && item.Accepted {
+		if item.Partition == clientName(l.partition) && item.TransactionID == e.transaction && item.Accepted {
 			return true
 		}
 	}
 	return false
 }
 
-// undeserved says why a message should not have been deleted; empty: it should.
-func (l *lane) undeserved(e *entry) string {
+// wrongDeletion says why a message should not have been deleted. Empty: the deletion was right.
+func (l *lane) wrongDeletion(e *entry) string {
 	d := e.deleted
 	if d == nil {
 		return ""
@@ -130,7 +131,7 @@ func (l *lane) undeserved(e *entry) string {
 	switch d.How {
 	case Asked:
 		if len(e.deletes) == 0 {
-			return "was deleted by its name, but nobody asked for that"
+			return "was deleted by its name, but no client requested it"
 		}
 	case Swept:
 		switch {
@@ -153,8 +154,8 @@ func (l *lane) undeserved(e *entry) string {
 	return ""
 }
 
-// undead: what was deleted is not delivered by a pop that claimed later.
-func (r *reader) undead() []Violation {
+// deliveredAfterDelete finds deliveries of deleted messages by pops that claimed later.
+func (r *reader) deliveredAfterDelete() []Violation {
 	var found []Violation
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
@@ -170,7 +171,7 @@ func (r *reader) undead() []Violation {
 	return found
 }
 
-// expiries: what expired for a group had waited long enough.
+// expiries: each message that expired for a group was old enough.
 func expiries(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -187,7 +188,7 @@ func expiries(x *index) []Violation {
 	return found
 }
 
-// sweeps: what sweeps count is what they did.
+// sweeps: the counters of sweeps equal what sweeps did.
 func sweeps(x *index) []Violation {
 	did := map[string]*Sweep{}
 	var order []string
@@ -217,14 +218,14 @@ func sweeps(x *index) []Violation {
 			}
 		}
 	}
-	told := map[string]Sweep{}
+	counted := map[string]Sweep{}
 	for _, s := range x.state.Sweeps {
-		told[s.Queue] = s
+		counted[s.Queue] = s
 		of(s.Queue)
 	}
 	var found []Violation
 	for _, queue := range order {
-		is, says := did[queue], told[queue]
+		is, says := did[queue], counted[queue]
 		for _, n := range []struct {
 			what     string
 			is, says int64

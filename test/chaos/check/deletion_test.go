@@ -9,12 +9,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// without has c deleted before it was delivered to anybody.
+// without deletes c before any delivery.
 func without(r *run, how string) *check.Deletion {
 	at := slices.IndexFunc(r.part().Log, func(m check.Message) bool { return m.TransactionID == "c" })
 	r.part().Deleted = []check.Deletion{{Message: r.part().Log[at], How: how, Age: 7 * time.Second, Unread: true}}
 	r.part().Log = slices.Delete(slices.Clone(r.part().Log), at, at+1)
-	r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+	r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
 	r.cursor().Consumed = 3
 	if how == check.Swept {
 		r.part().Retention = 5 * time.Second
@@ -31,16 +31,16 @@ func askFor(r *run) *history.Operation {
 	return o
 }
 
-func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
+func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"nobody asked for it", "deleted", `"c" at 3 was deleted by its name, but nobody asked for that`, 1,
+			"it was not requested", "deleted", `"c" at 3 was deleted by its name, but no client requested it`, 1,
 			func(r *run) { without(r, check.Asked) },
 			func(r *run) { askFor(r).Outcome = history.Unknown },
 		},
 		{
-			"nobody deleted it", "stored", `the push of "c" was answered with success, but it is not in the log`, 1,
+			"it was not deleted", "stored", `the push of "c" was answered with success, but it is not in the log`, 1,
 			func(r *run) {
 				without(r, check.Asked)
 				r.part().Deleted = nil
@@ -75,12 +75,12 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r)
-				r.op(5).Items = came("c", "d")
+				r.op(5).Items = delivered("c", "d")
 			},
 			func(r *run) { r.op(9).End = 8500 * time.Millisecond },
 		},
 		{
-			"it was left out before", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"it was skipped before the request", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
@@ -88,12 +88,12 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
 		},
 		{
-			"it was left out in between before", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
+			"it was left out in between, before the request", "order", `the delivery leaves out "c" at 3, which is neither dead-lettered nor deleted`, 5,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r).Begin, r.op(9).End = 9500*time.Millisecond, 9600*time.Millisecond
 				r.op(4).Items = acked("retry", "a", "b")
-				r.op(5).Items = came("a", "b", "d")
+				r.op(5).Items = delivered("a", "b", "d")
 				r.op(6).Items = slices.Concat(acked("completed", "a", "b"), acked("failed", "d"))
 			},
 			func(r *run) { r.op(9).Begin = 8900 * time.Millisecond },
@@ -101,14 +101,14 @@ func TestNothingIsMissingButWhatWasDeleted(t *testing.T) {
 	})
 }
 
-func TestSweepsDeleteWhatTheyMay(t *testing.T) {
+func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 	t.Parallel()
 	early := func(r *run) { without(r, check.Swept).Age = 4 * time.Second }
 	done := func(r *run) {
 		without(r, check.Swept)
 		r.part().Retention, r.part().CompletedRetention = 0, 5*time.Second
 		r.state.Sweeps[0] = check.Sweep{Queue: "q", Completed: 1, Unread: 1}
-		r.op(5).Items, r.op(6).Items = came("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
+		r.op(5).Items, r.op(6).Items = delivered("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
 	}
 	expire := func(r *run) {
 		r.part().ExpireAfter = 5 * time.Second
@@ -131,27 +131,27 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			func(r *run) { r.part().Retention = 4 * time.Second },
 		},
 		{
-			"what a lease holds", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
+			"while a lease holds it", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
 			func(r *run) { without(r, check.Swept).Held = true },
 			func(r *run) { r.part().Deleted[0].Held = false },
 		},
 		{
-			"as completed what is not", "deleted", `"c" at 3 was deleted by a sweep as completed, but some group had not passed it`, 1, done,
+			"as completed, although a group has not passed it", "deleted", `"c" at 3 was deleted by a sweep as completed, but some group had not passed it`, 1, done,
 			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0 },
 		},
 		{
-			"as completed what was never delivered", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"as completed, although it was never delivered", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				done(r)
 				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
-				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+				r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
 			},
 			func(r *run) {
-				r.op(5).Items, r.op(6).Items = came("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
+				r.op(5).Items, r.op(6).Items = delivered("c", "d"), slices.Concat(acked("completed", "c"), acked("failed", "d"))
 			},
 		},
 		{
-			"with a queue that is there", "deleted", `"c" at 3 was deleted with its queue, which is there`, 1,
+			"with a queue that exists", "deleted", `"c" at 3 was deleted with its queue, which is there`, 1,
 			func(r *run) {
 				without(r, check.Swept).How = check.Purged
 				r.state.Sweeps = nil
@@ -161,7 +161,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			},
 		},
 		{
-			"a group passes what is not old", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
+			"a group passes a message that is not old", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				without(r, check.Swept)
 				r.part().Retention, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second
@@ -169,12 +169,12 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			func(r *run) { r.part().Retention = 8 * time.Second },
 		},
 		{
-			"what is passed over is no dead letter", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"the passed message is a dead letter of no group", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				r.part().Retention = 5 * time.Second
-				r.op(5).Items, r.op(6).Items = came("d"), acked("failed", "d")
+				r.op(5).Items, r.op(6).Items = delivered("d"), acked("failed", "d")
 				r.cursor().Consumed = 3
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")}).Group = "h"
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
 				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
 			},
@@ -184,7 +184,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 			},
 		},
 		{
-			"a cursor falls where no sweep moves it", "cursor", "the cursor fell from 2 at 7s to 1 at 8s", 0,
+			"a cursor falls where no sweep moves it", "cursor", "the cursor moved back from 2 at 7s to 1 at 8s", 0,
 			func(r *run) {
 				r.state.Moves = []check.Move{move(check.Joined, 1, 0, 0, 0)}
 				for i := range 2 {
@@ -238,8 +238,7 @@ func TestSweepsDeleteWhatTheyMay(t *testing.T) {
 	})
 }
 
-// before has a queue of that name before the story: x was pushed to it (9) and
-// delivered (10), and it was deleted (11).
+// before adds an earlier queue of the same name: x was pushed (9), delivered (10), and the queue was deleted (11).
 func before(r *run) {
 	at := func(o history.Operation, second int) *history.Operation {
 		one := r.add(o)
@@ -248,16 +247,16 @@ func before(r *run) {
 		return one
 	}
 	at(history.Operation{Kind: history.Push, Items: pushed("x")}, -10)
-	at(history.Operation{Kind: history.Pop, LeaseID: "L0", Items: came("x")}, -8)
+	at(history.Operation{Kind: history.Pop, LeaseID: "L0", Items: delivered("x")}, -8)
 	at(history.Operation{Kind: history.DeleteQueue}, -6).Group = ""
 	r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}}
 }
 
-func TestAQueueTakesItsMessagesAlong(t *testing.T) {
+func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"but not all", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
+			"an older message stays", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
 			func(r *run) {
 				before(r)
 				r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second
@@ -265,7 +264,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(11).Outcome = history.Unknown },
 		},
 		{
-			"and is not deleted", "erased", `"x" went with its queue, but nothing`, 9,
+			"without a deletion", "erased", `"x" went with its queue, but nothing`, 9,
 			func(r *run) {
 				before(r)
 				r.drop(11)
@@ -273,7 +272,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
-			"and was deleted before", "erased", `"x" went with its queue, but nothing`, 9,
+			"the deletion ended before the push", "erased", `"x" went with its queue, but nothing`, 9,
 			func(r *run) {
 				before(r)
 				r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second
@@ -281,7 +280,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(11).End = -9500 * time.Millisecond },
 		},
 		{
-			"and they come again", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
+			"a message is delivered after the deletion", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
 			func(r *run) {
 				before(r)
 				r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second
@@ -289,7 +288,7 @@ func TestAQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.op(10).Begin = -5500 * time.Millisecond },
 		},
 		{
-			"and its log ends before", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
+			"its log becomes shorter without a deletion", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
 			func(r *run) {
 				before(r)
 				r.drop(11)

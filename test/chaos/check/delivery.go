@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// What an ack may report.
+// The statuses that an ack may report.
 const (
 	completed  = "completed"
 	success    = "success"
@@ -18,18 +18,18 @@ const (
 	deadAtOnce = "dlq"
 )
 
-// completes: the ack moves the cursor to its message.
+// completes reports whether the ack moves the cursor to its message.
 func (a *ack) completes() bool { return a.item.Status == completed || a.item.Status == success }
 
-// buries: the ack dead-letters its message, or may do so.
-func (a *ack) buries() bool {
-	if a.unsure() {
+// mayDeadLetter reports whether the ack dead-letters its message, or may do so if its outcome is unknown.
+func (a *ack) mayDeadLetter() bool {
+	if a.uncertain() {
 		return a.item.Status == failed || a.item.Status == deadAtOnce
 	}
 	return a.item.DeadLettered
 }
 
-// deliveries: order within a delivery, and nothing is skipped before it.
+// deliveries: the messages of a delivery are in order, and nothing before it is skipped.
 func deliveries(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -39,114 +39,112 @@ func deliveries(x *index) []Violation {
 	return found
 }
 
-// buriedAfter are, by place, when the first ack that may have dead-lettered the
-// message began.
-func (r *reader) buriedAfter() map[int]time.Duration {
-	buried := map[int]time.Duration{}
+// deadLetteredFrom returns by ordinal when the first ack began that may have dead-lettered the message.
+func (r *reader) deadLetteredFrom() map[int]time.Duration {
+	deadLettered := map[int]time.Duration{}
 	for _, a := range r.acks {
-		if _, ok := buried[a.entry.place]; a.buries() && !ok {
-			buried[a.entry.place] = a.op.Begin
+		if _, ok := deadLettered[a.entry.ordinal]; a.mayDeadLetter() && !ok {
+			deadLettered[a.entry.ordinal] = a.op.Begin
 		}
 	}
-	for place, at := range r.expired() {
-		if before, ok := buried[place]; !ok || at < before {
-			buried[place] = at
+	for ordinal, at := range r.expiredFrom() {
+		if before, ok := deadLettered[ordinal]; !ok || at < before {
+			deadLettered[ordinal] = at
 		}
 	}
-	return buried
+	return deadLettered
 }
 
-// ordered: the positions of a delivery ascend, and what is left out between them
-// is dead.
+// ordered: the positions of a delivery ascend, and each message left out between them is dead-lettered or deleted.
 func (r *reader) ordered() []Violation {
 	var found []Violation
-	buried := r.buriedAfter()
+	deadLettered := r.deadLetteredFrom()
 	for _, d := range r.deliveries {
 		found = append(found, r.mixed(d)...)
 		last := 0
 		for _, e := range d.entries {
-			if e.place == 0 {
+			if e.ordinal == 0 {
 				continue
 			}
-			if last > 0 && e.place <= last {
+			if last > 0 && e.ordinal <= last {
 				found = append(found, r.at("order", d.op, fmt.Sprintf(
 					"the delivery has %q at %d behind %q at %d", e.transaction, e.seq,
 					r.lane.log[last-1].transaction, r.lane.log[last-1].seq)))
 				break
 			}
-			for n := last + 1; last > 0 && n < e.place && !d.redelivery; n++ {
-				if r.lane.passable(r.lane.log[n-1]) < d.op.End || r.gen != nil && r.gen.skip[n] {
+			for n := last + 1; last > 0 && n < e.ordinal && !d.redelivery; n++ {
+				if r.lane.skippableFrom(r.lane.log[n-1]) < d.op.End || r.gen != nil && r.gen.skip[n] {
 					continue
 				}
-				if at, ok := buried[n]; !ok || at >= d.op.End {
+				if at, ok := deadLettered[n]; !ok || at >= d.op.End {
 					found = append(found, r.at("order", d.op, fmt.Sprintf(
 						"the delivery leaves out %q at %d, which is neither dead-lettered nor deleted, between %d and %d",
 						r.lane.log[n-1].transaction, r.lane.log[n-1].seq, r.lane.log[last-1].seq, e.seq)))
 					break
 				}
 			}
-			last = e.place
+			last = e.ordinal
 		}
 	}
 	return found
 }
 
-// first is the first stored message of a delivery; nil: none is.
+// first returns the first stored message of a delivery, or nil.
 func (d *delivery) first() *entry {
 	for _, e := range d.entries {
-		if e.place > 0 {
+		if e.ordinal > 0 {
 			return e
 		}
 	}
 	return nil
 }
 
-// over is the end of one message for a reader: it must not be delivered again.
-type over struct {
+// settlement is the end of one message for a reader: the message must not be delivered again.
+type settlement struct {
 	at time.Duration
 	op *history.Operation
-	// upto: everything up to place is over, not only place.
-	upto  bool
-	place int
-	how   string
-	// since: not before it was over.
+	// upto: everything up to ordinal is settled, not only the one message.
+	upto    bool
+	ordinal int
+	how     string
+	// since is the earliest time of the settlement.
 	since time.Duration
 }
 
-// overs are the ends that are certain, each when it was answered.
-func (r *reader) overs(x *index) []over {
-	var overs []over
+// settlements returns the settlements that are certain, ordered by the time of their answer.
+func (r *reader) settlements(x *index) []settlement {
+	var overs []settlement
 	for _, a := range r.acks {
 		switch {
-		case r.gen != nil && a.redelivery: // it says nothing of the log
-		case a.unsure() && !a.completes():
-		case a.unsure():
-			// It was applied if the other part of its transaction was.
-			if t := x.transacted[a.op.Transaction]; t != nil && t.by() != forever {
-				overs = append(overs, over{t.by(), a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
+		case r.gen != nil && a.redelivery: // its redelivery says nothing about the log
+		case a.uncertain() && !a.completes():
+		case a.uncertain():
+			// The ack was applied if its transaction was.
+			if t := x.transacted[a.op.Transaction]; t != nil && t.appliedBy() != forever {
+				overs = append(overs, settlement{t.appliedBy(), a.op, !a.redelivery, a.entry.ordinal, "was completed", a.op.Begin})
 			}
 		case a.completes():
-			overs = append(overs, over{a.op.End, a.op, !a.redelivery, a.entry.place, "was completed", a.op.Begin})
-		case a.buries():
-			overs = append(overs, over{a.op.End, a.op, false, a.entry.place, "was dead-lettered", r.since(a)})
+			overs = append(overs, settlement{a.op.End, a.op, !a.redelivery, a.entry.ordinal, "was completed", a.op.Begin})
+		case a.mayDeadLetter():
+			overs = append(overs, settlement{a.op.End, a.op, false, a.entry.ordinal, "was dead-lettered", r.since(a)})
 		}
 	}
 	for _, d := range r.deliveries {
 		if d.op.AutoAck && d.redelivery {
 			for _, e := range d.entries {
-				overs = append(overs, over{d.op.End, d.op, false, e.place, "was consumed by autoAck", d.after})
+				overs = append(overs, settlement{d.op.End, d.op, false, e.ordinal, "was consumed by autoAck", d.after})
 			}
 			continue
 		}
-		if last := d.entries[len(d.entries)-1]; d.op.AutoAck && last.place > 0 {
-			overs = append(overs, over{d.op.End, d.op, true, last.place, "was consumed by autoAck", d.after})
+		if last := d.entries[len(d.entries)-1]; d.op.AutoAck && last.ordinal > 0 {
+			overs = append(overs, settlement{d.op.End, d.op, true, last.ordinal, "was consumed by autoAck", d.after})
 		}
 	}
-	slices.SortStableFunc(overs, func(a, b over) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(overs, func(a, b settlement) int { return cmp.Compare(a.at, b.at) })
 	return overs
 }
 
-// again: what is over is not delivered by a pop that claimed later.
+// again: a settled message is not delivered by a pop that claimed later.
 func again(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) { found = append(found, r.again(x)...) })
@@ -155,45 +153,45 @@ func again(x *index) []Violation {
 
 func (r *reader) again(x *index) []Violation {
 	var found []Violation
-	overs := r.overs(x)
-	var highest, transacted over
-	alone := map[int]over{}
+	overs := r.settlements(x)
+	var highest, transacted settlement
+	alone := map[int]settlement{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
 		if r.gen != nil && d.redelivery {
-			continue // see returned
+			continue // the rule returned judges it
 		}
 		for len(overs) > 0 && overs[0].at < d.after {
 			o := overs[0]
 			switch {
 			case !o.upto:
-				alone[o.place] = o
-			case o.place > highest.place:
+				alone[o.ordinal] = o
+			case o.ordinal > highest.ordinal:
 				highest = o
 			}
-			if o.upto && o.place > transacted.place && x.transacted[o.op.Transaction] != nil {
+			if o.upto && o.ordinal > transacted.ordinal && x.transacted[o.op.Transaction] != nil {
 				transacted = o
 			}
 			overs = overs[1:]
 		}
 		for _, e := range d.entries {
-			if e.place == 0 {
+			if e.ordinal == 0 {
 				continue
 			}
-			o, ok := alone[e.place]
-			if !ok && e.place <= highest.place {
+			o, ok := alone[e.ordinal]
+			if !ok && e.ordinal <= highest.ordinal {
 				o, ok = highest, true
 			}
 			from := o.since
 			if o.upto {
-				from = 0 // it may have been dead when it was passed
+				from = 0 // the message may have been dead when the cursor passed it
 			}
 			if !ok || r.sought(o.at, d.op.End) || r.gen == nil && r.comesBack(e, from, d.op.End) {
 				continue
 			}
 			found = append(found, r.at("again", d.op, fmt.Sprintf(
 				"%q at %d was delivered, but what is at %d %s by operation %d, answered %s before this pop claimed anything",
-				e.transaction, e.seq, r.lane.log[o.place-1].seq, o.how, o.op.ID, d.after-o.at)))
-			if e.place <= transacted.place {
+				e.transaction, e.seq, r.lane.log[o.ordinal-1].seq, o.how, o.op.ID, d.after-o.at)))
+			if e.ordinal <= transacted.ordinal {
 				found = append(found, x.transacted[transacted.op.Transaction].at(r, d.op, fmt.Sprintf(
 					"it was applied, but %q at %d, up to which it acknowledged or before, was delivered %s later", e.transaction, e.seq, d.after-transacted.at)))
 			}
@@ -203,27 +201,26 @@ func (r *reader) again(x *index) []Violation {
 	return found
 }
 
-// deadLetters: the tables hold the dead letters that acks were told of, and
-// none that no ack can have caused.
+// deadLetters: the tables hold each dead letter that an ack was promised, and none that no ack can have caused.
 func deadLetters(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
-		if r.cursor == nil || r.gen != nil && (!r.gen.living || !r.gen.last) {
+		if r.cursor == nil || r.gen != nil && (!r.gen.live || !r.gen.last) {
 			return
 		}
-		buried := r.buriedAfter()
-		for _, other := range r.lane.lives[r.group.group] {
-			if other.gen.living {
-				maps.Copy(buried, other.buriedAfter())
+		deadLettered := r.deadLetteredFrom()
+		for _, other := range r.lane.generations[r.group.group] {
+			if other.gen.live {
+				maps.Copy(deadLettered, other.deadLetteredFrom())
 			}
 		}
 		dead := map[int64]bool{}
 		for _, seq := range r.cursor.Dead {
 			dead[seq] = true
 		}
-		found = append(found, r.putBack(dead)...)
+		found = append(found, r.redriveResults(dead)...)
 		for _, e := range r.lane.log {
-			if _, ok := buried[e.place]; dead[e.seq] && !ok {
+			if _, ok := deadLettered[e.ordinal]; dead[e.seq] && !ok {
 				found = append(found, r.at("dead", nil, fmt.Sprintf(
 					"%q at %d is dead-lettered, but no ack can have done that", e.transaction, e.seq)))
 			}

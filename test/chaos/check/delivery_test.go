@@ -9,26 +9,26 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestADeliveryIsInOrder(t *testing.T) {
+func TestDeliveriesAreInOrder(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
 			"two swapped", "order", `the delivery has "a" at 1 behind "b" at 2`, 3,
-			func(r *run) { r.op(3).Items = came("b", "a") }, func(r *run) { r.op(3).Items = came("a", "b") },
+			func(r *run) { r.op(3).Items = delivered("b", "a") }, func(r *run) { r.op(3).Items = delivered("a", "b") },
 		},
 		{
 			"the same twice", "order", `the delivery has "a" at 1 behind "a" at 1`, 3,
-			func(r *run) { r.op(3).Items = came("a", "a", "b") }, func(r *run) { r.op(3).Items = came("a", "b") },
+			func(r *run) { r.op(3).Items = delivered("a", "a", "b") }, func(r *run) { r.op(3).Items = delivered("a", "b") },
 		},
 		{
 			"one left out", "order", `the delivery leaves out "b" at 2, which is neither dead-lettered nor deleted, between 1 and 3`, 3,
-			func(r *run) { r.op(3).Items = came("a", "c") },
-			func(r *run) { r.op(3).Items = came("a", "b", "c") },
+			func(r *run) { r.op(3).Items = delivered("a", "c") },
+			func(r *run) { r.op(3).Items = delivered("a", "b", "c") },
 		},
 		{
 			"a dead letter may be left out once it can be dead", "order", `leaves out "b" at 2`, 5,
 			func(r *run) {
-				buryTheSecond(r)
+				deadLetterTheSecond(r)
 				r.op(4).Begin, r.op(4).End = 9500*time.Millisecond, 9600*time.Millisecond
 			},
 			func(r *run) { r.op(4).Begin, r.op(4).End = 6*time.Second, 7*time.Second },
@@ -36,22 +36,22 @@ func TestADeliveryIsInOrder(t *testing.T) {
 	})
 }
 
-// buryTheSecond makes b a dead letter while a, c and d are delivered again.
-func buryTheSecond(r *run) {
+// deadLetterTheSecond makes b a dead letter while a, c and d are delivered again.
+func deadLetterTheSecond(r *run) {
 	r.op(4).Items = acked("failed", "b")
 	r.op(4).Items[0].DeadLettered = true
-	r.op(5).Items = came("a", "c", "d")
+	r.op(5).Items = delivered("a", "c", "d")
 	r.op(6).Items = slices.Concat(acked("completed", "a", "c"), acked("failed", "d"))
 	r.cursor().Dead = []int64{2, 4}
 }
 
-func TestNothingIsSkipped(t *testing.T) {
+func TestNoMessageIsSkipped(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
 			"a delivery begins too far", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
-			func(r *run) { r.op(5).Items = came("d") },
-			func(r *run) { r.op(5).Items = came("c", "d") },
+			func(r *run) { r.op(5).Items = delivered("d") },
+			func(r *run) { r.op(5).Items = delivered("c", "d") },
 		},
 		{
 			"an ack that was not accepted completes nothing", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
@@ -82,10 +82,10 @@ func TestNothingIsSkipped(t *testing.T) {
 		{
 			"autoAck consumes what it delivers", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
 			func(r *run) {
-				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = true, "", came("a")
+				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = true, "", delivered("a")
 				r.op(4).Items = nil
 			},
-			func(r *run) { r.op(3).Items = came("a", "b") },
+			func(r *run) { r.op(3).Items = delivered("a", "b") },
 		},
 		{
 			"an autoAck delivery does not excuse itself", "skipped", `starts with "c" at 3, but "a" at 1`, 5,
@@ -100,7 +100,7 @@ func TestNothingIsSkipped(t *testing.T) {
 		},
 		{
 			"a seek to the end skips", "skipped", `starts with "d" at 4, but "c" at 3`, 5,
-			func(r *run) { r.op(5).Items = came("d") },
+			func(r *run) { r.op(5).Items = delivered("d") },
 			func(r *run) {
 				o := r.add(history.Operation{Kind: history.Seek})
 				o.Begin, o.End = 7*time.Second, 8*time.Second
@@ -109,10 +109,10 @@ func TestNothingIsSkipped(t *testing.T) {
 	})
 }
 
-func TestWhatIsOverDoesNotComeBack(t *testing.T) {
+func TestSettledMessagesAreNotDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	repeat := func(items ...string) func(*run) {
-		return func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came(items...)}) }
+		return func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered(items...)}) }
 	}
 	runBreaches(t, []breach{
 		{
@@ -143,33 +143,33 @@ func TestWhatIsOverDoesNotComeBack(t *testing.T) {
 			func(r *run) {
 				r.op(3).AutoAck, r.op(3).LeaseID = true, ""
 				r.op(4).Items = nil
-				r.op(5).Items = came("b", "c", "d")
+				r.op(5).Items = delivered("b", "c", "d")
 			},
 			func(r *run) {
 				r.op(5).Begin = 4500 * time.Millisecond
 			},
 		},
 		{
-			"a message pushed meanwhile shows when the pop claimed", "again", `"c" at 3`, 7,
+			"a message pushed during the wait shows when the pop claimed", "again", `"c" at 3`, 7,
 			func(r *run) {
-				// It waited all the time, and e is younger than the ack of c.
+				// The pop waited all the time, and e was pushed after the ack of c.
 				e := r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 				e.Begin, e.End = 11500*time.Millisecond, 11600*time.Millisecond
-				r.op(7).Begin, r.op(7).Items = 0, came("c", "d", "e")
+				r.op(7).Begin, r.op(7).Items = 0, delivered("c", "d", "e")
 				r.add(history.Operation{Kind: history.Ack, Items: acked("completed", "e")})
 				r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e"), 5
 				r.cursor().Committed, r.cursor().Consumed = 5, 5
 			},
-			func(r *run) { r.op(7).Items = came("d", "e") },
+			func(r *run) { r.op(7).Items = delivered("d", "e") },
 		},
 	})
 }
 
-func TestDeadLettersAreThoseOfAcks(t *testing.T) {
+func TestDeadLettersMatchTheAcks(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"promised but not there", "dead", `the ack was told that "d" at 4 is dead-lettered, but it is not`, 8,
+			"promised but not there", "dead", `the ack was answered that "d" at 4 is dead-lettered, but it is not`, 8,
 			func(r *run) { r.cursor().Dead = nil }, func(r *run) { r.cursor().Dead = []int64{4} },
 		},
 		{
@@ -182,7 +182,7 @@ func TestDeadLettersAreThoseOfAcks(t *testing.T) {
 	})
 }
 
-func TestOneLeaseAtATime(t *testing.T) {
+func TestOnlyOneLeaseAtATime(t *testing.T) {
 	t.Parallel()
 	late := func(kind history.Kind) func(*run) {
 		return func(r *run) {
@@ -223,13 +223,13 @@ func TestOneLeaseAtATime(t *testing.T) {
 			"the database's clock shows two", "lease", "lease L2 was given 1s before lease L1 ended", 5,
 			func(r *run) {
 				at := func(second int) time.Time { return time.Unix(int64(second), 0) }
-				r.state.Tenures = []check.Tenure{
+				r.state.LeasePeriods = []check.LeasePeriod{
 					{Queue: "q", Partition: "p", Group: "g", LeaseID: "L1", From: at(4), Until: at(9)},
 					{Queue: "q", Partition: "p", Group: "h", LeaseID: "other", From: at(5), Until: at(9)},
 					{Queue: "q", Partition: "p", Group: "g", LeaseID: "L2", From: at(8), Until: at(10)},
 				}
 			},
-			func(r *run) { r.state.Tenures[0].Until = time.Unix(8, 0) },
+			func(r *run) { r.state.LeasePeriods[0].Until = time.Unix(8, 0) },
 		},
 	})
 }

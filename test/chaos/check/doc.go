@@ -1,93 +1,93 @@
-// Package check judges a run of Belfry from outside: given what clients did and
-// were told (test/chaos/history) and what the tables hold in the end, it names
-// every operation that breaks a promise of the engine.
+// Package check judges a run of Belfry from outside. Its input is the history of what clients did and were answered
+// (test/chaos/history), and the tables at the end. Its output names each operation that breaks a promise of the engine.
 //
-// It promises not to accuse the innocent: an operation of unknown outcome may
-// have happened at any time after it began, or not at all, and between the
-// beginning and the end of an operation nothing is known of when it took
-// effect. A breach is reported only when no order of events explains what was
-// seen. What that leaves open goes unreported.
+// It promises no false alarm. An operation of unknown outcome may have happened at any time after it began, or not at
+// all. An operation of known outcome may have taken effect at any time between its begin and its end. A breach is
+// reported only when no order of events explains the observations. Everything else goes unreported.
 //
 // # The rules
 //
 //	stored      a push answered with success is in the log, a refused one is not (I1)
-//	dedup       a transaction id has one message id everywhere, and one push at most was told that it is new (I7)
-//	unpushed    nothing is stored or delivered that nobody pushed
-//	push-order  what was answered before another push began stands before it, and so do the items of one push (I2)
+//	dedup       a transaction id has one message id everywhere, and at most one push was answered that it is new (I7)
+//	unpushed    each stored or delivered message was pushed
+//	push-order  a message answered before another push began stands before that push; items of one push keep their order (I2)
 //	delivered   every stored message was delivered to every group or dead-lettered for it (I1, I9)
-//	early       nothing is delivered before its delay is over
+//	early       no message is delivered before its delay is over
 //	leftover    after the drain every cursor is at the end of its log (I3, I9)
-//	order       positions within a delivery ascend, and nothing but dead letters is between them (I5)
-//	skipped     a delivery starts at or before the first message that cannot be done (I2, I5)
-//	again       what was accepted as completed, dead-lettered or consumed by autoAck is not delivered by a later pop (I6)
-//	atomic      of a transaction all pushes are stored and all acks count, or none, also if it is acks alone
+//	order       positions within a delivery ascend, and only dead letters are left out between them (I5)
+//	skipped     a delivery starts at or before the first message that cannot be settled (I2, I5)
+//	again       a message completed, dead-lettered or consumed by autoAck is not delivered by a later pop (I6)
+//	atomic      all pushes of a transaction are stored and all its acks count, or none; also without pushes
 //	dead        dead letters are those that acks asked for, and all that acks were promised (I9)
 //	lease       no two leases of one partition and group are alive at a time (I4)
-//	cursor      cursors and the ends of logs never fall (I6)
+//	cursor      cursors and the ends of logs never decrease (I6)
 //	counts      seqs, last_seq, committed and consumed add up
-//	stuck       nobody waits longer than the bound for what is ready, or to be told of it (I3, I8)
-//	seek        a cursor is sought to where somebody asked, and every seek that was answered with success moved it
+//	stuck       no consumer waits longer than the bound for a ready message, or for the wake about it (I3, I8)
+//	seek        a cursor is sought only to where a client asked, and every successful seek moved it
 //	fenced      nothing is accepted under a lease that a seek, or the deletion of its group, had ended
-//	rejoined    a group that was deleted is another one at its next pop, and begins at the beginning
-//	deleted     what is missing was deleted: by its name because somebody asked, or by a sweep when it was old enough,
-//	            completed by all if that is the reason, and under no lease that was alive; and it comes no more
-//	expired     what expired had waited long enough
-//	swept       what sweeps count, read and unread, is what they did
-//	removed     a partition that was removed held nothing, and nothing had been pushed to it for long enough
-//	erased      a queue that is deleted takes all its messages along, and only those; and they come no more
+//	rejoined    a deleted group is a new group at its next pop, and begins at the first message
+//	deleted     each missing message was deleted by name on request, or by a sweep when it was old enough, read by all
+//	            groups if that is the reason, and under no live lease; it is not delivered again
+//	expired     each expired message had waited long enough
+//	swept       the counters of sweeps, read and unread, equal what sweeps did
+//	removed     a removed partition was empty, and no push had arrived for long enough
+//	erased      a deleted queue takes all its messages along, and only those; they are not delivered again
+//
+// # Terms
+//
+// A lane is the checker's view of one partition. A partition that was removed and created again is another lane. A
+// reader is one group in one lane. An ordinal counts the messages ever stored in a lane, from 1.
 //
 // # Seeks, and groups that are deleted
 //
-// Triggers write down every cursor that is made, sought or falls, in one order with
-// the leases it gives (Watch). So each lease, and with it what was delivered and
-// acknowledged under it, belongs to one generation of its cursor, whatever the
-// client knows of the seek. A generation is judged as a reader of its own: it begins
-// at the place of its move with what it skips there, order holds in it, what is done
-// in it does not come again in it, and what its cursor passed before the next move
-// was delivered or dead. In the last one everything that follows its place is
-// delivered. A lease that a crash of the database forgot is in none, and nothing is
-// known of what was delivered under it. Without moves in the state a seek ends what
-// is known of a cursor.
+// Triggers record each cursor that is created, sought or moved back, in one order with the leases that it gives
+// (Watch). So each lease, with its deliveries and acks, belongs to one generation of its cursor, whatever the client
+// knows of the seek. Each generation is judged as a reader of its own:
+//
+// 1. It begins at the target of its move, with the messages skipped there.
+// 2. The rules order and again hold within it.
+// 3. Each message that its cursor passed before the next move was delivered or dead-lettered.
+// 4. In the last generation, every later message is delivered.
+//
+// A lease that a crash of the database forgot belongs to no generation, and its deliveries are not judged. If the state
+// has no moves, a seek ends all knowledge of the cursor.
 //
 // # Logs that lose messages
 //
-// The triggers also write down each message that is deleted: by what, how old it was,
-// whether some group had not passed it, and whether a lease held it. The log of a
-// partition is what is there together with that, and must have no holes. A message
-// may be passed over from the beginning of the first request to delete it, and in a
-// queue with retentionSeconds from that age on; completedRetentionSeconds excuses
-// nothing; maxWaitTimeSeconds is as retentionSeconds, but takes only what some group
-// has not passed, and what a lease of one group holds by then the others pass over
-// too. What a queue lost when it was deleted is left out of the history of the
-// one that has its name now.
+// Triggers also record each deleted message: the reason, its age, whether some group had not passed it, and whether a
+// lease held it. The log of a partition is the rows together with the deleted messages. It must have no holes.
 //
-// A partition that was removed is judged as one of its own: its messages say which of
-// those of one name an operation was about. Who waited by the name waited for each.
+//   - After the first request to delete a message by name, groups may pass over it.
+//   - With retentionSeconds, groups may pass over messages of that age. completedRetentionSeconds excuses nothing.
+//   - With maxWaitTimeSeconds, the same holds for messages that some group has not passed. If a lease of one group holds
+//     such a message, the other groups pass over it too.
+//   - The messages that a deleted queue lost do not belong to the history of the next queue of that name.
 //
-// # What is put back
+// A removed partition is a lane of its own. The message decides which lane of a name an operation concerns. A pop that
+// waited by name waited for each lane of that name.
 //
-// A group that is not sought is given a message that was put back when all of a
-// delivery may be that. With one that is, the log may deliver the same, so the triggers
-// say which it was. What is put back is no matter of a generation: it comes in
-// whichever there is, and nothing of it says that the log was passed.
+// # Redrives
 //
-// # What it relies on
+// If the group is never sought, a delivery counts as a redelivery when all its messages may have been redriven. If the
+// group is sought, the log may deliver the same messages again, so triggers record which messages each lease
+// redelivered. A redelivery belongs to no generation: it arrives in the current one, and shows nothing about the
+// cursor.
 //
-// Queues have neither delay nor window (messages may have delays), payloads can be
-// opened, and dead letters are not purged. What queues lose is pushed once. Groups
-// that are sought or deleted do not consume at once, and dead letters of those that
-// are deleted are not put back. A pop of unknown outcome that was autoAck may have consumed one
-// run of messages in each partition of its queue, and so may one that was answered
-// while a fault broke connections of servers: they claim again when the answer to a
-// claim is lost. An ack without a lease id counts
-// as any other. A redrive puts back all
-// dead letters of its group in its queue, or in its partition; they come in
-// deliveries of their own, whose acks are for single messages.
+// # Preconditions
 //
-// A push by SQL is stored some time after its answer, behind those by SQL that were
-// answered before it began.
+//   - Queues have neither a delay nor a window. Messages may have delays.
+//   - Payloads are readable, and dead letters are not purged.
+//   - In queues that lose messages, each message is pushed once.
+//   - Sought and deleted groups do not use autoAck. Dead letters of deleted groups are not redriven.
+//   - A redrive returns all dead letters of its group in its queue or its partition. Their deliveries contain nothing
+//     else, and each ack of them settles a single message.
+//   - An autoAck pop of unknown outcome may have consumed one run of messages in each partition of its queue. The same is
+//     true of an answered one during a fault that breaks connections: the server claims again when the answer to its claim
+//     is lost.
+//   - An ack without a lease id counts like any other.
+//   - A push by SQL is stored some time after its commit, behind the pushes by SQL committed before it began.
 //
 // All rules together take time in n log n of the items of the history.
 //
-// It is for tests and commands below test; nobody else imports it.
+// Only tests and commands below test import this package.
 package check

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// early: nothing is delivered before its delay is over. It begins when the push
-// does, at the earliest. (The clock of the history, which is not the database's,
-// runs as fast as that.)
+// early: no message is delivered before its delay is over. The delay begins at the earliest when the push begins. The
+// rule assumes that the clocks of the history and the database run at the same speed.
 func early(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
@@ -25,22 +24,22 @@ func early(x *index) []Violation {
 	return found
 }
 
-// ready are, by place, when each message was stored and it and all before it were
-// visible, at the latest: a head that is delayed holds up what is behind it.
+// ready returns by ordinal when each message, and all before it, were stored and visible at the latest. A delayed head
+// blocks the messages after it.
 func (l *lane) ready() []time.Duration {
 	ready := make([]time.Duration, len(l.log)+1)
-	stored := forever // what stands behind was stored later
-	for place := len(l.log); place > 0; place-- {
-		stored = min(stored, l.log[place-1].by)
-		ready[place] = stored
+	stored := forever // later messages were stored later
+	for ordinal := len(l.log); ordinal > 0; ordinal-- {
+		stored = min(stored, l.log[ordinal-1].by)
+		ready[ordinal] = stored
 	}
 	visible := time.Duration(0)
 	for i, e := range l.log {
-		place := i + 1
-		if e.longest > 0 && ready[place] != forever {
-			visible = max(visible, ready[place]+e.longest)
+		ordinal := i + 1
+		if e.longest > 0 && ready[ordinal] != forever {
+			visible = max(visible, ready[ordinal]+e.longest)
 		}
-		ready[place] = max(ready[place], visible)
+		ready[ordinal] = max(ready[ordinal], visible)
 	}
 	return ready
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestNothingComesBeforeItsDelayIsOver(t *testing.T) {
+func TestNoMessageIsDeliveredBeforeItsDelay(t *testing.T) {
 	t.Parallel()
 	delay := func(d time.Duration) func(*run) {
 		return func(r *run) { r.op(2).Items[0].Delay = d }
@@ -29,14 +29,13 @@ func TestNothingComesBeforeItsDelayIsOver(t *testing.T) {
 	})
 }
 
-// delayed is a run in which e waits from the end of its push, at 17 s, and a pop
-// comes back empty from 15 s to 25 s.
+// delayed is a run in which e is pushed until 17 s, and a pop waits from 15 s to 25 s and returns empty.
 func delayed(r *run) {
 	endLeases(r)
 	wait(15, 25)(r)
 }
 
-func TestWhatIsDelayedIsNotReady(t *testing.T) {
+func TestDelayedMessagesAreNotReady(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
@@ -48,14 +47,14 @@ func TestWhatIsDelayedIsNotReady(t *testing.T) {
 			func(r *run) { r.op(9).Items[0].Delay = 6 * time.Second },
 		},
 		{
-			"a delayed message holds up what is behind it", "stuck", "ready and unleased for 8s of it", 10,
+			"a delayed message blocks the messages after it", "stuck", "ready and unleased for 8s of it", 10,
 			func(r *run) {
 				delayed(r)
 				r.op(9).Items = pushed("e", "f")
 				r.part().Log, r.part().LastSeq = logOf("a", "b", "c", "d", "e", "f"), 6
-				r.op(11).Items = came("e", "f")
+				r.op(11).Items = delivered("e", "f")
 				r.cursor().Committed, r.cursor().Consumed = 6, 6
-				r.op(9).Items[1].Delay = 10 * time.Second // it is behind e, which is ready
+				r.op(9).Items[1].Delay = 10 * time.Second // it is after e, which is ready
 			},
 			func(r *run) { r.op(9).Items[0].Delay, r.op(9).Items[1].Delay = 10*time.Second, 0 },
 		},

@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// erasures: what was stored before a queue was deleted went with it, is delivered
-// no more, and nothing else went.
+// erasures: each message stored before the deletion of its queue is gone and is not delivered any more. No other
+// message is gone.
 func erasures(x *index) []Violation {
 	var found []Violation
 	for _, g := range x.groups {
@@ -22,16 +22,16 @@ func erasures(x *index) []Violation {
 	}
 	for _, l := range x.lanes {
 		for _, e := range l.entries {
-			if g := x.called[groupName{l.queue, ""}]; e.erased && (g == nil || !g.mayErase(e)) {
+			if g := x.groupByName[groupName{l.queue, ""}]; e.erased && (g == nil || !g.mayErase(e)) {
 				found = append(found, l.at("erased", e.push, fmt.Sprintf(
 					"%q went with its queue, but nothing that began before %s and was not over by then deleted that", e.transaction, e.after)))
 			}
 		}
 	}
-	return append(found, x.haunted()...)
+	return append(found, x.deliveredAfterErase()...)
 }
 
-// mayErase says whether some deletion of the queue may have come after a push.
+// mayErase reports whether a deletion of the queue may have come after a push.
 func (g *group) mayErase(e *entry) bool {
 	for _, op := range g.resets {
 		if op.Outcome == history.Unknown || op.End > e.after {
@@ -41,7 +41,7 @@ func (g *group) mayErase(e *entry) bool {
 	return false
 }
 
-// erasures finds what should have gone with the queue.
+// erasures finds messages that should have gone with the queue.
 func (l *lane) erasures(deletes []*history.Operation) []Violation {
 	var found []Violation
 	for _, e := range l.log {
@@ -56,12 +56,11 @@ func (l *lane) erasures(deletes []*history.Operation) []Violation {
 	return found
 }
 
-// haunted finds deliveries of what went with a queue, by pops that began after it
-// was gone for certain.
-func (x *index) haunted() []Violation {
+// deliveredAfterErase finds deliveries of messages of a deleted queue, by pops that began after the deletion ended.
+func (x *index) deliveredAfterErase() []Violation {
 	var found []Violation
 	for _, op := range x.order {
-		g := x.called[groupName{op.Queue, ""}]
+		g := x.groupByName[groupName{op.Queue, ""}]
 		if op.Kind != history.Pop || g == nil {
 			continue
 		}

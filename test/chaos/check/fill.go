@@ -53,7 +53,7 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	}
 	e.done++
 	if op.Inbox {
-		// It will be stored, and by whom is open if somebody else pushed it as well.
+		// The sequencer stores it later. If another client pushed the same id, either push may have stored it.
 		e.unknown++
 		e.after, e.committed = min(e.after, op.Begin), min(e.committed, op.End)
 		return
@@ -62,9 +62,9 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	if e.freshPush == nil {
 		e.after = min(e.after, op.Begin)
 	}
-	e.told(op, item.MessageID)
+	e.noteMessageID(op, item.MessageID)
 	if op.Transaction != "" {
-		return // an earlier try may have stored it
+		return // an earlier attempt may have stored it
 	}
 	if item.Duplicate {
 		e.duplicate++
@@ -73,15 +73,15 @@ func (e *entry) pushed(op *history.Operation, item *history.Item) {
 	e.fresh++
 	switch {
 	case e.freshPush == nil:
-		// It stored the message itself, so whatever was tried before did not.
+		// This push stored the message, so no earlier attempt did.
 		e.freshPush, e.after = op, op.Begin
 	case e.again == nil:
 		e.again = op
 	}
 }
 
-// told notes that an operation was told a message id.
-func (e *entry) told(op *history.Operation, message string) {
+// noteMessageID notes the message id that an operation was answered.
+func (e *entry) noteMessageID(op *history.Operation, message string) {
 	switch {
 	case message == "":
 	case e.message == "":
@@ -91,10 +91,10 @@ func (e *entry) told(op *history.Operation, message string) {
 	}
 }
 
-// add takes in everything that is not a push.
+// add indexes an operation that is not a push.
 func (x *index) add(op *history.Operation) {
-	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.applicable(x.transacted[op.Transaction]) {
-		x.lose(op)
+	if op.Kind == history.Ack && x.transacted[op.Transaction] != nil && !x.mayHaveApplied(x.transacted[op.Transaction]) {
+		x.noteUnapplied(op)
 		return
 	}
 	if op.Kind == history.Push || op.Outcome == history.Refused {
@@ -111,17 +111,17 @@ func (x *index) add(op *history.Operation) {
 		x.byLane(op, func(l *lane, items []*history.Item) {
 			r := x.readerOf(l, op)
 			if r == nil {
-				return // so it cannot have been accepted
+				return // the ack cannot have been accepted
 			}
 			for _, item := range items {
 				e := l.byID[item.TransactionID]
-				if e != nil && e.place > 0 && (item.Accepted || op.Outcome == history.Unknown) {
+				if e != nil && e.ordinal > 0 && (item.Accepted || op.Outcome == history.Unknown) {
 					r.acks = append(r.acks, &ack{op: op, item: item, entry: e})
 				}
 			}
 		})
 	case history.Extend:
-		x.prolongs[op.LeaseID] = append(x.prolongs[op.LeaseID], op)
+		x.possibleExtends[op.LeaseID] = append(x.possibleExtends[op.LeaseID], op)
 		if op.Outcome == history.Done {
 			x.extends[op.LeaseID] = append(x.extends[op.LeaseID], op)
 		}
@@ -140,7 +140,7 @@ func (x *index) add(op *history.Operation) {
 			}
 		})
 	case history.DeleteQueue:
-		g := x.group(op.Queue, "") // no group has that name
+		g := x.group(op.Queue, "") // no group has the empty name
 		g.resets = append(g.resets, op)
 	case history.Redrive:
 		g := x.group(op.Queue, op.Group)
@@ -151,11 +151,11 @@ func (x *index) add(op *history.Operation) {
 func (x *index) addPop(op *history.Operation) {
 	g := x.group(op.Queue, op.Group)
 	if op.Outcome == history.Done && op.AutoAck && x.options.excuses(op) {
-		g.repeated = append(g.repeated, op)
+		g.repeatedAutoAcks = append(g.repeatedAutoAcks, op)
 	}
 	switch {
 	case op.Outcome == history.Unknown && op.AutoAck:
-		g.wild = append(g.wild, op)
+		g.lostAutoAcks = append(g.lostAutoAcks, op)
 	case op.Outcome == history.Unknown:
 		g.unknown = append(g.unknown, op)
 	case len(op.Items) == 0:
@@ -170,7 +170,7 @@ func (x *index) addPop(op *history.Operation) {
 			d := &delivery{op: op, after: op.Begin}
 			for _, item := range items {
 				e := l.entry(item.TransactionID)
-				e.told(op, item.MessageID)
+				e.noteMessageID(op, item.MessageID)
 				e.by = min(e.by, op.End)
 				if e.delivery == nil {
 					e.delivery = op
@@ -187,30 +187,33 @@ func (x *index) addPop(op *history.Operation) {
 	}
 }
 
-// concerns says whether an operation that may name a partition is about l.
+// concerns reports whether an operation, which may name a partition, is about the lane.
 func (l *lane) concerns(op *history.Operation) bool {
-	return op.Partition == "" || op.Partition == called(l.partition)
+	return op.Partition == "" || op.Partition == clientName(l.partition)
 }
 
-// sought says whether the cursor may have been sought between two instants.
+// sought reports whether the cursor may have been sought between two instants.
 func (r *reader) sought(from, to time.Duration) bool {
 	return slices.ContainsFunc(r.group.seeks, func(op *history.Operation) bool {
 		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
 	})
 }
 
-// redriven says whether dead letters may have come back between two instants.
+// redriven reports whether dead letters may have been redriven between two instants.
 func (r *reader) redriven(from, to time.Duration) bool {
 	return slices.ContainsFunc(r.group.redrives, func(op *history.Operation) bool {
 		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
 	})
 }
 
-// wild are the autoAck pops of unknown outcome that may have consumed from here.
-func (r *reader) wild() []*history.Operation { return r.lane.concerned(r.group.wild) }
+// lostAutoAcks returns the autoAck pops of unknown outcome that may have consumed messages of the lane.
+func (r *reader) lostAutoAcks() []*history.Operation { return r.lane.concerned(r.group.lostAutoAcks) }
 
-// repeated are those that may have consumed more from here than they brought.
-func (r *reader) repeated() []*history.Operation { return r.lane.concerned(r.group.repeated) }
+// repeatedAutoAcks returns the answered autoAck pops that may have consumed more messages of the lane than they
+// delivered.
+func (r *reader) repeatedAutoAcks() []*history.Operation {
+	return r.lane.concerned(r.group.repeatedAutoAcks)
+}
 
 func (l *lane) concerned(ops []*history.Operation) []*history.Operation {
 	var some []*history.Operation

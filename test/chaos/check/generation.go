@@ -9,30 +9,29 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// clockSlack is how far the clock of the database may be from that of the history.
+// clockSlack is the largest difference between the clocks of the database and the history.
 const clockSlack = 100 * time.Millisecond
 
-// generation is the life of a cursor from one move to the next. Each is judged as a
-// reader of its own, which begins at the place of its move: what was done before
-// counts for nothing, and all rules hold until the next.
+// generation is the time of a cursor from one move to the next. Each is judged as a reader of its own, which begins at
+// the target of its move. Earlier settlements do not count, and all rules hold until the next move.
 type generation struct {
 	Move
 	nth int
-	// last: no other followed. living: its group was not deleted since.
-	last, living bool
-	// skip are the places that are passed over from the beginning.
+	// last: no other generation followed. live: its group was not deleted since.
+	last, live bool
+	// skip are the ordinals passed over from the beginning.
 	skip map[int]bool
-	// ended is when the next may have begun.
+	// ended is the earliest begin of the next generation.
 	ended time.Duration
-	// alone: no other move was made at about the time of this one.
+	// alone: no other move happened at about the same time.
 	alone bool
 }
 
-// addGenerations makes a reader of each generation of cursors that were moved.
+// addGenerations makes a reader for each generation of each cursor that was moved.
 func (x *index) addGenerations() {
-	type life struct {
+	type cursorID struct {
 		readerName
-		incarnation int64
+		groupID int64
 	}
 	moves := map[readerName][]Move{}
 	var names []readerName
@@ -43,53 +42,52 @@ func (x *index) addGenerations() {
 		}
 		moves[name] = append(moves[name], m)
 	}
-	readers := map[life][]*reader{}
+	readers := map[cursorID][]*reader{}
 	for _, name := range names {
-		l := x.named[laneName{name.queue, name.partition}]
+		l := x.laneByName[laneName{name.queue, name.partition}]
 		if l == nil || !slices.ContainsFunc(moves[name][1:], func(m Move) bool { return m.How != Fell }) {
 			continue
 		}
-		last := l.abandon(name.group)
+		last := l.detachReader(name.group)
 		var before *reader
 		for _, m := range moves[name] {
-			if m.How == Fell && before != nil { // it goes on, and that is a breach
-				readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], before)
+			if m.How == Fell && before != nil { // the generation continues, and rule cursor reports the move
+				readers[cursorID{name, m.GroupID}] = append(readers[cursorID{name, m.GroupID}], before)
 				continue
 			}
 			r := x.generation(l, m)
 			if before != nil && r != before {
-				before.follow(r)
+				before.endWith(r)
 			}
-			readers[life{name, m.Incarnation}] = append(readers[life{name, m.Incarnation}], r)
+			readers[cursorID{name, m.GroupID}] = append(readers[cursorID{name, m.GroupID}], r)
 			before = r
 		}
-		x.conclude(l.lives[name.group], last)
+		x.setFinalCursor(l.generations[name.group], last)
 	}
-	for _, t := range x.state.Tenures {
-		if of := readers[life{readerName{t.Queue, t.Partition, t.Group}, t.Incarnation}]; t.Moves > 0 && t.Moves <= len(of) {
-			x.named[laneName{t.Queue, t.Partition}].given[t.LeaseID] = of[t.Moves-1]
+	for _, t := range x.state.LeasePeriods {
+		if of := readers[cursorID{readerName{t.Queue, t.Partition, t.Group}, t.GroupID}]; t.Moves > 0 && t.Moves <= len(of) {
+			x.laneByName[laneName{t.Queue, t.Partition}].byLease[t.LeaseID] = of[t.Moves-1]
 		}
 	}
 }
 
-// abandon takes away the reader of a group that has generations, and returns its
-// cursor.
-func (l *lane) abandon(group string) *Cursor {
-	r := l.reads[group]
+// detachReader removes the reader of a group that has generations, and returns its cursor.
+func (l *lane) detachReader(group string) *Cursor {
+	r := l.readerByGroup[group]
 	if r == nil {
 		return nil
 	}
-	delete(l.reads, group)
+	delete(l.readerByGroup, group)
 	l.readers = slices.DeleteFunc(l.readers, func(other *reader) bool { return other == r })
 	r.group.readers = slices.DeleteFunc(r.group.readers, func(other *reader) bool { return other == r })
 	return r.cursor
 }
 
 func (x *index) generation(l *lane, m Move) *reader {
-	if l.lives == nil {
-		l.lives = map[string][]*reader{}
+	if l.generations == nil {
+		l.generations = map[string][]*reader{}
 	}
-	n := len(l.lives[m.Group])
+	n := len(l.generations[m.Group])
 	r := &reader{
 		lane: l, group: x.group(l.queue, m.Group),
 		gen: &generation{Move: m, nth: n, last: true, skip: map[int]bool{}, ended: forever, alone: true},
@@ -98,13 +96,13 @@ func (x *index) generation(l *lane, m Move) *reader {
 		r.gen.skip[l.upto(seq)] = true
 	}
 	l.readers = append(l.readers, r)
-	l.lives[m.Group] = append(l.lives[m.Group], r)
+	l.generations[m.Group] = append(l.generations[m.Group], r)
 	r.group.readers = append(r.group.readers, r)
 	return r
 }
 
-// follow ends a generation with the next.
-func (r *reader) follow(next *reader) {
+// endWith ends a generation with the next.
+func (r *reader) endWith(next *reader) {
 	r.gen.last, r.gen.ended = false, next.gen.At-clockSlack
 	if next.gen.At-r.gen.At < 2*clockSlack {
 		r.gen.alone, next.gen.alone = false, false
@@ -114,37 +112,37 @@ func (r *reader) follow(next *reader) {
 	}
 }
 
-// conclude gives the last generation the cursor of the end, and those before it, as
-// far as they are of the same group, the dead letters.
-func (x *index) conclude(lives []*reader, last *Cursor) {
+// setFinalCursor gives the last generation the final cursor. Earlier generations of the same group get its dead
+// letters.
+func (x *index) setFinalCursor(lives []*reader, last *Cursor) {
 	if last == nil {
 		return
 	}
 	end := lives[len(lives)-1]
 	end.cursor = last
 	for _, r := range lives {
-		if r.gen.living = r.gen.Incarnation == end.gen.Incarnation; r.gen.living && r.cursor != nil {
+		if r.gen.live = r.gen.GroupID == end.gen.GroupID; r.gen.live && r.cursor != nil {
 			r.cursor.Dead = last.Dead
 		}
 	}
 }
 
-// upto is the place of the last message up to a seq.
+// upto returns the ordinal of the last message up to a seq.
 func (l *lane) upto(seq int64) int {
 	return sort.Search(len(l.log), func(i int) bool { return l.log[i].seq > seq })
 }
 
-// readerOf is who an operation with a lease is about; nil: nobody knows which
-// generation, because a crash of the database forgot that it gave the lease.
+// readerOf returns the reader of an operation with a lease. nil: the generation is unknown, because a crash of the
+// database forgot the lease.
 func (x *index) readerOf(l *lane, op *history.Operation) *reader {
-	if l.lives[op.Group] != nil {
-		return l.given[op.LeaseID]
+	if l.generations[op.Group] != nil {
+		return l.byLease[op.LeaseID]
 	}
 	return x.reader(l.queue, l.partition, op.Group)
 }
 
-// start is the place that everything delivered is beyond; ok: it is known.
-func (r *reader) start() (place int, ok bool) {
+// start returns the ordinal before the first message that the reader receives, and whether it is known.
+func (r *reader) start() (ordinal int, ok bool) {
 	switch {
 	case r.gen != nil:
 		return r.lane.upto(r.gen.To), true
@@ -154,8 +152,7 @@ func (r *reader) start() (place int, ok bool) {
 	return 0, false
 }
 
-// dead are the seqs that were dead-lettered, in a generation as far as it passes
-// them over.
+// dead returns the dead-lettered seqs. For a generation, these are only the seqs that it passes over.
 func (r *reader) dead() map[int64]bool {
 	listed := map[int64]bool{}
 	for _, seq := range r.cursor.Dead {
@@ -168,15 +165,15 @@ func (r *reader) dead() map[int64]bool {
 	for _, seq := range r.gen.Skip {
 		dead[seq] = true
 	}
-	for place := range r.buriedAfter() {
-		if seq := r.lane.log[place-1].seq; listed[seq] || !r.gen.living {
+	for ordinal := range r.deadLetteredFrom() {
+		if seq := r.lane.log[ordinal-1].seq; listed[seq] || !r.gen.live {
 			dead[seq] = true
 		}
 	}
 	return dead
 }
 
-// begun is when a generation had begun for certain; forever: nobody knows.
+// begun is the latest begin of a generation. forever: it is unknown.
 func (r *reader) begun() time.Duration {
 	begun := forever
 	switch {
@@ -196,7 +193,7 @@ func (r *reader) begun() time.Duration {
 	return begun
 }
 
-// name is how a breach tells which generation it is in.
+// String names the generation in messages.
 func (g *generation) String() string {
 	return fmt.Sprintf("generation %d, %s at %d", g.nth, g.How, g.To)
 }

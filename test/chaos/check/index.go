@@ -16,119 +16,114 @@ type laneName struct{ queue, partition string }
 
 type groupName struct{ queue, group string }
 
-// index is a history by what its operations touched. Operations are those of
-// the caller, in the order they began.
+// index arranges a history by what its operations touched. The operations are the caller's.
 type index struct {
-	options Options
-	state   *State
-	byID    map[int64]*history.Operation
-	lanes   []*lane
-	named   map[laneName]*lane
-	groups  []*group
-	called  map[groupName]*group
-	// owners are the pops that delivered each lease id, in order.
+	options     Options
+	state       *State
+	byID        map[int64]*history.Operation
+	lanes       []*lane
+	laneByName  map[laneName]*lane
+	groups      []*group
+	groupByName map[groupName]*group
+	// owners are the pops that delivered under each lease id, in order.
 	owners map[string][]*history.Operation
-	// extends are the extends that were accepted, by lease id.
+	// extends are the accepted extends by lease id.
 	extends map[string][]*history.Operation
-	// prolongs are those that may have been, too.
-	prolongs map[string][]*history.Operation
-	// transactions are in the order they began.
+	// possibleExtends also contain the extends of unknown outcome.
+	possibleExtends map[string][]*history.Operation
+	// transactions are ordered by their begin.
 	transactions []*transaction
 	transacted   map[string]*transaction
-	// order has all operations in the order they began.
+	// order has all operations in the order of their begin.
 	order []*history.Operation
-	// watched: the state has moves, so what seeks did is known.
+	// watched: the state has moves, so the effects of seeks are known.
 	watched bool
-	// erased are the messages that went with their queues.
+	// erased are the messages that were deleted with their queues.
 	erased map[Erased]bool
-	// former are the partitions, removed since, of the messages that were in them.
+	// former maps a message of a removed partition to the name of its lane.
 	former map[Erased]string
 }
 
-// lane is what is known of a partition.
+// lane is the checker's view of a partition.
 type lane struct {
 	laneName
 	part *Partition // nil: the state has no such partition
-	// entries are the messages, by transaction id; log those that are stored, by
-	// their place in the log.
+	// entries are the messages by transaction id. log has the stored ones by their ordinal.
 	entries []*entry
 	byID    map[string]*entry
 	log     []*entry
-	// nameless are pushed items without a transaction id whose outcome is unknown:
-	// the server made one up.
-	nameless int
-	readers  []*reader
-	reads    map[string]*reader
+	// nameless counts pushed items without a transaction id and of unknown outcome. The server generated an id for
+	// them.
+	nameless      int
+	readers       []*reader
+	readerByGroup map[string]*reader
 	// pushes are the answered pushes to the lane, in order.
 	pushes []itemsOf
-	// rows are all messages ever stored, in the order of Seq, those that were deleted
-	// included.
+	// rows are all messages ever stored, including deleted ones, in the order of Seq.
 	rows []Message
-	// lives are the generations of groups whose cursors were moved, and given those
-	// that each lease belongs to.
-	lives map[string][]*reader
-	given map[string]*reader
-	// put are the seqs that each lease delivered because they were put back.
-	put map[string]map[int64]bool
+	// generations are the generations of groups whose cursors were moved. byLease maps a lease to its generation.
+	generations map[string][]*reader
+	byLease     map[string]*reader
+	// redelivered are the seqs that each lease delivered because they were redriven.
+	redelivered map[string]map[int64]bool
 }
 
-// itemsOf are the items of an operation that concern one lane.
+// itemsOf are the items of an operation in one lane.
 type itemsOf struct {
 	op    *history.Operation
 	items []*history.Item
 }
 
-// entry is what is known of one transaction id of a lane.
+// entry is one transaction id of a lane.
 type entry struct {
 	transaction string
-	// place counts the messages of the log from 1; 0: it is not stored. seq is its
-	// position, which is the same while the log has no holes.
-	place   int
+	// ordinal counts the messages of the log from 1. 0: the message is not stored. seq is its position. The two are
+	// equal while the log has no holes.
+	ordinal int
 	seq     int64
 	rows    int
-	message string // as the log has it, or else as it was told first
+	message string // from the log, or else from the first answer
 
 	done, unknown, refused, fresh, duplicate int
-	// push is the first push; a done one if there is any.
+	// push is the first push, preferably one answered with success.
 	push *history.Operation
-	// freshPush was told that the message is new.
+	// freshPush is the push that was answered that the message is new.
 	freshPush *history.Operation
-	// Stored not before after, and not later than by.
+	// The message was stored not before after, and not later than by.
 	after, by time.Duration
-	// delay is the shortest that a push of it asked for, longest the longest.
+	// delay and longest are the shortest and the longest delay of its pushes.
 	delay, longest time.Duration
-	// committed is when a push by SQL was answered: it is stored later.
+	// committed is when a push by SQL was answered. The message is stored later.
 	committed time.Duration
-	// delivery is the first that was answered.
+	// delivery is the first pop that delivered the message.
 	delivery *history.Operation
-	// conflict is an operation that was told another message id, and which.
+	// conflict is an operation that was answered another message id, conflictWith.
 	conflict     *history.Operation
 	conflictWith string
-	// again is the second push that was told that the message is new.
+	// again is the second push that was answered that the message is new.
 	again *history.Operation
-	// deleted is how it went; nil: it did not. deletes are those that may have asked
-	// for it, erased says that it went with its queue.
+	// deleted is the deletion, or nil. deletes are the operations that may have asked for it. erased: the message was
+	// deleted with its queue.
 	deleted *Deletion
 	deletes []*history.Operation
 	erased  bool
 	created time.Time
 }
 
-// group is what is known of a consumer group in all of a queue.
+// group is a consumer group of a queue, over all lanes.
 type group struct {
 	groupName
-	// Pops of unknown outcome: wild ones were autoAck, the others may hold a lease.
-	wild, unknown []*history.Operation
-	// repeated are autoAck pops that were answered while something was broken: the
-	// server may have claimed twice, and what the first claim took is gone.
-	repeated []*history.Operation
-	// empty are the waiting pops that came back without a message, and the waits of
-	// consumers in SQL.
+	// Pops of unknown outcome: lostAutoAcks were autoAck, unknown may hold a lease.
+	lostAutoAcks, unknown []*history.Operation
+	// repeatedAutoAcks are autoAck pops answered during a fault. The server may have claimed twice, and the messages of
+	// the first claim are lost.
+	repeatedAutoAcks []*history.Operation
+	// empty are the waiting pops that returned no message, and the waits of consumers in SQL.
 	empty []*history.Operation
 	seeks []*history.Operation
-	// resets are the seeks and deletions whose effect is known, and not in seeks.
+	// resets are the seeks and deletions whose effect is known. They are not in seeks.
 	resets []*history.Operation
-	// redrives may bring dead letters back.
+	// redrives are the redrives of its dead letters.
 	redrives []*history.Operation
 	readers  []*reader
 }
@@ -138,29 +133,26 @@ type reader struct {
 	lane   *lane
 	group  *group
 	cursor *Cursor // nil: the state has none
-	// gen: this is what the group did between two moves of its cursor; nil: there was
-	// no move.
+	// gen: this reader covers the time between two moves of its cursor. nil: the cursor was never moved.
 	gen *generation
-	// deliveries and acks are in the order they began. Refused ones are not here.
+	// deliveries and acks are ordered by their begin, without refused ones.
 	deliveries []*delivery
 	acks       []*ack
-	// lost are, by place, the transactions that acknowledged a message and cannot
-	// have been applied.
-	lost map[int]*transaction
-	// buried are the acks that may have dead-lettered each message; see burials.
-	buried map[*entry][]*ack
+	// unapplied maps an ordinal to the transaction that acknowledged the message and cannot have been applied.
+	unapplied map[int]*transaction
+	// deadLettering are the acks that may have dead-lettered each message. See deadLetteringAcks.
+	deadLettering map[*entry][]*ack
 }
 
 // delivery is what a pop delivered from one lane.
 type delivery struct {
 	op *history.Operation
-	// entries are the messages in the order they came; one that is not stored has
-	// place 0.
+	// entries are the messages in the order of the delivery. A message that is not stored has ordinal 0.
 	entries []*entry
-	// after: the pop claimed the messages not before. It is later than the
-	// beginning of the pop if a message was pushed while it waited.
+	// after is the earliest time of the claim. It is later than the begin of the pop if a message was pushed while the
+	// pop waited.
 	after time.Duration
-	// redelivery: all of it may have been put back after it was dead-lettered.
+	// redelivery: all its messages may have been redriven.
 	redelivery bool
 }
 
@@ -169,20 +161,19 @@ type ack struct {
 	op    *history.Operation
 	item  *history.Item
 	entry *entry
-	// redelivery: the delivery that it is of may be one of messages that were put
-	// back. Then it is for its message alone.
+	// redelivery: it may acknowledge redriven messages. Then it settles its own message alone.
 	redelivery bool
 }
 
-// unsure: it may have been applied.
-func (a *ack) unsure() bool { return a.op.Outcome == history.Unknown }
+// uncertain reports whether the outcome is unknown: the ack may have been applied.
+func (a *ack) uncertain() bool { return a.op.Outcome == history.Unknown }
 
 func newIndex(operations []history.Operation, state State, options Options) *index {
 	x := &index{
 		options: options, state: &state, byID: make(map[int64]*history.Operation, len(operations)),
-		named: map[laneName]*lane{}, called: map[groupName]*group{},
+		laneByName: map[laneName]*lane{}, groupByName: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
-		prolongs: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
+		possibleExtends: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
 		watched: len(state.Moves) > 0, erased: make(map[Erased]bool, len(state.Erased)), former: map[Erased]string{},
 	}
 	for i := range state.Partitions {
@@ -194,7 +185,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		for _, seq := range one.Seqs {
 			put[seq] = true
 		}
-		x.lane(one.Queue, one.Partition).put[one.LeaseID] = put
+		x.lane(one.Queue, one.Partition).redelivered[one.LeaseID] = put
 	}
 	for _, e := range state.Erased {
 		x.erased[e] = true
@@ -234,7 +225,7 @@ func (x *index) addPartition(p *Partition) {
 	gone := map[int64]*Deletion{}
 	for i := range p.Deleted {
 		if p.Removed != nil {
-			x.former[Erased{p.Queue, called(p.Name), p.Deleted[i].TransactionID}] = p.Name
+			x.former[Erased{p.Queue, clientName(p.Name), p.Deleted[i].TransactionID}] = p.Name
 		}
 		l.rows = append(l.rows, p.Deleted[i].Message)
 		gone[p.Deleted[i].Seq] = &p.Deleted[i]
@@ -244,7 +235,7 @@ func (x *index) addPartition(p *Partition) {
 	for _, m := range l.rows {
 		e := l.entry(m.TransactionID)
 		if e.rows++; e.rows == 1 {
-			e.place, e.seq, e.message, e.deleted = len(l.log)+1, m.Seq, m.MessageID, gone[m.Seq]
+			e.ordinal, e.seq, e.message, e.deleted = len(l.log)+1, m.Seq, m.MessageID, gone[m.Seq]
 			e.created = m.CreatedAt
 			l.log = append(l.log, e)
 		}
@@ -258,10 +249,10 @@ func (x *index) addPartition(p *Partition) {
 
 func (x *index) lane(queue, partition string) *lane {
 	name := laneName{queue, partition}
-	l := x.named[name]
+	l := x.laneByName[name]
 	if l == nil {
-		l = &lane{laneName: name, byID: map[string]*entry{}, reads: map[string]*reader{}, given: map[string]*reader{}, put: map[string]map[int64]bool{}}
-		x.named[name] = l
+		l = &lane{laneName: name, byID: map[string]*entry{}, readerByGroup: map[string]*reader{}, byLease: map[string]*reader{}, redelivered: map[string]map[int64]bool{}}
+		x.laneByName[name] = l
 		x.lanes = append(x.lanes, l)
 	}
 	return l
@@ -279,10 +270,10 @@ func (l *lane) entry(transaction string) *entry {
 
 func (x *index) group(queue, name string) *group {
 	key := groupName{queue, name}
-	g := x.called[key]
+	g := x.groupByName[key]
 	if g == nil {
 		g = &group{groupName: key}
-		x.called[key] = g
+		x.groupByName[key] = g
 		x.groups = append(x.groups, g)
 	}
 	return g
@@ -290,10 +281,10 @@ func (x *index) group(queue, name string) *group {
 
 func (x *index) reader(queue, partition, name string) *reader {
 	l := x.lane(queue, partition)
-	r := l.reads[name]
+	r := l.readerByGroup[name]
 	if r == nil {
 		r = &reader{lane: l, group: x.group(queue, name)}
-		l.reads[name] = r
+		l.readerByGroup[name] = r
 		l.readers = append(l.readers, r)
 		r.group.readers = append(r.group.readers, r)
 	}
@@ -309,8 +300,7 @@ func (x *index) readers(f func(*reader)) {
 	}
 }
 
-// laneOf is where an item belongs: to the partition that is there, unless the message
-// was in one that had its name before.
+// laneOf returns the lane of an item: the present partition of its name, unless the message was in a removed one.
 func (x *index) laneOf(queue string, item *history.Item) *lane {
 	if name, ok := x.former[Erased{queue, item.Partition, item.TransactionID}]; ok {
 		return x.lane(queue, name)
@@ -318,7 +308,7 @@ func (x *index) laneOf(queue string, item *history.Item) *lane {
 	return x.lane(queue, item.Partition)
 }
 
-// byLane sorts the items of an operation into the lanes they belong to.
+// byLane groups the items of an operation by lane.
 func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 	var touched []*lane
 	var items map[*lane][]*history.Item
@@ -327,7 +317,7 @@ func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 	}
 	for i := range op.Items {
 		if op.Kind != history.Push && x.erased[Erased{op.Queue, op.Items[i].Partition, op.Items[i].TransactionID}] {
-			continue // it is no part of what is there
+			continue // the message does not belong to the present queue
 		}
 		l := x.laneOf(op.Queue, &op.Items[i])
 		if items[l] == nil {
@@ -340,7 +330,7 @@ func (x *index) byLane(op *history.Operation, f func(*lane, []*history.Item)) {
 	}
 }
 
-// at makes a violation of a rule in a lane.
+// at returns a violation of a rule in a lane.
 func (l *lane) at(rule string, op *history.Operation, message string) Violation {
 	v := Violation{Rule: rule, Queue: l.queue, Partition: l.partition, Message: message}
 	if op != nil {
@@ -349,7 +339,7 @@ func (l *lane) at(rule string, op *history.Operation, message string) Violation 
 	return v
 }
 
-// at makes a violation of a rule by a reader.
+// at returns a violation of a rule by a reader.
 func (r *reader) at(rule string, op *history.Operation, message string) Violation {
 	v := r.lane.at(rule, op, message)
 	v.Group = r.group.group

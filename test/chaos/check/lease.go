@@ -10,19 +10,18 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// life is what is known of a lease in one lane. It was alive at some instant of
-// each of the operations that were accepted under it: the pop that took it, acks
-// and extends.
-type life struct {
+// leaseSpan is the life of a lease in one lane. The lease was alive at some instant of each operation accepted under
+// it: the pop that took it, acks and extends.
+type leaseSpan struct {
 	lease string
-	// by is the earliest end of them: it was alive then or before. after is the
-	// latest beginning: it was alive then or later.
+	// by is the earliest end of these operations: the lease was alive then or before. after is the latest begin: the
+	// lease was alive then or later.
 	by, after time.Duration
 	byOp      *history.Operation
 	afterOp   *history.Operation
 }
 
-func (l *life) lived(op *history.Operation, after time.Duration) {
+func (l *leaseSpan) observe(op *history.Operation, after time.Duration) {
 	if op.End < l.by {
 		l.by, l.byOp = op.End, op
 	}
@@ -31,34 +30,34 @@ func (l *life) lived(op *history.Operation, after time.Duration) {
 	}
 }
 
-// lives are the leases of a reader.
-func (r *reader) lives(x *index) []*life {
-	var lives []*life
-	byLease := map[string]*life{}
+// leaseSpans returns the leases of a reader.
+func (r *reader) leaseSpans(x *index) []*leaseSpan {
+	var lives []*leaseSpan
+	byLease := map[string]*leaseSpan{}
 	for _, d := range r.deliveries {
 		if d.op.LeaseID == "" {
 			continue
 		}
 		l := byLease[d.op.LeaseID]
 		if l == nil {
-			l = &life{lease: d.op.LeaseID, by: forever}
+			l = &leaseSpan{lease: d.op.LeaseID, by: forever}
 			byLease[d.op.LeaseID] = l
 			lives = append(lives, l)
 		}
-		l.lived(d.op, d.after)
+		l.observe(d.op, d.after)
 	}
 	for _, a := range r.acks {
-		if l := byLease[a.op.LeaseID]; l != nil && !a.unsure() && x.first(a.op) {
-			l.lived(a.op, a.op.Begin)
+		if l := byLease[a.op.LeaseID]; l != nil && !a.uncertain() && x.firstAttempt(a.op) {
+			l.observe(a.op, a.op.Begin)
 		}
 	}
 	for _, l := range lives {
 		owner := x.owners[l.lease][0]
 		if !oneLane(owner) {
-			continue // an extend prolonged one of its leases, but which?
+			continue // which of its leases the extend prolonged is unknown
 		}
 		for _, op := range x.extends[l.lease] {
-			l.lived(op, op.Begin)
+			l.observe(op, op.Begin)
 		}
 	}
 	return lives
@@ -68,31 +67,30 @@ func oneLane(op *history.Operation) bool {
 	return !slices.ContainsFunc(op.Items, func(item history.Item) bool { return item.Partition != op.Items[0].Partition })
 }
 
-// leases: no two leases of a reader are alive at a time, and no lease is given
-// twice. Of two leases one ends before the other begins; so one of them has
-// nothing accepted after the first sign of the other.
+// leases: no two leases of a reader are alive at a time, and no lease id is given twice. Of two leases one ends before
+// the other begins. So one of them has nothing accepted after the first sign of the other.
 func leases(x *index) []Violation {
 	var found []Violation
 	for lease, owners := range x.owners {
 		if len(owners) > 1 {
 			v := Violation{Rule: "lease", Operation: owners[1].ID, Message: fmt.Sprintf(
 				"the lease %s was given before, by operation %d", lease, owners[0].ID)}
-			// It concerns what the two have in common.
+			// The violation names only what the two pops have in common.
 			if owners[0].Queue == owners[1].Queue {
 				v.Queue = owners[0].Queue
 			}
 			found = append(found, v)
 		}
 	}
-	x.readers(func(r *reader) { found = append(found, r.fenced(r.lives(x))...) })
+	x.readers(func(r *reader) { found = append(found, r.overlaps(r.leaseSpans(x))...) })
 	return found
 }
 
-// fenced looks for pairs with a.after > b.by and b.after > a.by.
-func (r *reader) fenced(lives []*life) []Violation {
-	slices.SortStableFunc(lives, func(a, b *life) int { return cmp.Compare(a.by, b.by) })
-	// Of the lives up to each, the two that were alive the latest.
-	type pair struct{ first, second *life }
+// overlaps finds pairs of leases with a.after > b.by and b.after > a.by.
+func (r *reader) overlaps(lives []*leaseSpan) []Violation {
+	slices.SortStableFunc(lives, func(a, b *leaseSpan) int { return cmp.Compare(a.by, b.by) })
+	// For each prefix of spans, the two leases that were alive the latest.
+	type pair struct{ first, second *leaseSpan }
 	latest := make([]pair, len(lives)+1)
 	for i, l := range lives {
 		p := latest[i]
@@ -105,7 +103,7 @@ func (r *reader) fenced(lives []*life) []Violation {
 		latest[i+1] = p
 	}
 	var found []Violation
-	reported := map[*life]*life{}
+	reported := map[*leaseSpan]*leaseSpan{}
 	for _, b := range lives {
 		p := latest[sort.Search(len(lives), func(i int) bool { return lives[i].by >= b.after })]
 		a := p.first
@@ -117,7 +115,7 @@ func (r *reader) fenced(lives []*life) []Violation {
 		}
 		reported[b] = a
 		if b.by < a.by {
-			a, b = b, a // the older of the two has no right to go on
+			a, b = b, a // the older of the two is no longer valid
 		}
 		found = append(found, r.at("lease", a.afterOp, fmt.Sprintf(
 			"it was accepted under lease %s, begun %s after operation %d showed lease %s alive; that one was alive in operation %d, begun %s after operation %d showed the first",
@@ -126,21 +124,21 @@ func (r *reader) fenced(lives []*life) []Violation {
 	return found
 }
 
-// tenures: by the database's clock no two leases overlap.
-func tenures(x *index) []Violation {
+// leasePeriods: by the database's clock no two leases overlap.
+func leasePeriods(x *index) []Violation {
 	var found []Violation
 	type holder struct {
-		group       string
-		incarnation int64
+		group   string
+		groupID int64
 	}
-	last := map[laneName]map[holder]Tenure{}
-	sorted := slices.SortedStableFunc(slices.Values(x.state.Tenures), func(a, b Tenure) int { return a.From.Compare(b.From) })
+	last := map[laneName]map[holder]LeasePeriod{}
+	sorted := slices.SortedStableFunc(slices.Values(x.state.LeasePeriods), func(a, b LeasePeriod) int { return a.From.Compare(b.From) })
 	for _, t := range sorted {
 		name := laneName{t.Queue, t.Partition}
 		if last[name] == nil {
-			last[name] = map[holder]Tenure{}
+			last[name] = map[holder]LeasePeriod{}
 		}
-		by := holder{t.Group, t.Incarnation}
+		by := holder{t.Group, t.GroupID}
 		before, ok := last[name][by]
 		if ok && before.LeaseID != t.LeaseID && t.From.Before(before.Until) {
 			var op *history.Operation

@@ -24,20 +24,19 @@ import (
 
 const (
 	liveQueue = "live"
-	// liveLease is short, so that leases expire while their clients hold them.
+	// liveLease is short, so that leases expire while clients hold them.
 	liveLease = time.Second
 	liveTurns = 150
 )
 
-// live is the real store with clients on it.
+// live is the real store with clients.
 type live struct {
 	store    *store.Store
 	recorder *history.Recorder
 }
 
-// TestTheStoreKeepsItsPromises runs producers and consumers on the real store
-// and judges what they saw: what the checker believes of the engine is what the
-// engine does.
+// TestTheStoreKeepsItsPromises runs producers and consumers on the real store and judges their history. It shows that
+// the rules of the checker match the engine.
 func TestTheStoreKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
@@ -61,7 +60,7 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	require.NoError(t, check.Watch(t.Context(), tables))
 
 	groups := []string{"g1", "g2"}
-	require.NoError(t, l.buryInTheMiddle(t.Context(), groups[0]))
+	require.NoError(t, l.deadLetterInTheMiddle(t.Context(), groups[0]))
 	failures := make(chan error, 16)
 	var clients sync.WaitGroup
 	for n := range 3 {
@@ -88,9 +87,9 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	require.NoError(t, err)
 	final.Samples = state.Samples
 	require.NoError(t, check.ReadDeletions(t.Context(), tables, []string{liveQueue}, &final))
-	final.Tenures, final.Moves, err = check.ReadTenures(t.Context(), tables, []string{liveQueue}, l.recorder.Began())
+	final.LeasePeriods, final.Moves, err = check.ReadLeasePeriods(t.Context(), tables, []string{liveQueue}, l.recorder.Began())
 	require.NoError(t, err)
-	require.NotEmpty(t, final.Tenures)
+	require.NotEmpty(t, final.LeasePeriods)
 	require.Len(t, final.Partitions, 3)
 	dead := 0
 	for _, p := range final.Partitions {
@@ -102,9 +101,8 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	require.Empty(t, check.Run(l.recorder.Operations(), final, check.Options{}))
 }
 
-// buryInTheMiddle leaves a dead letter between two messages that are delivered
-// again, which chance seldom does.
-func (l *live) buryInTheMiddle(ctx context.Context, group string) error {
+// deadLetterInTheMiddle leaves a dead letter between two messages that are delivered again. Random clients seldom do.
+func (l *live) deadLetterInTheMiddle(ctx context.Context, group string) error {
 	o := history.Operation{Kind: history.Push, Queue: liveQueue, Outcome: history.Done}
 	var pushed []queue.PushItem
 	for _, id := range []string{"first", "second", "third"} {
@@ -117,16 +115,16 @@ func (l *live) buryInTheMiddle(ctx context.Context, group string) error {
 	}
 	l.recorder.End(o)
 	type reported struct {
-		place  int
+		index  int
 		status string
 	}
 	for _, acks := range [][]reported{{{0, "failed"}}, {{1, "failed"}, {0, "retry"}}, nil} {
-		op, delivery, err := l.pop(ctx, group, 3, false)
+		h, err := l.pop(ctx, group, 3, false)
 		if err != nil {
 			return err
 		}
 		for _, a := range acks {
-			if err := l.ack(ctx, op, delivery, []int{a.place}, a.status, true); err != nil {
+			if err := l.ack(ctx, h, []int{a.index}, a.status, true); err != nil {
 				return err
 			}
 		}
@@ -160,12 +158,18 @@ func (l *live) produce(ctx context.Context, random *rand.Rand) error {
 	return nil
 }
 
+// held is a delivery and the pop that received it.
+type held struct {
+	op       history.Operation
+	delivery queue.Delivery
+}
+
 // pop pops once and records it.
-func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (history.Operation, queue.Delivery, error) {
+func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (held, error) {
 	o := l.recorder.Begin(history.Operation{Kind: history.Pop, Queue: liveQueue, Group: group, AutoAck: auto})
 	delivery, err := l.store.Pop(ctx, &queue.PopRequest{Queue: liveQueue, Group: group, Batch: batch, Partitions: 2, AutoAck: auto})
 	if err != nil {
-		return o, delivery, err
+		return held{o, delivery}, err
 	}
 	for _, m := range delivery.Messages {
 		o.Items = append(o.Items, history.Item{Partition: m.Partition.Name, TransactionID: m.TransactionID, MessageID: m.ID.String()})
@@ -174,23 +178,23 @@ func (l *live) pop(ctx context.Context, group string, batch int, auto bool) (his
 		o.LeaseID = delivery.LeaseID.String()
 	}
 	o.Outcome = history.Done
-	return l.recorder.End(o), delivery, nil
+	return held{l.recorder.End(o), delivery}, nil
 }
 
-// ack acknowledges messages of a delivery by their places in it: the last of
-// them with status, the others as completed, or all of them with status.
-func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue.Delivery, places []int, status string, all bool) error {
-	o := history.Operation{Kind: history.Ack, Queue: liveQueue, Group: popped.Group, LeaseID: popped.LeaseID}
+// ack acknowledges messages of a delivery by their indexes. If all, each gets status. Otherwise the last one gets
+// status, and the others are completed.
+func (l *live) ack(ctx context.Context, h held, indexes []int, status string, all bool) error {
+	o := history.Operation{Kind: history.Ack, Queue: liveQueue, Group: h.op.Group, LeaseID: h.op.LeaseID}
 	var items []queue.AckItem
-	for i, place := range places {
-		m := delivery.Messages[place]
+	for i, index := range indexes {
+		m := h.delivery.Messages[index]
 		item := history.Item{Partition: m.Partition.Name, TransactionID: m.TransactionID, Status: "completed"}
-		if all || i == len(places)-1 {
+		if all || i == len(indexes)-1 {
 			item.Status = status
 		}
 		o.Items = append(o.Items, item)
 		items = append(items, queue.AckItem{
-			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: popped.Group, LeaseID: popped.LeaseID,
+			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: h.op.Group, LeaseID: h.op.LeaseID,
 			Status: queue.ParseAckStatus(item.Status),
 		})
 	}
@@ -207,61 +211,56 @@ func (l *live) ack(ctx context.Context, popped history.Operation, delivery queue
 	return nil
 }
 
-// consume pops in all ways and acknowledges what it holds, late and in part too.
+// consume pops in all ways and acknowledges its deliveries, also late and in part.
 func (l *live) consume(ctx context.Context, group string, random *rand.Rand) error {
-	type held struct {
-		op       history.Operation
-		delivery queue.Delivery
-	}
 	var all []held
 	for range liveTurns {
-		op, delivery, err := l.pop(ctx, group, 1+random.IntN(5), random.IntN(5) == 0)
+		h, err := l.pop(ctx, group, 1+random.IntN(5), random.IntN(5) == 0)
 		if err != nil {
 			return err
 		}
-		if op.LeaseID != "" {
-			all = append(all, held{op, delivery})
+		if h.op.LeaseID != "" {
+			all = append(all, h)
 		}
 		if len(all) == 0 || random.IntN(10) == 0 {
 			continue
 		}
-		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes one that is done or stale
+		one := all[max(0, len(all)-1-random.IntN(3))] // sometimes an acknowledged or stale one
 		status := []string{"completed", "completed", "failed", "failed", "retry"}[random.IntN(5)]
-		places := upto(len(one.delivery.Messages))
+		indexes := upto(len(one.delivery.Messages))
 		switch random.IntN(4) {
 		case 0:
-			places = places[:1+random.IntN(len(places))]
+			indexes = indexes[:1+random.IntN(len(indexes))]
 		case 1:
-			places = places[random.IntN(len(places)):]
+			indexes = indexes[random.IntN(len(indexes)):]
 		}
 		if status == "completed" {
-			places = upto(places[len(places)-1] + 1) // nothing is left behind
+			indexes = upto(indexes[len(indexes)-1] + 1) // leave no gap
 		}
-		if err := l.ack(ctx, one.op, one.delivery, places, status, random.IntN(2) == 0); err != nil {
+		if err := l.ack(ctx, one, indexes, status, random.IntN(2) == 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drain consumes what is left. Leases that clients left behind are made to
-// expire.
+// drain consumes the remaining messages. It first expires the leases of the clients.
 func (l *live) drain(ctx context.Context, tables *pgxpool.Pool, group string) error {
 	if _, err := tables.Exec(ctx, "UPDATE belfry.cursor SET lease_until = now(), ready_at = now() WHERE lease_id IS NOT NULL"); err != nil {
 		return err
 	}
 	for {
-		op, delivery, err := l.pop(ctx, group, 100, false)
-		if err != nil || len(delivery.Messages) == 0 {
+		h, err := l.pop(ctx, group, 100, false)
+		if err != nil || len(h.delivery.Messages) == 0 {
 			return err
 		}
-		if err := l.ack(ctx, op, delivery, upto(len(delivery.Messages)), "completed", true); err != nil {
+		if err := l.ack(ctx, h, upto(len(h.delivery.Messages)), "completed", true); err != nil {
 			return err
 		}
 	}
 }
 
-// upto are the numbers from 0 to n-1.
+// upto returns the numbers from 0 to n-1.
 func upto(n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {

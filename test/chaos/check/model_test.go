@@ -11,20 +11,18 @@ import (
 )
 
 const (
-	// modelLease is how long leases of the model live, and modelLimit how often a
-	// message may fail.
+	// modelLease is the lease duration of the model, modelLimit its retry limit.
 	modelLease = 300 * time.Millisecond
 	modelLimit = 1
-	// modelSlack is the most by which an operation begins before it takes effect,
-	// and ends after it.
+	// modelSlack is the longest time between the effect of an operation and its begin or its end.
 	modelSlack = 25 * time.Millisecond
 )
 
 // choose returns a number from 0 to n-1.
 type choose func(n int) int
 
-// model is a queue in memory that keeps every promise, with clients that do all
-// that clients may do, and a history of it.
+// model is a queue in memory that keeps every promise, with clients that do everything clients may do. It records a
+// history.
 type model struct {
 	choose choose
 	now    time.Duration
@@ -36,10 +34,10 @@ type model struct {
 }
 
 type modelLane struct {
-	name    string
-	log     []string // transaction ids
-	places  map[string]int
-	cursors map[string]*modelCursor
+	name     string
+	log      []string // transaction ids
+	ordinals map[string]int
+	cursors  map[string]*modelCursor
 }
 
 type modelCursor struct {
@@ -50,7 +48,7 @@ type modelCursor struct {
 	end, failures       int
 }
 
-// holding is a delivery that its client knows of.
+// holding is a delivery that its client received.
 type holding struct {
 	group, lease string
 	items        []history.Item
@@ -63,7 +61,7 @@ func newModel(choose choose, lanes, groups int) *model {
 		m.groups = append(m.groups, fmt.Sprintf("g%d", g))
 	}
 	for l := range lanes {
-		lane := &modelLane{name: fmt.Sprintf("p%d", l), places: map[string]int{}, cursors: map[string]*modelCursor{}}
+		lane := &modelLane{name: fmt.Sprintf("p%d", l), ordinals: map[string]int{}, cursors: map[string]*modelCursor{}}
 		for _, g := range m.groups {
 			lane.cursors[g] = &modelCursor{dead: map[int]bool{}, skip: map[int]bool{}}
 		}
@@ -72,7 +70,7 @@ func newModel(choose choose, lanes, groups int) *model {
 	return m
 }
 
-// step does one thing some client may do.
+// step does one random operation of some client.
 func (m *model) step() {
 	m.now += time.Duration(1+m.choose(40)) * time.Millisecond
 	switch m.choose(10) {
@@ -91,7 +89,7 @@ func (m *model) step() {
 	}
 }
 
-// outcome is what a client learns: mostly what happened.
+// outcome is the outcome that a client observes, mostly the true one.
 func (m *model) outcome() history.Outcome {
 	switch m.choose(12) {
 	case 0:
@@ -132,10 +130,10 @@ func (m *model) push() {
 			if id == "" {
 				id = fmt.Sprintf("made%d", m.made)
 			}
-			_, item.Duplicate = lane.places[id]
+			_, item.Duplicate = lane.ordinals[id]
 			if !item.Duplicate {
 				lane.log = append(lane.log, id)
-				lane.places[id] = len(lane.log)
+				lane.ordinals[id] = len(lane.log)
 			}
 		}
 		if o.Outcome == history.Done {
@@ -150,23 +148,23 @@ func (m *model) push() {
 
 func (l *modelLane) messageID(id string) string { return l.name + "/" + id }
 
-// ready says whether a group could get something from a lane.
+// ready reports whether a group can get a message from a lane.
 func (c *modelCursor) ready(l *modelLane, now time.Duration) bool {
 	return (c.lease == "" || c.until <= now) && len(c.next(l, 1)) > 0
 }
 
-// next are the places of the next messages.
+// next returns the ordinals of the next messages.
 func (c *modelCursor) next(l *modelLane, batch int) []int {
-	var places []int
-	for n := c.committed + 1; n <= len(l.log) && len(places) < batch; n++ {
+	var ordinals []int
+	for n := c.committed + 1; n <= len(l.log) && len(ordinals) < batch; n++ {
 		if !c.skip[n] {
-			places = append(places, n)
+			ordinals = append(ordinals, n)
 		}
 	}
-	return places
+	return ordinals
 }
 
-// pop takes from one or two lanes; it reports whether anything was there.
+// pop takes messages from one or two lanes, and reports whether there were any.
 func (m *model) pop(group string, outcome history.Outcome, batch int, auto bool) bool {
 	o := history.Operation{Kind: history.Pop, Outcome: outcome, Group: group, AutoAck: auto}
 	o.Wait = time.Duration(m.choose(2)) * time.Minute
@@ -188,15 +186,15 @@ func (m *model) pop(group string, outcome history.Outcome, batch int, auto bool)
 			continue
 		}
 		lanes--
-		places := c.next(l, batch)
-		for _, n := range places {
+		ordinals := c.next(l, batch)
+		for _, n := range ordinals {
 			items = append(items, history.Item{Partition: l.name, TransactionID: l.log[n-1], MessageID: l.messageID(l.log[n-1])})
 		}
-		c.end = places[len(places)-1]
+		c.end = ordinals[len(ordinals)-1]
 		c.lease, c.until = lease, m.now+modelLease
 		if auto {
 			c.committed, c.failures = c.end, 0
-			c.consumed += len(places)
+			c.consumed += len(ordinals)
 		}
 	}
 	found := len(items) > 0
@@ -214,7 +212,7 @@ func (m *model) pop(group string, outcome history.Outcome, batch int, auto bool)
 	return found
 }
 
-// ack acknowledges some of a delivery, which may be stale, or extends it.
+// ack acknowledges a part of a delivery, which may be stale, or extends its lease.
 func (m *model) ack() {
 	known := slices.DeleteFunc(slices.Clone(m.held), func(h *holding) bool { return h.since > m.now })
 	if len(known) == 0 {
@@ -266,7 +264,7 @@ func (m *model) acknowledge(h *holding, items []history.Item, outcome history.Ou
 	m.note(history.Operation{Kind: history.Ack, Outcome: outcome, Group: h.group, LeaseID: h.lease, Items: items}, h.since)
 }
 
-// acknowledge applies the items that are in the lane, which are in order.
+// acknowledge applies the items that belong to the lane, which are in order.
 func (l *modelLane) acknowledge(c *modelCursor, lease string, items []history.Item, now time.Duration) {
 	if c.lease != lease || c.until <= now {
 		return
@@ -276,7 +274,7 @@ func (l *modelLane) acknowledge(c *modelCursor, lease string, items []history.It
 		if items[i].Partition != l.name {
 			continue
 		}
-		n := l.places[items[i].TransactionID]
+		n := l.ordinals[items[i].TransactionID]
 		switch {
 		case items[i].Status == "failed" && n > c.committed && !stopped && c.failures >= modelLimit && !c.skip[n]:
 			c.dead[n], c.skip[n] = true, true
@@ -312,7 +310,7 @@ func (m *model) sample() {
 	}
 }
 
-// drained consumes what is left and returns the whole run.
+// drained consumes the remaining messages and returns the whole run.
 func (m *model) drained() *run {
 	for _, g := range m.groups {
 		m.now += 3 * modelLease

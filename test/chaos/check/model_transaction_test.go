@@ -7,8 +7,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// transact completes a delivery and pushes one message in one transaction, which
-// is repeated while nobody knows what became of it.
+// transact completes a delivery and pushes one message in one transaction. It repeats the transaction while the outcome
+// is unknown.
 func (m *model) transact() {
 	known := slices.DeleteFunc(slices.Clone(m.held), func(h *holding) bool { return h.since > m.now })
 	if len(known) == 0 {
@@ -51,10 +51,9 @@ func (m *model) transact() {
 	}
 }
 
-// apply says whether the transaction is or was applied: all that it completes is
-// of a lease that lives.
+// apply reports whether the transaction is applied now or was applied before. It is refused if a lease has ended.
 func (m *model) apply(h *holding, items []history.Item, to *modelLane, id string) bool {
-	if to.places[id] > 0 {
+	if to.ordinals[id] > 0 {
 		return true
 	}
 	for _, l := range m.lanes {
@@ -67,6 +66,6 @@ func (m *model) apply(h *holding, items []history.Item, to *modelLane, id string
 		l.acknowledge(l.cursors[h.group], h.lease, items, m.now)
 	}
 	to.log = append(to.log, id)
-	to.places[id] = len(to.log)
+	to.ordinals[id] = len(to.log)
 	return true
 }

@@ -13,15 +13,13 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// mutation spoils a correct run. It returns the rule that must notice, or "" when
-// the run offers nothing to spoil that way.
+// mutation breaks a correct run. It returns the rule that must report it, or "" if the run offers no opportunity.
 type mutation struct {
 	name  string
 	spoil func(r *run, choose choose) string
 }
 
-// pick returns one of the operations that fit, with a copy of its items to
-// change; nil: there is none.
+// pick returns one of the operations that fit, with a copy of its items to change, or nil.
 func (r *run) pick(choose choose, fits func(*history.Operation) bool) *history.Operation {
 	var fitting []int
 	for i := range r.operations {
@@ -43,15 +41,15 @@ func answeredPush(o *history.Operation) bool {
 	return o.Kind == history.Push && o.Outcome == history.Done
 }
 
-// wild says whether a group has autoAck pops of unknown outcome, which excuse
-// what they may have consumed.
-func (r *run) wild(group string) bool {
+// lostAutoAcks reports whether a group has autoAck pops of unknown outcome. They excuse messages that they may have
+// consumed.
+func (r *run) lostAutoAcks(group string) bool {
 	return slices.ContainsFunc(r.operations, func(o history.Operation) bool {
 		return o.Group == group && o.AutoAck && o.Outcome == history.Unknown
 	})
 }
 
-// last puts an operation a second behind everything else.
+// last adds an operation one second after everything else.
 func (r *run) last(o history.Operation) {
 	for _, other := range r.operations {
 		o.ID, o.Begin = max(o.ID, other.ID+1), max(o.Begin, other.End+time.Second)
@@ -60,7 +58,7 @@ func (r *run) last(o history.Operation) {
 	r.operations = append(r.operations, o)
 }
 
-// cursorOf is the final cursor of a group in a partition.
+// cursorOf returns the final cursor of a group in a partition.
 func (r *run) cursorOf(partition, group string) *check.Cursor {
 	for i := range r.state.Partitions {
 		p := &r.state.Partitions[i]
@@ -73,7 +71,7 @@ func (r *run) cursorOf(partition, group string) *check.Cursor {
 
 var mutations = []mutation{
 	{"a message is never delivered", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && !r.wild(o.Group) })
+		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && !r.lostAutoAcks(o.Group) })
 		if o == nil {
 			return ""
 		}
@@ -87,7 +85,7 @@ var mutations = []mutation{
 			}
 		}
 		if len(c.Dead) > 0 {
-			return "" // it may be one of them
+			return "" // the message may be a dead letter
 		}
 		return "delivered"
 	}},
@@ -165,7 +163,7 @@ var mutations = []mutation{
 		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: o.Items[:1]})
 		return "dedup"
 	}},
-	{"a stored message vanishes", func(r *run, choose choose) string {
+	{"a stored message disappears", func(r *run, choose choose) string {
 		o := r.pick(choose, answeredPush)
 		if o == nil {
 			return ""
@@ -192,15 +190,15 @@ var mutations = []mutation{
 		o.Outcome = history.Refused
 		return "stored"
 	}},
-	{"a stranger is delivered", func(r *run, choose choose) string {
+	{"an unknown message is delivered", func(r *run, choose choose) string {
 		o := r.pick(choose, delivers)
 		if o == nil {
 			return ""
 		}
-		o.Items[choose(len(o.Items))].TransactionID = "stranger"
+		o.Items[choose(len(o.Items))].TransactionID = "unknown"
 		return "unpushed"
 	}},
-	{"a late push stands in front", func(r *run, choose choose) string {
+	{"a late push is stored first", func(r *run, choose choose) string {
 		o := r.pick(choose, func(o *history.Operation) bool { return answeredPush(o) && !o.Items[0].Duplicate })
 		if o == nil {
 			return ""
@@ -242,7 +240,7 @@ var mutations = []mutation{
 		r.cursorOf(o.Items[at].Partition, o.Group).Dead = nil
 		return "dead"
 	}},
-	{"a cursor stays behind", func(r *run, choose choose) string {
+	{"a cursor stays before the end", func(r *run, choose choose) string {
 		p := r.state.Partitions[choose(len(r.state.Partitions))]
 		c := &p.Cursors[choose(len(p.Cursors))]
 		if p.LastSeq == 0 || slices.Contains(c.Dead, p.LastSeq) {
@@ -251,7 +249,7 @@ var mutations = []mutation{
 		c.Committed = p.LastSeq - 1
 		return "leftover"
 	}},
-	{"a consumer waits in vain", func(r *run, choose choose) string {
+	{"a waiting consumer is not woken", func(r *run, choose choose) string {
 		p := &r.state.Partitions[choose(len(r.state.Partitions))]
 		c := &p.Cursors[choose(len(p.Cursors))]
 		item := history.Item{Partition: p.Name, TransactionID: "waits", MessageID: "waits"}
@@ -266,13 +264,12 @@ var mutations = []mutation{
 	}},
 }
 
-// failing: the operation may have dead-lettered something.
+// failing reports whether the operation may have dead-lettered a message.
 func failing(o history.Operation) bool {
 	return slices.ContainsFunc(o.Items, func(item history.Item) bool { return item.Status == "failed" })
 }
 
-// noticed requires that the rule complains, and that it still does about the
-// partition alone.
+// noticed requires that the rule reports a violation, for the whole run and for the cut around the violation.
 func noticed(t require.TestingT, r *run, rule string) {
 	found := r.judge()
 	at := slices.IndexFunc(found, func(v check.Violation) bool { return v.Rule == rule })
@@ -282,7 +279,7 @@ func noticed(t require.TestingT, r *run, rule string) {
 		"%s must complain about the cut history: %v", rule, cut)
 }
 
-func TestSpoiledRunsAreCaught(t *testing.T) {
+func TestBrokenRunsAreReported(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
@@ -297,8 +294,7 @@ func TestSpoiledRunsAreCaught(t *testing.T) {
 	}
 }
 
-// TestEveryMutationHappens guards the properties above: a mutation that finds
-// nothing to spoil proves nothing.
+// TestEveryMutationHappens guards TestBrokenRunsAreReported: a mutation that changes nothing proves nothing.
 func TestEveryMutationHappens(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {

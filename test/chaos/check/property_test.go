@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// draw lets rapid make the choices, so that a failure shrinks.
+// draw lets rapid make the choices, so that rapid can shrink a failure.
 func draw(t *rapid.T) choose {
 	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
 }
@@ -21,7 +21,7 @@ func drawRun(t *rapid.T) *run {
 	return m.drained()
 }
 
-func TestNoCorrectRunIsAccused(t *testing.T) {
+func TestCorrectRunsAreNotReported(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { require.Empty(t, drawRun(t).judge()) })
 }

@@ -13,7 +13,7 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// Cursors of all groups, and where a group that reads the whole queue has none.
+// The cursors of all groups. A group of the whole queue gets a row also where it has no cursor.
 const sqlCursors = `
 SELECT q.name, p.name, p.id, p.last_seq, coalesce(g.name, ''), c.partition_id IS NULL, coalesce(g.mode = 'all', false),
        coalesce(c.committed, 0), coalesce(c.consumed, 0),
@@ -49,12 +49,11 @@ SELECT q.name, p.name, p.id, g.name, c.committed, p.last_seq
   JOIN belfry.consumer_group g ON g.id = c.group_id
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)`
 
-// ReadState reads the partitions of queues from the tables. Nothing may be
-// pushed, popped or acknowledged meanwhile, unless db is a transaction that is
-// repeatable read. Samples and tenures are the caller's to add.
+// ReadState reads the partitions of queues from the tables. No push, pop or ack may run at the same time, unless db is
+// a repeatable read transaction. The caller adds samples and lease periods.
 func ReadState(ctx context.Context, db Querier, queues []string) (State, error) {
 	var state State
-	places := map[laneName]int{}
+	positions := map[laneName]int{}
 	rows, err := db.Query(ctx, sqlCursors, queues)
 	if err != nil {
 		return State{}, fmt.Errorf("reading cursors: %w", err)
@@ -67,10 +66,10 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 		&name.queue, &name.partition, &id, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
 		&keep[0], &keep[1], &keep[2], &keep[3],
 	}, func() error {
-		at, ok := places[name]
+		at, ok := positions[name]
 		if !ok {
 			at = len(state.Partitions)
-			places[name] = at
+			positions[name] = at
 			state.Partitions = append(state.Partitions, Partition{
 				Queue: name.queue, Name: name.partition, ID: id, LastSeq: last, Retention: seconds(keep[0]),
 				CompletedRetention: seconds(keep[1]), ExpireAfter: seconds(keep[2]), MaxWait: seconds(keep[3]),
@@ -90,7 +89,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 	}
 	var m Message
 	_, err = pgx.ForEachRow(rows, []any{&name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID, &m.CreatedAt}, func() error {
-		at, ok := places[name]
+		at, ok := positions[name]
 		if !ok {
 			return fmt.Errorf("partition %q of queue %q appeared while the state was read", name.partition, name.queue)
 		}
@@ -105,8 +104,7 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// ReadSamples reads where all cursors of queues are. now is asked for the time
-// on the clock of the history once the rows are read.
+// ReadSamples reads the positions of all cursors of queues. It calls now, the clock of the history, after reading.
 func ReadSamples(ctx context.Context, db Querier, queues []string, now func() time.Duration) ([]Sample, error) {
 	rows, err := db.Query(ctx, sqlSample, queues)
 	if err != nil {

@@ -19,9 +19,8 @@ func database(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// fillTables stores queue q with three partitions, of which the second is empty
-// and the third lacks the cursor of g, a queue that is not asked for, and one
-// that is deleted.
+// fillTables stores queue q with three partitions, another queue, and a deleted queue. The second partition is empty,
+// and the third lacks the cursor of g.
 const fillTables = `
 INSERT INTO belfry.queue (name) VALUES ('q'), ('other');
 INSERT INTO belfry.queue (name, deleted_at) VALUES ('q', now());
@@ -92,7 +91,7 @@ func TestReadStateReadsTheTables(t *testing.T) {
 	}, samples)
 }
 
-func TestReadStateSaysWhatFailed(t *testing.T) {
+func TestReadStateReportsTheFailedStep(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	_, err := pool.Exec(t.Context(), "DROP TABLE belfry.message")

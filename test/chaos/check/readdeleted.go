@@ -17,7 +17,7 @@ SELECT d.queue, d.partition || coalesce('#' || r.partition_id, ''), d.seq, d.id:
  WHERE d.queue = ANY ($1)
  ORDER BY d.queue, d.partition, d.seq`
 
-// Messages of deleted queues: those that are purged, and those that will be.
+// The messages of deleted queues: already purged ones, and ones that wait for the purge.
 const sqlErased = `
 SELECT d.queue, d.partition, d.transaction_id
   FROM chaos.deletion d
@@ -39,7 +39,7 @@ SELECT q.name, p.name, g.name, l.seq, extract(epoch FROM l.failed_at - m.created
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1) AND l.error LIKE 'expired after %'
  ORDER BY l.seq`
 
-// Pops count what they find expired, sweeps what they do.
+// Pops count the messages that they find expired. Sweeps count their own.
 const sqlSweeps = `
 SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.evicted, 0), coalesce(s.unread, 0),
        coalesce(s.expired, 0) + k.expired
@@ -51,9 +51,8 @@ SELECT q.name, coalesce(s.retention, 0), coalesce(s.completed, 0), coalesce(s.ev
  WHERE q.deleted_at IS NULL AND q.name = ANY ($1)
  ORDER BY q.name`
 
-// ReadDeletions adds to a state that ReadState read what was deleted and which
-// partitions were removed since Watch, what expired, what sweeps count of it, and what
-// was delivered because it was put back.
+// ReadDeletions adds to a state of ReadState what happened since Watch: deleted messages, removed partitions, expired
+// messages, the counters of sweeps, and redelivered messages.
 func ReadDeletions(ctx context.Context, db Querier, queues []string, state *State) error {
 	if err := readRemovals(ctx, db, queues, state); err != nil {
 		return err
@@ -61,20 +60,20 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 	if err := readRedelivered(ctx, db, queues, state); err != nil {
 		return err
 	}
-	places := map[laneName]*Partition{}
+	positions := map[laneName]*Partition{}
 	for i := range state.Partitions {
 		p := &state.Partitions[i]
-		places[laneName{p.Queue, p.Name}] = p
+		positions[laneName{p.Queue, p.Name}] = p
 	}
 	var name laneName
 	var d Deletion
 	var age float64
-	err := forEach(ctx, db, sqlDeletions, queues, func() error {
-		p := places[name]
+	err := query{db, sqlDeletions, queues}.forEach(ctx, func() error {
+		p := positions[name]
 		if p == nil {
 			return fmt.Errorf("partition %q of queue %q went while the state was read", name.partition, name.queue)
 		}
-		d.Age = ago(age)
+		d.Age = fromSeconds(age)
 		p.Deleted = append(p.Deleted, d)
 		return nil
 	}, &name.queue, &name.partition, &d.Seq, &d.MessageID, &d.TransactionID, &d.How, &age, &d.Unread, &d.Held)
@@ -82,45 +81,53 @@ func ReadDeletions(ctx context.Context, db Querier, queues []string, state *Stat
 		return fmt.Errorf("reading deletions: %w", err)
 	}
 	var e Erased
-	err = forEach(ctx, db, sqlErased, queues, func() error {
+	err = query{db, sqlErased, queues}.forEach(ctx, func() error {
 		state.Erased = append(state.Erased, e)
 		return nil
 	}, &e.Queue, &e.Partition, &e.TransactionID)
 	if err != nil {
-		return fmt.Errorf("reading what went with its queue: %w", err)
+		return fmt.Errorf("reading messages of deleted queues: %w", err)
 	}
 	var group string
 	var one Expiry
-	err = forEach(ctx, db, sqlExpired, queues, func() error {
-		one.Age = ago(age)
-		for i := range places[name].Cursors {
-			if c := &places[name].Cursors[i]; c.Group == group {
+	err = query{db, sqlExpired, queues}.forEach(ctx, func() error {
+		one.Age = fromSeconds(age)
+		for i := range positions[name].Cursors {
+			if c := &positions[name].Cursors[i]; c.Group == group {
 				c.Expired = append(c.Expired, one)
 			}
 		}
 		return nil
 	}, &name.queue, &name.partition, &group, &one.Seq, &age)
 	if err != nil {
-		return fmt.Errorf("reading what expired: %w", err)
+		return fmt.Errorf("reading expired messages: %w", err)
 	}
 	var s Sweep
-	err = forEach(ctx, db, sqlSweeps, queues, func() error {
+	err = query{db, sqlSweeps, queues}.forEach(ctx, func() error {
 		state.Sweeps = append(state.Sweeps, s)
 		return nil
 	}, &s.Queue, &s.Retention, &s.Completed, &s.Evicted, &s.Unread, &s.Expired)
 	if err != nil {
-		return fmt.Errorf("reading what sweeps count: %w", err)
+		return fmt.Errorf("reading the counters of sweeps: %w", err)
 	}
 	return nil
 }
 
-func forEach(ctx context.Context, db Querier, query string, queues []string, each func() error, into ...any) error {
-	rows, err := db.Query(ctx, query, queues)
+// query is a statement about queues.
+type query struct {
+	db     Querier
+	sql    string
+	queues []string
+}
+
+// forEach calls each for every row, after the columns were scanned into into.
+func (q query) forEach(ctx context.Context, each func() error, into ...any) error {
+	rows, err := q.db.Query(ctx, q.sql, q.queues)
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, into, each)
 	}
 	return err
 }
 
-// ago is a number of seconds.
-func ago(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+// fromSeconds converts a number of seconds.
+func fromSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Partitions that were removed, with the cursors they had.
+// Removed partitions with their cursors.
 const sqlRemovals = `
 SELECT q.name, r.partition, r.partition_id, r.last_seq, extract(epoch FROM r.idle)::float8, r.messages,
        CASE WHEN q.retention_enabled THEN q.completed_retention_seconds ELSE 0 END,
@@ -18,19 +18,19 @@ SELECT q.name, r.partition, r.partition_id, r.last_seq, extract(epoch FROM r.idl
  ORDER BY q.name, r.partition_id, g.name`
 
 func readRemovals(ctx context.Context, db Querier, queues []string, state *State) error {
-	places := map[int64]int{}
+	positions := map[int64]int{}
 	var queue, name string
 	var id, last, messages, keep int64
 	var idle float64
 	var c Cursor
-	err := forEach(ctx, db, sqlRemovals, queues, func() error {
-		at, ok := places[id]
+	err := query{db, sqlRemovals, queues}.forEach(ctx, func() error {
+		at, ok := positions[id]
 		if !ok {
 			at = len(state.Partitions)
-			places[id] = at
+			positions[id] = at
 			state.Partitions = append(state.Partitions, Partition{
 				Queue: queue, Name: Former(name, id), ID: id, LastSeq: last, CompletedRetention: seconds(keep),
-				Removed: &Removal{Idle: ago(idle), Messages: messages},
+				Removed: &Removal{Idle: fromSeconds(idle), Messages: messages},
 			})
 		}
 		if c.Group != "" {
@@ -39,7 +39,7 @@ func readRemovals(ctx context.Context, db Querier, queues []string, state *State
 		return nil
 	}, &queue, &name, &id, &last, &idle, &messages, &keep, &c.Group, &c.FromStart, &c.Committed, &c.Consumed)
 	if err != nil {
-		return fmt.Errorf("reading which partitions were removed: %w", err)
+		return fmt.Errorf("reading removed partitions: %w", err)
 	}
 	return nil
 }
@@ -55,13 +55,13 @@ SELECT q.name, p.name, g.name, r.lease_id::text, array_agg(r.seq ORDER BY r.seq)
 
 func readRedelivered(ctx context.Context, db Querier, queues []string, state *State) error {
 	var one Redelivered
-	err := forEach(ctx, db, sqlRedelivered, queues, func() error {
+	err := query{db, sqlRedelivered, queues}.forEach(ctx, func() error {
 		state.Redelivered = append(state.Redelivered, one)
 		one.Seqs = nil
 		return nil
 	}, &one.Queue, &one.Partition, &one.Group, &one.LeaseID, &one.Seqs)
 	if err != nil {
-		return fmt.Errorf("reading what was put back: %w", err)
+		return fmt.Errorf("reading redeliveries: %w", err)
 	}
 	return nil
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// findRedeliveries marks what may be a delivery of messages that were put back,
-// and the acks of it.
+// findRedeliveries marks the deliveries that may be redeliveries, and their acks.
 func (r *reader) findRedeliveries() {
 	if len(r.group.redrives) == 0 {
 		return
@@ -19,7 +18,7 @@ func (r *reader) findRedeliveries() {
 		d.redelivery = true
 		for _, e := range d.entries {
 			if r.gen != nil {
-				d.redelivery = d.redelivery && r.put(d, e)
+				d.redelivery = d.redelivery && r.redrivenBy(d, e)
 				continue
 			}
 			d.redelivery = d.redelivery && r.comesBack(e, 0, d.op.End)
@@ -33,39 +32,39 @@ func (r *reader) findRedeliveries() {
 	}
 }
 
-// comesBack says whether a message may have been dead-lettered and put back, so
-// that it is delivered by an instant although it was over at another.
+// comesBack reports whether a message, settled at from, may be delivered before by: it may have been dead-lettered and
+// redriven.
 func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
 	if len(r.group.redrives) == 0 {
 		return false
 	}
-	for _, a := range r.burials(e) {
-		if (a.unsure() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
+	for _, a := range r.deadLetteringAcks(e) {
+		if (a.uncertain() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
 			return true
 		}
 	}
 	return false
 }
 
-// burials are the acks that may have dead-lettered a message.
-func (r *reader) burials(e *entry) []*ack {
-	if r.buried == nil {
-		r.buried = map[*entry][]*ack{}
-		for _, one := range r.same() {
+// deadLetteringAcks returns the acks that may have dead-lettered a message.
+func (r *reader) deadLetteringAcks(e *entry) []*ack {
+	if r.deadLettering == nil {
+		r.deadLettering = map[*entry][]*ack{}
+		for _, one := range r.sameGroup() {
 			for _, a := range one.acks {
-				if a.buries() {
-					r.buried[a.entry] = append(r.buried[a.entry], a)
+				if a.mayDeadLetter() {
+					r.deadLettering[a.entry] = append(r.deadLettering[a.entry], a)
 				}
 			}
 		}
 	}
-	return r.buried[e]
+	return r.deadLettering[e]
 }
 
-// since is when the first ack began that may have dead-lettered the message of an
-// ack under its lease: said again, it is confirmed though it was put back meanwhile.
+// since is when the first ack began, under the lease of a, that may have dead-lettered the message of a. A repeated ack
+// is confirmed even if the message was redriven in the meantime.
 func (r *reader) since(a *ack) time.Duration {
-	for _, other := range r.burials(a.entry) {
+	for _, other := range r.deadLetteringAcks(a.entry) {
 		if other.op.LeaseID == a.op.LeaseID {
 			return min(a.op.Begin, other.op.Begin)
 		}
@@ -73,7 +72,7 @@ func (r *reader) since(a *ack) time.Duration {
 	return a.op.Begin
 }
 
-// mixed: what was put back comes in a delivery of its own.
+// mixed: redriven messages are delivered apart from messages of the log.
 func (r *reader) mixed(d *delivery) []Violation {
 	if len(r.group.redrives) == 0 || d.redelivery {
 		return nil
@@ -81,18 +80,18 @@ func (r *reader) mixed(d *delivery) []Violation {
 	var log, back *entry
 	for _, e := range d.entries {
 		if r.gen != nil {
-			if r.put(d, e) {
+			if r.redrivenBy(d, e) {
 				back = e
-			} else if e.place > 0 {
+			} else if e.ordinal > 0 {
 				log = e
 			}
 			continue
 		}
-		switch burials := r.burials(e); {
-		case e.place == 0:
+		switch burials := r.deadLetteringAcks(e); {
+		case e.ordinal == 0:
 		case len(burials) == 0:
 			log = e
-		case !burials[0].unsure() && burials[0].op.End < d.after:
+		case !burials[0].uncertain() && burials[0].op.End < d.after:
 			back = e
 		}
 	}
@@ -100,37 +99,37 @@ func (r *reader) mixed(d *delivery) []Violation {
 		return nil
 	}
 	return []Violation{r.at("order", d.op, fmt.Sprintf(
-		"the delivery has %q at %d, which was dead-lettered and put back, together with %q at %d, which was not",
+		"the delivery has %q at %d, which was dead-lettered and redriven, together with %q at %d, which was not",
 		back.transaction, back.seq, log.transaction, log.seq))}
 }
 
-// putBack: a dead letter that is none any more was put back, and came again; one
-// that a redrive of all was to put back is none any more.
-func (r *reader) putBack(dead map[int64]bool) []Violation {
+// redriveResults: a dead letter that disappeared was redriven, and was delivered again. No dead letter is left that a
+// redrive covered.
+func (r *reader) redriveResults(dead map[int64]bool) []Violation {
 	var found []Violation
 	waiting := map[int64]bool{}
 	for _, seq := range r.cursor.Redriven {
 		waiting[seq] = true
 	}
 	var acks []*ack
-	for _, one := range r.same() { // what was dead before a seek still is
+	for _, one := range r.sameGroup() { // dead letters stay when the cursor is sought
 		acks = append(acks, one.acks...)
 	}
 	for _, a := range acks {
-		if a.unsure() || !a.buries() {
+		if a.uncertain() || !a.mayDeadLetter() {
 			continue
 		}
 		e := a.entry
 		switch {
-		case e.deleted != nil: // and its dead letter with it
+		case e.deleted != nil: // its dead letter was deleted with it
 		case !dead[e.seq] && !r.redriven(r.since(a), forever):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
-				"the ack was told that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
-		case !dead[e.seq] && !waiting[e.seq] && len(r.wild()) == 0 && !r.cameAfter(a):
+				"the ack was answered that %q at %d is dead-lettered, but it is not", e.transaction, e.seq)))
+		case !dead[e.seq] && !waiting[e.seq] && len(r.lostAutoAcks()) == 0 && !r.deliveredAfterRedrive(a):
 			found = append(found, r.at("dead", a.op, fmt.Sprintf(
-				"%q at %d was dead-lettered and put back, but it was never delivered again", e.transaction, e.seq)))
+				"%q at %d was dead-lettered and redriven, but it was never delivered again", e.transaction, e.seq)))
 		case dead[e.seq]:
-			if op := r.leftDead(e); op != nil {
+			if op := r.failedRedrive(e); op != nil {
 				found = append(found, r.at("dead", op, fmt.Sprintf(
 					"%q at %d was dead-lettered by operation %d, answered before this redrive began, and still is", e.transaction, e.seq, a.op.ID)))
 			}
@@ -139,11 +138,10 @@ func (r *reader) putBack(dead map[int64]bool) []Violation {
 	return found
 }
 
-// cameAfter says whether a message may have been delivered after a redrive that
-// followed an ack.
-func (r *reader) cameAfter(a *ack) bool {
+// deliveredAfterRedrive reports whether a message may have been delivered after a redrive that followed an ack.
+func (r *reader) deliveredAfterRedrive(a *ack) bool {
 	if r.gen != nil {
-		return r.returnedAfter(a)
+		return r.redeliveredAfter(a)
 	}
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
@@ -155,12 +153,11 @@ func (r *reader) cameAfter(a *ack) bool {
 	return false
 }
 
-// leftDead is a redrive that succeeded and began when nothing was left to
-// dead-letter a message again.
-func (r *reader) leftDead(e *entry) *history.Operation {
+// failedRedrive returns a successful redrive that began after every ack which may have dead-lettered the message.
+func (r *reader) failedRedrive(e *entry) *history.Operation {
 	last := time.Duration(0)
-	for _, a := range r.burials(e) {
-		if a.unsure() {
+	for _, a := range r.deadLetteringAcks(e) {
+		if a.uncertain() {
 			return nil
 		}
 		last = max(last, a.op.End)
@@ -173,12 +170,11 @@ func (r *reader) leftDead(e *entry) *history.Operation {
 	return nil
 }
 
-// settled is when all messages of a redelivery had been acknowledged for good:
-// then its lease has ended. forever: nobody knows.
-func (r *reader) settled(d *delivery) time.Duration {
+// settledAt is when all messages of a redelivery had been settled, so that its lease had ended. forever: unknown.
+func (r *reader) settledAt(d *delivery) time.Duration {
 	done := map[*entry]time.Duration{}
 	for _, a := range r.acks {
-		if a.op.LeaseID == d.op.LeaseID && !a.unsure() && (a.completes() || a.buries()) {
+		if a.op.LeaseID == d.op.LeaseID && !a.uncertain() && (a.completes() || a.mayDeadLetter()) {
 			if _, ok := done[a.entry]; !ok {
 				done[a.entry] = a.op.End
 			}
@@ -195,18 +191,17 @@ func (r *reader) settled(d *delivery) time.Duration {
 	return at
 }
 
-// waitsAgain is the time in which a message had been put back for certain, and the
-// pop that delivered it next had not claimed it yet.
-func (r *reader) waitsAgain(e *entry) []span {
-	burials := r.burials(e)
-	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].unsure() || len(r.wild()) > 0 {
+// redriveWait is the time from the certain end of a redrive to the claim by the pop that delivered the message next.
+func (r *reader) redriveWait(e *entry) []span {
+	burials := r.deadLetteringAcks(e)
+	if len(r.group.redrives) == 0 || len(burials) == 0 || burials[0].uncertain() || len(r.lostAutoAcks()) > 0 {
 		return nil
 	}
 	died := burials[0].op.End
 	var next *delivery
-	for _, one := range r.same() {
+	for _, one := range r.sameGroup() {
 		for _, d := range one.deliveries {
-			came := slices.Contains(d.entries, e) && (r.gen == nil || r.put(d, e))
+			came := slices.Contains(d.entries, e) && (r.gen == nil || r.redrivenBy(d, e))
 			if came && d.op.End > died && (next == nil || d.op.End < next.op.End) {
 				next = d
 			}
@@ -220,7 +215,7 @@ func (r *reader) waitsAgain(e *entry) []span {
 			return nil
 		}
 		s := span{op.End, next.after, op}
-		if r.gen != nil { // it goes on waiting in the next one
+		if r.gen != nil { // it continues in the next generation
 			s.from, s.to = max(s.from, r.begun()), min(s.to, r.gen.ended)
 		}
 		if s.from >= s.to {

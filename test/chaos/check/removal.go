@@ -2,11 +2,11 @@ package check
 
 import "fmt"
 
-// removed: the partition is not there any more.
+// removed reports whether the partition was removed.
 func (l *lane) removed() bool { return l.part != nil && l.part.Removed != nil }
 
-// removals: a partition is removed when it is empty and nothing was pushed to it for
-// long enough. What happened to its messages the other rules say.
+// removals: a partition is removed only if it is empty and had no push for long enough. Other rules judge the deletion
+// of its messages.
 func removals(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {

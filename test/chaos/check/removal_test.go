@@ -13,12 +13,12 @@ import (
 
 const day = 24 * time.Hour
 
-// anotherBefore has a partition of that name before the story: x was pushed to it (9),
-// delivered (10) and completed (11), and deleted; then the partition was removed.
+// anotherBefore adds an earlier partition of the same name: x was pushed (9), delivered (10), completed (11) and
+// deleted. Then the partition was removed.
 func anotherBefore(r *run) {
 	for i, o := range []history.Operation{
 		{Kind: history.Push, Items: pushed("x")},
-		{Kind: history.Pop, LeaseID: "L0", Items: came("x")},
+		{Kind: history.Pop, LeaseID: "L0", Items: delivered("x")},
 		{Kind: history.Ack, LeaseID: "L0", Items: acked("completed", "x")},
 	} {
 		r.add(o)
@@ -38,11 +38,11 @@ func anotherBefore(r *run) {
 
 func (r *run) former() *check.Partition { return &r.state.Partitions[1] }
 
-func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
+func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"with what is in them", "removed", "it was removed with 1 messages", 0,
+			"with a message in it", "removed", "it was removed with 1 messages", 0,
 			func(r *run) {
 				anotherBefore(r)
 				r.former().Removed.Messages = 1
@@ -50,7 +50,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 			func(r *run) { r.former().Removed.Messages = 0 },
 		},
 		{
-			"while they are used", "removed", "it was removed 1h0m0s after the last push, but that takes 24h0m0s", 0,
+			"while it is used", "removed", "it was removed 1h0m0s after the last push, but that takes 24h0m0s", 0,
 			func(r *run) {
 				anotherBefore(r)
 				r.former().Removed.Idle = time.Hour
@@ -58,7 +58,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 			func(r *run) { r.former().Removed.Idle = day },
 		},
 		{
-			"and an acknowledged push is lost", "stored", `the push of "x" was answered with success, but it is not in the log`, 9,
+			"an answered push is lost", "stored", `the push of "x" was answered with success, but it is not in the log`, 9,
 			func(r *run) {
 				anotherBefore(r)
 				r.former().Deleted, r.former().LastSeq, r.state.Sweeps = nil, 0, nil
@@ -66,7 +66,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown; r.drop(10); r.drop(11); r.former().Cursors = nil },
 		},
 		{
-			"before all is delivered", "delivered", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
+			"before its message is delivered", "delivered", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
 			func(r *run) {
 				anotherBefore(r)
 				r.op(10).Group, r.op(11).Group = "h", "h"
@@ -74,7 +74,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 			func(r *run) { r.op(10).Group, r.op(11).Group = "g", "g" },
 		},
 		{
-			"and who waits by its name is not woken", "stuck", "the pop came back empty after 4s", 12,
+			"a pop that waits by name is not woken", "stuck", "the pop came back empty after 4s", 12,
 			func(r *run) {
 				anotherBefore(r)
 				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
@@ -90,7 +90,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 			func(r *run) { r.op(12).End = 12500 * time.Millisecond },
 		},
 		{
-			"and who waits for the next is not woken", "stuck", "the pop came back empty after 5s", 12,
+			"a pop that waits for the next partition is not woken", "stuck", "the pop came back empty after 5s", 12,
 			func(r *run) {
 				anotherBefore(r)
 				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
@@ -100,7 +100,7 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 			func(r *run) { r.op(12).End = 2500 * time.Millisecond },
 		},
 		{
-			"and a log ends before", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
+			"the log of one partition becomes shorter", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
 			func(r *run) {
 				anotherBefore(r)
 				r.state.Samples = []check.Sample{{At: -7 * time.Second, Queue: "q", Partition: "p", ID: 18, Group: "g", LastSeq: 5}}
@@ -110,8 +110,8 @@ func TestEmptyPartitionsAreRemovedAndMadeAnew(t *testing.T) {
 	})
 }
 
-// What concerns one partition of a name concerns all: clients cannot tell them apart.
-func TestACutHoldsAllPartitionsOfTheName(t *testing.T) {
+// A violation in one partition keeps all partitions of its name: clients cannot tell them apart.
+func TestCutKeepsAllPartitionsOfTheName(t *testing.T) {
 	t.Parallel()
 	r := story()
 	anotherBefore(r)

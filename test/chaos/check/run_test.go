@@ -14,26 +14,25 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// run is what there is to judge.
+// run is a history and a final state to judge.
 type run struct {
 	operations []history.Operation
 	state      check.State
 	options    check.Options
 }
 
-// story is a correct run in one partition: a, b, c and d are pushed; a and b are
-// delivered and completed; c and d are delivered, c completed and d failed; d is
-// delivered again and dead-lettered. Each operation takes a second, and the
-// next begins a second later; its ID is its place here.
+// story is a correct run in one partition. a, b, c and d are pushed. a and b are delivered and completed. c and d are
+// delivered, c is completed and d fails. d is delivered again and dead-lettered. Each operation takes a second, and the
+// next begins a second later. The ID of an operation is its number here.
 func story() *run {
 	r := &run{}
 	r.add(history.Operation{Kind: history.Push, Items: pushed("a", "b", "c")})
 	r.add(history.Operation{Kind: history.Push, Items: pushed("d")})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L1", Items: came("a", "b")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L1", Items: delivered("a", "b")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L1", Items: acked("completed", "a", "b")})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L2", Items: came("c", "d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L2", Items: delivered("c", "d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L2", Items: slices.Concat(acked("completed", "c"), acked("failed", "d"))})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L3", Items: came("d")})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L3", Items: delivered("d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("failed", "d")})
 	r.op(8).Items[0].DeadLettered = true
 	r.state.Partitions = []check.Partition{{
@@ -43,7 +42,7 @@ func story() *run {
 	return r
 }
 
-// add puts an operation behind the last.
+// add adds an operation after the last.
 func (r *run) add(o history.Operation) *history.Operation {
 	n := len(r.operations)
 	o.ID, o.Client, o.Queue = int64(n+1), "client", "q"
@@ -61,7 +60,7 @@ func (r *run) add(o history.Operation) *history.Operation {
 
 func (r *run) op(id int) *history.Operation { return &r.operations[id-1] }
 
-// drop removes an operation; the IDs of the others stay.
+// drop removes an operation. The IDs of the others stay.
 func (r *run) drop(id int64) {
 	r.operations = slices.DeleteFunc(r.operations, func(o history.Operation) bool { return o.ID == id })
 }
@@ -80,7 +79,7 @@ func pushed(ids ...string) []history.Item {
 	return items
 }
 
-func came(ids ...string) []history.Item { return pushed(ids...) }
+func delivered(ids ...string) []history.Item { return pushed(ids...) }
 
 func acked(status string, ids ...string) []history.Item {
 	var items []history.Item
@@ -101,12 +100,11 @@ func logOf(ids ...string) []check.Message {
 // breach is a change of the story that breaks a rule.
 type breach struct {
 	name string
-	// rule is what must be reported, and about is in its message; operation is
-	// what it must name. Other rules may complain as well.
+	// rule must be reported with a message that contains about, for this operation. Other rules may report it as well.
 	rule, about string
 	operation   int64
 	change      func(*run)
-	// mend makes the nearest run that is correct out of the broken one.
+	// mend changes the broken run into the nearest correct run.
 	mend func(*run)
 }
 
@@ -118,7 +116,7 @@ func runBreaches(t *testing.T, breaches []breach) {
 			r := story()
 			b.change(r)
 			found := slices.DeleteFunc(r.judge(), func(v check.Violation) bool { return v.Rule != b.rule })
-			require.NotEmpty(t, found, "nothing was found: %v", r.judge())
+			require.NotEmpty(t, found, "the rule reported nothing: %v", r.judge())
 			require.Contains(t, found[0].Message, b.about)
 			require.Equal(t, b.operation, found[0].Operation, found[0].String())
 			b.mend(r)
@@ -133,10 +131,10 @@ func TestTheStoryIsCorrect(t *testing.T) {
 	require.Empty(t, check.Run(nil, check.State{}, check.Options{Bound: time.Second}))
 }
 
-func TestAViolationReadsAsOneLine(t *testing.T) {
+func TestViolationsAreOneLine(t *testing.T) {
 	t.Parallel()
 	r := story()
-	r.op(5).Items = came("d")
+	r.op(5).Items = delivered("d")
 	var lines []string
 	for _, v := range r.judge() {
 		lines = append(lines, v.String())
@@ -152,11 +150,11 @@ func TestTheOrderOfOperationsDoesNotMatter(t *testing.T) {
 	require.Empty(t, r.judge())
 }
 
-func TestTheFirstOffenderComesFirstAndFewAreReported(t *testing.T) {
+func TestOnlyTheFirstViolationsAreReported(t *testing.T) {
 	t.Parallel()
 	r := story()
 	for n := range 100 {
-		r.add(history.Operation{Kind: history.Pop, LeaseID: "again" + time.Duration(n).String(), Items: came("a")})
+		r.add(history.Operation{Kind: history.Pop, LeaseID: "again" + time.Duration(n).String(), Items: delivered("a")})
 	}
 	slices.Reverse(r.operations)
 	var found []check.Violation

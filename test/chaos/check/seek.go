@@ -7,12 +7,12 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// fell: nothing but a seek moves a cursor back.
+// fell: only a seek moves a cursor back.
 func (x *index) fell() []Violation {
 	var found []Violation
 	for _, m := range x.state.Moves {
 		if m.How == Fell {
-			v := x.lane(m.Queue, m.Partition).at("cursor", nil, fmt.Sprintf("the cursor fell from %d to %d, and no seek did that", m.From, m.To))
+			v := x.lane(m.Queue, m.Partition).at("cursor", nil, fmt.Sprintf("the cursor moved back from %d to %d, and no seek did that", m.From, m.To))
 			v.Group = m.Group
 			found = append(found, v)
 		}
@@ -20,8 +20,7 @@ func (x *index) fell() []Violation {
 	return found
 }
 
-// seeks: a cursor is sought to where somebody asked, and a seek that was answered
-// with success moved the cursors that were there.
+// seeks: a cursor is sought only to where a client asked. A seek answered with success moved the existing cursors.
 func seeks(x *index) []Violation {
 	if !x.watched {
 		return nil
@@ -41,8 +40,8 @@ func seeks(x *index) []Violation {
 				v.Group = m.Group
 				found = append(found, v)
 			}
-			if !x.wanted(m) {
-				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, where nobody wanted it", m.From, m.To))
+			if !x.requested(m) {
+				v := x.lane(m.Queue, m.Partition).at("seek", nil, fmt.Sprintf("the cursor was sought from %d to %d, which no seek requested", m.From, m.To))
 				v.Group = m.Group
 				found = append(found, v)
 			}
@@ -60,7 +59,7 @@ func seeks(x *index) []Violation {
 					continue
 				}
 				if !l.moved(op, sought[name]) {
-					v := l.at("seek", op, fmt.Sprintf("the seek to %q was answered with success, but the cursor was not moved there meanwhile", op.Place))
+					v := l.at("seek", op, fmt.Sprintf("the seek to %q was answered with success, but the cursor was not moved there meanwhile", op.Target))
 					v.Group = g.group
 					found = append(found, v)
 				}
@@ -79,8 +78,8 @@ func (l *lane) moved(op *history.Operation, sought []Move) bool {
 	return false
 }
 
-// wanted says whether some seek may have moved a cursor so.
-func (x *index) wanted(m Move) bool {
+// requested reports whether some seek may have moved a cursor so.
+func (x *index) requested(m Move) bool {
 	l := x.lane(m.Queue, m.Partition)
 	for _, op := range x.group(m.Queue, m.Group).resets {
 		if op.Kind == history.Seek && l.concerns(op) && l.fits(op, m) {
@@ -90,36 +89,36 @@ func (x *index) wanted(m Move) bool {
 	return false
 }
 
-// fits says whether a seek may have led to a place: what was stored for certain when
-// it began counts, and what was pushed when it was over does not.
+// fits reports whether a seek may have led to an ordinal. Messages stored before it began count, messages pushed after
+// it ended do not.
 func (l *lane) fits(op *history.Operation, m Move) bool {
-	place := l.upto(m.To)
-	switch op.Place {
+	ordinal := l.upto(m.To)
+	switch op.Target {
 	case history.ToBeginning:
 		return m.To == 0
 	case history.ToEnd:
-		for _, e := range l.log[:place] {
+		for _, e := range l.log[:ordinal] {
 			if op.Outcome == history.Done && e.after != forever && e.after > op.End {
 				return false
 			}
 		}
-		for _, e := range l.log[place:] {
+		for _, e := range l.log[ordinal:] {
 			if e.by < op.Begin {
 				return false
 			}
 		}
 		return true
 	}
-	at, err := time.Parse(time.RFC3339Nano, op.Place)
+	at, err := time.Parse(time.RFC3339Nano, op.Target)
 	if err != nil {
 		return false
 	}
-	for _, e := range l.log[:place] {
+	for _, e := range l.log[:ordinal] {
 		if e.created.After(at) {
 			return false
 		}
 	}
-	for _, e := range l.log[place:] {
+	for _, e := range l.log[ordinal:] {
 		if !e.created.After(at) && e.by < op.Begin {
 			return false
 		}
@@ -127,14 +126,13 @@ func (l *lane) fits(op *history.Operation, m Move) bool {
 	return true
 }
 
-// fences: what was delivered before a seek, or before its group was deleted, cannot
-// be acknowledged after it.
+// fences: no ack is accepted for a delivery from before a completed seek, or from before the deletion of its group.
 func fences(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
 		for _, a := range r.acks {
 			owners := x.owners[a.op.LeaseID]
-			if a.unsure() || len(owners) == 0 || !x.first(a.op) {
+			if a.uncertain() || len(owners) == 0 || !x.firstAttempt(a.op) {
 				continue
 			}
 			for _, op := range r.group.resets {
@@ -149,13 +147,12 @@ func fences(x *index) []Violation {
 	return found
 }
 
-// rejoined: a group that was deleted is another one when it pops again, and begins
-// at the beginning.
+// rejoined: a deleted group is a new group at its next pop, and begins at the first message.
 func rejoined(x *index) []Violation {
 	var found []Violation
-	of := map[string]int64{} // incarnations, by lease
-	for _, t := range x.state.Tenures {
-		of[t.LeaseID] = t.Incarnation
+	of := map[string]int64{} // group ids by lease
+	for _, t := range x.state.LeasePeriods {
+		of[t.LeaseID] = t.GroupID
 	}
 	for _, g := range x.groups {
 		for _, op := range g.resets {
@@ -179,13 +176,13 @@ func rejoined(x *index) []Violation {
 		}
 	}
 	for _, m := range x.state.Moves {
-		g := x.called[groupName{m.Queue, m.Group}]
+		g := x.groupByName[groupName{m.Queue, m.Group}]
 		if m.How != Joined || m.To == 0 || g == nil {
 			continue
 		}
 		for _, op := range g.resets {
 			if op.Kind == history.DeleteGroup {
-				v := x.lane(m.Queue, m.Partition).at("rejoined", op, fmt.Sprintf("the group was made anew and begins at %d, not at the beginning", m.To))
+				v := x.lane(m.Queue, m.Partition).at("rejoined", op, fmt.Sprintf("the group was created again and begins at %d, not at the beginning", m.To))
 				v.Group = m.Group
 				found = append(found, v)
 				break

@@ -11,89 +11,89 @@ import (
 
 const soughtAt = 16500 * time.Millisecond
 
-func move(how string, incarnation, from, to int64, at time.Duration) check.Move {
-	return check.Move{Queue: "q", Partition: "p", Group: "g", Incarnation: incarnation, How: how, From: from, To: to, At: at}
+func move(how string, groupID, from, to int64, at time.Duration) check.Move {
+	return check.Move{Queue: "q", Partition: "p", Group: "g", GroupID: groupID, How: how, From: from, To: to, At: at}
 }
 
-// tenures gives leases to an incarnation of the group after so many of its moves.
-func (r *run) tenures(incarnation int64, moves int, leases ...string) {
+// leasePeriods gives leases to a group after a number of its moves.
+func (r *run) leasePeriods(groupID int64, moves int, leases ...string) {
 	for _, lease := range leases {
-		from := time.Unix(int64(len(r.state.Tenures)), 0)
-		r.state.Tenures = append(r.state.Tenures, check.Tenure{
-			Queue: "q", Partition: "p", Group: "g", LeaseID: lease, From: from, Until: from.Add(time.Second), Moves: moves, Incarnation: incarnation,
+		from := time.Unix(int64(len(r.state.LeasePeriods)), 0)
+		r.state.LeasePeriods = append(r.state.LeasePeriods, check.LeasePeriod{
+			Queue: "q", Partition: "p", Group: "g", LeaseID: lease, From: from, Until: from.Add(time.Second), Moves: moves, GroupID: groupID,
 		})
 	}
 }
 
-// replay has the group sought back to the beginning after the story (9), and be given
-// all of it again (10), which it completes (11).
+// replay seeks the group back to the beginning after the story (9). It receives all messages again (10) and completes
+// them (11).
 func replay(r *run) {
-	r.add(history.Operation{Kind: history.Seek, Place: history.ToBeginning})
-	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("a", "b", "c", "d")})
+	r.add(history.Operation{Kind: history.Seek, Target: history.ToBeginning})
+	r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")})
 	r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")})
 	r.state.Moves = []check.Move{move(check.Joined, 1, 0, 0, 0), move(check.Sought, 1, 4, 0, soughtAt)}
-	r.tenures(1, 1, "L1", "L2", "L3")
-	r.tenures(1, 2, "L4", "L5")
+	r.leasePeriods(1, 1, "L1", "L2", "L3")
+	r.leasePeriods(1, 2, "L4", "L5")
 	r.cursor().Consumed = 8
 }
 
-func TestAfterASeekAllBeginsAnew(t *testing.T) {
+func TestASeekBeginsANewGeneration(t *testing.T) {
 	t.Parallel()
 	again := func(r *run) {
 		replay(r)
-		r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: came("a")})
+		r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("a")})
 	}
 	runBreaches(t, []breach{
 		{
-			"what is sought back to does not come again", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
+			"the messages are not delivered again", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				replay(r)
 				r.drop(10)
 				r.drop(11)
 			},
-			func(r *run) { r.state.Moves[1].To, r.op(9).Place = 4, history.ToEnd },
+			func(r *run) { r.state.Moves[1].To, r.op(9).Target = 4, history.ToEnd },
 		},
 		{
-			"it does not begin at the place", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
+			"the delivery begins after the target", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
 			func(r *run) {
 				replay(r)
-				r.op(10).Items = came("b", "c", "d")
+				r.op(10).Items = delivered("b", "c", "d")
 			},
-			func(r *run) { r.op(10).Items = came("a", "b", "c", "d") },
+			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
-			"what was completed after it comes again", "again", `"a" at 1 was delivered, but what is at 4 was completed by operation 11`, 12, again,
+			"a message completed after the seek is delivered again", "again", `"a" at 1 was delivered, but what is at 4 was completed by operation 11`, 12, again,
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"what was completed before it came again", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
+			"a message completed before the seek was delivered again before it", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
 			func(r *run) {
 				replay(r)
-				r.op(7).Items = came("a", "d")
+				r.op(7).Items = delivered("a", "d")
 			},
-			func(r *run) { r.op(7).Items = came("d") },
+			func(r *run) { r.op(7).Items = delivered("d") },
 		},
 		{
-			"before it a cursor passed what was not done", "skipped", `in the end of generation 0, joined at 0, but "c" at 3 was neither`, 0,
+			"the cursor passed an unsettled message before the seek", "skipped", `in the end of generation 0, joined at 0, but "c" at 3 was neither`, 0,
 			func(r *run) {
 				replay(r)
 				r.op(6).Items = acked("failed", "d")
-				r.op(5).Items, r.op(7).Items = came("c", "d"), came("c", "d")
+				r.op(5).Items, r.op(7).Items = delivered("c", "d"), delivered("c", "d")
 			},
 			func(r *run) { r.state.Moves[1].From = 2 },
 		},
 		{
-			"a dead letter is kept from it", "skipped", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
+			"a dead letter is not delivered again", "skipped", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
 			func(r *run) {
 				replay(r)
-				r.op(10).Items, r.op(11).Items = came("a", "b", "c"), acked("completed", "a", "b", "c")
+				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c"), acked("completed", "a", "b", "c")
 			},
 			func(r *run) {
-				r.op(10).Items, r.op(11).Items = came("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
 			},
 		},
 		{
-			"a dead letter is passed over for ever", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
+			"a dead letter stays skipped", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
 			func(r *run) {
 				replay(r)
 				r.state.Moves[1].Skip = []int64{4}
@@ -103,7 +103,7 @@ func TestAfterASeekAllBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestASeekGoesWhereItIsAsked(t *testing.T) {
+func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 	t.Parallel()
 	dated := func(r *run) {
 		replay(r)
@@ -111,28 +111,28 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			r.part().Log[i].CreatedAt = time.Unix(int64(100+i), 0)
 		}
 		r.state.Moves[1].To = 1
-		r.op(9).Place = time.Unix(101, 0).UTC().Format(time.RFC3339Nano)
-		r.op(10).Items, r.op(11).Items = came("b", "c", "d"), acked("completed", "b", "c", "d")
+		r.op(9).Target = time.Unix(101, 0).UTC().Format(time.RFC3339Nano)
+		r.op(10).Items, r.op(11).Items = delivered("b", "c", "d"), acked("completed", "b", "c", "d")
 	}
 	end := func(r *run) {
 		replay(r)
 		r.drop(10)
 		r.drop(11)
-		r.state.Moves[1].To, r.op(9).Place = 3, history.ToEnd
-		r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("d")})
+		r.state.Moves[1].To, r.op(9).Target = 3, history.ToEnd
+		r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("d")})
 		r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "d")})
 	}
 	runBreaches(t, []breach{
 		{
 			"not to the instant", "seek", `the seek to "1970-01-01T00:01:41Z" was answered with success, but the cursor was not moved there`, 9, dated,
-			func(r *run) { r.op(9).Place = time.Unix(100, 0).UTC().Format(time.RFC3339Nano) },
+			func(r *run) { r.op(9).Target = time.Unix(100, 0).UTC().Format(time.RFC3339Nano) },
 		},
 		{
 			"not to the end", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9, end,
 			func(r *run) { r.op(9).Begin = 2500 * time.Millisecond },
 		},
 		{
-			"beyond what there was", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9,
+			"beyond the last message", "seek", `the seek to "end" was answered with success, but the cursor was not moved there`, 9,
 			func(r *run) {
 				end(r)
 				r.state.Moves[1].To = 4
@@ -142,7 +142,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(2).Begin = 17 * time.Second },
 		},
 		{
-			"nowhere", "seek", `the seek to "beginning" was answered with success, but the cursor was not moved`, 9,
+			"the cursor stays", "seek", `the seek to "beginning" was answered with success, but the cursor was not moved`, 9,
 			func(r *run) {
 				replay(r)
 				r.drop(10)
@@ -153,7 +153,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown },
 		},
 		{
-			"in another partition", "seek", "the cursor was sought from 4 to 0, where nobody wanted it", 0,
+			"in another partition", "seek", "the cursor was sought from 4 to 0, which no seek requested", 0,
 			func(r *run) {
 				replay(r)
 				r.op(9).Partition = "other"
@@ -161,7 +161,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"without one", "cursor", "the cursor fell from 4 to 0, and no seek did that", 0,
+			"without a seek", "cursor", "the cursor moved back from 4 to 0, and no seek did that", 0,
 			func(r *run) {
 				replay(r)
 				r.state.Moves[1].How = check.Fell
@@ -169,7 +169,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.state.Moves[1].How = check.Sought },
 		},
 		{
-			"the lease before it still counts", "fenced", `"d" at 4 was accepted under lease L3, which the seek of operation 9 had ended 1s before`, 12,
+			"an earlier lease still counts", "fenced", `"d" at 4 was accepted under lease L3, which the seek of operation 9 had ended 1s before`, 12,
 			func(r *run) {
 				replay(r)
 				one := r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
@@ -178,7 +178,7 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 			func(r *run) { r.op(12).Begin = 16800 * time.Millisecond },
 		},
 		{
-			"nobody is woken", "stuck", "the pop came back empty after 7s", 12,
+			"a waiting pop is not woken", "stuck", "the pop came back empty after 7s", 12,
 			func(r *run) {
 				replay(r)
 				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
@@ -192,61 +192,61 @@ func TestASeekGoesWhereItIsAsked(t *testing.T) {
 	})
 }
 
-// anew has the group deleted after the story (9), and its next pop, of all there is
-// (10, completed by 11), make it anew.
-func anew(r *run) {
+// rejoin deletes the group after the story (9). Its next pop creates it again, receives all messages (10) and completes
+// them (11).
+func rejoin(r *run) {
 	replay(r)
-	r.op(9).Kind, r.op(9).Place = history.DeleteGroup, ""
+	r.op(9).Kind, r.op(9).Target = history.DeleteGroup, ""
 	r.state.Moves[1] = move(check.Joined, 2, 0, 0, 18500*time.Millisecond)
-	r.state.Tenures = slices.DeleteFunc(r.state.Tenures, func(t check.Tenure) bool { return t.LeaseID > "L3" })
-	r.tenures(2, 1, "L4", "L5")
+	r.state.LeasePeriods = slices.DeleteFunc(r.state.LeasePeriods, func(t check.LeasePeriod) bool { return t.LeaseID > "L3" })
+	r.leasePeriods(2, 1, "L4", "L5")
 	r.cursor().Dead, r.cursor().Consumed = nil, 4
 }
 
-func TestADeletedGroupIsAnotherWhenItJoinsAnew(t *testing.T) {
+func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it goes on", "rejoined", "the delivery is to the group that operation 9 had deleted 1s before", 10,
+			"the old group continues", "rejoined", "the delivery is to the group that operation 9 had deleted 1s before", 10,
 			func(r *run) {
-				anew(r)
-				r.state.Tenures[3].Incarnation = 1
+				rejoin(r)
+				r.state.LeasePeriods[3].GroupID = 1
 			},
-			func(r *run) { r.state.Tenures[3].Incarnation = 2 },
+			func(r *run) { r.state.LeasePeriods[3].GroupID = 2 },
 		},
 		{
 			"two leases overlap", "lease", "by the database's clock lease L4 was given 1m0s before lease L3 ended", 10,
 			func(r *run) {
-				anew(r)
-				r.state.Tenures[2].Until = r.state.Tenures[3].From.Add(time.Minute)
-				r.state.Tenures[3].Incarnation = 1
+				rejoin(r)
+				r.state.LeasePeriods[2].Until = r.state.LeasePeriods[3].From.Add(time.Minute)
+				r.state.LeasePeriods[3].GroupID = 1
 			},
-			func(r *run) { r.state.Tenures[3].Incarnation = 2 },
+			func(r *run) { r.state.LeasePeriods[3].GroupID = 2 },
 		},
 		{
-			"it begins where it was", "rejoined", "the group was made anew and begins at 2", 9,
+			"it begins at the old cursor", "rejoined", "the group was created again and begins at 2", 9,
 			func(r *run) {
-				anew(r)
+				rejoin(r)
 				r.state.Moves[1].To = 2
-				r.op(10).Items, r.op(11).Items = came("c", "d"), acked("completed", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("c", "d"), acked("completed", "c", "d")
 			},
 			func(r *run) {
 				r.state.Moves[1].To = 0
-				r.op(10).Items, r.op(11).Items = came("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
+				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
 			},
 		},
 		{
-			"it does not get everything again", "skipped", `the delivery starts with "c" at 3, but "a" at 1`, 10,
+			"it does not receive all messages", "skipped", `the delivery starts with "c" at 3, but "a" at 1`, 10,
 			func(r *run) {
-				anew(r)
-				r.op(10).Items = came("c", "d")
+				rejoin(r)
+				r.op(10).Items = delivered("c", "d")
 			},
-			func(r *run) { r.op(10).Items = came("a", "b", "c", "d") },
+			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
 			"it inherits a dead letter", "dead", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
 			func(r *run) {
-				anew(r)
+				rejoin(r)
 				r.cursor().Dead = []int64{4}
 			},
 			func(r *run) { r.cursor().Dead = nil },
@@ -254,7 +254,7 @@ func TestADeletedGroupIsAnotherWhenItJoinsAnew(t *testing.T) {
 		{
 			"its old lease still counts", "fenced", "under lease L3, which the delete-group of operation 9 had ended", 12,
 			func(r *run) {
-				anew(r)
+				rejoin(r)
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
 			},
 			func(r *run) { r.op(12).Items[0].Accepted = false },

@@ -6,8 +6,8 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// stored: what was answered with success is in the log once, what was refused
-// is not, and what is unknown is at most once.
+// stored: a message answered with success is in the log once, a refused one is not, and one of unknown outcome is at
+// most once.
 func stored(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -29,8 +29,8 @@ func stored(x *index) []Violation {
 	return found
 }
 
-// dedup: a transaction id of a lane has one message id everywhere, a message id
-// one transaction id, and one push at most was told that the message is new.
+// dedup: a transaction id of a lane has one message id everywhere, a message id has one transaction id, and at most one
+// push was answered that the message is new.
 func dedup(x *index) []Violation {
 	var found []Violation
 	type owned struct {
@@ -55,20 +55,20 @@ func dedup(x *index) []Violation {
 			switch {
 			case e.conflict != nil:
 				found = append(found, l.at("dedup", e.conflict, fmt.Sprintf(
-					"%q was told to be message %s here, elsewhere it is %s", e.transaction, e.conflictWith, e.message)))
+					"%q was answered to be message %s here, elsewhere it is %s", e.transaction, e.conflictWith, e.message)))
 			case e.again != nil:
 				found = append(found, l.at("dedup", e.again, fmt.Sprintf(
-					"the push of %q was told that it is new, as operation %d was before", e.transaction, e.freshPush.ID)))
+					"the push of %q was answered that it is new, as operation %d was before", e.transaction, e.freshPush.ID)))
 			case e.duplicate > 0 && e.fresh == 0 && e.unknown == 0:
 				found = append(found, l.at("dedup", e.push, fmt.Sprintf(
-					"the push of %q was told that it is a duplicate, but nobody else can have stored it", e.transaction)))
+					"the push of %q was answered that it is a duplicate, but no other push can have stored it", e.transaction)))
 			}
 		}
 	}
 	return found
 }
 
-// witness is an operation that shows an entry; nil: the tables alone do.
+// witness returns an operation that shows an entry. nil: only the tables show it.
 func (e *entry) witness() *history.Operation {
 	if e.push != nil {
 		return e.push
@@ -76,8 +76,8 @@ func (e *entry) witness() *history.Operation {
 	return e.delivery
 }
 
-// unpushed: what is stored or delivered was pushed. Ids that nobody knows are
-// allowed as often as pushes without one are unknown.
+// unpushed: each stored or delivered message was pushed. Unknown ids are allowed as often as pushes without an id are
+// of unknown outcome.
 func unpushed(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -91,7 +91,7 @@ func unpushed(x *index) []Violation {
 			case e.rows > 0:
 				if strangers++; strangers > l.nameless {
 					found = append(found, l.at("unpushed", e.delivery, fmt.Sprintf(
-						"%q is in the log at %d, but nobody pushed it (%d pushes without an id are of unknown outcome)",
+						"%q is in the log at %d, but no client pushed it (%d pushes without an id are of unknown outcome)",
 						e.transaction, e.seq, l.nameless)))
 				}
 			}
@@ -100,13 +100,12 @@ func unpushed(x *index) []Violation {
 	return found
 }
 
-// pushOrder: what was stored for certain before the push of another message
-// began stands before it, and so does an earlier item of the same push. Of pushes by
-// SQL it is enough among themselves that the first was committed.
+// pushOrder: a message stored before the push of another message began stands before it. So does an earlier item of the
+// same push. Between two pushes by SQL, it is enough that the first was committed before the second began.
 func pushOrder(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
-		// soonest is, of the messages behind, the one that was stored first.
+		// soonest is, of the later messages, the one stored first.
 		var soonest, committed *entry
 		for i := len(l.log) - 1; i >= 0; i-- {
 			e := l.log[i]
@@ -134,10 +133,10 @@ func pushOrder(x *index) []Violation {
 			var last *entry
 			for _, item := range push.items {
 				e := l.byID[item.TransactionID]
-				if e.place == 0 || item.Duplicate {
+				if e.ordinal == 0 || item.Duplicate {
 					continue
 				}
-				if last != nil && e.place < last.place {
+				if last != nil && e.ordinal < last.ordinal {
 					found = append(found, l.at("push-order", push.op, fmt.Sprintf(
 						"%q was pushed behind %q but stored at %d, before it at %d", e.transaction, last.transaction, e.seq, last.seq)))
 				}
@@ -148,8 +147,7 @@ func pushOrder(x *index) []Violation {
 	return found
 }
 
-// delivered: every message of the log reached every group, and in the end no
-// cursor is behind its log.
+// delivered: every message of the log reached every group, and at the end no cursor is before the end of its log.
 func delivered(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
@@ -158,7 +156,7 @@ func delivered(x *index) []Violation {
 		}
 		if n := len(l.part.Log); n > 0 && len(l.part.Cursors) == 0 && l.part.MaxWait > 0 && !x.options.Undrained {
 			found = append(found, l.at("leftover", nil, fmt.Sprintf(
-				"after the drain %d messages are left that nobody reads, though its queue has messages wait for %s", n, l.part.MaxWait)))
+				"after the drain %d messages are left without a reader, though its queue has messages wait for %s", n, l.part.MaxWait)))
 		}
 		for i := range l.part.Cursors {
 			c := &l.part.Cursors[i]
@@ -171,9 +169,9 @@ func delivered(x *index) []Violation {
 				}
 				continue
 			}
-			lives := l.lives[c.Group]
+			lives := l.generations[c.Group]
 			if lives == nil {
-				lives = []*reader{l.reads[c.Group]}
+				lives = []*reader{l.readerByGroup[c.Group]}
 			}
 			for _, r := range lives {
 				if r.cursor != nil {
@@ -191,9 +189,9 @@ func (r *reader) delivered(options *Options) []Violation {
 	first := len(r.lane.log)
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
-			got[e.place] = true
-			if e.place > 0 {
-				first = min(first, e.place-1)
+			got[e.ordinal] = true
+			if e.ordinal > 0 {
+				first = min(first, e.ordinal-1)
 			}
 		}
 	}
@@ -203,14 +201,14 @@ func (r *reader) delivered(options *Options) []Violation {
 	dead := r.dead()
 	ended := r.gen != nil && !r.gen.last
 	left := 0
-	// An autoAck pop whose answer was lost took one run of messages at most.
-	excuses, excused := len(r.wild())+len(r.repeated()), false
+	// An autoAck pop with a lost answer took at most one run of messages.
+	excuses, excused := len(r.lostAutoAcks())+len(r.repeatedAutoAcks()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.place] || dead[e.seq] || sought || r.forgone(e, options) {
+		if got[e.ordinal] || dead[e.seq] || sought || r.mayMiss(e, options) {
 			excused = false
 			continue
 		}
@@ -225,7 +223,7 @@ func (r *reader) delivered(options *Options) []Violation {
 			excused = true
 			continue
 		}
-		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: it is lost for the group",
+		message := fmt.Sprintf("%q at %d is behind the cursor, at %d, but was never delivered: the group lost it",
 			e.transaction, e.seq, r.cursor.Committed)
 		if ended {
 			message += fmt.Sprintf(" in %s", r.gen)
@@ -237,7 +235,7 @@ func (r *reader) delivered(options *Options) []Violation {
 		found = append(found, r.at("delivered", e.push, message))
 	}
 	if n := len(r.cursor.Redriven); n > 0 && !ended && !options.Undrained {
-		found = append(found, r.at("leftover", nil, fmt.Sprintf("after the drain %d messages that were put back are left", n)))
+		found = append(found, r.at("leftover", nil, fmt.Sprintf("after the drain %d redriven messages are left", n)))
 	}
 	if left > 0 && !ended && !options.Undrained {
 		found = append(found, r.at("leftover", nil, fmt.Sprintf(

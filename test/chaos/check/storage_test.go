@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-func TestStoredOnceOrNotAtAll(t *testing.T) {
+func TestMessagesAreStoredOnceOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	lost := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("e")}) }
 	runBreaches(t, []breach{
@@ -30,7 +30,7 @@ func TestStoredOnceOrNotAtAll(t *testing.T) {
 			func(r *run) { r.op(2).Outcome = history.Unknown },
 		},
 		{
-			"refused once and stored by a repetition is fine", "stored", `"e"`, 10,
+			"refused once and lost by a repetition", "stored", `"e"`, 10,
 			func(r *run) {
 				lost(r)
 				r.op(9).Outcome = history.Refused
@@ -53,16 +53,16 @@ func TestStoredOnceOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestOneTransactionIsOneMessage(t *testing.T) {
+func TestOneTransactionIDIsOneMessage(t *testing.T) {
 	t.Parallel()
 	repeat := func(r *run) { r.add(history.Operation{Kind: history.Push, Items: pushed("a")}) }
 	runBreaches(t, []breach{
 		{
-			"new twice", "dedup", `"a" was told that it is new, as operation 1 was before`, 9, repeat,
+			"new twice", "dedup", `"a" was answered that it is new, as operation 1 was before`, 9, repeat,
 			func(r *run) { r.op(9).Items[0].Duplicate = true },
 		},
 		{
-			"a duplicate gets another id", "dedup", `"a" was told to be message m-z here, elsewhere it is m-a`, 9,
+			"a duplicate gets another id", "dedup", `"a" was answered to be message m-z here, elsewhere it is m-a`, 9,
 			func(r *run) {
 				repeat(r)
 				r.op(9).Items[0].Duplicate, r.op(9).Items[0].MessageID = true, "m-z"
@@ -70,7 +70,7 @@ func TestOneTransactionIsOneMessage(t *testing.T) {
 			func(r *run) { r.op(9).Items[0].MessageID = "m-a" },
 		},
 		{
-			"delivered under another id", "dedup", `"b" was told to be message m-z`, 3,
+			"delivered under another id", "dedup", `"b" was answered to be message m-z`, 3,
 			func(r *run) { r.op(3).Items[1].MessageID = "m-z" },
 			func(r *run) { r.op(3).Items[1].MessageID = "m-b" },
 		},
@@ -84,7 +84,7 @@ func TestOneTransactionIsOneMessage(t *testing.T) {
 			},
 		},
 		{
-			"a duplicate of nothing", "dedup", `"d" was told that it is a duplicate`, 2,
+			"a duplicate of nothing", "dedup", `"d" was answered that it is a duplicate`, 2,
 			func(r *run) { r.op(2).Items[0].Duplicate = true },
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: pushed("d")}).Begin = 0
@@ -93,16 +93,16 @@ func TestOneTransactionIsOneMessage(t *testing.T) {
 	})
 }
 
-func TestNothingComesFromNowhere(t *testing.T) {
+func TestEveryStoredMessageWasPushed(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
 			"delivered but not stored", "unpushed", `"z" was delivered, but it is not in the log`, 7,
-			func(r *run) { r.op(7).Items = came("d", "z") },
-			func(r *run) { r.op(7).Items = came("d") },
+			func(r *run) { r.op(7).Items = delivered("d", "z") },
+			func(r *run) { r.op(7).Items = delivered("d") },
 		},
 		{
-			"stored but never pushed", "unpushed", `"d" is in the log at 4, but nobody pushed it`, 5,
+			"stored but never pushed", "unpushed", `"d" is in the log at 4, but no client pushed it`, 5,
 			func(r *run) { r.drop(2) },
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: []history.Item{{Partition: "p"}}}).Begin = 0
@@ -122,13 +122,13 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	swap := func(r *run, a, b string) {
 		r.part().Log = logOf(a, b, "c", "d")
-		r.op(3).Items = came(a, b)
+		r.op(3).Items = delivered(a, b)
 	}
 	last := func(r *run) { // d is stored before c
 		r.part().Log = logOf("a", "b", "d", "c")
-		r.op(5).Items = came("d", "c")
+		r.op(5).Items = delivered("d", "c")
 		r.op(6).Items = append(acked("completed", "d"), acked("failed", "c")...)
-		r.op(7).Items = came("c")
+		r.op(7).Items = delivered("c")
 		r.op(8).Items[0].TransactionID = "c"
 	}
 	runBreaches(t, []breach{
@@ -145,7 +145,7 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 			func(r *run) {
 				last(r)
 				r.op(1).Outcome, r.op(2).Begin, r.op(2).End = history.Unknown, 21*time.Second, 22*time.Second
-				r.op(5).Items, r.op(5).End = came("d", "c"), 20*time.Second
+				r.op(5).Items, r.op(5).End = delivered("d", "c"), 20*time.Second
 				r.op(6).Begin, r.op(6).End = 23*time.Second, 24*time.Second
 				r.op(7).Begin, r.op(7).End = 25*time.Second, 26*time.Second
 				r.op(8).Begin, r.op(8).End = 27*time.Second, 28*time.Second
@@ -163,14 +163,14 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-func TestEveryGroupGetsEverything(t *testing.T) {
+func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 	t.Parallel()
 	another := func(r *run) *check.Cursor {
 		r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
 		return &r.part().Cursors[1]
 	}
 	follow := func(r *run, auto bool) {
-		o := r.add(history.Operation{Kind: history.Pop, AutoAck: auto, Items: came("a", "b", "c", "d")})
+		o := r.add(history.Operation{Kind: history.Pop, AutoAck: auto, Items: delivered("a", "b", "c", "d")})
 		o.Group = "h"
 	}
 	extra := func(r *run) {
@@ -179,7 +179,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"passed by, never delivered", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
+			"passed without a delivery", "delivered", `"a" at 1 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) { another(r) }, func(r *run) { follow(r, true) },
 		},
 		{
@@ -187,7 +187,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			func(r *run) {
 				another(r)
 				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
-				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("b", "c")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("b", "c")}).Group = "h"
 			},
 			func(r *run) {
 				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
@@ -210,7 +210,7 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			"left by the drain", "leftover", "1 messages are left: the cursor is at 4, the log ends at 5", 0,
 			func(r *run) {
 				extra(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: came("e")})
+				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("e")})
 			},
 			func(r *run) { r.options.Undrained = true },
 		},
@@ -219,10 +219,10 @@ func TestEveryGroupGetsEverything(t *testing.T) {
 			func(r *run) { another(r).Missing = true }, func(r *run) { r.part().Cursors = r.part().Cursors[:1] },
 		},
 		{
-			"a group that began later owes nothing before its start", "delivered", `"a" at 1`, 1,
+			"a group misses a message before its first delivery", "delivered", `"a" at 1`, 1,
 			func(r *run) {
 				another(r)
-				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: came("c", "d")}).Group = "h"
+				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("c", "d")}).Group = "h"
 			},
 			func(r *run) { r.part().Cursors[1].FromStart = false },
 		},

@@ -12,15 +12,12 @@ import (
 // span is an interval of a history.
 type span struct {
 	from, to time.Duration
-	// op is what makes it: the delivery that holds a lease, the push of a message
-	// that waits.
+	// op is its cause: the delivery that holds a lease, or the push of a message that waits.
 	op *history.Operation
 }
 
-// stuck: no waiting pop is left without a message that is for certain ready and
-// unleased for longer than the bound. Either it came back empty although
-// something was, or it was given a message long after it was. Nor is a consumer in
-// SQL that waits left without being told of one.
+// stuck: no waiting pop misses, for longer than the bound, a message that is certainly ready and unleased. The pop may
+// break this rule by an empty answer or by a late delivery. A consumer in SQL must be woken within the same bound.
 func stuck(x *index) []Violation {
 	o := &x.options
 	if o.Bound <= 0 {
@@ -46,7 +43,7 @@ func stuck(x *index) []Violation {
 	return found
 }
 
-// starved finds the first one of byEnd that waited during free, in vain.
+// starved finds the first operation of byEnd that waited too long during free and got no message.
 func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, longest time.Duration) []Violation {
 	first, _ := slices.BinarySearchFunc(byEnd, free.from, func(op *history.Operation, at time.Duration) int { return cmp.Compare(op.End, at) })
 	for _, op := range byEnd[first:] {
@@ -68,14 +65,14 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 	return nil
 }
 
-// waiting are the times in which the reader had a message for certain: from when
-// it was stored and visible until the last pop that delivered it may have claimed it.
+// waiting returns the times in which the reader certainly had a message: since the message was stored and visible,
+// until the last pop that delivered it may have claimed it.
 func (r *reader) waiting(ready []time.Duration) []span {
 	until := make([]time.Duration, len(r.lane.log)+1)
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
 			if !d.redelivery {
-				until[e.place] = max(until[e.place], d.after)
+				until[e.ordinal] = max(until[e.ordinal], d.after)
 			}
 		}
 	}
@@ -89,29 +86,28 @@ func (r *reader) waiting(ready []time.Duration) []span {
 	first, _ := r.start()
 	var spans []span
 	for _, e := range r.lane.log {
-		to := until[e.place]
-		spans = append(spans, r.waitsAgain(e)...)
-		if r.gen != nil && e.place <= first {
+		to := until[e.ordinal]
+		spans = append(spans, r.redriveWait(e)...)
+		if r.gen != nil && e.ordinal <= first {
 			continue
 		}
-		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil && (len(r.group.redrives) == 0 || len(r.burials(e)) == 0) {
+		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil && (len(r.group.redrives) == 0 || len(r.deadLetteringAcks(e)) == 0) {
 			to = forever
 		}
 		to = min(to, ended)
-		if from := max(ready[e.place], begun); from < to && e.push != nil {
+		if from := max(ready[e.ordinal], begun); from < to && e.push != nil {
 			spans = append(spans, span{from, to, e.push})
 		}
 	}
 	return merged(spans)
 }
 
-// leased are the times in which the reader may have been leased, each at its
-// longest, in the order they began.
+// leased returns the times in which the reader may have been leased, each at its longest, in the order they began.
 func (r *reader) leased(x *index) []span {
-	last := map[string]int{} // by lease id, the last place delivered
+	last := map[string]int{} // by lease id, the last ordinal delivered
 	for _, d := range r.deliveries {
 		for _, e := range d.entries {
-			last[d.op.LeaseID] = max(last[d.op.LeaseID], e.place)
+			last[d.op.LeaseID] = max(last[d.op.LeaseID], e.ordinal)
 		}
 	}
 	released := r.released(last)
@@ -121,12 +117,12 @@ func (r *reader) leased(x *index) []span {
 			continue
 		}
 		to := d.op.End
-		for _, op := range x.prolongs[d.op.LeaseID] {
+		for _, op := range x.possibleExtends[d.op.LeaseID] {
 			to = max(to, op.End)
 		}
 		to += x.options.LeaseDuration
 		if d.redelivery {
-			to = min(to, max(d.op.End, r.settled(d)))
+			to = min(to, max(d.op.End, r.settledAt(d)))
 		} else if at, ok := released[d.op.LeaseID]; ok {
 			to = min(to, at)
 		}
@@ -137,7 +133,7 @@ func (r *reader) leased(x *index) []span {
 			spans = append(spans, span{op.Begin, op.End + x.options.LeaseDuration, op})
 		}
 	}
-	for _, op := range r.group.wild {
+	for _, op := range r.group.lostAutoAcks {
 		if r.lane.concerns(op) {
 			spans = append(spans, span{op.Begin, op.End, op})
 		}
@@ -146,24 +142,23 @@ func (r *reader) leased(x *index) []span {
 	return spans
 }
 
-// released is when leases ended for certain, by id. last has the last place that
-// each delivered.
+// released returns by lease id when leases had certainly ended. last has the last ordinal that each lease delivered.
 func (r *reader) released(last map[string]int) map[string]time.Duration {
-	done := map[string]int{} // the last place that may have been completed
+	done := map[string]int{} // the last ordinal that may have been completed
 	for _, a := range r.acks {
 		if a.completes() {
-			done[a.op.LeaseID] = max(done[a.op.LeaseID], a.entry.place)
+			done[a.op.LeaseID] = max(done[a.op.LeaseID], a.entry.ordinal)
 		}
 	}
 	released := map[string]time.Duration{}
 	for _, a := range r.acks {
 		lease := a.op.LeaseID
-		if lease == "" || a.unsure() || last[lease] == 0 {
+		if lease == "" || a.uncertain() || last[lease] == 0 {
 			continue
 		}
-		// A failure of what was completed before changes nothing.
-		ends := a.completes() && a.entry.place >= last[lease] ||
-			!a.completes() && !a.item.DeadLettered && a.entry.place > done[lease]
+		// A failed ack of a message completed before changes nothing.
+		ends := a.completes() && a.entry.ordinal >= last[lease] ||
+			!a.completes() && !a.item.DeadLettered && a.entry.ordinal > done[lease]
 		if at, ok := released[lease]; ends && (!ok || a.op.End < at) {
 			released[lease] = a.op.End
 		}
@@ -171,9 +166,9 @@ func (r *reader) released(last map[string]int) map[string]time.Duration {
 	return released
 }
 
-// late: a waiting pop gets what is ready within the bound.
+// late: a waiting pop receives a ready message within the bound.
 func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violation {
-	// The two leases that end last, of those that began so far.
+	// Of the leases that began so far, the two that end last.
 	var longest, second span
 	var found []Violation
 	begun := r.begun()
@@ -196,7 +191,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 		if other.op == d.op {
 			other = second
 		}
-		from := max(d.op.Begin, ready[first.place], begun)
+		from := max(d.op.Begin, ready[first.ordinal], begun)
 		if other.op != nil {
 			from = max(from, other.to)
 		}
@@ -209,7 +204,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 	return found
 }
 
-// merged joins spans that overlap or touch and sorts them.
+// merged sorts spans and joins the ones that overlap or touch.
 func merged(spans []span) []span {
 	spans = slices.SortedStableFunc(slices.Values(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var joined []span
@@ -223,8 +218,7 @@ func merged(spans []span) []span {
 	return joined
 }
 
-// without takes from some spans what others cover; both are as merged returns
-// them.
+// without removes covers from spans. Both are sorted and disjoint.
 func without(spans, covers []span) []span {
 	var left []span
 	for _, s := range spans {

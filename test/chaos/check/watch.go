@@ -12,9 +12,8 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// The triggers run in the transaction that makes a change, under the lock of the
-// cursor or the partition: their rows are there exactly if the change is, and in
-// its order. What a statement was for is told by its text.
+// The triggers run in the transaction of a change, under the lock of the cursor or the partition. Their rows exist if
+// and only if the change does, in the same order. The text of the statement shows its purpose.
 const sqlWatch = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.lease_change (
@@ -25,11 +24,11 @@ CREATE TABLE chaos.lease_change (
     old_until    timestamptz,
     new_lease    uuid,
     new_until    timestamptz,
-    -- What made it: 'lease', or 'joined', 'sought' or 'fell' with where the cursor
-    -- was, where it is and what it skips from there on.
+    -- The cause: 'lease', or 'joined', 'sought' or 'fell' with the old and the new position of the
+    -- cursor, and the messages skipped from there on.
     how          text NOT NULL DEFAULT 'lease',
-    old_place    bigint,
-    new_place    bigint,
+    old_seq    bigint,
+    new_seq    bigint,
     skip         bigint[],
     at           timestamptz NOT NULL DEFAULT clock_timestamp()
 );
@@ -43,10 +42,10 @@ CREATE TRIGGER note_lease AFTER UPDATE ON belfry.cursor FOR EACH ROW
     WHEN (OLD.lease_id IS DISTINCT FROM NEW.lease_id OR OLD.lease_until IS DISTINCT FROM NEW.lease_until)
     EXECUTE FUNCTION chaos.note_lease();
 
--- note_move comes after note_lease: triggers go by name.
+-- note_move runs after note_lease: triggers run in the order of their names.
 CREATE FUNCTION chaos.note_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos.lease_change (partition_id, group_id, how, old_place, new_place, skip)
+    INSERT INTO chaos.lease_change (partition_id, group_id, how, old_seq, new_seq, skip)
     VALUES (NEW.partition_id, NEW.group_id,
             CASE WHEN current_query() LIKE '%belfry.seek_cursors(%' THEN 'sought' ELSE 'fell' END,
             OLD.committed, NEW.committed, NEW.skip);
@@ -58,13 +57,13 @@ CREATE TRIGGER note_move AFTER UPDATE ON belfry.cursor FOR EACH ROW
 
 CREATE FUNCTION chaos.note_join() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO chaos.lease_change (partition_id, group_id, how, new_place, skip)
+    INSERT INTO chaos.lease_change (partition_id, group_id, how, new_seq, skip)
     VALUES (NEW.partition_id, NEW.group_id, 'joined', NEW.committed, NEW.skip);
     RETURN NULL;
 END $$;
 CREATE TRIGGER note_join AFTER INSERT ON belfry.cursor FOR EACH ROW EXECUTE FUNCTION chaos.note_join();
 
--- A group's row goes when it is deleted, what it did stays.
+-- The names of deleted groups stay.
 CREATE TABLE chaos.group_name (id bigint PRIMARY KEY, name text NOT NULL);
 INSERT INTO chaos.group_name (id, name) SELECT g.id, g.name FROM belfry.consumer_group g;
 CREATE FUNCTION chaos.note_group() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -74,7 +73,7 @@ BEGIN
 END $$;
 CREATE TRIGGER note_group AFTER INSERT ON belfry.consumer_group FOR EACH ROW EXECUTE FUNCTION chaos.note_group();
 
--- Every message that was deleted, by whom, and who wanted it still.
+-- Every deleted message, the reason, and whether it was still needed.
 CREATE TABLE chaos.deletion (
     queue_id       bigint NOT NULL,
     partition_id   bigint NOT NULL,
@@ -83,11 +82,11 @@ CREATE TABLE chaos.deletion (
     seq            bigint NOT NULL,
     id             uuid NOT NULL,
     transaction_id text NOT NULL,
-    -- 'asked' for by name, 'swept', or 'purged' with its queue.
+    -- 'asked' (by name), 'swept', or 'purged' (with its queue).
     how            text NOT NULL,
     age            interval NOT NULL,
-    -- unread: some group had not passed it, or nobody reads the partition. held: a
-    -- lease that was alive covered it.
+    -- unread: some group had not passed it, or no group reads the partition. held: a live lease
+    -- covered it.
     unread         boolean NOT NULL,
     held           boolean NOT NULL
 );
@@ -109,8 +108,7 @@ BEGIN
 END $$;
 CREATE TRIGGER note_deletion AFTER DELETE ON belfry.message FOR EACH ROW EXECUTE FUNCTION chaos.note_deletion();`
 
-// What is put back is known by the lease that delivers it. Of an empty partition that
-// is removed what it was like stays.
+// The lease identifies redelivered messages. The state of a removed partition stays.
 const sqlWatchMore = `
 CREATE TABLE chaos.redelivery (
     partition_id bigint NOT NULL,
@@ -133,7 +131,7 @@ CREATE TABLE chaos.removal (
     queue_id     bigint NOT NULL,
     partition    text NOT NULL,
     last_seq     bigint NOT NULL,
-    -- For how long nothing had been pushed to it, and how many messages it held.
+    -- The time since the last push, and the number of its messages.
     idle         interval NOT NULL,
     messages     bigint NOT NULL
 );
@@ -162,10 +160,9 @@ END $$;
 CREATE TRIGGER note_removed_cursor AFTER DELETE ON belfry.cursor FOR EACH ROW
     WHEN (current_query() LIKE '%belfry.remove_idle_partition(%') EXECUTE FUNCTION chaos.note_removed_cursor();`
 
-// Watch makes the database write down every change of a lease, every cursor that is
-// made or moved back, what is delivered because it was put back, every message that is
-// deleted and every idle partition that is removed, for ReadTenures and ReadDeletions. It adds a schema named chaos and triggers, so it costs a row
-// for each of these. It is called once, before the run.
+// Watch installs triggers, in a schema named chaos, that record changes for ReadLeasePeriods and ReadDeletions: each
+// change of a lease, each cursor created or moved back, each redelivered message, each deleted message and each removed
+// partition. Each change costs a row. Watch is called once, before the run.
 func Watch(ctx context.Context, db Execer) error {
 	if _, err := db.Exec(ctx, sqlWatch+sqlWatchMore); err != nil {
 		return fmt.Errorf("watching leases: %w", err)

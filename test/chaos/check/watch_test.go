@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/check"
 )
 
-func TestWatchSeesLeasesComeAndGo(t *testing.T) {
+func TestWatchRecordsLeases(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	_, err := pool.Exec(t.Context(), fillTables)
@@ -31,59 +31,59 @@ func TestWatchSeesLeasesComeAndGo(t *testing.T) {
 	change("lease_id = $1, lease_until = '2100-01-01Z'", b) // given
 	change("lease_id = $1, lease_until = '2100-01-02Z'", c) // given while b is alive
 	change("lease_until = '2100-01-03Z', consumed = 1")     // extended
-	tenures, _, err := check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
+	periods, _, err := check.ReadLeasePeriods(t.Context(), pool, []string{"q"}, time.Now())
 	require.NoError(t, err)
-	require.Len(t, tenures, 3)
+	require.Len(t, periods, 3)
 	for i, lease := range []string{a, b, c} {
-		require.Equal(t, lease, tenures[i].LeaseID)
-		require.Equal(t, []string{"q", "p2", "g"}, []string{tenures[i].Queue, tenures[i].Partition, tenures[i].Group})
+		require.Equal(t, lease, periods[i].LeaseID)
+		require.Equal(t, []string{"q", "p2", "g"}, []string{periods[i].Queue, periods[i].Partition, periods[i].Group})
 	}
-	require.Less(t, tenures[0].Until.Sub(tenures[0].From), time.Hour, "it was released")
-	require.Equal(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), tenures[1].Until.UTC())
-	require.Equal(t, time.Date(2100, 1, 3, 0, 0, 0, 0, time.UTC), tenures[2].Until.UTC())
+	require.Less(t, periods[0].Until.Sub(periods[0].From), time.Hour, "the lease was released")
+	require.Equal(t, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), periods[1].Until.UTC())
+	require.Equal(t, time.Date(2100, 1, 3, 0, 0, 0, 0, time.UTC), periods[2].Until.UTC())
 
-	found := check.Run(nil, check.State{Tenures: tenures}, check.Options{})
+	found := check.Run(nil, check.State{LeasePeriods: periods}, check.Options{})
 	require.Len(t, found, 1)
 	require.Contains(t, found[0].Message, c+" was given")
 
 	_, err = pool.Exec(t.Context(), "DROP TABLE chaos.lease_change CASCADE")
 	require.NoError(t, err)
-	_, _, err = check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
+	_, _, err = check.ReadLeasePeriods(t.Context(), pool, []string{"q"}, time.Now())
 	require.ErrorContains(t, err, "reading changes of leases")
 	require.ErrorContains(t, check.Watch(t.Context(), pool), "watching leases")
 }
 
-func TestWatchSeesWhatMovesCursorsAndWhoDeletes(t *testing.T) {
+func TestWatchRecordsMovesAndDeletions(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	require.NoError(t, check.Watch(t.Context(), pool))
 	began := time.Now()
-	const place = ` FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
+	const inPartition = ` FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
 		WHERE p.name = 'p' AND q.name = 'q' AND q.deleted_at IS NULL`
 	for _, statement := range []string{
 		fillTables,
 		`UPDATE belfry.message SET created_at = now() - interval '1 hour'`,
-		`SELECT belfry.seek_cursors(ARRAY[p.id], (SELECT min(g.id) FROM belfry.consumer_group g WHERE g.queue_id = q.id AND g.name = 'g'), '-infinity')` + place,
+		`SELECT belfry.seek_cursors(ARRAY[p.id], (SELECT min(g.id) FROM belfry.consumer_group g WHERE g.queue_id = q.id AND g.name = 'g'), '-infinity')` + inPartition,
 		`UPDATE belfry.cursor SET committed = 0 WHERE group_id IN (SELECT id FROM belfry.consumer_group WHERE name = 'late')`,
-		`SELECT belfry.delete_message(p.id, 't1')` + place,
+		`SELECT belfry.delete_message(p.id, 't1')` + inPartition,
 		`UPDATE belfry.queue SET retention_enabled = true, retention_seconds = 60, completed_retention_seconds = 30`,
 		`DELETE FROM belfry.dead_letter`,
-		`SELECT belfry.sweep_partition(q.id, p.id, false, 10, NULL)` + place,
+		`SELECT belfry.sweep_partition(q.id, p.id, false, 10, NULL)` + inPartition,
 		`UPDATE belfry.queue SET deleted_at = now() WHERE name = 'other'`,
 	} {
 		_, err := pool.Exec(t.Context(), statement)
 		require.NoError(t, err, statement)
 	}
-	_, moves, err := check.ReadTenures(t.Context(), pool, []string{"q"}, began)
+	_, moves, err := check.ReadLeasePeriods(t.Context(), pool, []string{"q"}, began)
 	require.NoError(t, err)
-	var told []string
+	var got []string
 	for _, m := range moves {
 		require.Less(t, m.At, time.Minute)
-		told = append(told, fmt.Sprintf("%s %s %s %d-%d", m.Partition, m.Group, m.How, m.From, m.To))
+		got = append(got, fmt.Sprintf("%s %s %s %d-%d", m.Partition, m.Group, m.How, m.From, m.To))
 	}
 	require.ElementsMatch(t, []string{
 		"p g joined 0-1", "p late joined 0-1", "p2 g joined 0-1", "p g sought 1-0", "p late fell 1-0",
-	}, told)
+	}, got)
 
 	state, err := check.ReadState(t.Context(), pool, []string{"q", "other"})
 	require.NoError(t, err)
@@ -102,11 +102,11 @@ func TestWatchSeesWhatMovesCursorsAndWhoDeletes(t *testing.T) {
 	require.Contains(t, state.Erased, check.Erased{Queue: "other", Partition: "p", TransactionID: "t1"})
 }
 
-func TestWatchSeesWhatIsPutBackAndWhatIsRemoved(t *testing.T) {
+func TestWatchRecordsRedeliveriesAndRemovals(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	require.NoError(t, check.Watch(t.Context(), pool))
-	const place = ` FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
+	const inPartition = ` FROM belfry.partition p JOIN belfry.queue q ON q.id = p.queue_id
 		WHERE p.name = 'p2' AND q.name = 'q' AND q.deleted_at IS NULL`
 	const lease = "00000000-0000-0000-0000-00000000000a"
 	for _, statement := range []string{
@@ -120,7 +120,7 @@ func TestWatchSeesWhatIsPutBackAndWhatIsRemoved(t *testing.T) {
 		`UPDATE belfry.redrive SET lease_id = '` + lease + `' WHERE seq < 3`,
 		`UPDATE belfry.redrive SET attempts = 1`,
 		`UPDATE belfry.partition SET created_at = created_at - interval '3 days'`,
-		`SELECT belfry.remove_idle_partition(p.id, interval '1 day')` + place,
+		`SELECT belfry.remove_idle_partition(p.id, interval '1 day')` + inPartition,
 		`DELETE FROM belfry.partition WHERE name = 'p3'`,
 	} {
 		_, err := pool.Exec(t.Context(), statement)
@@ -137,7 +137,7 @@ func TestWatchSeesWhatIsPutBackAndWhatIsRemoved(t *testing.T) {
 	require.InDelta(t, 72, gone.Removed.Idle.Hours(), 1)
 	require.Zero(t, gone.Removed.Messages)
 	require.Equal(t, []check.Cursor{{Group: "g", FromStart: true, Committed: 1, Consumed: 1}}, gone.Cursors)
-	_, moves, err := check.ReadTenures(t.Context(), pool, []string{"q"}, time.Now())
+	_, moves, err := check.ReadLeasePeriods(t.Context(), pool, []string{"q"}, time.Now())
 	require.NoError(t, err)
 	require.Len(t, moves, 3)
 	require.True(t, slices.ContainsFunc(moves, func(m check.Move) bool { return m.Partition == gone.Name }), "%v", moves)

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Write writes a history, one operation a line, as JSON.
+// Write writes a history as JSON, one operation per line.
 func Write(w io.Writer, operations []Operation) error {
 	buffered := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffered)
@@ -23,7 +23,7 @@ func Write(w io.Writer, operations []Operation) error {
 	return nil
 }
 
-// Read reads what Write wrote.
+// Read reads a history written by Write.
 func Read(r io.Reader) ([]Operation, error) {
 	decoder := json.NewDecoder(bufio.NewReader(r))
 	var operations []Operation

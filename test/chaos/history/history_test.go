@@ -41,7 +41,7 @@ func TestAHistorySurvivesItsFile(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestABrokenFileSaysWhere(t *testing.T) {
+func TestABrokenFileIsReportedWithItsOperation(t *testing.T) {
 	t.Parallel()
 	_, err := history.Read(strings.NewReader("{\"id\":1}\n{\"id\":"))
 	require.ErrorContains(t, err, "operation 2")
@@ -49,7 +49,7 @@ func TestABrokenFileSaysWhere(t *testing.T) {
 	require.ErrorContains(t, err, "operation 1")
 }
 
-func TestTheRecorderTimesWhatManyClientsDo(t *testing.T) {
+func TestTheRecorderIsSafeForManyClients(t *testing.T) {
 	t.Parallel()
 	const clients, each = 8, 100
 	recorder := history.NewRecorder()
@@ -72,11 +72,11 @@ func TestTheRecorderTimesWhatManyClientsDo(t *testing.T) {
 		require.Equal(t, history.Done, o.Outcome)
 	}
 	require.True(t, slices.IsSortedFunc(operations, func(a, b history.Operation) int { return int(a.Begin - b.Begin) }),
-		"IDs are given in the order of beginning")
+		"IDs ascend with the begin of the operations")
 	require.GreaterOrEqual(t, recorder.Now(), operations[len(operations)-1].End)
 }
 
-func TestAnOperationThatNeverEndedIsUnknown(t *testing.T) {
+func TestOpenOperationsAreUnknown(t *testing.T) {
 	t.Parallel()
 	recorder := history.NewRecorder()
 	o := recorder.Begin(history.Operation{Kind: history.Push, Items: []history.Item{{TransactionID: "a"}}})

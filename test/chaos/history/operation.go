@@ -1,7 +1,6 @@
-// Package history records what clients of Belfry did and what they were told.
-// A workload writes one down through a Recorder, a file keeps it as JSON lines,
-// and a checker (test/chaos/check) judges it. It knows nothing of HTTP or SQL,
-// so that every client can use it.
+// Package history records the operations of Belfry clients and their answers. A workload records through a Recorder, a
+// file stores the history as JSON lines, and a checker (test/chaos/check) judges it. The package knows neither HTTP nor
+// SQL, so that every client can use it.
 package history
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind says what an operation was.
+// Kind is the kind of an operation.
 type Kind string
 
 // The kinds of operations.
@@ -19,17 +18,17 @@ const (
 	Pop    Kind = "pop"
 	Ack    Kind = "ack"
 	Extend Kind = "extend"
-	// A consumer in SQL waits to be told, from when it has asked for that; Done: it was.
+	// Await is the wait of a consumer in SQL for its wake, after its request. Done: it was woken.
 	Await   Kind = "await"
 	Seek    Kind = "seek"
 	Redrive Kind = "redrive"
-	// A message is deleted by its name, a queue and a group with all they have.
+	// Deletions of a message by name, of a queue and of a group.
 	DeleteMessage Kind = "delete"
 	DeleteQueue   Kind = "delete-queue"
 	DeleteGroup   Kind = "delete-group"
 )
 
-// Where a seek goes, unless to an instant.
+// The targets of a seek, other than an instant.
 const (
 	ToBeginning = "beginning"
 	ToEnd       = "end"
@@ -38,65 +37,56 @@ const (
 // Outcome is what the client knows of an operation.
 type Outcome string
 
-// The outcomes. An answer that leaves open what happened is Unknown, whatever
-// its status: a 503 because the database was away after a push was sent is.
+// The outcomes. An answer is Unknown if it leaves the effect open, whatever its status. An example is a 503 because the
+// database failed after the push was sent.
 const (
 	Done    Outcome = "done"    // answered with success
-	Refused Outcome = "refused" // answered with an error that says that nothing was done
-	Unknown Outcome = "unknown" // no answer, or an error that leaves it open: it may have happened
+	Refused Outcome = "refused" // answered with an error that excludes an effect
+	Unknown Outcome = "unknown" // no answer, or an error that leaves the effect open
 )
 
-// Operation is one request of one client, from just before it was sent to just
-// after its answer came, by the clock of the recording process (monotonic).
+// Operation is one request of one client, from just before the request until just after the answer, by the monotonic
+// clock of the recording process.
 type Operation struct {
 	ID     int64  `json:"id"`
 	Client string `json:"client"`
 	Kind   Kind   `json:"kind"`
-	// Begin and End count from the beginning of the history. In JSON they are
-	// begin and end, in nanoseconds.
+	// Begin and End count from the beginning of the history. JSON has them in nanoseconds.
 	Begin, End time.Duration `json:"-"`
 	Outcome    Outcome       `json:"outcome"`
 	Error      string        `json:"error,omitempty"`
 	Queue      string        `json:"queue"`
-	// Partition is the one a pop asked for by name, or a seek moved in; empty:
-	// any, or all of them.
+	// Partition is the name that a pop asked for or a seek moved in. Empty: any partition, or all.
 	Partition string `json:"partition,omitempty"`
 	Group     string `json:"group,omitempty"`
-	// LeaseID of what a pop delivered, or that an ack, an extend or a transaction
-	// named.
+	// LeaseID is the lease of a delivery, or the lease that an ack, an extend or a transaction named.
 	LeaseID string `json:"leaseId,omitempty"`
-	// Transaction is on a push and an ack that are the two parts of one request,
-	// which are applied together or not at all, or on an ack that is a request of
-	// its own kind, all of which is applied or nothing. A repetition of it is another
-	// two (or one), with the same Transaction.
+	// Transaction marks the operations of one request to the transaction endpoint, which is applied completely or not
+	// at all: a push and an ack, or acks alone. A repetition is recorded again, with the same Transaction.
 	Transaction string `json:"transaction,omitempty"`
 	AutoAck     bool   `json:"autoAck,omitempty"`
-	// Inbox: a push that was written by SQL. Its answer says that it will be stored,
-	// and not where.
+	// Inbox marks a push by SQL. Its answer says that the message will be stored, but not where.
 	Inbox bool `json:"inbox,omitempty"`
-	// Wait is how long a pop was ready to wait; 0: not at all. In JSON it is in
-	// nanoseconds too.
+	// Wait is the longest wait of a pop. 0: it does not wait. JSON has it in nanoseconds.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Place is where a seek goes: ToBeginning, ToEnd, or behind what was stored until
-	// an instant (RFC 3339, by the database's clock).
-	Place string `json:"place,omitempty"`
-	Items []Item `json:"items,omitempty"`
+	// Target is the target of a seek: ToBeginning, ToEnd, or the position after the messages stored until an instant
+	// (RFC 3339, by the clock of the database).
+	Target string `json:"target,omitempty"`
+	Items  []Item `json:"items,omitempty"`
 }
 
 // Item is a message of an operation.
 type Item struct {
 	Partition     string `json:"partition"`
 	TransactionID string `json:"transactionId"`
-	// MessageID as the server told it: of a push's answer or a delivery.
+	// MessageID is the id in the answer to the push or in the delivery.
 	MessageID string `json:"messageId,omitempty"`
-	// Delay is how long after the push the message may be delivered first. In JSON it
-	// is in nanoseconds.
+	// Delay is the earliest time of the delivery after the push. JSON has it in nanoseconds.
 	Delay time.Duration `json:"delay,omitempty"`
-	// Duplicate: the push's answer said so.
+	// Duplicate is from the answer to the push.
 	Duplicate bool `json:"duplicate,omitempty"`
-	// Status is what an ack reported (completed, failed, retry), and Accepted
-	// and DeadLettered what the answer said of it. Accepted on a deletion: the message
-	// was there.
+	// Status is the status of an ack (completed, failed, retry). Accepted and DeadLettered are from its answer. On a
+	// deletion, Accepted says that the message existed.
 	Status       string `json:"status,omitempty"`
 	Accepted     bool   `json:"accepted,omitempty"`
 	DeadLettered bool   `json:"deadLettered,omitempty"`
@@ -105,7 +95,7 @@ type Item struct {
 // plain is an Operation without its methods.
 type plain Operation
 
-// timed is an Operation as JSON has it.
+// timed is the JSON form of an Operation.
 type timed struct {
 	plain
 	Begin time.Duration `json:"begin"`
@@ -117,7 +107,7 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(timed{plain(o), o.Begin, o.End})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (o *Operation) UnmarshalJSON(text []byte) error {
 	var t timed
 	if err := json.Unmarshal(text, &t); err != nil {

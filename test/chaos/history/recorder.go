@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Recorder writes a history down. It is safe for concurrent use. Each operation
-// is begun just before its request is sent and ended just after its answer:
+// Recorder records a history. It is safe for concurrent use. Each operation begins just before its request is sent and
+// ends just after its answer:
 //
 //	operation := recorder.Begin(history.Operation{Kind: history.Push, ...})
-//	... send the request, note in operation what came back ...
+//	... send the request, add the answer to operation ...
 //	recorder.End(operation)
 type Recorder struct {
 	started time.Time
@@ -27,32 +27,29 @@ func NewRecorder() *Recorder {
 	return &Recorder{started: time.Now(), open: map[int64]Operation{}}
 }
 
-// Now is the time since the history began, on the clock of Begin and End. The
-// times of faults and samples are taken from it.
+// Now is the time since the history began, on the clock of Begin and End. Faults and samples use the same clock.
 func (r *Recorder) Now() time.Duration { return time.Since(r.started) }
 
-// Began is when the history did.
+// Began is when the history began.
 func (r *Recorder) Began() time.Time { return r.started }
 
-// Begin returns o with its ID and the time it began. What the request holds must
-// be in o already: if the operation is never ended, this is what is known of it.
+// Begin returns o with its ID and its begin. o must already contain the request: if the operation never ends, the
+// history has only that.
 func (r *Recorder) Begin(o Operation) Operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
 	o.ID = r.last
 	noted := o
-	noted.Items = slices.Clone(o.Items) // the caller fills in the answer meanwhile
-	// The clock is read last, so that nothing but the request is in between.
+	noted.Items = slices.Clone(o.Items) // the caller writes the answer to its copy
+	// The clock is read last, so that only the request is measured.
 	o.Begin = r.Now()
 	noted.Begin = o.Begin
 	r.open[o.ID] = noted
 	return o
 }
 
-// End records o, whose answer has just come or never will, and returns it with
-// the time it ended. Ending an operation twice records it once, as it was the
-// first time.
+// End records o with its answer, and returns it with its end. Ending an operation twice records the first.
 func (r *Recorder) End(o Operation) Operation {
 	o.End = r.Now()
 	r.mu.Lock()
@@ -66,8 +63,7 @@ func (r *Recorder) End(o Operation) Operation {
 	return o
 }
 
-// Operations returns the history so far in the order of IDs. Operations that
-// have not ended are in it with the outcome Unknown and end now.
+// Operations returns the history so far in the order of IDs. Open operations have the outcome Unknown and end now.
 func (r *Recorder) Operations() []Operation {
 	r.mu.Lock()
 	defer r.mu.Unlock()

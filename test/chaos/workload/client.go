@@ -3,121 +3,104 @@ package workload
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
 const (
-	// callTimeout is what a client waits for an answer, beyond what it asked the
-	// server to wait.
+	// callTimeout is the timeout of a request, in addition to the wait that it asks for.
 	callTimeout = 6 * time.Second
-	// nothingDone and tooMany are in answers with status 503 that say that nothing
-	// was done; every other 503 leaves that open.
+	// nothingDone and tooMany are in the 503 answers that exclude an effect. Every other 503 leaves the effect open.
 	nothingDone = "nothing was done"
 	tooMany     = "too many requests are waiting"
 )
 
 // client sends requests to any of its servers. It is used by one goroutine.
 type client struct {
-	name   string
-	crew   *Crew
-	urls   []string // the servers it uses
-	choose *rand.Rand
-	http   *http.Client
-	// once is for what must not be sent twice: Go repeats a GET by itself when a
-	// connection that it has kept breaks, and an autoAck pop would take twice.
+	name    string
+	clients *Clients
+	urls    []string // the servers it uses
+	choose  *rand.Rand
+	http    *http.Client
+	// once never reuses connections. Go repeats a GET by itself when a kept connection breaks, and an autoAck pop would
+	// consume twice.
 	once     *http.Client
 	recorder *history.Recorder
-	// stale is the lease of the delivery before, and before that delivery.
+	// stale is the lease of the delivery before, and before is that delivery.
 	stale  string
 	before delivery
-	// reads are the queues it pops from; nil: the common ones. They have so many
-	// lanes, and it reads only one of them if that is named.
-	reads []string
-	lanes int
-	only  string
+	// reads are the queues that the client pops from. nil: the common queues. They have partitions partitions. If only
+	// is set, the client reads that partition alone.
+	reads      []string
+	partitions int
+	only       string
 	// transacted counts its transactions.
 	transacted int
 }
 
-func (c *Crew) client(name string) *client {
-	c.clients++
+func (c *Clients) client(name string) *client {
+	c.created++
 	return &client{
-		name: name, crew: c, urls: c.cfg.URLs, recorder: c.cfg.Recorder,
-		choose: rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.clients))),
+		name: name, clients: c, urls: c.cfg.URLs, recorder: c.cfg.Recorder,
+		choose: rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.created))),
 		http:   &http.Client{Transport: &http.Transport{}},
 		once:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 }
 
-// answer is what came back; status is 0 when nothing did.
+// answer is a response. Status is 0 if there was none.
 type answer struct {
-	status int
-	body   []byte
-	err    error
+	httpcall.Reply
+	err error
 }
 
-// send makes one request to a server of its choice.
+// send sends one request to a random server.
 func (c *client) send(ctx context.Context, method, target, body string, wait time.Duration) answer {
 	ctx, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
-	base := c.urls[c.choose.IntN(len(c.urls))]
-	request, err := http.NewRequestWithContext(ctx, method, base+target, strings.NewReader(body))
-	if err != nil {
-		return answer{err: fmt.Errorf("building %s %s: %w", method, target, err)}
-	}
-	sender := c.http
+	base, sender := c.urls[c.choose.IntN(len(c.urls))], c.http
 	if method == http.MethodGet {
 		sender = c.once
 	}
-	response, err := sender.Do(request)
-	if err != nil {
-		return answer{err: err}
+	got, err := httpcall.Send(ctx, sender, base, httpcall.Call{Method: method, Target: target, Body: body})
+	if got.Status == http.StatusInternalServerError {
+		c.clients.complain("%s: %s %s: an internal error: %s", c.name, method, target, got.Raw)
 	}
-	raw, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return answer{err: fmt.Errorf("reading the answer to %s %s: %w", method, target, err)}
-	}
-	if response.StatusCode == http.StatusInternalServerError {
-		c.crew.complain("%s: %s %s: an internal error: %s", c.name, method, target, raw)
-	}
-	return answer{status: response.StatusCode, body: raw}
+	return answer{got, err}
 }
 
-// judge fills in what the answer means, and reads the body of a success. A
-// success that cannot be read is a complaint.
-func (c *client) judge(o *history.Operation, got answer, into any) {
+// readAnswer sets the outcome of o, and decodes the body of a success. An undecodable success is a complaint.
+func (c *client) readAnswer(o *history.Operation, got answer, into any) {
 	switch {
 	case got.err != nil:
 		o.Outcome, o.Error = history.Unknown, got.err.Error()
-	case got.status == http.StatusNoContent:
+	case got.Status == http.StatusNoContent:
 		o.Outcome = history.Done
-	case got.status == http.StatusOK, got.status == http.StatusCreated:
+	case got.Status == http.StatusOK, got.Status == http.StatusCreated:
 		o.Outcome = history.Done
-		if err := json.Unmarshal(got.body, into); err != nil {
+		if err := json.Unmarshal(got.Raw, into); err != nil {
 			o.Outcome, o.Error = history.Unknown, err.Error()
-			c.crew.complain("%s: the answer to a %s cannot be read: %v: %.300s", c.name, o.Kind, err, got.body)
+			c.clients.complain("%s: the answer to a %s cannot be read: %v: %.300s", c.name, o.Kind, err, got.Raw)
 		}
-	case got.status < http.StatusInternalServerError, nothingWasDone(got):
-		o.Outcome, o.Error = history.Refused, fmt.Sprintf("%d %s", got.status, got.body)
+	case got.Status < http.StatusInternalServerError, nothingWasDone(got):
+		o.Outcome, o.Error = history.Refused, fmt.Sprintf("%d %s", got.Status, got.Raw)
 	default:
-		o.Outcome, o.Error = history.Unknown, fmt.Sprintf("%d %s", got.status, got.body)
+		o.Outcome, o.Error = history.Unknown, fmt.Sprintf("%d %s", got.Status, got.Raw)
 	}
 }
 
 func nothingWasDone(got answer) bool {
-	text := string(got.body)
-	return got.status == http.StatusServiceUnavailable && (strings.Contains(text, nothingDone) || strings.Contains(text, tooMany))
+	text := string(got.Raw)
+	return got.Status == http.StatusServiceUnavailable && (strings.Contains(text, nothingDone) || strings.Contains(text, tooMany))
 }
 
-// pause waits and returns true, or false when ctx ended first.
+// pause waits and returns true, or false if ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -129,25 +112,25 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// upTo chooses a time from low to high.
+// upTo returns a random duration from low to high.
 func (c *client) upTo(low, high time.Duration) time.Duration {
 	return low + time.Duration(c.choose.Int64N(int64(high-low)))
 }
 
-// chance is true so many times in a hundred.
+// chance returns true with a probability in percent.
 func (c *client) chance(percent int) bool { return c.choose.IntN(100) < percent }
 
-func (c *client) queue() string     { return queueName(c.choose.IntN(c.crew.cfg.Queues)) }
-func (c *client) partition() string { return partitionName(c.choose.IntN(c.crew.cfg.Partitions)) }
+func (c *client) queue() string     { return queueName(c.choose.IntN(c.clients.cfg.Queues)) }
+func (c *client) partition() string { return partitionName(c.choose.IntN(c.clients.cfg.Partitions)) }
 
 func queueName(n int) string     { return fmt.Sprintf("chaos.%d", n) }
 func partitionName(n int) string { return fmt.Sprintf("p%d", n) }
 
-// encode writes a body that cannot fail to be written.
+// encode returns body as JSON. Its types never fail to encode.
 func encode(body any) string {
 	text, err := json.Marshal(body)
 	if err != nil {
-		return err.Error() // no body of ours holds what JSON has no form for
+		return err.Error() // unreachable: every body has a JSON form
 	}
 	return string(text)
 }

@@ -1,17 +1,16 @@
-// Package workload is the clients of a chaos run: many producers and consumers
-// that use Belfry over HTTP, well and badly, and write down every operation. What
-// they do is chosen by a seed; when they do it is up to the machine.
+// Package workload is the clients of a chaos run. Many producers and consumers use Belfry over HTTP and SQL, correctly
+// and incorrectly, and record every operation. A seed determines their choices, but not the timing.
 //
-// Producers repeat pushes of unknown outcome with the same transaction ids, and
-// push without ids, which they never repeat. Some push by SQL, in transactions with
-// savepoints that they roll back or leave open now and then, some by writing to an
-// attached table. Some consumers pop and acknowledge by SQL, and wait to be told.
-// Consumers are slow, fail, vanish, hang past their leases and acknowledge twice or with leases that are
-// gone. Some hand on what they got in transactions, which they repeat as they were,
-// and an operator puts dead letters back. Others move and delete consumer groups
-// that are there for it, put their dead letters back meanwhile, delete messages, and delete queues; queues with retention
-// lose messages by themselves, and in one partitions are removed. That happens aside, so that nothing is excused
-// elsewhere.
-// Somebody sends bodies that are malformed all the time. None of it may make the
-// server answer in a way that no client expects: such answers are complaints.
+//   - Producers repeat pushes of unknown outcome with the same transaction ids. They never repeat pushes without ids.
+//   - Producers by SQL use transactions with savepoints, and sometimes roll back or stay open. Others write to an
+//     attached table.
+//   - Consumers are slow, fail, disappear, hang until their leases end, and acknowledge twice or under ended leases. Some
+//     complete messages and push others in one transaction, and repeat it.
+//   - Consumers by SQL pop, acknowledge and wait for a wake.
+//   - Operators redrive dead letters, seek and delete groups, and delete messages and queues.
+//   - Some queues lose messages by retention, and in one idle partitions are removed. These are separate queues and
+//     groups, so that nothing is excused for the others.
+//   - Some clients send malformed bodies all the time.
+//
+// An answer that no client expects is a complaint.
 package workload

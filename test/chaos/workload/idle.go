@@ -11,40 +11,39 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idleQueue is a queue whose partitions are empty now and then, and are removed: what
-// was completed is deleted, and nothing ever becomes a dead letter, whose message
-// would stay. Its partitions are made to look as if days had passed.
+// idleQueue is a queue whose partitions become empty and are removed. Completed messages are deleted, and no message
+// becomes a dead letter, because dead letters keep their messages. The workload ages its partitions by days.
 const idleQueue = "chaos.idle"
 
-// byNameGroup has a consumer for each partition, who waits for that by its name.
+// byNameGroup has a consumer for each partition, which waits for that partition by name.
 const byNameGroup = "by-name"
 
 var (
-	idleGroups  = append(slices.Clone(asideGroups), byNameGroup)
+	idleGroups  = append(slices.Clone(lossyGroups), byNameGroup)
 	idleOptions = map[string]any{"retentionEnabled": true, "completedRetentionSeconds": keptFor, "retryLimit": 1_000_000}
 )
 
-// The pauses of its producer: a partition is left alone for some seconds.
+// The pauses of its producer. They leave a partition idle for some seconds.
 const (
 	shortestIdle = 200 * time.Millisecond
 	longestIdle  = 1500 * time.Millisecond
 )
 
-// The pauses of who makes partitions look old, and how many of a hundred it does then:
-// some are empty and young for a while.
+// The pauses between two agings, and the percentage of partitions that each aging ages. The others stay empty and young
+// for a while.
 const (
 	shortestAge = 50 * time.Millisecond
 	longestAge  = 300 * time.Millisecond
-	aged        = 10
+	agedPercent = 10
 )
 
-// workIdle runs the clients of the queue whose partitions are removed.
-func (c *Crew) workIdle(ctx, stop context.Context, all *sync.WaitGroup) {
+// workIdle starts the clients of the queue whose partitions are removed.
+func (c *Clients) workIdle(ctx, stop context.Context, all *sync.WaitGroup) {
 	producer := c.client(idleQueue)
 	all.Go(func() { producer.feedIdle(ctx, stop, c.cfg.Database) })
-	for _, group := range asideGroups {
+	for _, group := range lossyGroups {
 		one := c.client(fmt.Sprintf("%s of %s", group, idleQueue))
-		one.reads, one.lanes = []string{idleQueue}, idlePartitions
+		one.reads, one.partitions = []string{idleQueue}, idlePartitions
 		all.Go(func() { one.consume(ctx, stop, group) })
 	}
 	for n := range idlePartitions {
@@ -56,13 +55,12 @@ func (c *Crew) workIdle(ctx, stop context.Context, all *sync.WaitGroup) {
 	all.Go(func() { clock.age(ctx, stop, c.cfg.Database) })
 }
 
-// feedIdle pushes to one or two partitions at a time, now and then by SQL, every
-// message once.
+// feedIdle pushes to one or two partitions at a time, sometimes by SQL, every message once.
 func (c *client) feedIdle(ctx, stop context.Context, database *pgxpool.Pool) {
 	defer c.http.CloseIdleConnections()
 	for n := 0; pause(stop, c.upTo(shortestIdle, longestIdle)); n++ {
 		partition := partitionName(c.choose.IntN(idlePartitions))
-		items := make([]pushItem, 1+c.choose.IntN(mostAside))
+		items := make([]pushItem, 1+c.choose.IntN(mostFed))
 		for i := range items {
 			if c.chance(10) {
 				partition = partitionName(c.choose.IntN(idlePartitions))
@@ -78,8 +76,8 @@ func (c *client) feedIdle(ctx, stop context.Context, database *pgxpool.Pool) {
 	}
 }
 
-// What the removal goes by is moved two days back, in one partition at a time: the
-// product locks several in an order of its own.
+// The timestamps that decide the removal are moved two days back, in one partition at a time. The product locks several
+// partitions in its own order, so locking more than one could deadlock.
 const (
 	youngPartitions = `
 SELECT p.id
@@ -92,11 +90,11 @@ UPDATE belfry.partition
  WHERE id = $1`
 )
 
-// age makes the partitions of the queue look as if nothing had been pushed to them
-// for two days. While Postgres is away nothing is aged.
+// age makes the partitions of the queue look as if two days had passed since the last push. It skips failures while
+// Postgres is unavailable.
 func (c *client) age(ctx, stop context.Context, database *pgxpool.Pool) {
 	for pause(stop, c.upTo(shortestAge, longestAge)) {
-		_ = c.ageSome(ctx, database, aged)
+		_ = c.ageSome(ctx, database, agedPercent)
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// How producers behave, in percent of their pushes.
+// The behaviour of producers, in percent of their pushes.
 const (
 	withoutIDs = 15 // no transaction ids, so never repeated
 	needless   = 5  // repeated although the outcome is known
-	delayed    = 3  // some of its messages may not be delivered at once
-	poisoned   = 1  // of messages: no consumer can digest it
-	// mostRepeats bounds how often a push of unknown outcome is repeated.
+	delayed    = 3  // some of its messages have a delay
+	poisoned   = 1  // of messages: no consumer can process the message
+	// mostRepeats is how often a push of unknown outcome is repeated at most.
 	mostRepeats = 5
 	mostItems   = 10
 )
@@ -26,14 +26,13 @@ const (
 	longestPush  = 150 * time.Millisecond
 )
 
-// The delays of messages that have one. What stands behind such a message waits as
-// long.
+// The delays of delayed messages. The messages after a delayed one wait as long.
 const (
 	shortestDelay = 100 * time.Millisecond
 	longestDelay  = 1500 * time.Millisecond
 )
 
-// produce pushes until stop ends; what is in flight then is finished under ctx.
+// produce pushes until stop ends. Then it finishes the open push under ctx.
 func (c *client) produce(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
@@ -64,7 +63,7 @@ func (c *client) produce(ctx, stop context.Context) {
 			o = c.push(ctx, items)
 		}
 		if c.chance(needless) {
-			// A repetition may hold only some of the items, in another order.
+			// A repetition may have only some of the items, in another order.
 			some := slices.Clone(items[:1+c.choose.IntN(len(items))])
 			c.choose.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 			c.push(ctx, some)

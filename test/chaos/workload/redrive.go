@@ -14,8 +14,8 @@ const (
 	longestRedrive  = 1200 * time.Millisecond
 )
 
-// putBack redrives dead letters of one group and queue at a time until stop ends.
-func (c *client) putBack(ctx, stop context.Context) {
+// redriveRandomly redrives dead letters of a random group and queue until stop ends.
+func (c *client) redriveRandomly(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
 	for pause(stop, c.upTo(shortestRedrive, longestRedrive)) {
 		partition := ""
@@ -26,9 +26,8 @@ func (c *client) putBack(ctx, stop context.Context) {
 	}
 }
 
-// redrive puts all dead letters of a queue and group back, or those of one
-// partition, and records it. What was not done in the time of one call leaves open
-// which were.
+// redrive redrives all dead letters of a queue and group, or of one partition, and records the operation. If the call
+// ended before all were redriven, the outcome is unknown.
 func (c *client) redrive(ctx context.Context, queue, group, partition string) history.Operation {
 	body := map[string]any{"queue": queue, "consumerGroup": groupName(group), "all": true}
 	if partition != "" {
@@ -38,18 +37,18 @@ func (c *client) redrive(ctx context.Context, queue, group, partition string) hi
 		Client: c.name, Kind: history.Redrive, Queue: queue, Partition: partition, Group: groupName(group),
 	})
 	got := c.send(ctx, http.MethodPost, "/api/v1/dlq/redrive", encode(body), 0)
-	var told struct {
+	var result struct {
 		Success   bool  `json:"success"`
 		Matched   int64 `json:"matched"`
 		Redriven  int64 `json:"redriven"`
 		Remaining int64 `json:"remaining"`
 	}
-	c.judge(&o, got, &told)
+	c.readAnswer(&o, got, &result)
 	switch {
 	case o.Outcome != history.Done:
-	case !told.Success || told.Redriven > told.Matched:
-		c.crew.complain("%s: %d of %d dead letters put back, success %t", c.name, told.Redriven, told.Matched, told.Success)
-	case told.Remaining > 0:
+	case !result.Success || result.Redriven > result.Matched:
+		c.clients.complain("%s: %d of %d dead letters redriven, success %t", c.name, result.Redriven, result.Matched, result.Success)
+	case result.Remaining > 0:
 		o.Outcome = history.Unknown
 	}
 	return c.recorder.End(o)

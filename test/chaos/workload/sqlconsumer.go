@@ -14,41 +14,39 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// How consumers by SQL behave, in percent of their deliveries.
+// The behaviour of consumers by SQL, in percent of their deliveries.
 const (
 	apart   = 40 // acknowledged in another transaction than popped
 	undone  = 10 // rolled back
 	dropped = 3  // the connection is closed
-	late    = 5  // acknowledged when the lease is over
+	late    = 5  // acknowledged after the lease ended
 )
 
 const (
-	// toldGroup has consumers in SQL alone, who always ask to be told.
-	toldGroup     = "told"
-	toldConsumers = 3
-	// asking is in how many percent of their pops of nothing others ask; the rest look
-	// again soon.
+	// awaitGroup has only consumers in SQL, which always wait for a wake.
+	awaitGroup     = "told"
+	awaitGroupSize = 3
+	// asking is how often, in percent of empty pops, other consumers wait for a wake. The rest pop again soon.
 	asking = 50
-	// askPatience is how long one waits to be told: longer than the checker allows it to take.
+	// askPatience is how long a consumer waits for the wake. It is longer than the checker allows.
 	askPatience = 3 * time.Second
 )
 
-// leaseLost is the SQLSTATE of an ack whose lease is over.
+// leaseLost is the SQLSTATE of an ack whose lease has ended.
 const leaseLost = "BF010"
 
-// sqlBatch is how many messages a pop by SQL takes at most.
+// sqlBatch is the largest batch of a pop by SQL.
 const sqlBatch = 20
 
-// consumeSQL pops and acknowledges by SQL for a group until stop ends, beside the
-// group's consumers over HTTP.
+// consumeSQL pops and acknowledges by SQL for a group until stop ends.
 func (c *client) consumeSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) {
 	for pause(stop, c.upTo(0, idlePause)) {
-		// What goes wrong is in the history: a pop without an outcome, an ack refused.
+		// The history contains the failures: pops without an outcome, refused acks.
 		_ = c.workSQL(ctx, stop, database, group)
 	}
 }
 
-// workSQL takes one delivery and does something with it, or waits for one.
+// workSQL pops once and handles the delivery, or waits for a wake.
 func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+LeaseTime)
 	defer cancel()
@@ -56,7 +54,7 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	if err != nil {
 		return err
 	}
-	defer conn.Release() // and closed, if its transaction has not ended
+	defer conn.Release() // and closed if its transaction is open
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return err
@@ -64,7 +62,7 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	began := time.Now()
 	d, err := c.popSQL(ctx, tx, group)
 	switch {
-	case err == nil && len(d.Messages) == 0 && (group == toldGroup || c.chance(asking)):
+	case err == nil && len(d.Messages) == 0 && (group == awaitGroup || c.chance(asking)):
 		return c.awaitSQL(ctx, stop, conn.Conn(), tx, d)
 	case err != nil, len(d.Messages) == 0, c.chance(undone):
 		return errors.Join(err, tx.Rollback(ctx))
@@ -72,8 +70,8 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 		return conn.Conn().Close(ctx)
 	case !c.chance(apart):
 		err := c.ackSQL(ctx, tx, d)
-		if lost(err) && time.Since(began) < LeaseTime {
-			c.crew.complain("%s: a lease that its own transaction holds was over after %s: %v", c.name, time.Since(began), err)
+		if leaseEnded(err) && time.Since(began) < LeaseTime {
+			c.clients.complain("%s: a lease that its own transaction holds was over after %s: %v", c.name, time.Since(began), err)
 		}
 		return err
 	}
@@ -89,8 +87,8 @@ func (c *client) workSQL(ctx, stop context.Context, database *pgxpool.Pool, grou
 	return c.ackSQL(ctx, tx, d)
 }
 
-// awaitSQL asks to be told when what was popped in vain is there, and waits for that, and
-// records it. It closes the connection, and with it what that listens to.
+// awaitSQL asks for a wake after an empty pop, waits for it, and records the wait. It closes the connection, which
+// listens for the wake.
 func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, d delivery) error {
 	var partition *string
 	if d.partition != "" {
@@ -114,7 +112,7 @@ func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, 
 	case err == nil:
 		o.Outcome = history.Done
 	case patience.Err() != nil:
-		err = nil // it looks by itself
+		err = nil // it pops again without the wake
 	default:
 		o.Error = err.Error()
 	}
@@ -122,13 +120,13 @@ func (c *client) awaitSQL(ctx, stop context.Context, conn *pgx.Conn, tx pgx.Tx, 
 	return err
 }
 
-func lost(err error) bool {
+func leaseEnded(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == leaseLost
 }
 
-// popSQL pops in a transaction and records it, whatever becomes of the transaction:
-// what is rolled back was delivered, and is due again.
+// popSQL pops in a transaction and records the pop, whatever happens to the transaction. If it is rolled back, the
+// messages are ready again.
 func (c *client) popSQL(ctx context.Context, tx pgx.Tx, group string) (delivery, error) {
 	d := delivery{popRequest: popRequest{queue: c.queue(), group: group, batch: 1 + c.choose.IntN(sqlBatch), partitions: 1}}
 	var partition *string
@@ -158,22 +156,21 @@ func (c *client) popSQL(ctx context.Context, tx pgx.Tx, group string) (delivery,
 	o.Outcome, o.LeaseID = history.Done, d.LeaseID
 	for _, m := range d.Messages {
 		o.Items = append(o.Items, history.Item{Partition: m.Partition, TransactionID: m.TransactionID, MessageID: m.ID})
-		c.crew.learn(m.Data.Mark, m.TransactionID)
+		c.clients.learn(m.Data.Mark, m.TransactionID)
 	}
 	c.recorder.End(o)
 	if len(d.Messages) > 0 {
-		c.crew.delivered(len(d.Messages))
+		c.clients.noteDelivery()
 	}
 	return d, nil
 }
 
-// ackSQL completes the messages before the first poison and fails that one, in a
-// transaction that it ends.
+// ackSQL completes the messages before the first poison and fails that one. It ends the transaction.
 func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 	o := history.Operation{Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID}
 	completed, failed := o, o
 	var ids []string
-	for _, v := range d.digest("completed") {
+	for _, v := range d.verdicts("completed") {
 		item := history.Item{Partition: v.Partition, TransactionID: v.TransactionID, MessageID: v.ID, Status: v.status}
 		if v.status == "failed" {
 			failed.Items = append(failed.Items, item)
@@ -212,9 +209,9 @@ func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 				completed.Items[i].Accepted = true
 			}
 		} else {
-			completed.Outcome = history.Unknown // somebody else said it of some
+			completed.Outcome = history.Unknown // another client acknowledged some
 		}
-		failed.Outcome = history.Unknown // it is not told whether that was the last time
+		failed.Outcome = history.Unknown // the answer does not say whether that was the last attempt
 	}
 	if err != nil {
 		completed.Error, failed.Error = err.Error(), err.Error()
@@ -224,7 +221,7 @@ func (c *client) ackSQL(ctx context.Context, tx pgx.Tx, d delivery) error {
 	return err
 }
 
-// judgeSQL complains of errors that no fault explains.
+// judgeSQL complains about errors that no fault explains.
 func (c *client) judgeSQL(err error) {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {
@@ -232,7 +229,7 @@ func (c *client) judgeSQL(err error) {
 	}
 	for _, class := range []string{"22", "23", "42", "P0", "XX"} {
 		if strings.HasPrefix(refused.Code, class) {
-			c.crew.complain("%s: %s", c.name, fmt.Sprintf("%s %s", refused.Code, refused.Message))
+			c.clients.complain("%s: %s", c.name, fmt.Sprintf("%s %s", refused.Code, refused.Message))
 		}
 	}
 }

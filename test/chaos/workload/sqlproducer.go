@@ -12,18 +12,17 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// How producers by SQL behave, in percent of their transactions.
+// The behaviour of producers by SQL, in percent of their transactions.
 const (
 	rolledBack = 10
 	leftOpen   = 5
 	silent     = 10 // without a notification
 )
 
-// longestOpen bounds how long a transaction is left open.
+// longestOpen is the longest time that a transaction stays open.
 const longestOpen = 2 * time.Second
 
-// produceSQL pushes by SQL until stop ends. A transaction of unknown outcome is
-// repeated, as pushes over HTTP are.
+// produceSQL pushes by SQL until stop ends. It repeats transactions of unknown outcome.
 func (c *client) produceSQL(ctx, stop context.Context, database *pgxpool.Pool) {
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
 		items := make([]pushItem, 1+c.choose.IntN(mostItems))
@@ -42,7 +41,7 @@ func (c *client) produceSQL(ctx, stop context.Context, database *pgxpool.Pool) {
 	}
 }
 
-// pushSQL pushes items in one transaction and records it.
+// pushSQL pushes items in one transaction and records the push.
 func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pushItem) history.Operation {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+longestOpen)
 	defer cancel()
@@ -51,13 +50,18 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 		o.Items = append(o.Items, history.Item{Partition: item.Partition, TransactionID: item.TransactionID})
 	}
 	o = c.recorder.Begin(o)
+	o, _ = c.inTransaction(ctx, database, o, func(tx pgx.Tx) error { return c.insert(ctx, tx, items) })
+	return o
+}
+
+// inTransaction runs write in a transaction, which it sometimes rolls back. It records the outcome in o, ends o and returns
+// the error.
+func (c *client) inTransaction(ctx context.Context, database *pgxpool.Pool, o history.Operation, write func(pgx.Tx) error) (history.Operation, error) {
 	o.Outcome = history.Refused // until a COMMIT is sent
 	tx, err := database.Begin(ctx)
 	if err == nil {
-		err = c.insert(ctx, tx, items)
-		if err != nil || c.chance(rolledBack) {
-			// Whatever becomes of it, nothing commits it any more.
-			_ = tx.Rollback(ctx)
+		if err = write(tx); err != nil || c.chance(rolledBack) {
+			_ = tx.Rollback(ctx) // the transaction cannot commit any more, even if the rollback fails
 		} else if err = tx.Commit(ctx); err != nil {
 			o.Outcome = history.Unknown
 		} else {
@@ -67,10 +71,10 @@ func (c *client) pushSQL(ctx context.Context, database *pgxpool.Pool, items []pu
 	if err != nil {
 		o.Error = err.Error()
 	}
-	return c.recorder.End(o)
+	return c.recorder.End(o), err
 }
 
-// insert writes items in one of the ways there are.
+// insert pushes items in one of the possible ways.
 func (c *client) insert(ctx context.Context, tx pgx.Tx, items []pushItem) error {
 	if c.chance(silent) {
 		if _, err := tx.Exec(ctx, "SET LOCAL belfry.notify = off"); err != nil {
@@ -111,7 +115,7 @@ func (c *client) insertMany(ctx context.Context, tx pgx.Tx, items []pushItem) er
 	return err
 }
 
-// undo writes a message that is rolled back to a savepoint.
+// undo pushes a message and rolls back to a savepoint.
 func (c *client) undo(ctx context.Context, tx pgx.Tx, item pushItem) error {
 	inner, err := tx.Begin(ctx)
 	if err != nil {

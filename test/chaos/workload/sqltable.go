@@ -11,20 +11,19 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// A table of the workload's own, attached to the first queue. Strict, so that what
-// is committed is pushed.
+// A table of the workload, attached to the first queue. It is strict, so that every committed row is pushed.
 const sqlTable = `
 CREATE SCHEMA IF NOT EXISTS chaos;
 CREATE TABLE chaos.task (
     id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    lane   text NOT NULL,
+    part   text NOT NULL,
     mark   text NOT NULL,
     poison boolean NOT NULL
 );`
 
-const sqlAttachTable = `SELECT belfry.attach('chaos.task', $1, events => '{insert}', key => '{lane}', columns => '{mark,poison}', strict => true)`
+const sqlAttachTable = `SELECT belfry.attach('chaos.task', $1, events => '{insert}', key => '{part}', columns => '{mark,poison}', strict => true)`
 
-// attachTable makes the table and attaches it.
+// attachTable creates the table and attaches it.
 func attachTable(ctx context.Context, database *pgxpool.Pool) error {
 	if _, err := database.Exec(ctx, sqlTable); err != nil {
 		return fmt.Errorf("making the attached table: %w", err)
@@ -35,8 +34,7 @@ func attachTable(ctx context.Context, database *pgxpool.Pool) error {
 	return nil
 }
 
-// UnmarshalJSON reads a payload of ours, or that of an attached table, whose row it
-// is.
+// UnmarshalJSON reads a payload of the workload, or the row in a payload of the attached table.
 func (p *payload) UnmarshalJSON(text []byte) error {
 	type plain payload
 	var read struct {
@@ -53,8 +51,8 @@ func (p *payload) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// produceRows pushes by writing to the attached table until stop ends. Its
-// messages have no transaction ids of ours, so it repeats nothing.
+// produceRows pushes by inserting into the attached table until stop ends. The messages have no transaction ids from
+// the client, so it never repeats a push.
 func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) {
 	for n := 0; pause(stop, c.upTo(shortestPush, longestPush)); n++ {
 		items := make([]pushItem, 1+c.choose.IntN(mostItems))
@@ -67,48 +65,37 @@ func (c *client) produceRows(ctx, stop context.Context, database *pgxpool.Pool) 
 	}
 }
 
-// writeRows writes items as rows in one transaction, with one statement or with one
-// for each, and records it as the push that it is.
+// writeRows inserts items as rows in one transaction, in one statement or one statement each, and records a push.
 func (c *client) writeRows(ctx context.Context, database *pgxpool.Pool, items []pushItem) history.Operation {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+longestOpen)
 	defer cancel()
-	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue, Inbox: true, Outcome: history.Refused}
+	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue, Inbox: true}
 	for _, item := range items {
 		o.Items = append(o.Items, item.item())
 	}
 	o = c.recorder.Begin(o)
-	c.crew.expect(o.ID, items)
-	tx, err := database.Begin(ctx)
-	if err == nil {
-		if err = c.insertRows(ctx, tx, items); err != nil || c.chance(rolledBack) {
-			_ = tx.Rollback(ctx) // whatever becomes of it, nothing commits it any more
-		} else if err = tx.Commit(ctx); err != nil {
-			o.Outcome = history.Unknown
-		} else {
-			o.Outcome = history.Done
-		}
-	}
+	c.clients.expect(o.ID, items)
+	o, err := c.inTransaction(ctx, database, o, func(tx pgx.Tx) error { return c.insertRows(ctx, tx, items) })
 	if err != nil {
-		o.Error = err.Error()
 		c.judgeSQL(err)
 	}
-	return c.recorder.End(o)
+	return o
 }
 
 func (c *client) insertRows(ctx context.Context, tx pgx.Tx, items []pushItem) error {
-	var lanes, marks []string
+	var partitions, marks []string
 	var poison []bool
 	for _, item := range items {
-		lanes, marks, poison = append(lanes, item.Partition), append(marks, item.Payload.Mark), append(poison, item.Payload.Poison)
+		partitions, marks, poison = append(partitions, item.Partition), append(marks, item.Payload.Mark), append(poison, item.Payload.Poison)
 	}
 	at := 1
 	if c.chance(50) {
 		at = len(items)
 	}
 	for from := 0; from < len(items); from += at {
-		_, err := tx.Exec(ctx, `INSERT INTO chaos.task (lane, mark, poison)
-			SELECT n.lane, n.mark, n.poison FROM unnest($1::text[], $2::text[], $3::boolean[]) WITH ORDINALITY AS n(lane, mark, poison, nth)
-			 ORDER BY n.nth`, lanes[from:from+at], marks[from:from+at], poison[from:from+at])
+		_, err := tx.Exec(ctx, `INSERT INTO chaos.task (part, mark, poison)
+			SELECT n.part, n.mark, n.poison FROM unnest($1::text[], $2::text[], $3::boolean[]) WITH ORDINALITY AS n(part, mark, poison, nth)
+			 ORDER BY n.nth`, partitions[from:from+at], marks[from:from+at], poison[from:from+at])
 		if err != nil {
 			return err
 		}

@@ -18,5 +18,5 @@ func TestThePayloadOfARowIsTheRow(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(text), &got))
 		require.Equal(t, want, got, text)
 	}
-	require.Error(t, json.Unmarshal([]byte(`"undone"`), &payload{}), "what was rolled back must not come")
+	require.Error(t, json.Unmarshal([]byte(`"undone"`), &payload{}), "a rolled back message must not be delivered")
 }

@@ -9,11 +9,10 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// mostSuccessors is how many messages a transaction pushes at most.
+// mostSuccessors is the largest number of pushes of a transaction.
 const mostSuccessors = 3
 
-// ackOperation acknowledges in a transaction. Its lease is either in it or only
-// among the required ones.
+// ackOperation is an ack in a transaction. Its lease is named here or only among the required leases.
 type ackOperation struct {
 	Type          string `json:"type"`
 	TransactionID string `json:"transactionId"`
@@ -23,18 +22,23 @@ type ackOperation struct {
 	LeaseID       string `json:"leaseId,omitempty"`
 }
 
-// handOn completes the first messages of a delivery and pushes others to some
-// queue, in one transaction. It ends before poison, which the rest is for.
+// transaction acknowledges messages of a delivery and pushes items.
+type transaction struct {
+	name     string
+	of       delivery
+	verdicts []verdict
+	items    []pushItem
+	body     string // of the request
+}
+
+// handOn completes the first messages of a delivery and pushes others to some queue, in one transaction. It stops
+// before poison, and acknowledges the rest separately.
 func (c *client) handOn(ctx context.Context, d delivery) {
-	verdicts := d.digest("completed")
-	n := 0
-	for n < len(verdicts) && verdicts[n].status == "completed" {
-		n++
-	}
+	before, rest := d.untilPoison()
 	if c.chance(15) { // too late: it must be refused
 		pause(ctx, LeaseTime+overdue)
 	}
-	if n > 0 {
+	if len(before) > 0 {
 		c.transacted++
 		name := fmt.Sprintf("%s.t%d", c.name, c.transacted)
 		to := c.queue()
@@ -43,78 +47,74 @@ func (c *client) handOn(ctx context.Context, d delivery) {
 			mark := fmt.Sprintf("%s.%d", name, i)
 			items[i] = pushItem{Queue: to, Partition: c.partition(), TransactionID: mark, Payload: payload{Mark: mark, Poison: c.chance(poisoned)}}
 		}
-		c.transact(ctx, name, d, verdicts[:n], items)
+		c.transact(ctx, transaction{name: name, of: d, verdicts: before, items: items})
 	}
-	if n < len(verdicts) {
-		c.finish(ctx, d, verdicts[n:])
-	}
+	c.finish(ctx, d, rest)
 }
 
-// transact sends a transaction, and as it was again while its outcome is unknown
-// and now and then although it is known.
-func (c *client) transact(ctx context.Context, name string, d delivery, verdicts []verdict, items []pushItem) {
-	operations := []any{map[string]any{"type": "push", "items": items}}
+// transact sends a transaction. It repeats the transaction while the outcome is unknown, and sometimes although it is
+// known.
+func (c *client) transact(ctx context.Context, t transaction) {
+	operations := []any{map[string]any{"type": "push", "items": t.items}}
 	named := c.chance(50)
-	for _, v := range verdicts {
-		op := ackOperation{Type: "ack", TransactionID: v.TransactionID, PartitionID: v.PartitionID, Status: v.status, ConsumerGroup: d.group}
+	for _, v := range t.verdicts {
+		op := ackOperation{Type: "ack", TransactionID: v.TransactionID, PartitionID: v.PartitionID, Status: v.status, ConsumerGroup: t.of.group}
 		if named {
-			op.LeaseID = d.LeaseID
+			op.LeaseID = t.of.LeaseID
 		}
 		operations = append(operations, op)
 	}
-	body := encode(map[string]any{"operations": operations, "requiredLeases": []string{d.LeaseID}})
-	told := c.transactOnce(ctx, name, d, verdicts, items, body)
-	for again := 0; again < mostRepeats && told.Outcome == history.Unknown; again++ {
+	t.body = encode(map[string]any{"operations": operations, "requiredLeases": []string{t.of.LeaseID}})
+	result := c.transactOnce(ctx, t)
+	for again := 0; again < mostRepeats && result.Outcome == history.Unknown; again++ {
 		if !pause(ctx, c.upTo(shortestPush, longestPush)) {
 			return
 		}
-		told = c.transactOnce(ctx, name, d, verdicts, items, body)
+		result = c.transactOnce(ctx, t)
 	}
-	if told.Outcome == history.Done && c.chance(needless) {
-		told = c.transactOnce(ctx, name, d, verdicts, items, body)
-		// A 503 does not look at it.
-		if told.Outcome == history.Refused && !strings.HasPrefix(told.Error, "503 ") {
-			c.crew.complain("%s: transaction %s was applied, and refused when it was sent again", c.name, name)
+	if result.Outcome == history.Done && c.chance(needless) {
+		result = c.transactOnce(ctx, t)
+		// A 503 does not consider the transaction.
+		if result.Outcome == history.Refused && !strings.HasPrefix(result.Error, "503 ") {
+			c.clients.complain("%s: transaction %s was applied, and refused when it was sent again", c.name, t.name)
 		}
 	}
 }
 
-// transactOnce sends a transaction, records its two parts and returns the first.
-func (c *client) transactOnce(
-	ctx context.Context, name string, d delivery, verdicts []verdict, items []pushItem, body string,
-) history.Operation {
-	push := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue, LeaseID: d.LeaseID, Transaction: name}
+// transactOnce sends a transaction, records its two parts and returns the push.
+func (c *client) transactOnce(ctx context.Context, t transaction) history.Operation {
+	push := history.Operation{Client: c.name, Kind: history.Push, Queue: t.items[0].Queue, LeaseID: t.of.LeaseID, Transaction: t.name}
 	ack := history.Operation{
-		Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID, Transaction: name,
+		Client: c.name, Kind: history.Ack, Queue: t.of.queue, Group: groupName(t.of.group), LeaseID: t.of.LeaseID, Transaction: t.name,
 	}
-	for _, item := range items {
+	for _, item := range t.items {
 		push.Items = append(push.Items, item.item())
 	}
-	for _, v := range verdicts {
+	for _, v := range t.verdicts {
 		ack.Items = append(ack.Items, history.Item{
 			Partition: v.Partition, TransactionID: v.TransactionID, MessageID: v.ID, Status: v.status,
 		})
 	}
 	push, ack = c.recorder.Begin(push), c.recorder.Begin(ack)
-	got := c.send(ctx, http.MethodPost, "/api/v1/transaction", body, 0)
-	var told struct {
+	got := c.send(ctx, http.MethodPost, "/api/v1/transaction", t.body, 0)
+	var result struct {
 		Success bool   `json:"success"`
 		Error   string `json:"error"`
 		Results []struct {
 			MessageID string `json:"messageId"`
 		} `json:"results"`
 	}
-	c.judge(&push, got, &told)
+	c.readAnswer(&push, got, &result)
 	switch {
 	case push.Outcome != history.Done:
-	case !told.Success:
-		push.Outcome, push.Error = history.Refused, told.Error
-	case len(told.Results) != len(items)+len(verdicts):
-		c.crew.complain("%s: a transaction of %d operations, %d answered", c.name, len(items)+len(verdicts), len(told.Results))
+	case !result.Success:
+		push.Outcome, push.Error = history.Refused, result.Error
+	case len(result.Results) != len(t.items)+len(t.verdicts):
+		c.clients.complain("%s: a transaction of %d operations, %d answered", c.name, len(t.items)+len(t.verdicts), len(result.Results))
 		push.Outcome = history.Unknown
 	default:
 		for i := range push.Items {
-			push.Items[i].MessageID = told.Results[i].MessageID
+			push.Items[i].MessageID = result.Results[i].MessageID
 		}
 		for i := range ack.Items {
 			ack.Items[i].Accepted = true

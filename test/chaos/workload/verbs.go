@@ -11,11 +11,11 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
-// payload is what every message of the workload carries.
+// payload is the payload of every message of the workload.
 type payload struct {
-	// Mark is unique to the message, also when it has no transaction id.
+	// Mark is unique to the message, even without a transaction id.
 	Mark string `json:"mark"`
-	// Poison: no consumer can ever digest it.
+	// Poison: no consumer can ever process the message.
 	Poison bool `json:"poison,omitempty"`
 }
 
@@ -27,7 +27,7 @@ type pushItem struct {
 	Payload       payload `json:"payload"`
 }
 
-// item is what the history has of it.
+// item returns the item for the history.
 func (p *pushItem) item() history.Item {
 	return history.Item{
 		Partition: p.Partition, TransactionID: p.TransactionID, Delay: time.Duration(p.DelaySeconds * float64(time.Second)),
@@ -41,43 +41,43 @@ type pushed struct {
 	PartitionID   string `json:"partition_id"`
 }
 
-// push sends items, all of one queue, and records it.
+// push pushes items of one queue and records the push.
 func (c *client) push(ctx context.Context, items []pushItem) history.Operation {
 	o, _ := c.pushTo(ctx, items)
 	return o
 }
 
-// pushTo is push that also returns what was answered.
+// pushTo is push that also returns the answer.
 func (c *client) pushTo(ctx context.Context, items []pushItem) (history.Operation, []pushed) {
 	o := history.Operation{Client: c.name, Kind: history.Push, Queue: items[0].Queue}
 	for _, item := range items {
 		o.Items = append(o.Items, item.item())
 	}
 	o = c.recorder.Begin(o)
-	c.crew.expect(o.ID, items)
+	c.clients.expect(o.ID, items)
 	got := c.send(ctx, http.MethodPost, "/api/v1/push", encode(map[string]any{"items": items}), 0)
-	var told []pushed
-	c.judge(&o, got, &told)
-	if o.Outcome == history.Done && len(told) != len(items) {
-		c.crew.complain("%s: %d items pushed, %d answered", c.name, len(items), len(told))
+	var result []pushed
+	c.readAnswer(&o, got, &result)
+	if o.Outcome == history.Done && len(result) != len(items) {
+		c.clients.complain("%s: %d items pushed, %d answered", c.name, len(items), len(result))
 		o.Outcome = history.Unknown
 	}
 	if o.Outcome == history.Done {
-		for i, one := range told {
+		for i, one := range result {
 			o.Items[i].TransactionID, o.Items[i].MessageID = one.TransactionID, one.MessageID
 			switch one.Status {
 			case "queued":
 			case "duplicate":
 				o.Items[i].Duplicate = true
 			default:
-				c.crew.complain("%s: an item was pushed with status %q", c.name, one.Status)
+				c.clients.complain("%s: an item was pushed with status %q", c.name, one.Status)
 			}
 		}
 	}
-	return c.recorder.End(o), told
+	return c.recorder.End(o), result
 }
 
-// popRequest is how to pop; an empty partition means any.
+// popRequest is how to pop. An empty partition means any.
 type popRequest struct {
 	queue, partition, group string
 	batch, partitions       int
@@ -93,14 +93,14 @@ type message struct {
 	Data          payload `json:"data"`
 }
 
-// delivery is what a pop brought.
+// delivery is the result of a pop.
 type delivery struct {
 	popRequest
 	LeaseID  string    `json:"leaseId"`
 	Messages []message `json:"messages"`
 }
 
-// pop records a pop and returns what it delivered. The end of ctx breaks it off.
+// pop pops and records the operation. The end of ctx aborts it.
 func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Operation) {
 	query := url.Values{
 		"batch": {strconv.Itoa(r.batch)}, "partitions": {strconv.Itoa(r.partitions)},
@@ -124,25 +124,25 @@ func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Opera
 	})
 	got := c.send(ctx, http.MethodGet, target+"?"+query.Encode(), "", r.wait)
 	d := delivery{popRequest: r}
-	c.judge(&o, got, &d)
+	c.readAnswer(&o, got, &d)
 	if o.Outcome != history.Done {
 		d.Messages = nil
 	}
 	if len(d.Messages) > r.batch {
-		c.crew.complain("%s: a pop of %d brought %d messages", c.name, r.batch, len(d.Messages))
+		c.clients.complain("%s: a pop of %d returned %d messages", c.name, r.batch, len(d.Messages))
 	}
 	o.LeaseID = d.LeaseID
 	for _, m := range d.Messages {
 		o.Items = append(o.Items, history.Item{Partition: m.Partition, TransactionID: m.TransactionID, MessageID: m.ID})
-		c.crew.learn(m.Data.Mark, m.TransactionID)
+		c.clients.learn(m.Data.Mark, m.TransactionID)
 	}
 	if len(d.Messages) > 0 {
-		c.crew.delivered(len(d.Messages))
+		c.clients.noteDelivery()
 	}
 	return d, c.recorder.End(o)
 }
 
-// verdict is what a consumer says of a message.
+// verdict is the status of a message in an ack.
 type verdict struct {
 	message
 	status string // completed, failed or retry
@@ -162,8 +162,8 @@ type acked struct {
 	DeadLettered bool `json:"dlq"`
 }
 
-// ack reports verdicts of one delivery under a lease, in one call, and records
-// it. One verdict may go through the endpoint for one.
+// ack reports verdicts of one delivery under a lease in one call, and records the ack. A single verdict may use the
+// endpoint for single acks.
 func (c *client) ack(ctx context.Context, d delivery, lease string, verdicts []verdict) history.Operation {
 	o := history.Operation{Client: c.name, Kind: history.Ack, Queue: d.queue, Group: groupName(d.group), LeaseID: lease}
 	var items []ackItem
@@ -184,31 +184,31 @@ func (c *client) ack(ctx context.Context, d delivery, lease string, verdicts []v
 	}
 	o = c.recorder.Begin(o)
 	got := c.send(ctx, http.MethodPost, target, encode(body), 0)
-	var told []acked
-	c.judge(&o, got, &told)
-	if o.Outcome == history.Done && len(told) != len(items) {
-		c.crew.complain("%s: %d acks sent, %d answered", c.name, len(items), len(told))
+	var result []acked
+	c.readAnswer(&o, got, &result)
+	if o.Outcome == history.Done && len(result) != len(items) {
+		c.clients.complain("%s: %d acks sent, %d answered", c.name, len(items), len(result))
 		o.Outcome = history.Unknown
 	}
 	if o.Outcome == history.Done {
-		for i, one := range told {
+		for i, one := range result {
 			o.Items[i].Accepted, o.Items[i].DeadLettered = one.Success, one.DeadLettered
 		}
 	}
 	return c.recorder.End(o)
 }
 
-// extend prolongs a lease and records it.
+// extend extends a lease and records the operation.
 func (c *client) extend(ctx context.Context, d delivery, by time.Duration) history.Operation {
 	o := c.recorder.Begin(history.Operation{Client: c.name, Kind: history.Extend, Queue: d.queue, Group: groupName(d.group), LeaseID: d.LeaseID})
 	body := fmt.Sprintf(`{"seconds":%d}`, int(by.Seconds()))
 	got := c.send(ctx, http.MethodPost, "/api/v1/lease/"+d.LeaseID+"/extend", body, 0)
-	var told struct {
+	var result struct {
 		Success bool `json:"success"`
 	}
-	c.judge(&o, got, &told)
-	if o.Outcome == history.Done && !told.Success {
-		c.crew.complain("%s: an extension with status %d did not succeed: %s", c.name, got.status, got.body)
+	c.readAnswer(&o, got, &result)
+	if o.Outcome == history.Done && !result.Success {
+		c.clients.complain("%s: an extension with status %d did not succeed: %s", c.name, got.Status, got.Raw)
 	}
 	return c.recorder.End(o)
 }

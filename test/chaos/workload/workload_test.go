@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// crewOn is a crew whose server is a function.
-func crewOn(t *testing.T, serve http.HandlerFunc) (*Crew, *history.Recorder) {
+// clientsOn returns clients whose server is a function.
+func clientsOn(t *testing.T, serve http.HandlerFunc) (*Clients, *history.Recorder) {
 	t.Helper()
 	server := httptest.NewServer(serve)
 	t.Cleanup(server.Close)
@@ -32,7 +32,7 @@ func crewOn(t *testing.T, serve http.HandlerFunc) (*Crew, *history.Recorder) {
 func answerWith(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // a client that has left is part of the test
+		_, _ = w.Write([]byte(body)) // a disconnected client is part of the test
 	}
 }
 
@@ -44,7 +44,7 @@ func someItems(ids ...string) []pushItem {
 	return items
 }
 
-func TestWhatAnAnswerMeans(t *testing.T) {
+func TestOutcomesOfAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status     int
@@ -61,19 +61,19 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		{http.StatusServiceUnavailable, `{"error":"too slow; nothing was done: send the request again"}`, history.Refused, 0},
 		{http.StatusInternalServerError, `{"error":"internal error"}`, history.Unknown, 1},
 	} {
-		crew, recorder := crewOn(t, answerWith(c.status, c.body))
-		crew.client("one").push(t.Context(), someItems("a"))
+		clients, recorder := clientsOn(t, answerWith(c.status, c.body))
+		clients.client("one").push(t.Context(), someItems("a"))
 		operations := recorder.Operations()
 		require.Len(t, operations, 1)
 		require.Equal(t, c.outcome, operations[0].Outcome, "%d %s", c.status, c.body)
-		require.Len(t, crew.Complaints(), c.complaints, "%d %s", c.status, c.body)
+		require.Len(t, clients.Complaints(), c.complaints, "%d %s", c.status, c.body)
 	}
 }
 
-func TestARequestThatIsBrokenOffIsUnknown(t *testing.T) {
+func TestAbortedRequestsAreUnknown(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
-	crew, recorder := crewOn(t, func(_ http.ResponseWriter, r *http.Request) {
+	clients, recorder := clientsOn(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done()
 	})
@@ -83,20 +83,19 @@ func TestARequestThatIsBrokenOffIsUnknown(t *testing.T) {
 		<-arrived
 		leave()
 	}()
-	crew.client("one").pop(ctx, popRequest{queue: "q", batch: 1, partitions: 1, wait: time.Minute})
+	clients.client("one").pop(ctx, popRequest{queue: "q", batch: 1, partitions: 1, wait: time.Minute})
 	require.Equal(t, history.Unknown, recorder.Operations()[0].Outcome)
 }
 
-// TestUnknownPushesAreRepeatedAsTheyWere has a server that leaves every first
-// push open.
-func TestUnknownPushesAreRepeatedAsTheyWere(t *testing.T) {
+// TestUnknownPushesAreRepeatedUnchanged has a server that leaves the outcome of every push open.
+func TestUnknownPushesAreRepeatedUnchanged(t *testing.T) {
 	t.Parallel()
 	const enough = 20
 	var mu sync.Mutex
 	var bodies []string // of pushes with ids
 	stop, end := context.WithCancel(t.Context())
 	defer end()
-	crew, _ := crewOn(t, func(w http.ResponseWriter, r *http.Request) {
+	clients, _ := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
 		var body struct{ Items []pushItem }
 		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 			t.Error(err)
@@ -111,13 +110,13 @@ func TestUnknownPushesAreRepeatedAsTheyWere(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
-	crew.client("one").produce(context.WithoutCancel(stop), stop)
+	clients.client("one").produce(context.WithoutCancel(stop), stop)
 	distinct := slices.Compact(slices.Clone(bodies))
 	require.Len(t, bodies[:1+mostRepeats], 1+mostRepeats)
 	for _, again := range bodies[:1+mostRepeats] {
 		require.Equal(t, bodies[0], again)
 	}
-	require.Greater(t, len(distinct), 1, "after a few repetitions it goes on")
+	require.Greater(t, len(distinct), 1, "after a few repetitions the producer continues")
 }
 
 func TestMalformedBodiesMustBeRefused(t *testing.T) {
@@ -126,29 +125,29 @@ func TestMalformedBodiesMustBeRefused(t *testing.T) {
 		http.StatusBadRequest: false, http.StatusServiceUnavailable: false,
 		http.StatusCreated: true, http.StatusInternalServerError: true,
 	} {
-		// Closed loop: the next comes at once, over the same connection.
+		// The next request follows at once, over the same connection.
 		stop, end := context.WithCancel(t.Context())
 		var remote []string
-		crew, _ := crewOn(t, func(w http.ResponseWriter, r *http.Request) {
+		clients, _ := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
 			if remote = append(remote, r.RemoteAddr); len(remote) == 50 {
 				end()
 			}
 			w.WriteHeader(status)
 		})
-		crew.client("vandal").misbehave(t.Context(), stop)
-		require.Equal(t, complaints, len(crew.Complaints()) > 0, "status %d", status)
+		clients.client("malformed").sendMalformed(t.Context(), stop)
+		require.Equal(t, complaints, len(clients.Complaints()) > 0, "status %d", status)
 		require.Len(t, slices.Compact(remote), 1)
-		counts := crew.Counts()
+		counts := clients.Counts()
 		require.Equal(t, status == http.StatusBadRequest, counts.MalformedRefused > 0, "status %d", status)
 		require.Equal(t, status == http.StatusServiceUnavailable, counts.MalformedUnavailable > 0, "status %d", status)
 	}
 }
 
-func TestEveryHabitReportsUnderItsLease(t *testing.T) {
+func TestEveryHabitAcknowledgesUnderItsLease(t *testing.T) {
 	t.Parallel()
 	for _, h := range habits {
-		crew, recorder := crewOn(t, answerWith(http.StatusOK, `[{"success":true},{"success":true}]`))
-		one := crew.client("one")
+		clients, recorder := clientsOn(t, answerWith(http.StatusOK, `[{"success":true},{"success":true}]`))
+		one := clients.client("one")
 		one.stale = "old"
 		ctx, cancel := context.WithTimeout(t.Context(), LeaseTime/2)
 		h.do(ctx, one, delivery{popRequest: popRequest{queue: "q"}, LeaseID: "lease", Messages: []message{
@@ -159,7 +158,7 @@ func TestEveryHabitReportsUnderItsLease(t *testing.T) {
 			require.Contains(t, []string{"lease", "old"}, o.LeaseID, h.name)
 			for _, item := range o.Items {
 				if item.TransactionID == "b" {
-					require.NotEqual(t, "completed", item.Status, "%s: poison is never digested", h.name)
+					require.NotEqual(t, "completed", item.Status, "%s: poison is never completed", h.name)
 				}
 			}
 		}
@@ -168,17 +167,17 @@ func TestEveryHabitReportsUnderItsLease(t *testing.T) {
 
 func TestIDsAreLearnedFromDeliveries(t *testing.T) {
 	t.Parallel()
-	crew, recorder := crewOn(t, answerWith(http.StatusServiceUnavailable, ""))
+	clients, recorder := clientsOn(t, answerWith(http.StatusServiceUnavailable, ""))
 	items := someItems("", "")
 	items[0].Payload.Mark, items[1].Payload.Mark = "x", "y"
-	crew.client("one").push(t.Context(), items)
-	crew.learn("x", "made by the server")
-	crew.learn("x", "made by the server")
-	require.Empty(t, crew.Complaints())
+	clients.client("one").push(t.Context(), items)
+	clients.learn("x", "made by the server")
+	clients.learn("x", "made by the server")
+	require.Empty(t, clients.Complaints())
 	operations := recorder.Operations()
-	crew.Resolve(operations)
+	clients.Resolve(operations)
 	require.Equal(t, "made by the server", operations[0].Items[0].TransactionID)
 	require.Empty(t, operations[0].Items[1].TransactionID)
-	crew.learn("x", "another")
-	require.Len(t, crew.Complaints(), 1, "stored twice")
+	clients.learn("x", "another")
+	require.Len(t, clients.Complaints(), 1, "stored twice")
 }

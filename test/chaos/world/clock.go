@@ -17,25 +17,25 @@ import (
 
 const (
 	stepClock = "step-clock"
-	// childClock is how far the wall clock of a server is off from its start.
+	// childClock is the offset of a server's wall clock at its start.
 	childClock = "BELFRY_CHAOS_CHILD_CLOCK"
-	// clockPatience bounds how long a server may take to say what time it is.
+	// clockPatience is how long a server may take to report its time.
 	clockPatience = 10 * time.Second
-	// program is what servers are runs of; its main calls Child.
+	// program is the main package that servers run. Its main calls Child.
 	program = "github.com/belfry-mq/belfry/test/chaos"
 )
 
-// steppable is what time.UTC is in a program made by buildSteppable.
+// steppable is implemented by time.UTC in a program built by buildSteppable.
 type steppable interface{ StepWallClock(offset time.Duration) }
 
-// clockEdits change the source of package time. Each old text must be there
-// exactly once. The monotonic clock stays as it is.
+// clockEdits change the source of package time. Each old text must occur exactly once. The monotonic clock does not
+// change.
 var clockEdits = []struct{ old, replacement string }{
 	{"\nimport (\n", "\nimport (\n\t\"sync/atomic\"\n"},
 	{"\tsec, nsec, mono := runtimeNow()\n", "\tsec, nsec, mono := runtimeNow()\n\tsec, nsec = stepped(sec, nsec)\n"},
 }
 
-// clockAddition follows at the end of that source.
+// clockAddition is appended to that source.
 const clockAddition = `
 var wallOffset atomic.Int64
 
@@ -52,12 +52,11 @@ func stepped(sec int64, nsec int32) (int64, int32) {
 }
 `
 
-// clockFault steps the wall clock of one server, and leaves one in three like
-// that: until the next step of that server, or for the rest of the run. The
-// network, Postgres and the other servers keep the right time.
+// clockFault steps the wall clock of one server. In one of three cases the clock stays stepped, until the next step of
+// that server or the end of the run. The network, Postgres and the other servers keep the right time.
 func clockFault() Fault {
 	return Fault{Name: stepClock, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-		// Steps that look like jitter, and those of a machine that slept or was set by hand.
+		// Steps like jitter, and steps like those of a machine that was suspended or set by hand.
 		limits := []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Minute, 2 * time.Hour}
 		limit := limits[choose.IntN(len(limits))]
 		s, offset, d, stays := w.anyServer(choose), between(choose, -limit, limit).Round(time.Millisecond), hold(choose), choose.IntN(3) == 0
@@ -72,9 +71,8 @@ func clockFault() Fault {
 	}}
 }
 
-// setClock makes the wall clock of the server differ from ours by offset, also
-// when it is started again, and fails when the server's own time says otherwise.
-// It waits for the fault that stops the process.
+// setClock sets the offset of the server's wall clock, also for later starts. It fails if the server reports another
+// time. It waits for the fault that stops the process.
 func (s *server) setClock(offset time.Duration) error {
 	s.busy.Lock()
 	defer s.busy.Unlock()
@@ -87,37 +85,36 @@ func (s *server) setClock(offset time.Duration) error {
 	defer timer.Stop()
 	select {
 	case line := <-s.lines:
-		told, err := time.Parse(time.RFC3339Nano, line)
+		reported, err := time.Parse(time.RFC3339Nano, line)
 		if err != nil {
 			return fmt.Errorf("reading the clock of %s: %w", s.name, err)
 		}
-		if latest := time.Now().Add(offset); told.Before(earliest.Round(0)) || told.After(latest) {
-			return fmt.Errorf("the clock of %s was stepped by %s and is at %s, not between %s and %s", s.name, offset, told, earliest, latest)
+		if latest := time.Now().Add(offset); reported.Before(earliest.Round(0)) || reported.After(latest) {
+			return fmt.Errorf("the clock of %s was stepped by %s and is at %s, not between %s and %s", s.name, offset, reported, earliest, latest)
 		}
 		return nil
 	case <-s.done:
 		return fmt.Errorf("%s ended when its clock was stepped, see its log: %w", s.name, s.err)
 	case <-timer.C:
-		return fmt.Errorf("%s did not tell its time within %s", s.name, clockPatience)
+		return fmt.Errorf("%s did not report its time within %s", s.name, clockPatience)
 	}
 }
 
-// obey sets the clock by what setClock writes, and tells the time. It returns
-// nil when the writer is gone.
-func obey(orders io.Reader, answers io.Writer) error {
+// serveClock applies the offsets that setClock writes, and answers with the time. It returns nil at the end of orders.
+func serveClock(orders io.Reader, answers io.Writer) error {
 	lines := bufio.NewScanner(orders)
 	for lines.Scan() {
 		if err := step(lines.Text()); err != nil {
 			return err
 		}
 		if _, err := fmt.Fprintln(answers, time.Now().Format(time.RFC3339Nano)); err != nil {
-			return fmt.Errorf("telling the time: %w", err)
+			return fmt.Errorf("reporting the time: %w", err)
 		}
 	}
 	return lines.Err()
 }
 
-// step sets how far the wall clock of this process is off.
+// step sets the offset of the wall clock of this process.
 func step(offset string) error {
 	d, err := time.ParseDuration(offset)
 	if err != nil {
@@ -131,9 +128,8 @@ func step(offset string) error {
 	return nil
 }
 
-// buildSteppable builds, in folder dir, the program whose wall clock can be
-// stepped, and returns its path. It needs the go tool and the source of the
-// module around the working folder; nothing of the product is changed.
+// buildSteppable builds, in folder dir, a program whose wall clock can be stepped, and returns its path. It needs the
+// go tool and the source of the module around the working directory. It does not change the product.
 func buildSteppable(ctx context.Context, dir string) (string, error) {
 	packageDir, err := goTool(ctx, "list", "-f", "{{.Dir}}", "time")
 	if err != nil {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// TestClocks shares a world among tests, because building its program takes time.
+// TestClocks shares one world among its subtests, because building its program takes time.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clockFault())
@@ -29,27 +29,27 @@ func TestClocks(t *testing.T) {
 		run  func(t *testing.T, w *World)
 	}{
 		{"clocks step", clocksStep},
-		{"the fault leaves clocks stepped and sets them right", faultsStepClocks},
+		{"the fault leaves clocks stepped or resets them", faultsStepClocks},
 		{"connections made after a loss and a step back are trusted", setBackAfterALoss},
 	} {
-		require.True(t, t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // one after the other: they share the world
+		require.True(t, t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // the subtests share the world
 			test.run(t, w)
 		}))
 	}
 }
 
-// clocksStep steps the clock of a server to and fro. That it stepped is seen in
-// what the server answers over HTTP, and all must work at any time.
+// clocksStep steps the clock of a server forth and back. The HTTP answers of the server show the steps, and everything
+// must work at any time.
 func clocksStep(t *testing.T, w *World) {
 	s, other := w.servers[0], w.servers[1]
 	shows(t, w, 0, 0)
 	for _, offset := range []time.Duration{-90 * time.Minute, 2 * time.Hour, 3 * time.Second} {
 		require.NoError(t, s.setClock(offset))
 		shows(t, w, 0, offset)
-		shows(t, w, 1, 0) // the clock of another server is another clock
+		shows(t, w, 1, 0) // the clock of another server does not change
 		require.NoError(t, w.Recover(t.Context()))
 	}
-	// The clock stays wrong when the process ends.
+	// A restarted process keeps the offset.
 	require.NoError(t, s.setClock(-time.Hour))
 	require.NoError(t, s.kill())
 	require.NoError(t, s.start(t.Context()))
@@ -59,7 +59,7 @@ func clocksStep(t *testing.T, w *World) {
 	require.NoError(t, w.Recover(t.Context()))
 }
 
-// newWorld has two servers and is closed when the test ends.
+// newWorld returns a world with two servers, which is closed at the end of the test.
 func newWorld(t *testing.T, faults ...Fault) *World {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "belfry-world-")
@@ -71,8 +71,7 @@ func newWorld(t *testing.T, faults ...Fault) *World {
 	return w
 }
 
-// shows requires that the answers of a server are dated by a clock that is off by
-// offset. Their date is in whole seconds.
+// shows requires that the Date header of a server has an offset. Its precision is one second.
 func shows(t *testing.T, w *World, server int, offset time.Duration) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -89,9 +88,8 @@ func shows(t *testing.T, w *World, server int, offset time.Duration) {
 	require.False(t, date.After(latest), "%s is after %s", date, latest)
 }
 
-// A source that is another than expected must not be built as it is: its clock
-// would never step.
-func TestSourcesThatCannotBeSteppedAreRefused(t *testing.T) {
+// An unexpected source must not be built unchanged: its clock would never step.
+func TestUnexpectedSourcesAreRefused(t *testing.T) {
 	t.Parallel()
 	const good = "package time\n\nimport (\n)\n\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n}\n"
 	changed, err := makeSteppable(good)
@@ -105,25 +103,24 @@ func TestSourcesThatCannotBeSteppedAreRefused(t *testing.T) {
 	}
 }
 
-// This test is built as usual, so its clock must refuse.
-func TestProgramsBuiltAsUsualDoNotPretendToStep(t *testing.T) {
+// This test is built without the overlay, so stepping its clock must fail.
+func TestOrdinaryProgramsRefuseToStepTheirClock(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, step("1h"), "not built for that")
 	require.ErrorContains(t, step("an hour"), "duration")
 	answers := &strings.Builder{}
-	require.Error(t, obey(strings.NewReader("1h\n"), answers))
+	require.Error(t, serveClock(strings.NewReader("1h\n"), answers))
 	require.Empty(t, answers.String())
-	require.NoError(t, obey(strings.NewReader(""), answers))
+	require.NoError(t, serveClock(strings.NewReader(""), answers))
 }
 
-// faultsStepClocks runs the fault until it has done both: left a clock stepped,
-// and set one right.
+// faultsStepClocks runs the fault until it has left one clock stepped and reset another.
 func faultsStepClocks(t *testing.T, w *World) {
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // it does not hold
+	cancel() // the fault does not wait
 	var left, mended int
 	for seed := uint64(0); left == 0 || mended == 0; seed++ {
-		result, err := w.Break(over, clockFault(), rand.New(rand.NewPCG(seed, 0)))
+		result, err := w.Inject(over, clockFault(), rand.New(rand.NewPCG(seed, 0)))
 		require.NoError(t, err)
 		what := result.What
 		name, _, _ := strings.Cut(what, ",")

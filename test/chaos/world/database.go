@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// poolName and listenName are what the servers call their connections.
+	// poolName and listenName are the application names of the servers' connections.
 	poolName   = "belfry"
 	listenName = "belfry-listen"
 	// missingStandby is a standby that does not exist: commits wait for it.
 	missingStandby = "nobody"
-	// adminPatience bounds what we ask of Postgres for a fault.
+	// adminPatience is the timeout of administrative statements.
 	adminPatience = 5 * time.Second
 )
 
@@ -34,7 +34,7 @@ func databaseFaults() []Fault {
 	}
 }
 
-// endSessions ends one session of a server after the other, at random.
+// endSessions ends random sessions of the servers, one after the other.
 func endSessions(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	times, ended := 1+choose.IntN(15), 0
 	for range times {
@@ -50,14 +50,14 @@ func endSessions(ctx context.Context, w *World, choose *rand.Rand) (string, erro
 	return fmt.Sprintf("%d sessions", ended), nil
 }
 
-// endListeners ends the sessions that listen, of all servers at once.
+// endListeners ends the listening sessions of all servers at once.
 func endListeners(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	n, err := w.terminate(ctx, listenName, maxConnections, choose)
 	return fmt.Sprintf("%d sessions", n), err
 }
 
-// terminate ends up to most sessions of a name. Postgres may be away because of
-// another fault; then there are none.
+// terminate ends up to most sessions with an application name. It ends none while Postgres is unavailable because of
+// another fault.
 func (w *World) terminate(ctx context.Context, name string, most int, choose *rand.Rand) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminPatience)
 	defer cancel()
@@ -68,19 +68,18 @@ func (w *World) terminate(ctx context.Context, name string, most int, choose *ra
 		pids, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 	}
 	if err != nil {
-		return 0, w.unlessAway(err)
+		return 0, w.ignoreUnavailable(err)
 	}
 	choose.Shuffle(len(pids), func(i, j int) { pids[i], pids[j] = pids[j], pids[i] })
 	pids = pids[:min(most, len(pids))]
 	if _, err := w.admin.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM unnest($1::integer[]) AS pid`, pids); err != nil {
-		return 0, w.unlessAway(err)
+		return 0, w.ignoreUnavailable(err)
 	}
 	return len(pids), nil
 }
 
-// unlessAway is nil for an error that another fault explains: Postgres is down,
-// or takes no connections.
-func (w *World) unlessAway(err error) error {
+// ignoreUnavailable returns nil for an error that another fault explains: Postgres is down, or accepts no connections.
+func (w *World) ignoreUnavailable(err error) error {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) || pgconn.Timeout(err) {
 		return nil
@@ -92,10 +91,10 @@ func (w *World) unlessAway(err error) error {
 	return err
 }
 
-// stallCommits makes every COMMIT wait, with its locks held, as on a disk that
-// does not answer: Postgres waits for a standby that does not exist.
+// stallCommits makes every COMMIT wait while it holds its locks, as on a disk that does not respond. Postgres waits for
+// a standby that does not exist.
 func stallCommits(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-	// While Postgres is down the setting could not be taken back.
+	// The setting could not be reset while Postgres is down.
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
 	d := hold(choose)
@@ -110,7 +109,7 @@ func stallCommits(ctx context.Context, w *World, choose *rand.Rand) (string, err
 func (w *World) set(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 	defer cancel()
-	// A connection of its own: those of the pool may be of an earlier run.
+	// It uses a new connection, because those of the pool may be of an earlier process.
 	conn, err := w.connect(ctx)
 	if err != nil {
 		return err
@@ -138,24 +137,22 @@ func (w *World) connect(ctx context.Context) (*pgx.Conn, error) {
 	}
 }
 
-// holdSnapshot keeps a snapshot, so that nothing that dies meanwhile can be
-// removed from tables and indexes.
+// holdSnapshot keeps a snapshot open, so that vacuum cannot remove rows that become dead meanwhile.
 func holdSnapshot(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	d := hold(choose) + longestHold
 	tx, err := w.admin.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
-		return "", w.unlessAway(err)
+		return "", w.ignoreUnavailable(err)
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it has read, that is all
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it only read
 	if _, err := tx.Exec(ctx, "SELECT count(*) FROM pg_class"); err != nil {
-		return "", w.unlessAway(err)
+		return "", w.ignoreUnavailable(err)
 	}
 	Pause(ctx, d)
 	return d.String(), nil
 }
 
-// exhaustConnections takes every connection that is free, and ends sessions of
-// the servers to get at theirs too.
+// exhaustConnections takes every free connection, and ends sessions of the servers to take theirs too.
 func exhaustConnections(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	d := hold(choose)
 	until := time.Now().Add(d)

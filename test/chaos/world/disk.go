@@ -19,23 +19,21 @@ import (
 
 const (
 	fillsDisk = "fill-disk"
-	// volumeSize is what a volume holds: the WAL of two nodes, at most 64 MB each
-	// when checkpoints come in time, and as much again for when they do not.
+	// volumeSize is the size of a volume: the WAL of two nodes, at most 64 MB each when checkpoints are in time, and as
+	// much again for late checkpoints.
 	volumeSize = "256m"
-	// refill is the pause between two looks whether Postgres has made itself room.
-	refill = 20 * time.Millisecond
-	// noticed is how long Postgres is given to find out, beyond the time the disk is to
-	// be full: it must have used up the files that it had.
-	noticed = 10 * time.Second
+	// refillPause is the pause between two checks whether Postgres has freed space.
+	refillPause = 20 * time.Millisecond
+	// noticeTime is how long Postgres may take to notice, beyond the time of the fault. It first uses up its existing
+	// WAL files.
+	noticeTime = 10 * time.Second
 )
 
-// volume is a small filesystem of our own, in memory, so that filling it hurts
-// nobody else.
+// volume is a small filesystem in memory, so that filling it does not affect anything else.
 type volume struct{ dir string }
 
-// mountVolume makes one in a folder that must not exist. It takes the right to
-// mount, which mostly only root has. Who makes it must unmount it; one that a
-// killed run has left is unmounted by hand.
+// mountVolume mounts a volume on a folder that must not exist. It needs the permission to mount, which mostly only root
+// has. The caller must unmount it. The volume of a killed run must be unmounted by hand.
 func mountVolume(ctx context.Context, dir string) (*volume, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making a folder for a volume: %w", err)
@@ -58,7 +56,7 @@ func (v *volume) unmount(ctx context.Context) error {
 
 func (v *volume) filler() string { return filepath.Join(v.dir, "filler") }
 
-// fill takes all the room that is left.
+// fill uses all free space.
 func (v *volume) fill() error {
 	file, err := os.OpenFile(v.filler(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -77,7 +75,7 @@ func (v *volume) fill() error {
 	return nil
 }
 
-// empty gives the room back.
+// empty frees the space.
 func (v *volume) empty() error {
 	if err := os.Remove(v.filler()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("emptying the disk: %w", err)
@@ -85,7 +83,7 @@ func (v *volume) empty() error {
 	return nil
 }
 
-// cannotMount says why there can be no volume here, or nil.
+// cannotMount returns why this machine cannot mount a volume, or nil.
 func cannotMount(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "belfry-chaos-volume-")
 	if err != nil {
@@ -99,20 +97,19 @@ func cannotMount(ctx context.Context) (err error) {
 	return v.unmount(ctx)
 }
 
-// fillDisk leaves no room for WAL, and asks for a new file of it until Postgres
-// finds out. Postgres goes down with a PANIC then; when there is room again it is
-// started, unless it has come back by itself.
+// fillDisk leaves no space for WAL, and requests new WAL files until Postgres notices. Postgres then stops with a
+// PANIC. After the space is freed, fillDisk starts it, unless it restarted by itself.
 func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, err error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
 	d := hold(choose)
-	// Mended in any case: room first, then Postgres.
+	// Repair in any case: first the space, then Postgres.
 	defer func() { err = errors.Join(err, w.volume.empty(), w.revive(context.WithoutCancel(ctx))) }()
 	if err := w.volume.fill(); err != nil {
 		return "", err
 	}
 	begun, down := time.Now(), ""
-	for since := time.Duration(0); since < d || down == "" && since < d+noticed; since = time.Since(begun) {
+	for since := time.Duration(0); since < d || down == "" && since < d+noticeTime; since = time.Since(begun) {
 		if err := w.volume.fill(); err != nil {
 			return "", err
 		}
@@ -121,20 +118,20 @@ func fillDisk(ctx context.Context, w *World, choose *rand.Rand) (what string, er
 				down = fmt.Sprintf(", Postgres went down after %s", time.Since(begun).Round(time.Millisecond))
 			}
 		}
-		if !Pause(ctx, refill) {
+		if !Pause(ctx, refillPause) {
 			break
 		}
 	}
 	return "full for " + time.Since(begun).Round(time.Millisecond).String() + down, nil
 }
 
-// tooMany says that another fault has taken all connections.
+// tooMany reports whether another fault has taken all connections.
 func tooMany(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == "53300"
 }
 
-// switchWAL makes Postgres go on with another file of WAL.
+// switchWAL makes Postgres start a new WAL file.
 func (w *World) switchWAL(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminPatience)
 	defer cancel()
@@ -143,7 +140,7 @@ func (w *World) switchWAL(ctx context.Context) error {
 		return fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // Postgres may have closed it
-	// A file without any change in it would be kept.
+	// Postgres does not switch a WAL file without changes.
 	for _, statement := range []string{"SELECT pg_create_restore_point('chaos')", "SELECT pg_switch_wal()"} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("running %q: %w", statement, err)
@@ -152,7 +149,7 @@ func (w *World) switchWAL(ctx context.Context) error {
 	return nil
 }
 
-// revive returns once the primary answers, and starts it when it has ended.
+// revive returns when the primary answers. It starts a primary that has ended.
 func (w *World) revive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterPatience)
 	defer cancel()

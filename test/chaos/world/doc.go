@@ -1,14 +1,10 @@
-// Package world is what a chaos run takes place in: a private Postgres, several
-// Belfry servers in processes of their own, and a bad network between clients and
-// servers, servers and database, and listeners and database. It breaks any of it
-// on request, mends it again, and says when everything worked again. All choices
-// come from the random source it is given.
+// Package world is the environment of a chaos run: a private Postgres, several Belfry servers in their own processes,
+// and an unreliable network between clients and servers, servers and database, and listeners and database. It injects
+// faults and repairs them, and reports when everything works again. All random choices come from the given source.
 //
-// The program that uses it must call Child first thing in main: servers are
-// further runs of the same program. For steps of a server's clock they are runs of
-// a program built for that, with an overlay of package time.
+// The program must call Child at the beginning of main, because servers are further processes of the same program. To
+// step a server's clock, servers run a program built with an overlay of package time.
 //
-// Some faults need more of the machine than others: filling a disk mounts a small
-// tmpfs for the WAL, failing over makes a second Postgres. Pick says what cannot
-// be had. Each fault says how long a message may wait because of it, for the judge.
+// Some faults have requirements. Filling a disk mounts a small tmpfs for the WAL, and failing over starts a second
+// Postgres. Pick reports the faults that are not possible. Each fault states how long a message may wait because of it.
 package world

@@ -6,48 +6,44 @@ import (
 )
 
 const (
-	// always: for as long as it is broken and not found to work again, Postgres
-	// is away for all, or what is delivered cannot reach its consumer.
+	// always: until the recovery, Postgres is unavailable for all, or deliveries cannot reach their consumers.
 	always = time.Duration(math.MaxInt64)
-	// healPause is the least time between two looks for what a lost connection has
-	// left asleep, and longestPoll that between two looks of a server whose
-	// listener is not proven.
+	// healPause is the shortest pause between two scans for partitions that a lost connection left asleep. longestPoll
+	// is the poll interval of a server whose listener is not proven.
 	healPause   = time.Second
 	longestPoll = 2 * time.Second
 )
 
-// excuses are how long a message that is ready may wait for a consumer that waits,
-// by the fault that is to blame, at most. They follow from what servers are told
-// (see server.go), and the page of this folder tells them. What is not here is no
-// excuse: clients whose connections break ask elsewhere, a server that stops tells
-// the others, and nobody waits for a snapshot or by a clock that is set.
+// excuses are the longest waits of a ready message for a waiting consumer, by the fault that causes them. They follow
+// from the settings of the servers (server.go). README.md explains them. Other faults excuse nothing: clients with
+// broken connections use another server, a stopping server informs the others, and snapshots and clocks delay nothing.
 var excuses = map[string]time.Duration{
-	// Postgres is away, or commits nothing.
+	// Postgres is unavailable or commits nothing.
 	"kill-postgres": always, "stop-postgres": always, "stall-commits": always, "exhaust-connections": always,
 	failsOver: always, loses: always, fillsDisk: always,
-	// Answers arrive when the network is thawed, or a server is cut off from Postgres.
+	// Answers arrive after the network is thawed, or a server is cut off from Postgres.
 	"freeze-clients": always, "freeze-database": always,
-	// Nobody tells what the dead one had just committed: it must be missed first.
+	// Nobody announces the last commits of the killed server, until the others miss it.
 	"kill-server": peerTimeout,
-	// What ended is repeated, and what was left asleep is woken.
+	// The request is repeated, and sleeping partitions are woken.
 	"end-sessions": healPause + requestTimeout, "end-sequencer": healPause + requestTimeout, "cut-database": healPause + requestTimeout, "lose-commits": healPause + requestTimeout,
-	// The first request loses its time, and so may those that had their connection by
-	// then; locks are kept as long, and a place in the pool a second more.
+	// The first request times out, and so may requests that waited for its connection. Locks are held as long, and a
+	// connection of the pool one second longer.
 	"silence-database": 2*requestTimeout + healPause,
 	"slow-database":    requestTimeout,
-	// The listener must find out that it hears nothing, and looks from then on.
+	// The server must notice that its listener is broken. From then on it polls.
 	"end-listeners": longestPoll, "cut-listener": longestPoll, "slow-listener": longestPoll,
 	"freeze-listener":    canaryInterval + canaryTimeout + longestPoll,
 	"silence-listener":   canaryInterval + canaryTimeout + longestPoll,
 	"lose-notifications": canaryInterval + canaryTimeout + longestPoll,
 }
 
-// silences are how much longer a consumer in SQL may wait: a client over HTTP that meets
-// no server asks elsewhere, but one in SQL does not know that nobody is there to tell it.
-var silences = map[string]time.Duration{"kill-server": always, "stop-server": always}
+// sqlAllowances are the additional waits of consumers in SQL. A client over HTTP that reaches no server uses another
+// one. A consumer in SQL does not know that no server runs to wake it.
+var sqlAllowances = map[string]time.Duration{"kill-server": always, "stop-server": always}
 
-// together is the excuse of faults that happen at the same time.
-func together(a, b time.Duration) time.Duration {
+// addExcuses is the excuse of faults at the same time.
+func addExcuses(a, b time.Duration) time.Duration {
 	if a > always-b {
 		return always
 	}

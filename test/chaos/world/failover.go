@@ -11,12 +11,12 @@ import (
 
 const (
 	failsOver = "fail-over"
-	// loses is no fault that Belfry survives unharmed: see Losing.
+	// loses loses acknowledged messages: see Losing.
 	loses = "fail-over-behind"
 )
 
-// Losing are faults that lose what was acknowledged, for seeing that the judge
-// says so. They happen only when they are named.
+// Losing returns faults that lose acknowledged messages, to prove that the judge reports them. They are only used by
+// name.
 func Losing() []Fault {
 	behind := func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		return w.failOver(ctx, choose, true)
@@ -24,22 +24,19 @@ func Losing() []Fault {
 	return []Fault{{Name: loses, run: behind}}
 }
 
-// failOver gives the primary a synchronous standby, a copy made while all goes on,
-// and after a while ends the primary and promotes the standby. The primary is
-// killed, or fenced: its network goes silent, then it is stopped, and the network
-// ends to be silent some time after the promotion. The next time the other one is
-// the standby, and made anew.
+// failOver copies the running primary to a synchronous standby, ends the primary after a while, and promotes the
+// standby. The primary is killed, or fenced: its network becomes silent, it is stopped, and the network recovers some
+// time after the promotion. The next failover goes the other way, with a new copy.
 func failOver(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	return w.failOver(ctx, choose, false)
 }
 
-// failOver can leave the standby behind: then it is an asynchronous one, to which
-// nothing comes from when it has its copy.
+// failOver can leave the standby behind. Then it is asynchronous and receives nothing after its copy.
 func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (string, error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
 	following, fenced, silent := hold(choose), choose.IntN(2) == 0, between(choose, 0, longestDown)
-	// The end of the run leaves no half of it.
+	// The end of the run does not interrupt the failover.
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 	defer cancel()
 	old, next := w.leading, 1-w.leading
@@ -77,7 +74,7 @@ func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (s
 	return fmt.Sprintf("node-%d was %s, node-%d promoted in %s", old+1, how, next+1, took), nil
 }
 
-// silencePostgres freezes what leads to a node, from all servers, until thaw.
+// silencePostgres freezes the links from all servers to a node, until thaw.
 func (w *World) silencePostgres(node int) (thaw func()) {
 	var frozen []func()
 	for _, s := range w.servers {

@@ -7,11 +7,11 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// link is the network from one place to another that has one address or, as the
-// database with a standby, several. It breaks as a whole.
+// link is the network from one component to another, which has one address, or several for a database with a standby.
+// It breaks as a whole.
 type link []*pgproxy.Proxy
 
-// openLink puts a proxy before each target, which speaks Postgres.
+// openLink opens a proxy to each target, which speaks Postgres.
 func openLink(ctx context.Context, targets []string) (l link, err error) {
 	for _, target := range targets {
 		p, err := pgproxy.Open(ctx, target)
@@ -24,7 +24,7 @@ func openLink(ctx context.Context, targets []string) (l link, err error) {
 	return l, nil
 }
 
-// addresses are where the proxies listen.
+// addresses returns where the proxies listen.
 func (l link) addresses() []string {
 	addresses := make([]string, len(l))
 	for i, p := range l {

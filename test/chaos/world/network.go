@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// The lag of a slow connection to the database, per piece of traffic.
+// The latency of a slow connection to the database, per piece of traffic.
 const (
 	leastLag = 2 * time.Millisecond
 	mostLag  = 40 * time.Millisecond
 )
 
-// place is where the network can break.
-type place struct {
+// networkPart is a part of the network that can break.
+type networkPart struct {
 	name string
 	at   func(*server) link
 }
 
-var places = []place{
+var networkParts = []networkPart{
 	{"clients", func(s *server) link { return s.clients }},
 	{"database", func(s *server) link { return s.database }},
 	{"listener", func(s *server) link { return s.listener }},
@@ -27,14 +27,14 @@ var places = []place{
 
 func networkFaults() []Fault {
 	var faults []Fault
-	for _, p := range places {
+	for _, p := range networkParts {
 		faults = append(faults, freeze(p), cut(p), silence(p), lag(p))
 	}
 	return append(faults, swallow(), loseCommits())
 }
 
-// freeze stops all traffic, and lets it go on from where it was.
-func freeze(p place) Fault {
+// freeze stops all traffic, and continues it later without loss.
+func freeze(p networkPart) Fault {
 	return Fault{Name: "freeze-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d := w.anyServer(choose), hold(choose)
 		thaw := p.at(s).freeze()
@@ -45,7 +45,7 @@ func freeze(p place) Fault {
 }
 
 // cut closes all connections, several times in a row.
-func cut(p place) Fault {
+func cut(p networkPart) Fault {
 	return Fault{Name: "cut-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, times := w.anyServer(choose), 1+choose.IntN(5)
 		for range times {
@@ -58,10 +58,9 @@ func cut(p place) Fault {
 	}}
 }
 
-// silence makes the connections there are silent for good, as a firewall does
-// that forgot them. New ones work. Nobody is told, so the fault lasts at least
-// until a server must have noticed.
-func silence(p place) Fault {
+// silence makes the existing connections silent forever, like a firewall that dropped its state. New connections work.
+// Neither side is informed, so the fault lasts until a server must have noticed.
+func silence(p networkPart) Fault {
 	return Fault{Name: "silence-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s := w.anyServer(choose)
 		p.at(s).freezeOld()
@@ -70,8 +69,8 @@ func silence(p place) Fault {
 	}}
 }
 
-// lag keeps everything back for a little while.
-func lag(p place) Fault {
+// lag delays all traffic a little.
+func lag(p networkPart) Fault {
 	return Fault{Name: "slow-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d, late := w.anyServer(choose), hold(choose), between(choose, leastLag, mostLag).Round(time.Millisecond)
 		p.at(s).lag(late)
@@ -81,7 +80,7 @@ func lag(p place) Fault {
 	}}
 }
 
-// swallow loses notifications while the connection is fine.
+// swallow loses notifications on a working connection.
 func swallow() Fault {
 	return Fault{Name: "lose-notifications", run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s, d := w.anyServer(choose), hold(choose)

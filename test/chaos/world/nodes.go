@@ -16,20 +16,20 @@ import (
 	"github.com/belfry-mq/belfry/pkg/devdb"
 )
 
-// startPostgres runs a Postgres, and makes another one that is to be its standby
-// when faults want that. Their WAL is on a volume when faults fill it.
+// startPostgres starts a Postgres, and prepares a second one if faults need a standby. If a fault fills the disk, their
+// WAL is on a volume.
 func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
-	// A killed Postgres loses nothing by this; only a power cut would.
+	// This loses nothing when Postgres is killed, only when the power fails.
 	settings := map[string]string{
 		"fsync": "off", "full_page_writes": "off",
 		"synchronous_commit": "on", "max_connections": strconv.Itoa(maxConnections), "shared_preload_libraries": "",
-		// A standby whose primary has died can be promoted that much later.
+		// It bounds the delay of promoting a standby whose primary has died.
 		"wal_retrieve_retry_interval": "100ms",
-		// A client that connects while Postgres stops, and says nothing because its network
-		// is frozen, keeps it from stopping for that long: nobody ends such a session.
+		// A client that connects while Postgres stops, and is silent because its network is frozen, delays the stop for
+		// that long. Postgres ends no such session.
 		"authentication_timeout": "5s",
 	}
-	// The folder is its account's way to its own.
+	// The account of Postgres must be able to enter the folder.
 	home := filepath.Join(w.dir, "cluster")
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return fmt.Errorf("making a folder for Postgres: %w", err)
@@ -38,7 +38,7 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		if w.volume, err = mountVolume(ctx, filepath.Join(home, "volume")); err != nil {
 			return err
 		}
-		// Twice as much is there, so only a fault fills it.
+		// The volume is twice as large, so only a fault fills it.
 		settings["max_wal_size"], settings["min_wal_size"], settings["checkpoint_warning"] = "64MB", "32MB", "0"
 	}
 	count := 1
@@ -74,7 +74,7 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 	return nil
 }
 
-// stopPostgres ends what startPostgres began, also when that failed.
+// stopPostgres stops the nodes and unmounts the volume, also after a failed start.
 func (w *World) stopPostgres(ctx context.Context) error {
 	var errs []error
 	for _, node := range w.nodes {
@@ -86,11 +86,10 @@ func (w *World) stopPostgres(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// primary is the Postgres that takes commits. Whoever does something to it holds
-// the lock postgres.
+// primary returns the Postgres that accepts commits. The caller holds the lock postgres.
 func (w *World) primary() *devdb.Cluster { return w.nodes[w.leading] }
 
-// dsn reaches whichever Postgres takes commits, without the bad network.
+// dsn connects to the Postgres that accepts commits, without the unreliable network.
 func (w *World) dsn() string { return dsn(w.addresses()) }
 
 func (w *World) addresses() []string {
@@ -101,7 +100,7 @@ func (w *World) addresses() []string {
 	return addresses
 }
 
-// dsn is how to reach the database at whichever address takes commits.
+// dsn returns a connection string for the address that accepts commits.
 func dsn(addresses []string) string {
 	text := "postgres://postgres@" + strings.Join(addresses, ",") + "/" + databaseName + "?sslmode=disable"
 	if len(addresses) > 1 {
@@ -110,7 +109,7 @@ func dsn(addresses []string) string {
 	return text
 }
 
-// moveWAL puts the WAL of a Postgres that is stopped elsewhere.
+// moveWAL moves the WAL of a stopped Postgres.
 func moveWAL(ctx context.Context, node *devdb.Cluster, dir string) error {
 	wal := filepath.Join(node.Dir(), "data", "pg_wal")
 	if output, err := exec.CommandContext(ctx, "cp", "-a", wal, dir).CombinedOutput(); err != nil {

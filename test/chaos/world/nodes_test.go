@@ -13,20 +13,19 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// TestThePrimaryChanges fails over to and fro, until it has killed a primary and
-// fenced one.
+// TestThePrimaryChanges fails over back and forth, until it has killed one primary and fenced another.
 func TestThePrimaryChanges(t *testing.T) {
 	t.Parallel()
 	f := Fault{Name: failsOver, run: failOver}
 	w := newWorld(t, f)
 	over, cancel := context.WithCancel(t.Context())
-	cancel() // nothing waits
+	cancel() // the fault does not wait
 	var killed, fenced int
 	for seed := uint64(0); killed == 0 || fenced == 0; seed++ {
 		old := w.leading
 		_, err := w.Database().Exec(t.Context(), "CREATE TABLE IF NOT EXISTS note AS SELECT 'kept' AS text")
 		require.NoError(t, err)
-		result, err := w.Break(over, f, rand.New(rand.NewPCG(seed, 0)))
+		result, err := w.Inject(over, f, rand.New(rand.NewPCG(seed, 0)))
 		require.NoError(t, err)
 		require.Equal(t, always, result.Excuse)
 		if strings.Contains(result.What, "killed") {
@@ -36,7 +35,7 @@ func TestThePrimaryChanges(t *testing.T) {
 		}
 		require.Equal(t, 1-old, w.leading)
 		require.NoError(t, w.Recover(t.Context()))
-		w.Database().Reset() // its connections were of the old primary
+		w.Database().Reset() // its connections were to the old primary
 		var text, address string
 		require.NoError(t, w.Database().QueryRow(t.Context(), "SELECT text FROM note").Scan(&text))
 		require.NoError(t, w.Database().QueryRow(t.Context(), "SHOW data_directory").Scan(&address))
@@ -45,8 +44,7 @@ func TestThePrimaryChanges(t *testing.T) {
 	}
 }
 
-// TestTheDiskFills needs the right to mount. Without it there is something else to
-// see: that the fault does not pretend.
+// TestTheDiskFills needs the permission to mount. Without it, the test requires that the fault reports that.
 func TestTheDiskFills(t *testing.T) {
 	t.Parallel()
 	f := Fault{Name: fillsDisk, run: fillDisk, obstacle: cannotMount}
@@ -60,7 +58,7 @@ func TestTheDiskFills(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, w.volume.dir, filepath.Dir(wal))
 	for seed := uint64(0); ; seed++ {
-		result, err := w.Break(t.Context(), f, rand.New(rand.NewPCG(seed, 0)))
+		result, err := w.Inject(t.Context(), f, rand.New(rand.NewPCG(seed, 0)))
 		require.NoError(t, err)
 		require.NoFileExists(t, w.volume.filler())
 		require.NoError(t, w.Recover(t.Context()))
@@ -69,15 +67,15 @@ func TestTheDiskFills(t *testing.T) {
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(w.primary().Dir(), "postgres.log.old"))
-	if err != nil || !strings.Contains(string(log), "No space left on device") { // it came back by itself
+	if err != nil || !strings.Contains(string(log), "No space left on device") { // Postgres restarted by itself
 		log, err = os.ReadFile(filepath.Join(w.primary().Dir(), "postgres.log"))
 		require.NoError(t, err)
 	}
 	require.Contains(t, string(log), "No space left on device")
 }
 
-// TestAStandbyKeepsItsWALWhereItWas, on a volume or elsewhere.
-func TestAStandbyKeepsItsWALWhereItWas(t *testing.T) {
+// TestAStandbyKeepsItsWALDirectory requires that the copy does not replace the link to a WAL elsewhere.
+func TestAStandbyKeepsItsWALDirectory(t *testing.T) {
 	t.Parallel()
 	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)
 	require.NoError(t, standby.Stop(t.Context()))

@@ -8,11 +8,9 @@ import (
 	"strings"
 )
 
-// Pick returns the faults with these names, or all of them for none. A fault that
-// cannot be had on this machine is an error when it was named, unless a question
-// mark follows its name. Otherwise it is left out, of a mix too, and leftOut says
-// which one and why. Those that are Losing must be named. A pooler, if any, leads to one
-// Postgres and to no other.
+// Pick returns the faults with these names, or all faults for no names. A fault that is not possible on this machine is
+// an error if it was named, unless its name ends with a question mark. Otherwise Pick leaves it out, also from a mix,
+// and leftOut says why. Faults of Losing must be named. With a pooler, there is only one Postgres.
 func Pick(ctx context.Context, names []string, pooler string) (picked []Fault, leftOut []string, err error) {
 	if pooler != "" && pooler != "session" && pooler != "transaction" {
 		return nil, nil, fmt.Errorf("the mode of the pooler is session or transaction, not %q", pooler)
@@ -60,7 +58,7 @@ func pick(ctx context.Context, faults []Fault, names []string) (picked []Fault, 
 		case at < 0 && !ok:
 			return nil, nil, fmt.Errorf("there is no fault %q: there are %s", name, known(faults))
 		case at < 0 && !lenient:
-			return nil, nil, fmt.Errorf("%s cannot be had here: leave it out, or name it %s? to have it where it can: %w", name, name, obstacle)
+			return nil, nil, fmt.Errorf("%s is not possible here: leave it out, or name it %s? to use it where possible: %w", name, name, obstacle)
 		case at < 0:
 			leftOut = append(leftOut, fmt.Sprintf("%s is left out: %v", name, obstacle))
 			continue
@@ -72,9 +70,9 @@ func pick(ctx context.Context, faults []Fault, names []string) (picked []Fault, 
 	at := slices.IndexFunc(picked, func(f Fault) bool { return f.Name == mixed })
 	switch {
 	case at < 0:
-	case len(single) > 1: // a mix is made of what was asked for, if that can be mixed
+	case len(single) > 1: // a mix of the named faults, if there are several
 		picked[at] = mix(single)
-	case len(leftOut) == 0: // it is made of all, and nobody has been told yet what it lacks
+	case len(leftOut) == 0: // a mix of all faults, whose gaps are not reported yet
 		for name, obstacle := range obstacles {
 			if obstacle != nil {
 				leftOut = append(leftOut, fmt.Sprintf("%s is left out of the mix: %v", name, obstacle))

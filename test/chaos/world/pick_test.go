@@ -32,14 +32,14 @@ func TestFaultsArePickedByName(t *testing.T) {
 	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server"}, "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"mix", "kill-server"}, namesOf(picked))
-	require.True(t, wants(picked, stepClock), "one cannot be mixed, so it is of all")
+	require.True(t, wants(picked, stepClock), "a single fault cannot be mixed, so the mix has all faults")
 	require.False(t, wants(picked, loses))
 	picked, _, err = Pick(t.Context(), []string{"mix", "kill-server", "stop-server"}, "")
 	require.NoError(t, err)
 	require.False(t, wants(picked, stepClock))
 	picked, _, err = Pick(t.Context(), []string{"mix"}, "session")
 	require.NoError(t, err)
-	require.False(t, wants(picked, failsOver), "a pooler leads to one Postgres")
+	require.False(t, wants(picked, failsOver), "a pooler connects to one Postgres")
 	_, _, err = Pick(t.Context(), []string{failsOver}, "session")
 	require.ErrorContains(t, err, "one Postgres")
 	_, _, err = Pick(t.Context(), nil, "statement")
@@ -48,9 +48,8 @@ func TestFaultsArePickedByName(t *testing.T) {
 	require.ErrorContains(t, err, strings.Join(names, ", "))
 }
 
-// TestWhatCannotBeHadIsNeverSkippedInSilence has a machine where one fault cannot
-// be had.
-func TestWhatCannotBeHadIsNeverSkippedInSilence(t *testing.T) {
+// TestImpossibleFaultsAreReported has a machine on which one fault is not possible.
+func TestImpossibleFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	hard := Fault{Name: "hard", obstacle: func(context.Context) error { return errors.New("only root may") }}
 	easy, other := Fault{Name: "easy"}, Fault{Name: "other", obstacle: func(context.Context) error { return nil }}
@@ -77,28 +76,28 @@ func TestWhatCannotBeHadIsNeverSkippedInSilence(t *testing.T) {
 		require.Equal(t, c.leftOut, strings.Join(leftOut, "\n"), c.names)
 	}
 	_, _, err := pick(t.Context(), faults, []string{"easy", "hard"})
-	require.ErrorContains(t, err, "hard cannot be had here: leave it out, or name it hard? to have it where it can: only root may")
+	require.ErrorContains(t, err, "hard is not possible here: leave it out, or name it hard? to use it where possible: only root may")
 	_, _, err = pick(t.Context(), faults, []string{"hard?"})
 	require.ErrorContains(t, err, "no fault is left: hard is left out: only root may")
 }
 
-func TestExcusesAreOfFaultsThatThereAre(t *testing.T) {
+func TestExcusesNameExistingFaults(t *testing.T) {
 	t.Parallel()
 	names := namesOf(append(Faults(), Losing()...))
 	for name := range excuses {
 		require.Contains(t, names, name)
 	}
-	for name := range silences {
+	for name := range sqlAllowances {
 		require.Contains(t, names, name)
 	}
 	require.Equal(t, longestPoll, config.Default().Dispatch.MaxPollInterval)
-	require.Equal(t, peerTimeout+requestTimeout, together(peerTimeout, requestTimeout))
-	require.Equal(t, always, together(always, peerTimeout))
-	require.Equal(t, always, together(peerTimeout, always))
+	require.Equal(t, peerTimeout+requestTimeout, addExcuses(peerTimeout, requestTimeout))
+	require.Equal(t, always, addExcuses(always, peerTimeout))
+	require.Equal(t, always, addExcuses(peerTimeout, always))
 }
 
-// What several faults at the same time excuse is what each of them does.
-func TestAMixExcusesWhatItsFaultsDo(t *testing.T) {
+// Faults at the same time excuse the sum of their excuses.
+func TestAMixAddsTheExcusesOfItsFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		happens := func(context.Context, *World, *rand.Rand) (string, error) { return "it happened", nil }
@@ -109,11 +108,11 @@ func TestAMixExcusesWhatItsFaultsDo(t *testing.T) {
 			fault Fault
 			want  Result
 		}{
-			{one, Result{What: "it happened", Silence: always}},
+			{one, Result{What: "it happened", SQLAllowance: always}},
 			{other, Result{What: "it happened", Excuse: longestPoll}},
 			{mix([]Fault{one, other}), Result{"end-listeners: it happened; stop-server: it happened", longestPoll, always}},
 		} {
-			got, err := w.Break(t.Context(), c.fault, choose)
+			got, err := w.Inject(t.Context(), c.fault, choose)
 			require.NoError(t, err)
 			require.Equal(t, c.want, got)
 		}

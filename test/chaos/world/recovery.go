@@ -5,32 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
 const (
-	// ProbeQueue is what recovery is tried out with; it belongs to no history.
-	ProbeQueue = "chaos-probe"
-	// RecoveryBound is how long after the end of a fault everything may take to
-	// work again: a silent peer and a silent connection are noticed one after the
-	// other, a request that was sent meanwhile takes its timeout, and a client of
-	// ours too.
-	RecoveryBound = peerTimeout + canaryInterval + canaryTimeout + requestTimeout + probeTimeout + machinePause
-	// machinePause is what a busy machine may add.
+	// probeQueue is the queue of the recovery probes. It is not part of the history.
+	probeQueue = "chaos-probe"
+	// recoveryBound is the longest recovery after a fault. A silent peer and a silent connection are noticed one after
+	// the other. An open request takes its timeout, and so does a probe.
+	recoveryBound = peerTimeout + canaryInterval + canaryTimeout + requestTimeout + probeTimeout + machinePause
+	// machinePause is for a busy machine.
 	machinePause  = 10 * time.Second
 	probeTimeout  = 5 * time.Second
 	probeWait     = 2 * time.Second
 	recoveryPause = 20 * time.Millisecond
 )
 
-// Recover waits until every server is healthy, its listener has proven itself,
-// and a message pushed at each reaches a consumer that waits at the next. It
-// fails when a server has died by itself, or after RecoveryBound.
+// Recover waits until every server is healthy, its listener is proven, and a message pushed at each server reaches a
+// consumer that waits at the next one. It fails if a server has died, or after recoveryBound.
 func (w *World) Recover(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, RecoveryBound)
+	ctx, cancel := context.WithTimeout(ctx, recoveryBound)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -65,12 +62,12 @@ func (w *World) died() error {
 	return errors.Join(errs...)
 }
 
-// works tries one server out, together with the next.
+// works probes one server together with the next.
 func (w *World) works(ctx context.Context, client *http.Client, i int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	here, next := w.URLs()[i], w.URLs()[(i+1)%len(w.servers)]
-	health, err := ask(ctx, client, http.MethodGet, here+"/health", "", http.StatusOK)
+	health, err := ask(ctx, client, request{http.MethodGet, here + "/health", "", http.StatusOK})
 	if err != nil {
 		return err
 	}
@@ -83,38 +80,31 @@ func (w *World) works(ctx context.Context, client *http.Client, i int) error {
 	if state.Listener.State != "proven" {
 		return fmt.Errorf("the listener of %s is %s", w.servers[i].name, state.Listener.State)
 	}
-	// Every server has a partition of its own, so that one probe takes nothing from
-	// another.
-	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":%q}]}`, ProbeQueue, w.servers[i].name)
+	// Every server uses its own partition, so that probes do not take each other's messages.
+	push := fmt.Sprintf(`{"items":[{"queue":%q,"partition":%q}]}`, probeQueue, w.servers[i].name)
 	pop := fmt.Sprintf("%s/api/v1/pop/queue/%s/partition/%s?wait=true&timeout=%d&autoAck=true",
-		next, ProbeQueue, w.servers[i].name, probeWait.Milliseconds())
-	// The consumer comes first, so that it is mostly woken, and does not just look.
+		next, probeQueue, w.servers[i].name, probeWait.Milliseconds())
+	// The consumer starts first, so that it is mostly woken instead of finding the message.
 	popped := make(chan error, 1)
 	go func() {
-		_, err := ask(ctx, client, http.MethodGet, pop, "", http.StatusOK)
+		_, err := ask(ctx, client, request{http.MethodGet, pop, "", http.StatusOK})
 		popped <- err
 	}()
-	_, err = ask(ctx, client, http.MethodPost, here+"/api/v1/push", push, http.StatusCreated)
+	_, err = ask(ctx, client, request{http.MethodPost, here + "/api/v1/push", push, http.StatusCreated})
 	return errors.Join(err, <-popped)
 }
 
-// ask sends a request and returns the body of an answer of the wanted status.
-func ask(ctx context.Context, client *http.Client, method, target, body string, wanted int) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("building %s %s: %w", method, target, err)
+// request is a request and the status of its expected answer.
+type request struct {
+	method, url, body string
+	status            int
+}
+
+// ask sends a request and returns the body of an answer with the expected status.
+func ask(ctx context.Context, client *http.Client, r request) ([]byte, error) {
+	got, err := httpcall.Send(ctx, client, r.url, httpcall.Call{Method: r.method, Body: r.body})
+	if err == nil && got.Status != r.status {
+		err = fmt.Errorf("%s %s: status %d: %.200s", r.method, r.url, got.Status, got.Raw)
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := io.ReadAll(response.Body)
-	err = errors.Join(err, response.Body.Close())
-	if err != nil {
-		return nil, fmt.Errorf("reading the answer to %s %s: %w", method, target, err)
-	}
-	if response.StatusCode != wanted {
-		return nil, fmt.Errorf("%s %s: status %d: %.200s", method, target, response.StatusCode, raw)
-	}
-	return raw, nil
+	return got.Raw, err
 }

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// batchPause is the pause between two looks for a sequencer that is at work, and
-// batchPatience how long to look.
+// batchPause is the pause between two checks for a working sequencer, and batchPatience the timeout.
 const (
 	batchPause    = time.Millisecond
 	batchPatience = 2 * time.Second
 )
 
-// endSequencer ends the session that moves rows out of the inbox, in the middle of
-// the transaction that does it, some times in a row.
+// endSequencer ends the session of the sequencer in the middle of its transaction, several times in a row.
 func endSequencer(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	times, ended := 1+choose.IntN(6), 0
 	for range times {
@@ -28,11 +26,10 @@ func endSequencer(ctx context.Context, w *World, choose *rand.Rand) (string, err
 			break
 		}
 	}
-	return fmt.Sprintf("%d in mid-batch", ended), nil
+	return fmt.Sprintf("%d during a batch", ended), nil
 }
 
-// endBatch waits for the session with the sequencer's lock to have written
-// something that is not committed, and ends it.
+// endBatch waits until the session with the sequencer lock has uncommitted changes, and ends it.
 func (w *World) endBatch(ctx context.Context) (ended int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchPatience)
 	defer cancel()
@@ -42,10 +39,10 @@ func (w *World) endBatch(ctx context.Context) (ended int, err error) {
 			WHERE l.locktype = 'advisory' AND l.classid = x'42454c46'::integer::oid AND l.objid = 7 AND l.granted
 			  AND a.datname = $1 AND a.backend_xid IS NOT NULL`, databaseName).Scan(&ended)
 		if err != nil && ctx.Err() == nil {
-			return 0, w.unlessAway(err)
+			return 0, w.ignoreUnavailable(err)
 		}
 		if ended == 0 && !Pause(ctx, batchPause) {
-			return 0, nil // it had nothing to do
+			return 0, nil // the sequencer had nothing to do
 		}
 	}
 	return ended, nil

@@ -26,16 +26,14 @@ const (
 	// childURL and childListenURL make this program a server.
 	childURL       = "BELFRY_CHAOS_CHILD_URL"
 	childListenURL = "BELFRY_CHAOS_CHILD_LISTEN_URL"
-	// startPatience bounds the start of a server; the database may be away for a
-	// while meanwhile.
+	// startPatience is the timeout of the start of a server. The database may be unavailable for a while.
 	startPatience = time.Minute
-	// stopPatience bounds a stop in order. Belfry's own last flush takes 15 s at
-	// most, its last notification 2 s, and requests in flight their timeout.
+	// stopPatience is the timeout of an orderly stop. Belfry's last flush takes at most 15 s, its last notification 2
+	// s, and open requests their timeout.
 	stopPatience = 40 * time.Second
 )
 
-// What servers are given instead of the defaults, so that a minute holds many
-// faults: they notice silence five times sooner.
+// Shorter settings than the defaults, so that a minute contains many faults: servers notice silence five times sooner.
 const (
 	requestTimeout = 2 * time.Second
 	canaryInterval = 2 * time.Second
@@ -44,18 +42,16 @@ const (
 	poolSize       = 8
 	sweepInterval  = 500 * time.Millisecond
 	cleanupDays    = 1
-	// Queues that a push makes are like those that the workload configures.
+	// Queues created by a push are like the queues that the workload configures.
 	leaseTime  = 2 * time.Second
 	retryLimit = 1
 )
 
-// IdleAfter is how long nothing must have been pushed to an empty partition before
-// the servers remove it.
+// IdleAfter is the time without pushes after which the servers remove an empty partition.
 const IdleAfter = cleanupDays * 24 * time.Hour
 
-// Child runs a server and returns true if this process was started to be one. It
-// ends at SIGTERM, and when the process that started it is gone. The result is
-// the exit code.
+// Child runs a server and returns true if this process was started as one. The server ends at SIGTERM, and when its
+// parent process ends. code is the exit code.
 func Child() (code int, child bool) {
 	dsn := os.Getenv(childURL)
 	if dsn == "" {
@@ -71,17 +67,16 @@ func Child() (code int, child bool) {
 func serve(dsn, listenDSN string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// An interrupt at the terminal is for the parent, which then stops us in order.
+	// An interrupt at the terminal is for the parent, which then stops the servers in order.
 	signal.Ignore(os.Interrupt)
 	if offset := os.Getenv(childClock); offset != "" {
 		if err := step(offset); err != nil {
 			return err
 		}
 	}
-	// Standard input sets the clock. It ends with the parent, however that ends;
-	// then nobody needs a stop in order.
+	// Standard input sets the clock. It ends with the parent, and then the server needs no orderly stop.
 	go func() {
-		if err := obey(os.Stdin, os.Stdout); err != nil {
+		if err := serveClock(os.Stdin, os.Stdout); err != nil {
 			_, _ = fmt.Fprintf(os.Stderr, "server: %v\n", err)
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -101,39 +96,37 @@ func serve(dsn, listenDSN string) error {
 	if err != nil {
 		return fmt.Errorf("making the log: %w", err)
 	}
-	// Standard output is the parent's way to learn the address, and then the time
-	// when it steps the clock; nothing else.
+	// Standard output reports the address, and then the time after each step of the clock. It has no other content.
 	return app.Run(ctx, cfg, log, func(addr net.Addr) { _, _ = fmt.Fprintln(os.Stdout, addr) })
 }
 
-// server is one instance: the network around it stays, its process comes and
-// goes.
+// server is one instance. Its network stays, its process is restarted.
 type server struct {
 	name string
 	log  string
-	// program is what it is a run of; empty means this one.
+	// program is the path of the program. Empty: this program.
 	program string
-	// The network: clients reach it through clients, and it reaches Postgres
-	// through database, and through listener for LISTEN and NOTIFY.
+	// The network: clients reach the server through clients. The server reaches Postgres through database, and through
+	// listener for LISTEN and NOTIFY.
 	clients, database, listener link
 	dsn, listenDSN              string
 
 	// busy is held by the fault that stops the process, until it runs again.
 	busy sync.Mutex
-	// The latest process; written under busy.
+	// The latest process. Written under busy.
 	process *os.Process
 	stdin   io.Writer
-	// lines are what the process says: its address, and its time when asked.
+	// lines are the output of the process: its address, and its time on request.
 	lines chan string
-	// offset is how far its wall clock is off.
+	// offset is the offset of its wall clock.
 	offset time.Duration
-	// done closes when the process has ended, and err is then what Wait returned.
+	// done closes when the process has ended. Then err is the result of Wait.
 	done chan struct{}
 	err  error
 }
 
-// newServer makes the network of a server that is not started. Its database has an
-// address for each Postgres, or is behind a pooler, which those who listen pass by.
+// newServer opens the network of a server that is not started. Its database has an address for each Postgres, or the
+// address of a pooler, which listeners bypass.
 func newServer(ctx context.Context, name, dir string, database, addresses []string) (s *server, err error) {
 	s = &server{name: name, log: filepath.Join(dir, name+".log")}
 	defer func() {
@@ -141,7 +134,7 @@ func newServer(ctx context.Context, name, dir string, database, addresses []stri
 			s.closeNetwork()
 		}
 	}()
-	// Nothing listens there until the process runs.
+	// The port has no listener until the process runs.
 	clients, err := pgproxy.OpenPlain(ctx, "127.0.0.1:1")
 	if err != nil {
 		return nil, err
@@ -157,7 +150,7 @@ func newServer(ctx context.Context, name, dir string, database, addresses []stri
 	return s, nil
 }
 
-// start runs the process and returns once it answers requests.
+// start runs the process and returns when it accepts requests.
 func (s *server) start(ctx context.Context) error {
 	program := s.program
 	if program == "" {
@@ -193,7 +186,7 @@ func (s *server) start(ctx context.Context) error {
 		for said := bufio.NewScanner(out); said.Scan(); {
 			select {
 			case lines <- said.Text():
-			default: // nobody has asked for that; what nobody reads must not block the end
+			default: // unexpected output must not block the process
 			}
 		}
 		s.err = errors.Join(cmd.Wait(), log.Close())
@@ -213,7 +206,7 @@ func (s *server) start(ctx context.Context) error {
 	}
 }
 
-// kill ends the process without warning and returns when it is gone.
+// kill kills the process and returns when it has ended.
 func (s *server) kill() error {
 	if s.process == nil {
 		return nil
@@ -225,8 +218,7 @@ func (s *server) kill() error {
 	return nil
 }
 
-// stop asks the process to end, and fails when that takes too long or the process
-// says that it went wrong.
+// stop asks the process to end. It fails if that takes too long or the exit code is not 0.
 func (s *server) stop() error {
 	if s.process == nil {
 		return nil
@@ -247,7 +239,7 @@ func (s *server) stop() error {
 	return nil
 }
 
-// died says whether the process ended by itself. The caller must hold busy.
+// died returns an error if the process ended by itself. The caller holds busy.
 func (s *server) died() error {
 	select {
 	case <-s.done:

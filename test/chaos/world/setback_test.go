@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// setBackAfterALoss breaks the connections of a server and then sets its clock
-// back. Connections that are made afterwards are not those that may have fallen
-// silent with the broken ones, so as many requests as need one get one.
+// setBackAfterALoss ends the connections of a server and then sets its clock back. New connections must not be
+// suspected of the same silence as the old ones, so every request gets a connection.
 func setBackAfterALoss(t *testing.T, w *World) {
 	s := w.servers[0]
 	for _, one := range w.servers {
@@ -25,12 +24,11 @@ func setBackAfterALoss(t *testing.T, w *World) {
 	require.NoError(t, w.Recover(t.Context())) // so the servers have noticed
 	require.NoError(t, s.setClock(-time.Hour))
 
-	// Each request waits for this lock with a connection of its own: more of them than
-	// the server keeps open while it has nothing to do.
+	// Each request waits for this lock on its own connection: more connections than an idle server keeps open.
 	const requests = poolSize - 2
 	tx, err := w.Database().Begin(t.Context())
 	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // it ends the wait of all
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // it ends the wait of all requests
 	_, err = tx.Exec(t.Context(), "LOCK TABLE belfry.trace_name")
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{}}
@@ -38,14 +36,14 @@ func setBackAfterALoss(t *testing.T, w *World) {
 	answers := make(chan error, requests)
 	for range requests {
 		go func() {
-			_, err := ask(context.WithoutCancel(t.Context()), client, http.MethodGet, w.URLs()[0]+"/api/v1/traces/names", "", http.StatusOK)
+			_, err := ask(context.WithoutCancel(t.Context()), client, request{http.MethodGet, w.URLs()[0] + "/api/v1/traces/names", "", http.StatusOK})
 			answers <- err
 		}()
 	}
 	for waiting := 0; waiting < requests; {
 		select {
 		case err := <-answers:
-			require.FailNow(t, "a request was answered that waits for a lock", "%v", err)
+			require.FailNow(t, "a request was answered although it waits for a lock", "%v", err)
 		case <-time.After(recoveryPause):
 		}
 		require.NoError(t, w.Database().QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity

@@ -16,41 +16,37 @@ import (
 
 const (
 	databaseName = "chaos"
-	// maxConnections of Postgres: enough for the servers and few enough to be
-	// exhausted at once.
+	// maxConnections of Postgres: enough for the servers, and few enough to be exhausted.
 	maxConnections = 100
-	// adminConnections are ours, around the bad network.
+	// adminConnections are the connections of this package, without the unreliable network.
 	adminConnections = 4
-	// sqlConnections are those of clients who speak SQL, at most.
+	// sqlConnections is the largest number of connections of clients in SQL.
 	sqlConnections  = 12
 	clusterPatience = time.Minute
 )
 
-// World is the servers, their database and the network between them. Faults may
-// run at the same time.
+// World is the servers, their database and the network between them. Faults may run at the same time.
 type World struct {
 	dir     string
 	servers []*server
 	admin   *pgxpool.Pool
 	clients *pgxpool.Pool
-	// nodes are the Postgres servers; without fail-over there is one.
+	// nodes are the Postgres servers: two with failover, otherwise one.
 	nodes []*devdb.Cluster
 	// pooler is between the servers and the only node, or nil.
 	pooler *pgtest.Pooler
-	// volume has the WAL of the nodes; nil when no fault fills it.
+	// volume has the WAL of the nodes. It is nil if no fault fills it.
 	volume *volume
 
 	// postgres is held by the fault that stops Postgres, until it runs again.
 	postgres sync.Mutex
-	// leading is the node that takes commits; written under postgres.
+	// leading is the index of the primary. Written under postgres.
 	leading int
 }
 
-// New starts a Postgres and servers on it, with everything in folder dir, which
-// must exist, and returns once all of them answer. The servers are ready for
-// faults; those that step clocks make it build a program for that. With a pooler,
-// which is its mode, one stands between the servers and Postgres. The caller must
-// call Close.
+// New starts a Postgres and servers on it, with everything in the existing folder dir, and returns when all of them
+// answer. If a fault steps clocks, New builds a program for that. pooler is the mode of a pooler between the servers
+// and Postgres, or empty. The caller must call Close.
 func New(ctx context.Context, dir string, servers int, faults []Fault, pooler string) (_ *World, err error) {
 	w := &World{dir: dir}
 	defer func() {
@@ -58,7 +54,7 @@ func New(ctx context.Context, dir string, servers int, faults []Fault, pooler st
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	// As root, Postgres runs under another account, which must get through.
+	// If Postgres runs under another account, it must be able to enter.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("opening the folder for Postgres: %w", err)
 	}
@@ -102,8 +98,7 @@ func New(ctx context.Context, dir string, servers int, faults []Fault, pooler st
 	return w, nil
 }
 
-// URLs are where clients reach the servers, over the bad network. They stay the
-// same.
+// URLs returns the addresses of the servers over the unreliable network. They never change.
 func (w *World) URLs() []string {
 	urls := make([]string, len(w.servers))
 	for i, s := range w.servers {
@@ -112,23 +107,13 @@ func (w *World) URLs() []string {
 	return urls
 }
 
-// Database reaches Postgres without the bad network.
+// Database connects to Postgres without the unreliable network.
 func (w *World) Database() *pgxpool.Pool { return w.admin }
 
-// Clients is the same for the clients of the workload who speak SQL.
+// Clients is like Database, for the SQL clients of the workload.
 func (w *World) Clients() *pgxpool.Pool { return w.clients }
 
-// Logs are the files that the servers write.
-func (w *World) Logs() []string {
-	logs := make([]string, len(w.servers))
-	for i, s := range w.servers {
-		logs[i] = s.log
-	}
-	return logs
-}
-
-// Close stops the servers in order, then Postgres, and leaves the folder to the
-// caller. An error says which server did not stop as it should.
+// Close stops the servers and then Postgres, and keeps the folder. The error names servers that did not stop properly.
 func (w *World) Close() error {
 	var errs []error
 	for _, s := range w.servers {

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// highest bounds the seqs of the properties: small, so that entries, dead
-// letters and the edges of the lease meet often.
+// highest limits the seqs. It is small, so that entries, dead letters and the ends of the lease
+// often coincide.
 const highest = 12
 
 // drawState draws a cursor as the table may hold it: skip is sorted and starts
@@ -84,7 +84,7 @@ func TestCursorOnlyMovesForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		state := drawState(t)
 		entries := drawEntries(t)
-		// The same message twice, with words that contradict each other, too.
+		// The same message may occur twice, with contradicting statuses.
 		for range rapid.IntRange(0, 3).Draw(t, "twice") {
 			entries = append(entries, drawEntry(t, rapid.Int64Range(1, highest).Draw(t, "seq")))
 		}
@@ -100,7 +100,7 @@ func TestCursorOnlyMovesForward(t *testing.T) {
 		require.Len(t, slices.Compact(slices.Clone(change.skip)), len(change.skip), "no dead letter twice")
 		require.GreaterOrEqual(t, change.failures, int32(0))
 		for _, seq := range change.skip {
-			require.Greater(t, seq, change.committed+1, "the cursor passes over what it can and drops what it left")
+			require.Greater(t, seq, change.committed+1, "the cursor has passed every dead letter that it reached")
 		}
 		for _, seq := range state.skip {
 			require.True(t, seq <= change.committed || slices.Contains(change.skip, seq), "dead letter %d is forgotten", seq)
@@ -122,7 +122,7 @@ func TestCompletedMeansCommitted(t *testing.T) {
 	})
 }
 
-func TestWhatFailedIsNeverLeftBehind(t *testing.T) {
+func TestTheCursorNeverPassesAFailedMessage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		state, entries := drawState(t), drawEntries(t)
@@ -134,13 +134,13 @@ func TestWhatFailedIsNeverLeftBehind(t *testing.T) {
 			if again && verdicts[i].success && !verdicts[i].dead && !before {
 				require.Less(t, change.committed, entry.seq)
 				require.NotContains(t, change.skip, entry.seq)
-				require.True(t, change.changed && change.release, "it is redelivered at once")
+				require.True(t, change.changed && change.release, "the lease is released for the redelivery")
 			}
 		}
 	})
 }
 
-func TestDeadIsBehindTheCursorOrSkipped(t *testing.T) {
+func TestADeadMessageIsBeforeTheCursorOrSkipped(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		state, entries := drawState(t), drawEntries(t)
@@ -185,7 +185,7 @@ func TestFencedEntriesChangeNothing(t *testing.T) {
 	})
 }
 
-func TestCompletedTwiceIsCompletedOnce(t *testing.T) {
+func TestCompletingTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		state, entries := drawState(t), drawEntries(t)

@@ -82,9 +82,8 @@ func runAckCases(t *testing.T, cases []ackCase) {
 	}
 }
 
-// The worked scenarios of the wire contract, section 3.4, as a better server
-// answers them (its column B).
-func TestAckScenariosOfTheContract(t *testing.T) {
+// The scenarios of docs/compatibility.md#ack, with the same numbers.
+func TestAckScenarios(t *testing.T) {
 	t.Parallel()
 	retried := func(n int32) cursorState { return leased(1, 5).with(func(s *cursorState) { s.failures = n }) }
 	expired := leased(1, 5).with(func(s *cursorState) { s.leaseLive = false })
@@ -253,6 +252,6 @@ func TestDecideAckLeavesItsArgumentsAlone(t *testing.T) {
 	state, before := leased(1, 9).with(func(s *cursorState) { s.skip = skip }), slices.Clone(entries)
 	decideAck(state, entries)
 	require.Equal(t, []int64{9, 3}, skip)
-	require.Equal(t, []int64{9, 3, 0, 0}, skip[:4], "nothing is written behind it either")
+	require.Equal(t, []int64{9, 3, 0, 0}, skip[:4], "nothing is written after its end either")
 	require.Equal(t, before, entries)
 }

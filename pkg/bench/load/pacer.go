@@ -1,0 +1,76 @@
+package load
+
+import (
+	"context"
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// Pacer decides when the requests of all producers start.
+type Pacer struct {
+	start, end time.Time
+	// gap is the time between two requests in nanoseconds; 0 is the closed loop.
+	gap float64
+	// taken and sent count planned starts of an open loop.
+	taken, sent atomic.Int64
+}
+
+// NewPacer returns a pacer from start to end. rate is messages per second in requests of batch
+// messages; 0 is a closed loop.
+func NewPacer(start, end time.Time, rate float64, batch int) *Pacer {
+	p := &Pacer{start: start, end: end}
+	if rate > 0 {
+		p.gap = float64(batch) / rate * float64(time.Second)
+	}
+	return p
+}
+
+func (p *Pacer) open() bool { return p.gap > 0 }
+
+// planned returns the planned start of request k.
+func (p *Pacer) planned(k int64) time.Time { return p.start.Add(time.Duration(float64(k) * p.gap)) }
+
+// Next blocks until the planned start of the next request and returns it; in a closed loop that
+// is now. ok is false at the end of the pacer or of ctx.
+func (p *Pacer) Next(ctx context.Context) (start time.Time, ok bool) {
+	now := time.Now()
+	if ctx.Err() != nil || !now.Before(p.end) {
+		return now, false
+	}
+	if !p.open() {
+		return now, true
+	}
+	start = p.planned(p.taken.Add(1) - 1)
+	if !start.Before(p.end) {
+		return start, false
+	}
+	if wait := start.Sub(now); wait > 0 && Pause(ctx, wait) != nil {
+		return start, false
+	}
+	p.sent.Add(1)
+	return start, true
+}
+
+// Missed calls f with the planned starts before end of requests that were not sent.
+func (p *Pacer) Missed(end time.Time, f func(start time.Time)) {
+	if !p.open() {
+		return
+	}
+	total := int64(math.Ceil(float64(end.Sub(p.start)) / p.gap))
+	for k := p.sent.Load(); k < total; k++ {
+		f(p.planned(k))
+	}
+}
+
+// Pause blocks for d, or returns the error of ctx when ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,117 @@
+package load
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestOpenLoopStartsAtFixedTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		// 100 messages a second, 10 in a push: a push every 100 ms.
+		p := NewPacer(start, start.Add(time.Second), 100, 10)
+		var due []time.Duration
+		for {
+			at, ok := p.Next(t.Context())
+			if !ok {
+				break
+			}
+			require.False(t, time.Now().Before(at), "no push starts too early")
+			due = append(due, at.Sub(start))
+			if len(due) == 3 {
+				time.Sleep(550 * time.Millisecond) // a server that stalls
+			}
+		}
+		require.Len(t, due, 10)
+		for k, at := range due {
+			require.Equal(t, time.Duration(k)*100*time.Millisecond, at, "a delay does not move the planned starts")
+		}
+		require.Equal(t, time.Second, time.Since(start).Round(100*time.Millisecond)+100*time.Millisecond)
+		p.Missed(p.end, func(time.Time) { t.Error("no push was missed") })
+	})
+}
+
+func TestOpenLoopReportsUnsentPushes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		p := NewPacer(start, start.Add(time.Second), 10, 1)
+		for range 3 {
+			_, ok := p.Next(t.Context())
+			require.True(t, ok)
+			time.Sleep(350 * time.Millisecond)
+		}
+		_, ok := p.Next(t.Context())
+		require.False(t, ok)
+		var missed []time.Duration
+		p.Missed(p.end, func(due time.Time) { missed = append(missed, due.Sub(start)) })
+		require.Len(t, missed, 7)
+		require.Equal(t, 300*time.Millisecond, missed[0])
+		require.Equal(t, 900*time.Millisecond, missed[6])
+	})
+}
+
+func TestClosedLoopStartsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPacer(time.Now(), time.Now().Add(time.Second), 0, 10)
+		at, ok := p.Next(t.Context())
+		require.True(t, ok)
+		require.Equal(t, time.Now(), at)
+		time.Sleep(time.Second)
+		_, ok = p.Next(t.Context())
+		require.False(t, ok)
+		p.Missed(p.end, func(time.Time) { t.Error("a closed loop misses no push") })
+	})
+}
+
+func TestPayloadHasTheRequestedLength(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 20, 31, 32, 33, 256, 200_000} {
+		payload := AppendPayload([]byte("x"), Ref{3, 41}, size)[1:]
+		require.Regexp(t, `^\{"lane":4,"n":42(,"pad":"[-\w]*")?\}$`, string(payload))
+		if size >= 32 {
+			require.Len(t, payload, size)
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	t.Parallel()
+	times := NewTimes()
+	require.Zero(t, times.Quantile(0.5))
+	for n := range 100 {
+		times.Add(time.Duration(100-n) * time.Microsecond)
+	}
+	for q, want := range map[float64]time.Duration{0: 1, 0.01: 1, 0.5: 50, 0.95: 95, 0.99: 99, 1: 100} {
+		require.Equal(t, want*time.Microsecond, times.Quantile(q), "%g", q)
+	}
+	for n := range 100 {
+		times.Add(-time.Duration(n+1) * time.Microsecond)
+	}
+	for q, want := range map[float64]time.Duration{0: -100, 0.25: -51, 0.5: -1, 0.75: 50, 1: 100} {
+		require.Equal(t, want*time.Microsecond, times.Quantile(q), "%g", q)
+	}
+	require.Zero(t, times.Latency("x").P50, "a latency is not negative")
+	one := NewTimes()
+	one.Add(7 * time.Microsecond)
+	require.Equal(t, 7*time.Microsecond, one.Quantile(0.01))
+}
+
+func TestMeterReportsFailures(t *testing.T) {
+	t.Parallel()
+	m := NewMeter()
+	require.NoError(t, m.Err())
+	m.fail(unreadable("first"))
+	m.fail(unreadable("second"))
+	m.fail(errors.New("third"))
+	require.EqualError(t, m.Err(), "1 requests failed (other), such as: third\n2 requests failed (unreadable), such as: first")
+}

@@ -1,0 +1,30 @@
+package adminplane
+
+import (
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Internals that the tests in package adminplane_test call.
+const (
+	GroupLimit    = groupLimit
+	GroupLimitMax = groupLimitMax
+	MaxUnknown    = maxUnknown
+)
+
+// Configuration is the result of ParseConfigure.
+type Configuration struct {
+	catalog.Settings
+	Warnings       []string
+	OptionsInForce []byte
+}
+
+// ParseConfigure reads the body of a configure call.
+func ParseConfigure(body []byte, defaults queue.Options) (Configuration, error) {
+	set, err := parseConfigure(body, defaults)
+	if err != nil {
+		return Configuration{Settings: set.Settings}, err
+	}
+	options, err := set.optionsInForce()
+	return Configuration{set.Settings, set.warnings(), options}, err
+}

@@ -1,0 +1,108 @@
+// Package adminplane serves the requests of operators and dashboards: queues,
+// consumer groups, messages, dead letters, traces and the status of the server.
+//
+// It promises that a request that is refused with 400 changes nothing. Requests
+// that delete or redrive messages also refuse a misspelled parameter, because to
+// ignore it would select more messages.
+//
+// docs/compatibility.md lists the answers that clients of Queen MQ expect. The
+// package declares the verbs it calls. Only pkg/httpapi imports it.
+package adminplane
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/trace"
+)
+
+// Catalog configures and deletes queues.
+type Catalog interface {
+	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
+	Delete(ctx context.Context, queueName string) (existed bool, err error)
+}
+
+// GroupVerbs change consumer groups.
+type GroupVerbs interface {
+	DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (catalog.DeletedGroup, error)
+	MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error)
+	Seek(ctx context.Context, queueName, group string, place catalog.Position) (moved int64, err error)
+	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
+}
+
+// GroupReader reads the progress of consumer groups.
+type GroupReader interface {
+	List(ctx context.Context) ([]stats.Group, error)
+	Group(ctx context.Context, name string, limit int) ([]stats.QueueProgress, error)
+	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error)
+}
+
+// Resources reads queues, tags, messages and sweeps.
+type Resources interface {
+	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
+	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
+	Exists(ctx context.Context, name string) error
+	Namespaces(ctx context.Context) ([]stats.Tag, error)
+	Tasks(ctx context.Context) ([]stats.Tag, error)
+	Overview(ctx context.Context) (stats.Overview, error)
+	Sweeps(ctx context.Context) ([]stats.Sweep, error)
+	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
+}
+
+// DeadLetters has the verbs for dead letters and for single messages.
+type DeadLetters interface {
+	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error)
+	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
+	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
+	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
+	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
+	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
+}
+
+// Traces stores and lists the traces of messages.
+type Traces interface {
+	Add(ctx context.Context, e trace.Event) (queue.ID, error)
+	OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]trace.Trace, error)
+	ByName(ctx context.Context, name string, after trace.Position, limit, offset int64) ([]trace.NamedTrace, int64, error)
+	Names(ctx context.Context, limit, offset int64) ([]trace.NameCount, int64, error)
+}
+
+// Acker acknowledges messages.
+type Acker interface {
+	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
+}
+
+// Dispatcher reports the requests that wait.
+type Dispatcher interface {
+	Status() dispatch.Status
+}
+
+// Meter counts acknowledgments and knows the rates of this instance.
+type Meter interface {
+	Acknowledged(results []queue.AckResult)
+	// Throughput returns the messages per second of the last minute.
+	Throughput() (ingested, processed float64)
+}
+
+// Handlers has one method for each route of the admin plane.
+type Handlers struct {
+	Acker       Acker
+	Waiting     Dispatcher
+	Catalog     Catalog
+	GroupVerbs  GroupVerbs
+	GroupReader GroupReader
+	Resources   Resources
+	DeadLetters DeadLetters
+	Traces      Traces
+	Listener    func() ListenerState
+	Inbox       func(ctx context.Context) (InboxState, error)
+	Meter       Meter
+	Defaults    queue.Defaults
+	Bodies      wire.BodyReader
+}

@@ -1,0 +1,54 @@
+// Package dataplane serves the requests of producers and consumers: push, pop,
+// ack, transaction and the extension of a lease.
+//
+// It promises that
+//
+//   - a payload leaves byte for byte as it came: key order, number text, escapes
+//     and white space inside it. A \u0000 inside a payload is kept too; only SQL
+//     that converts that very string to text refuses it;
+//   - a request that is refused with 400 stores nothing;
+//   - a delivery that could not be written to its client is released at once.
+//
+// docs/compatibility.md lists the answers that clients of Queen MQ expect. The
+// package declares the verbs it calls. Only pkg/httpapi imports it.
+package dataplane
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Verbs are the verbs that answer at once.
+type Verbs interface {
+	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
+	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
+	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
+	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
+}
+
+// Popper answers pops. A pop that waits blocks until a message arrives, its
+// wait ends or ctx ends.
+type Popper interface {
+	Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error)
+	Release(ctx context.Context, delivery *queue.Delivery)
+}
+
+// Meter counts messages after the answer of each verb.
+type Meter interface {
+	Pushed(messages int)
+	PushedInTransaction(messages int)
+	Delivered(delivery *queue.Delivery)
+	Acknowledged(results []queue.AckResult)
+}
+
+// Handlers has one method for each route of the data plane.
+type Handlers struct {
+	Verbs    Verbs
+	Popper   Popper
+	Meter    Meter
+	Defaults queue.Defaults
+	Bodies   wire.BodyReader
+}

@@ -1,0 +1,84 @@
+package dataplane
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Push serves POST /api/v1/push. The answer has one element for each item.
+func (h *Handlers) Push(c echo.Context) error {
+	body, err := h.Bodies.Read(c)
+	if err != nil {
+		return err
+	}
+	items, err := parsePush(body)
+	if err != nil {
+		return err
+	}
+	if len(items) == 0 {
+		return wire.Answer(c, http.StatusCreated, []byte("[]"))
+	}
+	results, err := h.Verbs.Push(c.Request().Context(), items)
+	if err != nil {
+		return err
+	}
+	h.Meter.Pushed(len(results))
+	out := make([]byte, 0, 256*len(results))
+	out = append(out, '[')
+	for i := range results {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendPushResult(out, i, &items[i], &results[i])
+	}
+	return wire.Answer(c, http.StatusCreated, append(out, ']'))
+}
+
+// parsePush reads the body of a push and checks all items.
+func parsePush(body []byte) ([]queue.PushItem, error) {
+	var items []queue.PushItem
+	var isArray bool
+	err := wire.Object(body, func(name string, value jsontext.Value) error {
+		if name != "items" {
+			return nil
+		}
+		items = nil
+		var err error
+		isArray, err = wire.Elements(value, func(element jsontext.Value) error {
+			item, err := parseItem("items["+strconv.Itoa(len(items))+"]", element, false)
+			items = append(items, item)
+			return err
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !isArray {
+		return nil, queue.Invalidf("items array is required")
+	}
+	return items, nil
+}
+
+func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushResult) []byte {
+	status := "queued"
+	if r.Duplicate {
+		status = "duplicate"
+	}
+	b = wire.AppendInt(b, `{"index":`, index)
+	b = wire.AppendString(b, `,"status":`, status)
+	b = wire.AppendString(b, `,"transaction_id":`, r.TransactionID)
+	b = wire.AppendID(b, `,"message_id":`, r.MessageID)
+	if !r.Duplicate {
+		b = wire.AppendID(b, `,"partition_id":`, r.PartitionID)
+		b = wire.AppendID(b, `,"trace_id":`, item.TraceID)
+	}
+	b = wire.AppendString(b, `,"queueName":`, item.Queue)
+	return append(b, '}')
+}

@@ -1,0 +1,187 @@
+package dataplane
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	kindPush = "push"
+	kindAck  = "ack"
+)
+
+// transactionBody reads the body of a transaction.
+type transactionBody struct {
+	tx queue.Transaction
+	// unknownType is the first operation type that Belfry does not know, or nil.
+	unknownType *string
+}
+
+// parseTransaction reads a body and checks all of it. An unknown operation type
+// is no error here: the answer reports it as a transaction that was not applied.
+func parseTransaction(body []byte) (*transactionBody, error) {
+	read := &transactionBody{}
+	var isArray bool
+	var operations int
+	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
+		switch name {
+		case "operations":
+			read.tx.Operations, read.unknownType, operations = nil, nil, 0
+			isArray, err = wire.Elements(value, func(element jsontext.Value) error {
+				operations++
+				return read.operation("operations["+strconv.Itoa(operations-1)+"]", element)
+			})
+		case "requiredLeases":
+			read.tx.RequiredLeases, err = parseLeases(value)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !isArray:
+		return nil, queue.Invalidf("operations array required")
+	case operations == 0:
+		return nil, queue.Invalidf("operations array cannot be empty")
+	}
+	return read, nil
+}
+
+// parseLeases reads requiredLeases. null counts as no leases, and a null element
+// as an empty lease id.
+func parseLeases(value jsontext.Value) ([]string, error) {
+	if value.Kind() == 'n' {
+		return nil, nil
+	}
+	var leases []string
+	at := 0
+	isArray, err := wire.Elements(value, func(element jsontext.Value) error {
+		lease, ok := wire.Text(element)
+		if !ok && element.Kind() != 'n' {
+			return queue.Invalidf("requiredLeases[%d] must be a string, the leaseId of a pop", at)
+		}
+		if at++; at > queue.MaxOperations {
+			return queue.Invalidf("requiredLeases holds more than %d leases: name each once", queue.MaxOperations)
+		}
+		leases = append(leases, lease)
+		return nil
+	})
+	if err == nil && !isArray {
+		err = queue.Invalidf("requiredLeases must be an array of the leaseIds of pops")
+	}
+	return leases, err
+}
+
+// operation reads one element of operations. path names it in errors.
+func (read *transactionBody) operation(path string, raw jsontext.Value) error {
+	var kind string
+	var hasKind, flat bool
+	var items jsontext.Value
+	isObject, err := wire.Members(raw, func(name string, value jsontext.Value) error {
+		switch name {
+		case "type":
+			kind, hasKind = wire.Text(value)
+		case "queue":
+			flat = true // the push is one item itself
+		case "items":
+			if items = value.Clone(); value.Kind() == 'n' {
+				items = nil
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !isObject:
+		return queue.Invalidf("%s must be an object", path)
+	case !hasKind:
+		return queue.Invalidf("%s.type must be a string, push or ack", path)
+	case kind == kindPush && items != nil:
+		return read.pushes(path, items)
+	case kind == kindPush && !flat:
+		return queue.Invalidf("%s.items must be an array", path)
+	case kind == kindPush:
+		return read.push(path, raw)
+	case kind == kindAck:
+		return read.ack(path, raw)
+	case read.unknownType == nil:
+		read.unknownType = &kind
+	}
+	return nil
+}
+
+func (read *transactionBody) pushes(path string, items jsontext.Value) error {
+	at := 0
+	isArray, err := wire.Elements(items, func(element jsontext.Value) error {
+		at++
+		return read.push(path+".items["+strconv.Itoa(at-1)+"]", element)
+	})
+	if err == nil && !isArray {
+		err = queue.Invalidf("%s.items must be an array", path)
+	}
+	return err
+}
+
+func (read *transactionBody) push(path string, raw jsontext.Value) error {
+	item, err := parseItem(path, raw, true)
+	if err != nil {
+		return err
+	}
+	return read.add(queue.Operation{Push: &item})
+}
+
+func (read *transactionBody) ack(path string, raw jsontext.Value) error {
+	item := queue.AckItem{Group: queue.NoGroup, Status: queue.AckCompleted}
+	var hasTransaction, hasPartition bool
+	_, err := wire.Members(raw, func(name string, value jsontext.Value) error {
+		text, isString := wire.Text(value)
+		text = wire.ReplaceNUL(text) // as in answerAcks
+		switch name {
+		case "transactionId":
+			item.TransactionID, hasTransaction = text, isString
+			return nil
+		case "partitionId":
+			item.PartitionID, hasPartition = text, isString
+			return nil
+		case "status", "consumerGroup", "leaseId", "error":
+		default:
+			return nil
+		}
+		switch {
+		case !isString && value.Kind() != 'n':
+			return queue.Invalidf("%s.%s must be a string", path, name)
+		case name == "error":
+			item.Error = text
+		case name == "leaseId":
+			item.LeaseID = text
+		case name == "consumerGroup":
+			item.Group = cmp.Or(text, queue.NoGroup)
+		case isString:
+			item.Status = queue.ParseAckStatus(text)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !hasTransaction:
+		return queue.Invalidf("%s.transactionId must be a string", path)
+	case !hasPartition:
+		return queue.Invalidf("%s.partitionId must be a string: transaction ids are unique within a partition only", path)
+	}
+	return read.add(queue.Operation{Ack: &item})
+}
+
+func (read *transactionBody) add(op queue.Operation) error {
+	if len(read.tx.Operations) == queue.MaxOperations {
+		return queue.Invalidf("operations holds more than %d operations (each pushed item is one): send several transactions", queue.MaxOperations)
+	}
+	read.tx.Operations = append(read.tx.Operations, op)
+	return nil
+}

@@ -1,0 +1,86 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// BodyReader reads request bodies.
+type BodyReader struct {
+	// MaxBytes bounds a body; a larger one is refused with CodeTooLarge.
+	MaxBytes int64
+}
+
+// errEmptyBody is the error for a body of zero bytes.
+var errEmptyBody = queue.Invalidf("Empty request body")
+
+// ReadObject reads a body that must be one JSON object; see Read and Object.
+func (r BodyReader) ReadObject(c echo.Context, member func(name string, value jsontext.Value) error) error {
+	body, err := r.Read(c)
+	if err != nil {
+		return err
+	}
+	return Object(body, member)
+}
+
+// ReadOptionalObject is ReadObject for a route that also accepts an empty body.
+func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, value jsontext.Value) error) error {
+	if request := c.Request(); request.ContentLength == 0 || request.Body == nil {
+		return nil
+	}
+	err := r.ReadObject(c, member)
+	if errors.Is(err, errEmptyBody) {
+		return nil
+	}
+	return err
+}
+
+// Read returns the whole body. It returns the context's error when the client
+// has disconnected, CodeTooLarge above the limit, and CodeInvalid for a body
+// that is empty or is not UTF-8.
+func (r BodyReader) Read(c echo.Context) ([]byte, error) {
+	request := c.Request()
+	buf := &bytes.Buffer{}
+	if 0 < request.ContentLength && request.ContentLength <= r.MaxBytes {
+		buf.Grow(int(request.ContentLength) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, r.MaxBytes))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
+			"the body is larger than %d bytes: send fewer items a call, or raise http.max_body_bytes", tooLarge.Limit)}
+	case err != nil && request.Context().Err() != nil:
+		return nil, request.Context().Err()
+	case err != nil:
+		return nil, queue.Invalidf("the body ended early: %v", err)
+	case buf.Len() == 0:
+		return nil, errEmptyBody
+	}
+	if at := firstInvalid(buf.Bytes()); at >= 0 {
+		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", at+1)
+	}
+	return buf.Bytes(), nil
+}
+
+// firstInvalid returns the index of the first byte that is not UTF-8, or -1.
+func firstInvalid(b []byte) int {
+	if utf8.Valid(b) {
+		return -1
+	}
+	for i := 0; ; {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size <= 1 {
+			return i
+		}
+		i += size
+	}
+}

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Text returns the value of a JSON string. ok is false when raw is not a string.
+func Text(raw jsontext.Value) (value string, ok bool) {
+	if raw.Kind() != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	// The only possible error is a lone surrogate, which becomes U+FFFD.
+	unquoted, _ := jsontext.AppendUnquote(nil, raw)
+	return string(unquoted), true
+}
+
+// ConsumerGroup returns the group that value names. Anything but a string with
+// text is queue.NoGroup.
+func ConsumerGroup(value jsontext.Value) string {
+	if group, ok := Text(value); ok && group != "" {
+		return group
+	}
+	return queue.NoGroup
+}
+
+// Bool reads true or false.
+func Bool(field string, value jsontext.Value) (bool, error) {
+	switch value.Kind() {
+	case 't':
+		return true, nil
+	case 'f':
+		return false, nil
+	default:
+		return false, queue.Invalidf("%s must be true or false, not %s", field, Clip(string(value)))
+	}
+}
+
+// WholeNumber reads a JSON number without a fraction.
+func WholeNumber(field string, value jsontext.Value) (int64, error) {
+	if value.Kind() == '0' {
+		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+			return n, nil
+		}
+		// 3e2 and 300.0 are whole numbers too.
+		if f, err := strconv.ParseFloat(string(value), 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return int64(f), nil
+		}
+	}
+	return 0, queue.Invalidf("%s must be a whole number, not %s", field, Clip(string(value)))
+}
+
+// CheckName refuses a text that cannot be the name of a queue, partition,
+// group or tag.
+func CheckName(field, name string) error {
+	switch {
+	case !utf8.ValidString(name):
+		return queue.Invalidf("%s is not UTF-8", field)
+	case len(name) > queue.MaxNameBytes:
+		return queue.Invalidf("%s is %d bytes long: at most %d are allowed", field, len(name), queue.MaxNameBytes)
+	case strings.ContainsRune(name, 0):
+		return queue.Invalidf("%s contains a NUL character: remove it", field)
+	default:
+		return nil
+	}
+}
+
+// ReplaceNUL replaces each NUL, which Postgres cannot store, with U+FFFD.
+func ReplaceNUL(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }
+
+// Clip shortens a value that an error text shows.
+func Clip(s string) string {
+	if len(s) > 60 {
+		return s[:57] + "..."
+	}
+	return s
+}

@@ -1,0 +1,167 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+const (
+	// emptySnapshot is a snapshot that contains no row.
+	emptySnapshot = "3:3:"
+	// scanRows is how many rows one scan reads at most.
+	scanRows = 25_000
+	// batchRows and batchBytes bound one transaction, because pushes to the same partitions wait for
+	// it.
+	batchRows  = 2000
+	batchBytes = 4 << 20
+)
+
+var (
+	sqlLook  = sql.Query("inbox/look")
+	sqlFirst = sql.Query("inbox/first")
+)
+
+// row is a row of the inbox.
+type row struct {
+	id   int64
+	item queue.PushItem
+	// problem is the reason why the row is rejected. It is nil while no reason is known.
+	problem *queue.Error
+}
+
+// scan reads rows and hands them to move in batches, while it reads the next batch. All rows of a
+// scan are of one snapshot. scan returns the snapshot, and whether it may contain more rows.
+func (s *Sequencer) scan(ctx context.Context, move func([]row) error) (snapshot string, more bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	batches, readErr := make(chan []row), make(chan error, 1)
+	found := 0
+	go func() {
+		defer close(batches)
+		var err error
+		snapshot, err = s.readBatches(ctx, func(batch []row) bool {
+			found += len(batch)
+			select {
+			case batches <- batch:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+		readErr <- err
+	}()
+	for batch := range batches {
+		if err == nil {
+			if err = move(batch); err != nil {
+				cancel()
+			}
+		}
+	}
+	if failed := <-readErr; err == nil {
+		err = failed
+	}
+	return snapshot, found == scanRows, err
+}
+
+// scanQuery returns the query for rows that a snapshot did not contain. A full scan has its own
+// query, because the backlog may be too large to sort before the statement times out.
+func scanQuery(scanned string) string {
+	if scanned == emptySnapshot {
+		return sqlFirst
+	}
+	return sqlLook
+}
+
+// readBatches reads the rows of one scan and hands them on in batches until hand returns false. It
+// returns the snapshot of the scan.
+func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (snapshot string, err error) {
+	rows, err := s.own.Query(ctx, scanQuery(s.scanned), s.scanned, int64(scanRows), s.cfg.MaxPayload)
+	if err != nil {
+		return "", fmt.Errorf("scanning the inbox: %w", err)
+	}
+	defer rows.Close()
+	var batch []row
+	bytes := 0
+	for rows.Next() {
+		one, seen, ok, err := s.readRow(rows)
+		if err != nil {
+			return snapshot, fmt.Errorf("reading a row of the inbox: %w", err)
+		}
+		if seen != "" {
+			snapshot = seen
+		}
+		if !ok {
+			continue
+		}
+		bytes += len(one.item.Payload)
+		batch = append(batch, one)
+		if len(batch) == batchRows || bytes >= batchBytes {
+			if !hand(batch) {
+				return snapshot, ctx.Err()
+			}
+			batch, bytes = nil, 0
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return snapshot, fmt.Errorf("reading the inbox: %w", err)
+	}
+	if len(batch) > 0 {
+		hand(batch)
+	}
+	return snapshot, nil
+}
+
+// readRow reads one row. Only the first row of a scan has a snapshot. ok is false if the row has
+// nothing else.
+func (s *Sequencer) readRow(rows pgx.Rows) (one row, snapshot string, ok bool, err error) {
+	var seen, queueName, partition, transactionID pgtype.Text
+	var id, bytes pgtype.Int8
+	var trace pgtype.UUID
+	var visible pgtype.Timestamptz
+	var tooLate bool
+	var payload []byte
+	if err := rows.Scan(&seen, &id, &queueName, &partition, &payload, &bytes, &transactionID, &trace, &visible, &tooLate); err != nil {
+		return row{}, "", false, err
+	}
+	if !queueName.Valid {
+		return row{}, seen.String, false, nil // no row was found, or it was deleted meanwhile
+	}
+	one = row{id: id.Int64, item: queue.PushItem{
+		Queue: queueName.String, Partition: partition.String, TransactionID: transactionID.String, Payload: payload,
+	}}
+	if trace.Valid {
+		one.item.TraceID = trace.Bytes
+	}
+	if visible.Valid {
+		one.item.VisibleAt = visible.Time
+	}
+	one.problem = s.check(&one.item, bytes.Int64, tooLate)
+	return one, seen.String, true, nil
+}
+
+// check returns the error with which a push over HTTP would be refused, or nil.
+func (s *Sequencer) check(item *queue.PushItem, payloadBytes int64, tooLate bool) *queue.Error {
+	switch {
+	case payloadBytes > s.cfg.MaxPayload:
+		return &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
+			"the payload has %d bytes: at most %d are allowed (http.max_body_bytes)", payloadBytes, s.cfg.MaxPayload)}
+	case len(item.Queue) > queue.MaxNameBytes:
+		return queue.Invalidf("the name of the queue is %d bytes long: at most %d are allowed", len(item.Queue), queue.MaxNameBytes)
+	case len(item.Partition) > queue.MaxNameBytes:
+		return queue.Invalidf("the name of the partition is %d bytes long: at most %d are allowed", len(item.Partition), queue.MaxNameBytes)
+	case utf8.RuneCountInString(item.TransactionID) > queue.MaxTransactionIDRunes:
+		return queue.Invalidf("transaction_id is %d characters long: at most %d are allowed",
+			utf8.RuneCountInString(item.TransactionID), queue.MaxTransactionIDRunes)
+	case tooLate:
+		return queue.Invalidf("visible_at is more than a year away")
+	default:
+		return nil
+	}
+}

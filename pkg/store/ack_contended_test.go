@@ -1,0 +1,278 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// promptly limits the duration of a call while another session has locked a cursor that the call
+// does not need. Such a call takes 0.1 s; the limit is higher because test machines are slow.
+const promptly = time.Second
+
+// acked is the outcome of an ack in the background, and its duration.
+type acked struct {
+	results []queue.AckResult
+	err     error
+	took    time.Duration
+}
+
+func (b *bench) beginAck(items []queue.AckItem) <-chan acked {
+	out, began := make(chan acked, 1), time.Now()
+	go func() {
+		results, err := b.Ack(b.t.Context(), items)
+		out <- acked{results, err, time.Since(began)}
+	}()
+	return out
+}
+
+func (b *bench) requireHeld(a acked) {
+	b.t.Helper()
+	require.Equal(b.t, queue.CodeUnavailable, queue.CodeOf(a.err))
+	require.ErrorContains(b.t, a.err, "a consumer in SQL holds the partition")
+}
+
+func (b *bench) requireAcked(a acked) {
+	b.t.Helper()
+	require.NoError(b.t, a.err)
+	for _, r := range a.results {
+		require.True(b.t, r.Success, r.Error)
+	}
+}
+
+// late returns the delivery of an HTTP consumer whose lease has ended, and the open transaction of
+// a SQL consumer that has popped the same message since.
+func (b *bench) late() (queue.Delivery, pgx.Tx) {
+	b.t.Helper()
+	b.register("g")
+	b.push("p", "1")
+	d := b.pop(request("g", 1))
+	b.crash()
+	tx := b.begin(b.connect())
+	require.Len(b.t, b.sqlPop(tx, "g", 1, 1), 1)
+	return d, tx
+}
+
+// popEach pushes one message to each of n partitions and pops each by itself.
+func (b *bench) popEach(prefix string, n int) []queue.Delivery {
+	b.t.Helper()
+	for _, partition := range numbered(prefix, n) {
+		b.push(partition, "m")
+	}
+	deliveries := make([]queue.Delivery, n)
+	for i := range deliveries {
+		deliveries[i] = b.pop(request("g", 1))
+		require.Len(b.t, deliveries[i].Messages, 1)
+	}
+	return deliveries
+}
+
+// A flush holds an ack of a cursor that a SQL consumer has locked and twenty acks of other cursors.
+// The other acks are answered promptly. The contended ack succeeds once the cursor is free, or is
+// refused after its patience.
+func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
+	t.Parallel()
+	for _, ends := range []bool{true, false} {
+		t.Run(fmt.Sprintf("the SQL transaction ends: %v", ends), func(t *testing.T) {
+			t.Parallel()
+			b := oneByOne(t)
+			d, tx := b.late()
+			deliveries := b.popEach("s", 20)
+			release := b.occupy()
+			strangers := []<-chan acked{b.beginAck(acks(deliveries[0], queue.AckCompleted, deliveries[0].Messages...))}
+			b.awaitGauge("belfry_batch_flushes_in_flight", "ack", 1)
+			held := b.beginAck(unfenced(d, queue.AckCompleted, d.Messages...))
+			b.awaitQueued("ack", 1)
+			for i, one := range deliveries[1:] {
+				strangers = append(strangers, b.beginAck(acks(one, queue.AckCompleted, one.Messages...)))
+				b.awaitQueued("ack", 2+i)
+			}
+			began := time.Now()
+			release()
+			for _, one := range strangers {
+				b.requireAcked(<-one)
+			}
+			require.Less(t, time.Since(began), promptly)
+			if ends {
+				require.NoError(t, tx.Rollback(t.Context()))
+				b.requireAcked(<-held)
+				require.Equal(t, 21, b.consumed())
+				return
+			}
+			b.requireHeld(<-held)
+			require.GreaterOrEqual(t, time.Since(began), 1900*time.Millisecond)
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.Equal(t, 20, b.consumed())
+			b.requireAcked(<-b.beginAck(unfenced(d, queue.AckCompleted, d.Messages...)))
+		})
+	}
+}
+
+// Many calls wait for many locked cursors. Other calls are served meanwhile, and only a few
+// connections wait.
+func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
+	t.Parallel()
+	const cursors, calls, turns = 12, 3, 4
+	b := newBench(t)
+	b.register("g")
+	deliveries := b.popEach("held", cursors)
+	release := b.hold(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name LIKE 'held%' FOR UPDATE OF c`)
+	watch := b.connect()
+	var held []<-chan acked
+	for range calls {
+		for _, d := range deliveries {
+			held = append(held, b.beginAck(acks(d, queue.AckCompleted, d.Messages...)))
+		}
+	}
+	for began := time.Now(); time.Since(began) < 1500*time.Millisecond; {
+		at := time.Now()
+		b.push("s", fmt.Sprint(at.UnixNano()))
+		d := b.pop(request("g", 1))
+		require.Len(t, d.Messages, 1)
+		b.requireAcked(<-b.beginAck(acks(d, queue.AckCompleted, d.Messages...)))
+		require.Less(t, time.Since(at), promptly)
+		var waiting int
+		require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
+		require.LessOrEqual(t, waiting, turns+1, "the connections of the contended calls, and one flush")
+	}
+	for _, one := range held {
+		b.requireHeld(<-one)
+	}
+	release()
+	for _, d := range deliveries {
+		b.requireAcked(<-b.beginAck(acks(d, queue.AckCompleted, d.Messages...)))
+	}
+	require.Zero(t, b.stranded())
+	require.Zero(t, b.deadlocks())
+}
+
+// More cursors are locked than connections wait for. A call gets its cursor when that is released,
+// although the other cursors stay locked.
+func TestContendedCallsTakeTurns(t *testing.T) {
+	t.Parallel()
+	const cursors = 8
+	b := newBench(t)
+	b.register("g")
+	deliveries := b.popEach("held", cursors)
+	released := make([]func(), cursors)
+	held := make([]<-chan acked, cursors)
+	for i, d := range deliveries {
+		released[i] = b.hold(fmt.Sprintf(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+			WHERE p.name = '%s' FOR UPDATE OF c`, d.Messages[0].Partition.Name))
+	}
+	for i, d := range deliveries {
+		held[i] = b.beginAck(acks(d, queue.AckCompleted, d.Messages...))
+	}
+	b.awaitGauge("belfry_batch_queue_depth", "held", cursors-4)
+	for _, i := range []int{7, 0} {
+		released[i]()
+		b.requireAcked(<-held[i])
+	}
+	for _, one := range held[1:7] {
+		b.requireHeld(<-one)
+	}
+}
+
+// A call acknowledges messages of several partitions, and one cursor is locked by another session.
+// While the call waits, it locks none of the other cursors.
+func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("a", "1", "2")
+	b.push("b", "3")
+	req := request("g", 9)
+	req.Partitions = 2
+	d := b.pop(req)
+	require.Len(t, d.Messages, 3)
+	of := map[string]queue.Message{}
+	for _, m := range d.Messages {
+		of[m.TransactionID] = m
+	}
+	release := b.hold(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'b' FOR UPDATE OF c`)
+	wide := b.beginAck(unfenced(d, queue.AckCompleted, of["1"], of["3"]))
+	b.awaitGauge("belfry_batch_flushes_in_flight", "held", 1)
+	awaitLockWait(t, b)
+	var free int
+	b.scan(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`, nil, &free)
+	require.Equal(t, 2, free, "the cursors of p and a are free")
+	stranger := <-b.beginAck(acks(d, queue.AckCompleted, of["2"]))
+	b.requireAcked(stranger)
+	require.Less(t, stranger.took, promptly)
+	release()
+	b.requireAcked(<-wide)
+	require.Equal(t, 3, b.consumed())
+	require.Zero(t, b.deadlocks())
+}
+
+// Calls that wait for one cursor are applied together. A call with a value that the database
+// refuses fails alone.
+func TestABadContendedCallFailsAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", numbered("m", 10)...)
+	d := b.pop(request("g", 10))
+	release := b.hold(holdCursors)
+	const bad = 9
+	outs := make([]<-chan acked, len(d.Messages))
+	for i, m := range d.Messages {
+		items := unfenced(d, queue.AckCompleted, m)
+		if i == bad {
+			items[0].Status, items[0].Error = queue.AckDead, "a zero: \x00"
+		}
+		outs[i] = b.beginAck(items)
+	}
+	b.awaitGauge("belfry_batch_flushes_in_flight", "held", 1)
+	release()
+	for i, out := range outs {
+		if a := <-out; i == bad {
+			require.Equal(t, queue.CodeInvalid, queue.CodeOf(a.err))
+		} else {
+			b.requireAcked(a)
+		}
+	}
+	require.Empty(t, b.letters())
+}
+
+// A contended call ends at its request timeout, and Close answers the waiting calls.
+func TestAContendedCallIsAlwaysAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	d := b.popEach("p", 1)[0]
+	b.hold(holdCursors)
+	short := *b
+	short.Store = newStore(t, newPool(t, b.pool.Config().ConnString(), promptly), prometheus.NewRegistry(), nil)
+	soon := <-short.beginAck(acks(d, queue.AckCompleted, d.Messages...))
+	b.requireHeld(soon)
+	require.Less(t, soon.took, 1900*time.Millisecond)
+
+	closing := *b
+	closing.reg = prometheus.NewRegistry()
+	closing.Store = newStore(t, b.pool, closing.reg, nil, func(c *batch.Config) { c.MaxFlushes = 1 })
+	var calls errgroup.Group
+	for range 3 {
+		calls.Go(func() error {
+			_, err := closing.Ack(context.WithoutCancel(t.Context()), acks(d, queue.AckCompleted, d.Messages...))
+			if queue.CodeOf(err) != queue.CodeUnavailable {
+				return fmt.Errorf("answered: %w", err)
+			}
+			return nil
+		})
+	}
+	closing.awaitGauge("belfry_batch_flushes_in_flight", "held", 1)
+	require.NoError(t, closing.Close(t.Context()))
+	require.NoError(t, calls.Wait())
+	require.Zero(t, b.consumed())
+}

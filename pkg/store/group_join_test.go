@@ -1,0 +1,27 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+// Forty consumers of a new group start at once. One of them registers the group, and the others do
+// not try. Each try would take an id from the sequence.
+func TestConcurrentConsumersRegisterTheirGroupOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "a")
+	var consumers errgroup.Group
+	for range 40 {
+		consumers.Go(func() error {
+			_, err := b.Pop(t.Context(), request("g", 1))
+			return err
+		})
+	}
+	require.NoError(t, consumers.Wait())
+	var tries int
+	b.scan("SELECT last_value FROM belfry.consumer_group_id_seq", nil, &tries)
+	require.Equal(t, 1, tries)
+}

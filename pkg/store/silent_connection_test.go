@@ -1,0 +1,47 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+)
+
+// A connection falls silent while an ack has locked its cursors. Postgres does not learn that the
+// server gave up at its request timeout. It must release the locks by itself soon after, because no
+// other session can use the partition until then.
+func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second
+	direct := newBench(t)
+	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
+	s := newStore(t, newPool(t, through, timeout), prometheus.NewRegistry(), nil)
+	direct.push("p", "1", "2")
+	d := direct.pop(request("g", 1))
+	release := direct.hold(holdCursors)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
+		failed <- err
+	}()
+	awaitLockWait(t, direct)
+	network.FreezeOld()
+	release() // the ack gets its lock, and the server gets no answer
+	require.Error(t, <-failed)
+	began := time.Now()
+	await(t, "the locks of the silent session", func() bool {
+		var idle int
+		direct.scan(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND state LIKE 'idle in transaction%'`, nil, &idle)
+		return idle == 0
+	})
+	require.Less(t, time.Since(began), 5*timeout)
+	require.NoError(t, func() error {
+		_, err := direct.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
+		return err
+	}())
+}

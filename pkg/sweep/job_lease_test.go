@@ -1,0 +1,128 @@
+package sweep
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// acquire leases a job for a run that the test ends itself.
+func (r *fixture) acquire(j job) *jobLease {
+	r.t.Helper()
+	h, err := r.Sweeper.acquire(testContext(r.t), j)
+	require.NoError(r.t, err)
+	return h
+}
+
+func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	other, _, _ := newSweeper(r.pool)
+	mine := r.acquire(r.retention())
+	require.NotNil(t, mine)
+	theirs, err := other.acquire(testContext(t), other.retention())
+	require.NoError(t, err)
+	require.Nil(t, theirs)
+	require.NotNil(t, r.acquire(r.eviction()), "another job is free")
+	require.NoError(t, mine.release(testContext(t)))
+	theirs, err = other.acquire(testContext(t), other.retention())
+	require.NoError(t, err)
+	require.Nil(t, theirs, "the next run is due after an interval")
+	r.exec("UPDATE belfry.sweep SET next_at = now()")
+	theirs, err = other.acquire(testContext(t), other.retention())
+	require.NoError(t, err)
+	require.NotNil(t, theirs)
+}
+
+// An instance that freezes in a run loses its lease. It notices when it continues.
+func TestAFrozenInstanceIsReplaced(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	frozen := r.acquire(r.retention())
+	r.exec("UPDATE belfry.sweep SET next_at = now()")
+	require.Nil(t, r.acquire(r.retention()), "the job is leased")
+	left := r.number("SELECT extract(epoch FROM held_until - clock_timestamp())::bigint FROM belfry.sweep")
+	require.LessOrEqual(t, left, int64(leaseDuration/time.Second), "a lease without a renewal ends soon")
+	r.exec("UPDATE belfry.sweep SET held_until = now()")
+	next := r.acquire(r.retention())
+	require.NotNil(t, next)
+	frozen.renewed = time.Now().Add(-renewAfter)
+	require.ErrorIs(t, frozen.renew(testContext(t)), errLeaseLost)
+	require.NoError(t, frozen.release(testContext(t)), "releasing a lost lease does not end the next one")
+	next.renewed = frozen.renewed
+	require.NoError(t, next.renew(testContext(t)))
+	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.sweep WHERE held_until > clock_timestamp()"))
+}
+
+func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, func(c *Config) { c.RetentionInterval, c.EvictionInterval = minInterval, minInterval })
+	r.push("p", 2)
+	r.push("o", 2)
+	r.age("p", 2)
+	r.options(keepHalfAnHour + ", " + waitHalfAnHour)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.await("partition p is swept", func() bool { return len(r.stored("p")) == 0 })
+	r.age("o", 2)
+	r.await("partition o is swept", func() bool { return len(r.stored("o")) == 0 })
+	cancel()
+	require.NoError(t, <-done)
+	r.checkInvariants()
+}
+
+// The job partitions runs once per PartitionCleanupInterval.
+func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, func(c *Config) { c.PartitionCleanupInterval = minInterval })
+	r.push("q", 1) // creates the queue
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	for n, name := range []string{"a", "b"} {
+		r.exec(`INSERT INTO belfry.partition (queue_id, name, created_at)
+			SELECT id, $1, now() - interval '31 days' FROM belfry.queue WHERE name = 'q'`, name)
+		r.await(name+" is removed", func() bool { return len(r.partitionNames()) == 1 })
+		r.await("that run is over", func() bool { return r.metric("belfry_sweep_runs_total") > int64(n) })
+	}
+	cancel()
+	require.NoError(t, <-done)
+}
+
+// A partition that cannot be swept does not stop the sweep of the others.
+func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.options(keepHalfAnHour)
+	for _, p := range []string{"a", "b", "c"} {
+		r.push(p, 2)
+		r.age(p, 2)
+	}
+	r.options(keepHalfAnHour)
+	r.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		IF OLD.partition_id = (SELECT id FROM belfry.partition WHERE name = 'b') THEN RAISE EXCEPTION 'no'; END IF;
+		RETURN OLD; END $$`)
+	r.exec(`CREATE TRIGGER refuse BEFORE DELETE ON belfry.message FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	r.sweep(r.retention())
+	require.Empty(t, r.stored("a"))
+	require.Len(t, r.stored("b"), 2)
+	require.Empty(t, r.stored("c"))
+	require.Equal(t, int64(1), r.metric("belfry_sweep_failures_total"))
+}
+
+func TestASweepWithoutADatabaseFails(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.push("p", 1)
+	r.options(keepHalfAnHour)
+	pool := openPool(t, r.dsn)
+	pool.Close()
+	closed, _, _ := newSweeper(pool)
+	err := closed.runOnce(testContext(t), closed.retention())
+	require.ErrorContains(t, err, "listing queues")
+	err = closed.runOnce(testContext(t), closed.partitions())
+	require.ErrorContains(t, err, "acquiring the sweep partitions")
+}

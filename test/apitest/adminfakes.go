@@ -1,0 +1,127 @@
+package apitest
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+// catalogFake replaces the queues of pkg/catalog.
+type catalogFake struct{ *Fakes }
+
+func (f catalogFake) Configure(_ context.Context, set catalog.Settings) (catalog.Configured, error) {
+	f.Configured = append(f.Configured, set)
+	if f.Fakes.Configure != nil {
+		return f.Fakes.Configure(set)
+	}
+	return catalog.Configured{QueueID: IDOne, PartitionID: IDTwo}, nil
+}
+
+func (f catalogFake) Delete(_ context.Context, name string) (bool, error) {
+	f.Deleted = append(f.Deleted, name)
+	if f.Fakes.Delete != nil {
+		return f.Fakes.Delete(name)
+	}
+	return true, nil
+}
+
+// groupsFake replaces the consumer groups of pkg/catalog and pkg/stats.
+type groupsFake struct{ *Fakes }
+
+func (f groupsFake) DeleteGroup(_ context.Context, group string, queueName *string, keep bool) (catalog.DeletedGroup, error) {
+	call := GroupCall{Verb: "delete", Group: group, Keep: keep}
+	if queueName != nil {
+		call.Verb, call.Queue = "delete of queue", *queueName
+	}
+	f.GroupCalls = append(f.GroupCalls, call)
+	return catalog.DeletedGroup{Cursors: 7}, nil
+}
+
+func (f groupsFake) MoveSubscription(_ context.Context, group string, start time.Time) (int64, error) {
+	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "subscription", Group: group, Start: start})
+	return 2, nil
+}
+
+func (f groupsFake) Seek(_ context.Context, queueName, group string, place catalog.Position) (int64, error) {
+	call := GroupCall{Verb: "seek", Group: group, Queue: queueName, Place: place}
+	f.GroupCalls = append(f.GroupCalls, call)
+	if f.Fakes.Seek != nil {
+		_, moved, err := f.Fakes.Seek(call)
+		return moved, err
+	}
+	return 3, nil
+}
+
+func (f groupsFake) SeekPartition(_ context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error) {
+	call := GroupCall{Verb: "seek partition", Group: group, Queue: queueName, Partition: partition, Place: place}
+	f.GroupCalls = append(f.GroupCalls, call)
+	if f.Fakes.Seek != nil {
+		sought, _, err := f.Fakes.Seek(call)
+		return sought, err
+	}
+	return catalog.PartitionSeek{Moved: true, Message: IDOne}, nil
+}
+
+func (f groupsFake) List(context.Context) ([]stats.Group, error) { return f.Groups, nil }
+
+func (f groupsFake) Group(_ context.Context, name string, limit int) ([]stats.QueueProgress, error) {
+	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "show", Group: name, Limit: limit})
+	return f.GroupQueues, nil
+}
+
+func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error) {
+	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "lagging", Over: over, Limit: limit})
+	return f.Fakes.Lagging, nil
+}
+
+// Resources replace pkg/stats.
+type Resources struct {
+	Queues     []stats.Queue
+	Detail     stats.QueueDetail
+	Tags       []stats.Tag
+	Overview   stats.Overview
+	Sweeps     []stats.Sweep
+	Messages   stats.MessageList
+	FailWith   error
+	Filter     stats.QueueFilter
+	After      *string
+	Limit      int
+	QueueName  string
+	MessagesBy stats.MessageFilter
+}
+
+type resourcesFake struct{ *Resources }
+
+func (r resourcesFake) Queues(_ context.Context, filter stats.QueueFilter) ([]stats.Queue, error) {
+	r.Filter = filter
+	return r.Resources.Queues, r.FailWith
+}
+
+func (r resourcesFake) Queue(_ context.Context, name string, after *string, limit int) (stats.QueueDetail, error) {
+	r.QueueName, r.After, r.Limit = name, after, limit
+	return r.Detail, r.FailWith
+}
+
+func (r resourcesFake) Exists(_ context.Context, name string) error {
+	r.QueueName = name
+	return r.FailWith
+}
+
+func (r resourcesFake) Namespaces(context.Context) ([]stats.Tag, error) { return r.Tags, r.FailWith }
+
+func (r resourcesFake) Tasks(context.Context) ([]stats.Tag, error) { return r.Tags, r.FailWith }
+
+func (r resourcesFake) Overview(context.Context) (stats.Overview, error) {
+	return r.Resources.Overview, r.FailWith
+}
+
+func (r resourcesFake) Sweeps(context.Context) ([]stats.Sweep, error) {
+	return r.Resources.Sweeps, r.FailWith
+}
+
+func (r resourcesFake) Messages(_ context.Context, filter stats.MessageFilter) (stats.MessageList, error) {
+	r.MessagesBy = filter
+	return r.Resources.Messages, r.FailWith
+}

@@ -1,0 +1,106 @@
+// Package apitest runs the HTTP API on fakes of the rooms below it. The tests of
+// pkg/httpapi and of its rooms use it.
+//
+// A test sets the answers of the fakes, sends requests and then reads the calls
+// that the fakes recorded.
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Ids that are easy to recognize.
+var (
+	IDOne   = queue.ID{0x01, 15: 0x01}
+	IDTwo   = queue.ID{0x02, 15: 0x02}
+	IDThree = queue.ID{0x03, 15: 0x03}
+)
+
+// OnePush is the body of a push of one message.
+const OnePush = `{"items":[{"queue":"orders","payload":1}]}`
+
+// Server returns a server on the fakes, and its log. Each edit may change the
+// configuration and the dependencies.
+func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*httpapi.Server, *observer.ObservedLogs) {
+	core, logs := observer.New(zap.DebugLevel)
+	if f.Ping == nil {
+		f.Ping = func(context.Context) error { return nil }
+	}
+	cfg := httpapi.DefaultConfig()
+	cfg.Addr = "127.0.0.1:0"
+	deps := httpapi.Deps{
+		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupVerbs: groupsFake{f}, GroupReader: groupsFake{f},
+		Resources: resourcesFake{&f.Resources}, Letters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
+		Ping: f.Ping, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState,
+		Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
+	}
+	for _, edit := range edits {
+		edit(&cfg, &deps)
+	}
+	return httpapi.New(cfg, deps), logs
+}
+
+// Call sends one request to a new server on the fakes.
+func Call(f *Fakes, method, target, body string) *httptest.ResponseRecorder {
+	s, _ := Server(f)
+	return Send(s, Request(method, target, body))
+}
+
+// Request returns a request. An empty body is no body.
+func Request(method, target, body string) *http.Request {
+	var reader io.Reader = http.NoBody
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	return httptest.NewRequest(method, target, reader)
+}
+
+// Send sends a request to a server.
+func Send(s *httpapi.Server, r *http.Request) *httptest.ResponseRecorder {
+	rec := httptest.NewRecorder()
+	s.Handler().ServeHTTP(rec, r)
+	return rec
+}
+
+// SendOK sends a request that must be answered with 200.
+func SendOK(t *testing.T, s *httpapi.Server, r *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
+	rec := Send(s, r)
+	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+	return rec
+}
+
+// RequireError checks an error answer and returns its text.
+func RequireError(t *testing.T, rec *httptest.ResponseRecorder, status int) string {
+	t.Helper()
+	require.Equal(t, status, rec.Code, rec.Body)
+	require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body), rec.Body)
+	require.Len(t, body, 1)
+	require.NotEmpty(t, body["error"])
+	return body["error"]
+}
+
+// RequireInvalid checks that err becomes a 400.
+func RequireInvalid(t testing.TB, err error) {
+	t.Helper()
+	var coded *queue.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, queue.CodeInvalid, coded.Code)
+	require.NotEmpty(t, coded.Message)
+}

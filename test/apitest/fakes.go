@@ -1,0 +1,150 @@
+package apitest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+// Fakes replace the rooms below the HTTP API. A function that is nil has a
+// harmless default.
+type Fakes struct {
+	Push      func(items []queue.PushItem) ([]queue.PushResult, error)
+	Ack       func(items []queue.AckItem) ([]queue.AckResult, error)
+	Extend    func(lease queue.ID, d time.Duration) (time.Time, error)
+	Transact  func(tx *queue.Transaction) (queue.TransactionResult, error)
+	Pop       func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
+	Configure func(set catalog.Settings) (catalog.Configured, error)
+	Delete    func(name string) (bool, error)
+	Seek      func(call GroupCall) (catalog.PartitionSeek, int64, error)
+	Ping      func(ctx context.Context) error
+
+	Groups      []stats.Group
+	GroupQueues []stats.QueueProgress
+	Lagging     []stats.LaggingPartition
+	Waiting     int
+	Status      dispatch.Status
+	Listener    httpapi.ListenerState
+	// Inbox is nil for a database that does not answer.
+	Inbox       *httpapi.InboxState
+	Resources   Resources
+	DeadLetters DeadLetters
+	Traces      Traces
+
+	// Calls that the fakes received.
+	Pushed       [][]queue.PushItem
+	Acked        [][]queue.AckItem
+	Popped       []*queue.PopRequest
+	Transactions []*queue.Transaction
+	Released     []queue.Delivery
+	Configured   []catalog.Settings
+	Deleted      []string
+	GroupCalls   []GroupCall
+}
+
+// GroupCall is a call about consumer groups.
+type GroupCall struct {
+	Verb, Group, Queue, Partition string
+
+	Keep  bool
+	Start time.Time
+	Place catalog.Position
+	Over  time.Duration
+	Limit int
+}
+
+// Failing answers a push with err.
+func Failing(err error) *Fakes {
+	return &Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, err }}
+}
+
+// OneMessage is a delivery of one message under the lease IDThree.
+func OneMessage() queue.Delivery {
+	return queue.Delivery{
+		Queue: "orders", Group: "g", LeaseID: IDThree, Partitions: 1,
+		Messages: []queue.Message{{
+			Partition: &queue.Partition{ID: IDOne, Name: "Default"}, ID: IDTwo, TransactionID: "t", Payload: json.RawMessage("1"),
+		}},
+	}
+}
+
+// Deliver answers every pop with d.
+func Deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+	return func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return d, nil }
+}
+
+// Reached reports whether a fake was called.
+func (f *Fakes) Reached() bool {
+	return len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+
+		f.DeadLetters.Calls+f.Traces.Calls > 0
+}
+
+func (f *Fakes) inboxState(context.Context) (httpapi.InboxState, error) {
+	if f.Inbox == nil {
+		return httpapi.InboxState{}, errors.New("the database does not answer")
+	}
+	return *f.Inbox, nil
+}
+
+// dataPlane has the verbs of the data plane.
+type dataPlane struct{ *Fakes }
+
+func (f dataPlane) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+	f.Pushed = append(f.Pushed, items)
+	if f.Fakes.Push != nil {
+		return f.Fakes.Push(items)
+	}
+	return make([]queue.PushResult, len(items)), nil
+}
+
+func (f dataPlane) Ack(_ context.Context, items []queue.AckItem) ([]queue.AckResult, error) {
+	f.Acked = append(f.Acked, items)
+	if f.Fakes.Ack != nil {
+		return f.Fakes.Ack(items)
+	}
+	return make([]queue.AckResult, len(items)), nil
+}
+
+func (f dataPlane) Extend(_ context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
+	return f.Fakes.Extend(lease, d)
+}
+
+func (f dataPlane) Transact(_ context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
+	f.Transactions = append(f.Transactions, tx)
+	if f.Fakes.Transact != nil {
+		return f.Fakes.Transact(tx)
+	}
+	result := queue.TransactionResult{Applied: true, Operations: make([]queue.OperationResult, len(tx.Operations))}
+	for i, op := range tx.Operations {
+		if op.Push != nil {
+			result.Operations[i].Push = &queue.PushResult{TransactionID: op.Push.TransactionID, MessageID: IDOne, PartitionID: IDTwo}
+		} else {
+			result.Operations[i].Ack = &queue.AckResult{Success: true, Resolved: true}
+		}
+	}
+	return result, nil
+}
+
+func (f dataPlane) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
+	f.Popped = append(f.Popped, req)
+	if f.Fakes.Pop == nil {
+		return &queue.Delivery{}, nil
+	}
+	delivery, err := f.Fakes.Pop(ctx, req)
+	return &delivery, err
+}
+
+func (f dataPlane) Release(_ context.Context, delivery *queue.Delivery) {
+	f.Released = append(f.Released, *delivery)
+}
+
+func (f dataPlane) Waiting() int { return f.Fakes.Waiting }
+
+func (f dataPlane) Status() dispatch.Status { return f.Fakes.Status }

@@ -1,0 +1,121 @@
+package apitest
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/trace"
+)
+
+// DeadLetters replace pkg/deadletter.
+type DeadLetters struct {
+	Letters []deadletter.Letter
+	Message deadletter.Message
+	// Missing says that no message exists.
+	Missing bool
+
+	Calls int
+	// Texts are the names and transaction ids of all calls.
+	Texts         []string
+	Filter        deadletter.Filter
+	After         deadletter.ListKey
+	Limit, Offset int64
+	Rate          int64
+	DryRun        bool
+	Group         *string
+}
+
+type deadLettersFake struct{ *DeadLetters }
+
+func (f deadLettersFake) filtered(filter deadletter.Filter) {
+	f.Calls++
+	f.Filter = filter
+	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID} {
+		if text != nil {
+			f.Texts = append(f.Texts, *text)
+		}
+	}
+}
+
+func (f deadLettersFake) List(
+	_ context.Context, filter deadletter.Filter, after deadletter.ListKey, limit, offset int64,
+) ([]deadletter.Letter, int64, error) {
+	f.filtered(filter)
+	f.After, f.Limit, f.Offset = after, limit, offset
+	return f.Letters, int64(len(f.Letters)), nil
+}
+
+func (f deadLettersFake) Redrive(_ context.Context, filter deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error) {
+	f.filtered(filter)
+	f.Rate, f.DryRun = rate, dryRun
+	return deadletter.Result{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
+}
+
+func (f deadLettersFake) Purge(_ context.Context, filter deadletter.Filter, dryRun bool) (deadletter.Result, error) {
+	f.filtered(filter)
+	f.DryRun = dryRun
+	return deadletter.Result{Matched: 10, Taken: 7, Remaining: 3}, nil
+}
+
+func (f deadLettersFake) named(transactionID string) error {
+	f.Calls++
+	f.Texts = append(f.Texts, transactionID)
+	if f.Missing {
+		f.Calls = 0
+		return &queue.Error{Code: queue.CodeNotFound, Message: "Message not found"}
+	}
+	return nil
+}
+
+func (f deadLettersFake) Message(_ context.Context, _ queue.ID, transactionID string) (deadletter.Message, error) {
+	return f.DeadLetters.Message, f.named(transactionID)
+}
+
+func (f deadLettersFake) Retry(_ context.Context, _ queue.ID, transactionID string, group *string) (int64, error) {
+	f.Group = group
+	if group != nil {
+		f.Texts = append(f.Texts, *group)
+	}
+	return 1, f.named(transactionID)
+}
+
+func (f deadLettersFake) Delete(_ context.Context, _ queue.ID, transactionID string) (bool, error) {
+	return !f.Missing, f.named(transactionID)
+}
+
+// Traces replace pkg/trace.
+type Traces struct {
+	Calls int
+	// Texts are the names and transaction ids of all calls.
+	Texts  []string
+	Events []trace.Event
+	After  trace.Position
+}
+
+type tracesFake struct{ *Traces }
+
+func (f tracesFake) Add(_ context.Context, e trace.Event) (queue.ID, error) {
+	f.Calls++
+	f.Events = append(f.Events, e)
+	f.Texts = append(append(f.Texts, e.TransactionID, e.Group, e.Type), e.Names...)
+	return IDOne, nil
+}
+
+func (f tracesFake) OfMessage(_ context.Context, _ queue.ID, transactionID string, _ int64) ([]trace.Trace, error) {
+	f.Calls++
+	f.Texts = append(f.Texts, transactionID)
+	return []trace.Trace{{ID: IDOne, Data: []byte("{}")}}, nil
+}
+
+func (f tracesFake) ByName(_ context.Context, name string, after trace.Position, _, _ int64) ([]trace.NamedTrace, int64, error) {
+	f.Calls++
+	f.Texts, f.After = append(f.Texts, name), after
+	return []trace.NamedTrace{{Trace: trace.Trace{ID: IDOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, nil
+}
+
+func (f tracesFake) Names(context.Context, int64, int64) ([]trace.NameCount, int64, error) {
+	f.Calls++
+	return nil, 0, nil
+}

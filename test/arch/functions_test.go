@@ -1,0 +1,93 @@
+package arch_test
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// maxFunctionLines is the most lines a function of the server may have.
+	maxFunctionLines = 60
+	// maxParameters is the most parameters it may have; a receiver is not counted.
+	maxParameters = 5
+	// maxRoomLines is the most lines of Go a room may have, without its tests.
+	maxRoomLines = 2500
+)
+
+// functionBreaches complains about functions that are too long or take too much.
+func functionBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		if !file.production() {
+			continue
+		}
+		for _, decl := range file.syntax.Decls {
+			function, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if lines := file.fset.Position(function.End()).Line - file.fset.Position(function.Pos()).Line + 1; lines > maxFunctionLines {
+				complaints = append(complaints, fmt.Sprintf("%s: %s has %d lines, the limit is %d: split it by its steps",
+					file.at(function), function.Name.Name, lines, maxFunctionLines))
+			}
+			if n := function.Type.Params.NumFields(); n > maxParameters {
+				complaints = append(complaints, fmt.Sprintf("%s: %s has %d parameters, the limit is %d: put those that belong together into a struct",
+					file.at(function), function.Name.Name, n, maxParameters))
+			}
+		}
+	}
+	return complaints
+}
+
+// roomBreaches complains about rooms that should be several.
+func roomBreaches(files []source) []string {
+	lines := map[string]int{}
+	for _, file := range files {
+		if file.production() {
+			lines[file.dir] += file.lines
+		}
+	}
+	var complaints []string
+	for dir, n := range lines {
+		if n > maxRoomLines {
+			complaints = append(complaints, fmt.Sprintf("%s has %d lines of Go, the limit is %d: make it several rooms", dir, n, maxRoomLines))
+		}
+	}
+	slices.Sort(complaints)
+	return complaints
+}
+
+func TestFunctionsAreShort(t *testing.T) {
+	t.Parallel()
+	holds(t, functionBreaches(repository(t)))
+}
+
+func TestRoomsAreSmall(t *testing.T) {
+	t.Parallel()
+	holds(t, roomBreaches(repository(t)))
+}
+
+func TestLongFunctionsAndRoomsAreFound(t *testing.T) {
+	t.Parallel()
+	body := func(lines int) string {
+		text := "package x\n\nfunc f() {\n"
+		for range lines - 2 {
+			text += "\n"
+		}
+		return text + "}\n"
+	}
+	require.Empty(t, functionBreaches([]source{sample(t, "pkg/x/x.go", body(maxFunctionLines))}))
+	require.Len(t, functionBreaches([]source{sample(t, "pkg/x/x.go", body(maxFunctionLines+1))}), 1)
+	require.Empty(t, functionBreaches([]source{sample(t, "pkg/x/x_test.go", body(maxFunctionLines+1))}), "tests may be longer")
+	const receiver = "package x\n\ntype t int\n\n"
+	require.Empty(t, functionBreaches([]source{sample(t, "pkg/x/x.go", receiver+"func (t) f(a, b, c, d, e int) {}\n")}))
+	require.Len(t, functionBreaches([]source{sample(t, "pkg/x/x.go", receiver+"func (t) f(a, b, c, d, e int, g string) {}\n")}), 1)
+	big := sample(t, "pkg/x/x.go", "package x\n")
+	big.lines = maxRoomLines
+	require.Empty(t, roomBreaches([]source{big}))
+	require.Len(t, roomBreaches([]source{big, sample(t, "pkg/x/y.go", "package x\n")}), 1)
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/bench/rig"
+)
+
+const (
+	// stopPatience bounds the orderly end of Postgres.
+	stopPatience = time.Minute
+	// drainPatience is the time without an arrival after which the remaining messages count as
+	// stuck or lost.
+	drainPatience = 15 * time.Second
+	// stuckAfter is the delay after which a delivered message counts as stuck: something other
+	// than its push woke the consumer.
+	stuckAfter = 5 * time.Second
+	// longWait is the longest wait of a pop.
+	longWait = 10 * time.Minute
+	// defaultLease is the lease of a queue without options.
+	defaultLease = time.Minute
+	// arrivalRest is the time without statements after which all waiting requests have probed.
+	arrivalRest = time.Second
+)
+
+// suite is what all measures share: a private Postgres and a connection to its statistics.
+type suite struct {
+	settings
+	dir       string
+	cluster   *devdb.Cluster
+	admin     *pgx.Conn
+	databases int
+}
+
+func newSuite(ctx context.Context, s settings) (r *suite, err error) {
+	dir, err := os.MkdirTemp("", "belfry-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	r = &suite{settings: s, dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	// Root runs Postgres under another account, which must be able to enter the folder.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("opening the folder: %w", err)
+	}
+	r.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
+		"shared_buffers": "512MB", "max_wal_size": "8GB", "max_connections": "300",
+		"shared_preload_libraries": "pg_stat_statements",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if r.admin, err = pgx.Connect(ctx, r.cluster.URL("postgres")); err != nil {
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	if _, err := r.admin.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
+		return nil, fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
+	}
+	return r, nil
+}
+
+// close stops Postgres and removes the folder.
+func (r *suite) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	defer cancel()
+	var errs []error
+	if r.admin != nil {
+		errs = append(errs, r.admin.Close(ctx))
+	}
+	if r.cluster != nil {
+		errs = append(errs, r.cluster.Stop(ctx))
+	}
+	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
+}
+
+// trial is a new database with servers and traffic.
+type trial struct {
+	*suite
+	*load.Traffic
+	database string
+	servers  []*rig.Server
+	queues   []string
+}
+
+// lanes returns one lane for each queue, in the partition Default.
+func lanes(queues ...string) []load.Lane {
+	all := make([]load.Lane, len(queues))
+	for i, queue := range queues {
+		all[i] = load.Lane{Queue: queue, Partition: "Default"}
+	}
+	return all
+}
+
+// queueNames returns n names.
+func queueNames(prefix string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s-%d", prefix, i)
+	}
+	return all
+}
+
+// start starts n servers on a new database and creates the queues of the lanes. The consumers
+// are in one group; "" is queue mode. The caller must stop the trial.
+func (r *suite) start(ctx context.Context, n int, group string, lanes []load.Lane) (*trial, error) {
+	r.databases++
+	t := &trial{suite: r, database: fmt.Sprintf("bench_%d", r.databases)}
+	if err := r.cluster.CreateDatabase(ctx, t.database); err != nil {
+		return nil, err
+	}
+	for range n {
+		if err := t.startServer(ctx); err != nil {
+			return nil, errors.Join(err, t.stop())
+		}
+	}
+	meter := load.NewMeter()
+	meter.Measure(time.Now(), time.Time{})
+	t.Traffic = &load.Traffic{
+		Client: t.servers[0].Client, Meter: meter, Groups: []string{group},
+		Ledger: load.NewLedger(load.LedgerConfig{Lanes: lanes, Groups: 1, Lease: defaultLease, StuckAfter: stuckAfter, Meter: meter}),
+	}
+	for _, lane := range lanes {
+		if !slices.Contains(t.queues, lane.Queue) {
+			t.queues = append(t.queues, lane.Queue)
+		}
+	}
+	if err := createQueues(ctx, t.Client, t.queues, nil); err != nil {
+		return nil, errors.Join(err, t.stop())
+	}
+	return t, nil
+}
+
+func (t *trial) startServer(ctx context.Context) error {
+	server, err := rig.StartServer(ctx, t.cluster.URL(t.database))
+	if err != nil {
+		return err
+	}
+	t.servers = append(t.servers, server)
+	return nil
+}
+
+// createQueues creates queues, a few at a time.
+func createQueues(ctx context.Context, c *load.Client, queues []string, options map[string]int) error {
+	const atOnce = 16
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, queue := range queues {
+		group.Go(func() error { return c.Configure(ctx, queue, options) })
+	}
+	return group.Wait()
+}
+
+// stop stops the servers.
+func (t *trial) stop() error {
+	var errs []error
+	for _, server := range t.servers {
+		errs = append(errs, server.Stop())
+	}
+	t.servers = nil
+	return errors.Join(errs...)
+}
+
+// waitArrived blocks until n requests wait at a server and all of them have probed.
+func (t *trial) waitArrived(ctx context.Context, server *rig.Server, n int) error {
+	if err := server.WaitWaiting(ctx, n); err != nil {
+		return err
+	}
+	return t.waitQuiet(ctx, arrivalRest)
+}
+
+// measure starts the measured interval and resets the statistics of the database.
+func (t *trial) measure(ctx context.Context) error {
+	t.Meter.Measure(time.Now(), time.Time{})
+	return t.resetStatements(ctx)
+}
+
+// finish stops the consumers, pops the remaining messages and returns what the ledger found. err is
+// the error of the load.
+func (t *trial) finish(ctx context.Context, err error, consumers *load.Workers) (load.Counts, error) {
+	if err = errors.Join(err, consumers.Stop(), t.Meter.Err()); err != nil {
+		return load.Counts{}, err
+	}
+	found := 0
+	if t.Ledger.Counts().Lost > 0 {
+		for _, queue := range t.queues {
+			n, err := t.Search(ctx, load.PopOptions{Queue: queue, Batch: 100, Partitions: 1})
+			if err != nil {
+				return load.Counts{}, err
+			}
+			found += n
+		}
+	}
+	c := t.Ledger.Counts()
+	c.Stuck += found
+	return c, nil
+}
+
+// enoughFiles returns an error unless this process, and a child, may open n connections. The Go
+// runtime has raised the limit to its maximum.
+func enoughFiles(n uint64) error {
+	const spare = 500
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("reading the limit of open files: %w", err)
+	}
+	if limit.Cur < n+spare {
+		return fmt.Errorf("%d open files are allowed and %d are needed: raise the limit (ulimit -n)", limit.Cur, n+spare)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/bench/load"
+)
+
+const (
+	serverChild = "server"
+	// startPatience bounds the start of a server, its migration included.
+	startPatience = time.Minute
+	// lookInterval is the time between two looks at a server.
+	lookInterval = 20 * time.Millisecond
+)
+
+// serve runs a server with the settings of the environment and writes its address.
+func serve(in *bufio.Reader, out io.Writer) error {
+	cfg, err := config.Load(config.Options{Environ: os.Environ()})
+	if err != nil {
+		return err
+	}
+	logging := zap.NewProductionConfig()
+	logging.Level = zap.NewAtomicLevelAt(zap.WarnLevel)
+	log, err := logging.Build()
+	if err != nil {
+		return err
+	}
+	return app.Run(UntilEnd(in), cfg, log, func(addr net.Addr) {
+		_, _ = fmt.Fprintln(out, addr) // without the line the parent stops this process
+	})
+}
+
+// Server is a child that answers HTTP requests, and a client of it.
+type Server struct {
+	*Process
+	*load.Client
+}
+
+// StartListening starts a child that writes its address.
+func StartListening(name string, env ...string) (*Server, error) {
+	p, err := Start(name, env...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Process: p}
+	address, err := p.ReadLine()
+	if err == nil {
+		s.Client, err = load.NewClient("http://" + address)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return s, nil
+}
+
+// StartServer starts a server on a database. It blocks until the server answers and receives
+// notifications.
+func StartServer(ctx context.Context, dsn string, env ...string) (*Server, error) {
+	s, err := StartListening(serverChild, append(env, "BELFRY_DATABASE_URL="+dsn, "BELFRY_HTTP_ADDR=127.0.0.1:0")...)
+	if err != nil {
+		return nil, err
+	}
+	err = s.waitHealth(ctx, func(h Health) bool { return h.Listener.State == "proven" })
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Stop closes the idle connections and stops the child.
+func (s *Server) Stop() error {
+	s.Close()
+	return s.Process.Stop()
+}
+
+// Health is the answer of /health.
+type Health struct {
+	Waiting  int `json:"waiting"`
+	Listener struct {
+		State string `json:"state"`
+	} `json:"listener"`
+}
+
+// Health returns the state of the server.
+func (s *Server) Health(ctx context.Context) (h Health, err error) {
+	_, err = s.Call(ctx, http.MethodGet, "/health", nil, &h)
+	return h, err
+}
+
+// WaitWaiting blocks until n requests wait at the server.
+func (s *Server) WaitWaiting(ctx context.Context, n int) error {
+	return s.waitHealth(ctx, func(h Health) bool { return h.Waiting == n })
+}
+
+func (s *Server) waitHealth(ctx context.Context, ok func(h Health) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for {
+		h, err := s.Health(ctx)
+		if err != nil {
+			return err
+		}
+		if ok(h) {
+			return nil
+		}
+		if err := load.Pause(ctx, lookInterval); err != nil {
+			return fmt.Errorf("waiting for the server: %w; %d requests wait, the listener is %s", err, h.Waiting, h.Listener.State)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// progress is the first ordinal of a log that cannot be settled yet, whatever happened to the operations that began by
+// now.
+type progress struct {
+	// done holds by ordinal whether a single message may be settled.
+	done []bool
+	next int
+	// events are the events still to apply.
+	events []event
+	// excuses counts lost autoAck deliveries that have not explained a gap yet.
+	excuses int
+	// sought: the cursor was sought, so nothing is known any more.
+	sought bool
+}
+
+// settleUpTo notes that everything up to an ordinal may be settled.
+func (f *progress) settleUpTo(ordinal int) { f.next = max(f.next, ordinal+1) }
+
+// advance moves next over messages that may be settled.
+func (f *progress) advance() {
+	for f.next < len(f.done) && f.done[f.next] {
+		f.next++
+	}
+}
+
+// apply applies the events that began before an instant.
+func (f *progress) apply(now time.Duration) {
+	for len(f.events) > 0 && f.events[0].at < now {
+		switch e := f.events[0]; {
+		case e.sought:
+			f.sought = true
+			return
+		case e.lostAutoAck:
+			f.excuses++
+		case e.upto:
+			f.settleUpTo(e.ordinals[0])
+		default:
+			for _, ordinal := range e.ordinals {
+				f.done[ordinal] = true
+			}
+		}
+		f.events = f.events[1:]
+	}
+	f.advance()
+}
+
+// reaches reports whether everything before an ordinal may be settled. Each lost autoAck delivery may explain one run.
+func (f *progress) reaches(ordinal int) bool {
+	for f.next < ordinal {
+		if f.excuses == 0 {
+			return false
+		}
+		f.excuses--
+		for f.next < ordinal && !f.done[f.next] {
+			f.next++
+		}
+		f.advance()
+	}
+	return true
+}
+
+// event is something that changes the progress.
+type event struct {
+	at time.Duration
+	// If upto, everything up to the one ordinal is settled. Otherwise the ordinals alone are.
+	upto        bool
+	ordinals    []int
+	lostAutoAck bool
+	sought      bool
+}
+
+// progressEvents returns the events that may have moved the cursor, each at its earliest.
+func (r *reader) progressEvents() []event {
+	var events []event
+	for _, a := range r.acks {
+		switch {
+		case r.gen != nil && a.redelivery && a.completes(): // it moves no cursor
+		case a.completes():
+			events = append(events, event{at: a.op.Begin, upto: true, ordinals: []int{a.entry.ordinal}})
+		case a.mayDeadLetter():
+			events = append(events, event{at: a.op.Begin, ordinals: []int{a.entry.ordinal}})
+		}
+	}
+	for _, d := range r.deliveries {
+		if !d.op.AutoAck {
+			continue
+		}
+		e := event{at: d.after}
+		for _, m := range d.entries {
+			e.ordinals = append(e.ordinals, m.ordinal)
+		}
+		events = append(events, e)
+	}
+	for _, op := range slices.Concat(r.lostAutoAcks(), r.repeatedAutoAcks()) {
+		events = append(events, event{at: op.Begin, lostAutoAck: true})
+	}
+	for ordinal, at := range r.expiredFrom() {
+		events = append(events, event{at: at, ordinals: []int{ordinal}})
+	}
+	for _, e := range r.lane.log {
+		if at := r.lane.skippableFrom(e); at != forever {
+			events = append(events, event{at: at, ordinals: []int{e.ordinal}})
+		}
+	}
+	for _, op := range r.group.seeks {
+		if r.lane.concerns(op) {
+			events = append(events, event{at: op.Begin, sought: true})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	return events
+}
+
+// unskipped: a delivery starts at or before the first message that cannot be settled, and the final cursor has not
+// passed that message. Deliveries are taken in the order of their ends, each with all events that began by then.
+func (r *reader) unskipped() []Violation {
+	var found []Violation
+	f := &progress{done: make([]bool, len(r.lane.log)+1), next: 1, events: r.progressEvents()}
+	begin, known := r.start()
+	if f.settleUpTo(begin); r.gen != nil {
+		for ordinal := range r.gen.skip {
+			f.done[ordinal] = true
+		}
+	}
+	for i, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.op.End, b.op.End) }) {
+		first := d.first()
+		if first == nil || d.redelivery {
+			continue
+		}
+		if i == 0 && !known {
+			f.settleUpTo(first.ordinal - 1) // the group began there
+		}
+		if f.apply(d.op.End); f.sought {
+			return found
+		}
+		if !f.reaches(first.ordinal) {
+			found = append(found, r.at("skipped", d.op, r.skippedMessage(f.next, first)))
+			found = append(found, r.passedUnapplied(d.op, f, first.ordinal-1)...)
+			f.settleUpTo(first.ordinal - 1)
+		}
+	}
+	if r.cursor == nil || len(r.deliveries) == 0 {
+		return found
+	}
+	last := 0 // the last ordinal that the cursor has passed
+	for last < len(r.lane.log) && r.lane.log[last].seq <= r.cursor.Committed {
+		last++
+	}
+	if f.apply(forever); !f.sought && !f.reaches(last+1) {
+		found = append(found, r.at("skipped", nil, fmt.Sprintf(
+			"the cursor is at %d in the end%s, but %q at %d was neither completed, consumed nor dead-lettered",
+			r.cursor.Committed, r.ofGeneration(), r.lane.log[f.next-1].transaction, r.lane.log[f.next-1].seq)))
+		found = append(found, r.passedUnapplied(nil, f, last)...)
+	}
+	return found
+}
+
+// ofGeneration names the generation in a message, unless it is the last.
+func (r *reader) ofGeneration() string {
+	if r.gen == nil || r.gen.last {
+		return ""
+	}
+	return " of " + r.gen.String()
+}
+
+func (r *reader) skippedMessage(ordinal int, first *entry) string {
+	e := r.lane.log[ordinal-1]
+	return fmt.Sprintf("the delivery starts with %q at %d, but %q at %d was neither completed, consumed nor dead-lettered by then",
+		first.transaction, first.seq, e.transaction, e.seq)
+}

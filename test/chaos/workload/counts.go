@@ -1,0 +1,91 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// Counts are counters that the history does not contain.
+type Counts struct {
+	// MalformedRefused were answered with 4xx. MalformedUnanswered and MalformedUnavailable (503) met a fault.
+	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
+}
+
+// Counts may be called at any time.
+func (c *Clients) Counts() Counts {
+	return Counts{c.malformedRefused.Load(), c.malformedUnanswered.Load(), c.malformedUnavailable.Load()}
+}
+
+// LastDelivery is the time of the latest delivery, on the clock of the recorder.
+func (c *Clients) LastDelivery() time.Duration { return time.Duration(c.last.Load()) }
+
+func (c *Clients) noteDelivery() {
+	c.last.Store(int64(c.cfg.Recorder.Now()))
+}
+
+// Complaints returns the answers that no client expects, whatever the faults.
+func (c *Clients) Complaints() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	complaints := slices.Clone(c.complaints)
+	if c.suppressed > 0 {
+		complaints = append(complaints, fmt.Sprintf("and %d more", c.suppressed))
+	}
+	return complaints
+}
+
+// complain keeps the first complaints and counts the others.
+func (c *Clients) complain(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.complaints) == mostComplaints {
+		c.suppressed++
+		return
+	}
+	c.complaints = append(c.complaints, fmt.Sprintf(format, args...))
+}
+
+// expect notes the marks of a push without transaction ids.
+func (c *Clients) expect(operation int64, items []pushItem) {
+	if items[0].TransactionID != "" {
+		return
+	}
+	marks := make([]string, len(items))
+	for i, item := range items {
+		marks[i] = item.Payload.Mark
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.anonymous[operation] = marks
+}
+
+// learn notes the transaction id of a delivered mark. A mark must keep its id.
+func (c *Clients) learn(mark, transactionID string) {
+	c.mu.Lock()
+	known, ok := c.learned[mark]
+	if !ok {
+		c.learned[mark] = transactionID
+	}
+	c.mu.Unlock()
+	if ok && known != transactionID {
+		c.complain("the message %s was pushed once and is stored twice, as %s and %s", mark, known, transactionID)
+	}
+}
+
+// Resolve sets the transaction ids of unanswered pushes without ids, if their messages were delivered. It is called
+// after the drain. An id that stays empty belongs to a message that was never stored.
+func (c *Clients) Resolve(operations []history.Operation) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range operations {
+		marks := c.anonymous[operations[i].ID]
+		for j := range marks {
+			if item := &operations[i].Items[j]; item.TransactionID == "" {
+				item.TransactionID = c.learned[marks[j]]
+			}
+		}
+	}
+}

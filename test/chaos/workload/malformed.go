@@ -1,0 +1,51 @@
+package workload
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// unansweredPause follows an unanswered malformed request, because a stopped server refuses connections at once.
+const unansweredPause = 10 * time.Millisecond
+
+// malformed are requests that must always be refused.
+var malformed = []struct{ target, body string }{
+	{"/api/v1/push", ""},
+	{"/api/v1/push", "{"},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","payload":1}]`},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","payload":{}},{"queue":7}]}`},
+	{"/api/v1/push", `{"items":{"queue":"chaos.0"}}`},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","traceId":"no uuid","payload":1}]}`},
+	{"/api/v1/push", `{"items":[{"queue":"chaos.0","transactionId":null}]}`},
+	{"/api/v1/push", `{"items":[{"queue":"` + strings.Repeat("q", 256) + `"}]}`},
+	{"/api/v1/push", "{\"items\":[{\"queue\":\"\xff\"}]}"},
+	{"/api/v1/ack", `{"partitionId":"x"}`},
+	{"/api/v1/ack", `[]`},
+	{"/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"a"}]}`},
+	{"/api/v1/ack/batch", `{"acknowledgments":"all"}`},
+	{"/api/v1/lease/not-a-lease/extend", `{"seconds":"many"}`},
+	{"/api/v1/lease/not-a-lease/extend", `{}`},
+}
+
+// sendMalformed sends malformed bodies to one server over one connection, each right after the previous answer, until
+// stop ends. Every answer must be a refusal. During a fault that may be 503.
+func (c *client) sendMalformed(ctx, stop context.Context) {
+	defer c.http.CloseIdleConnections()
+	for stop.Err() == nil {
+		bad := malformed[c.choose.IntN(len(malformed))]
+		got := c.send(ctx, http.MethodPost, bad.target, bad.body, 0)
+		switch {
+		case got.err != nil:
+			c.clients.malformedUnanswered.Add(1)
+			pause(stop, unansweredPause)
+		case got.Status == http.StatusServiceUnavailable:
+			c.clients.malformedUnavailable.Add(1)
+		case got.Status >= http.StatusBadRequest && got.Status < http.StatusInternalServerError:
+			c.clients.malformedRefused.Add(1)
+		default:
+			c.clients.complain("%s: POST %s with %q: status %d: %s", c.name, bad.target, bad.body, got.Status, got.Raw)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package workload
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/chaos/history"
+)
+
+// requestLog is a server that gives every request the same answer and keeps the requests.
+type requestLog struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (a *requestLog) serve(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		sent, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the client has disconnected
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.lines = append(a.lines, r.Method+" "+r.URL.Path+" "+string(sent))
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body)) // as in answerWith
+	}
+}
+
+func TestOperatorsRecordTheirRequests(t *testing.T) {
+	t.Parallel()
+	var a requestLog
+	clients, recorder := clientsOn(t, a.serve(http.StatusOK, `{"success":true}`))
+	one := clients.client("one")
+	one.deleteMessage(t.Context(), "q", known{"p", "id", "a"})
+	one.seek(t.Context(), soughtGroup, "q", "", history.ToEnd)
+	one.seek(t.Context(), soughtGroup, "q", "p", history.ToBeginning)
+	one.seek(t.Context(), soughtGroup, "q", "", "2026-01-02T03:04:05.678Z")
+	require.Equal(t, []string{
+		"DELETE /api/v1/messages/id/a ",
+		`POST /api/v1/consumer-groups/sought/queues/q/seek {"toEnd":true}`,
+		`POST /api/v1/consumer-groups/sought/queues/q/partitions/p/seek {"toBeginning":true}`,
+		`POST /api/v1/consumer-groups/sought/queues/q/seek {"timestamp":"2026-01-02T03:04:05.678Z"}`,
+	}, a.lines)
+	operations := recorder.Operations()
+	require.True(t, operations[0].Items[0].Accepted)
+	for i, place := range []string{"", history.ToEnd, history.ToBeginning, "2026-01-02T03:04:05.678Z"} {
+		require.Equal(t, place, operations[i].Target)
+		require.Equal(t, history.Done, operations[i].Outcome)
+	}
+	require.Equal(t, "p", operations[2].Partition)
+	require.Empty(t, clients.Complaints())
+}
+
+func TestDeletionsOfMissingMessagesAreRecorded(t *testing.T) {
+	t.Parallel()
+	clients, recorder := clientsOn(t, answerWith(http.StatusOK, `{"success":false}`))
+	clients.client("one").deleteMessage(t.Context(), "q", known{"p", "id", "a"})
+	require.Equal(t, history.Done, recorder.Operations()[0].Outcome)
+	require.False(t, recorder.Operations()[0].Items[0].Accepted)
+}
+
+// The deletion of a group in all queues is an operation in each queue.
+func TestGroupsAndQueuesAreDeleted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		do   func(*client, context.Context, context.Context)
+		kind history.Kind
+		path string
+	}{
+		{(*client).removeGroups, history.DeleteGroup, "DELETE /api/v1/consumer-groups/broken"},
+		{(*client).removeQueue, history.DeleteQueue, "DELETE /api/v1/resources/queues/chaos.gone"},
+	} {
+		stop, end := context.WithCancel(t.Context())
+		var a requestLog
+		serve := a.serve(http.StatusOK, `{}`)
+		clients, recorder := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
+			serve(w, r)
+			end()
+		})
+		c.do(clients.client("one"), t.Context(), stop)
+		require.Len(t, a.lines, 1)
+		require.Contains(t, a.lines[0], c.path)
+		require.Equal(t, c.kind, recorder.Operations()[0].Kind)
+		require.Equal(t, history.Done, recorder.Operations()[0].Outcome)
+	}
+}
+
+// A transaction of acks is one operation per lease, all with the same outcome.
+func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
+	t.Parallel()
+	held := func(lease string, ids ...string) delivery {
+		d := delivery{popRequest: popRequest{queue: "q"}, LeaseID: lease}
+		for _, id := range ids {
+			d.Messages = append(d.Messages, message{TransactionID: id, Partition: "p"})
+		}
+		return d
+	}
+	for body, outcome := range map[string]history.Outcome{
+		`{"success":true,"results":[{},{},{}]}`: history.Done,
+		`{"success":false,"error":"no"}`:        history.Refused,
+		`{"success":true,"results":[{}]}`:       history.Unknown,
+	} {
+		clients, recorder := clientsOn(t, answerWith(http.StatusOK, body))
+		first, second := held("one", "a", "b"), held("two", "c")
+		got := clients.client("one").completeOnce(t.Context(), "t", []part{{first, first.verdicts("completed")}, {second, second.verdicts("completed")}})
+		require.Equal(t, outcome, got, body)
+		operations := recorder.Operations()
+		require.Len(t, operations, 2)
+		for i, lease := range []string{"one", "two"} {
+			require.Equal(t, lease, operations[i].LeaseID)
+			require.Equal(t, "t", operations[i].Transaction)
+			require.Equal(t, outcome, operations[i].Outcome)
+			for _, item := range operations[i].Items {
+				require.Equal(t, outcome == history.Done, item.Accepted)
+			}
+		}
+		require.Equal(t, outcome == history.Unknown, len(clients.Complaints()) > 0)
+	}
+}
+
+// Lossy queues get every message once: the producer never repeats a push.
+func TestLossyQueuesGetNoRepeatedPushes(t *testing.T) {
+	t.Parallel()
+	stop, end := context.WithTimeout(t.Context(), 5*longestFeed)
+	defer end()
+	clients, recorder := clientsOn(t, answerWith(http.StatusServiceUnavailable, ""))
+	clients.client("one").feed(t.Context(), stop, deletedQueue)
+	pushed := map[string]bool{}
+	for _, o := range recorder.Operations() {
+		for _, item := range o.Items {
+			require.False(t, pushed[item.TransactionID], "%s was pushed twice", item.TransactionID)
+			pushed[item.TransactionID] = true
+		}
+	}
+	require.NotEmpty(t, pushed)
+}
