@@ -204,7 +204,7 @@ func TestAPushIsStoredOnceAfterALostCommit(t *testing.T) {
 	}
 }
 
-// The answer of the COMMIT of an ack is lost. The ack may be applied or not, so the caller gets
+// The answer of an ack is lost after its commit. The ack may be applied or not, so the caller gets
 // CodeUnavailable. Repeating the ack is safe.
 func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	t.Parallel()
@@ -212,9 +212,11 @@ func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
 	s := newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
 	direct.push("p", "1", "2")
-	d := direct.pop(request("g", 1))
-	network.CutCommit.Store(true)
-	_, err := s.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
+	d, err := s.Pop(t.Context(), request("g", 1))
+	require.NoError(t, err)
+	network.CutRow.Store(true) // the statement is the whole transaction
+	_, err = s.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
+	require.False(t, network.CutRow.Load(), "the answer was lost")
 	var unavailable *queue.Error
 	require.ErrorAs(t, err, &unavailable)
 	require.Equal(t, queue.CodeUnavailable, unavailable.Code)

@@ -61,13 +61,14 @@ func TestALostConnectionCausesAResync(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.push("p", "1")
-	d := direct.pop(request("g", 1))
+	d, err := s.Pop(t.Context(), request("g", 1))
+	require.NoError(t, err)
 	heard := &receiver{}
 	s.Observe(heard)
 	runs(t, s)
 	require.Zero(t, heard.resyncs.Load())
-	network.CutCommit.Store(true)
-	_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
+	network.CutRow.Store(true) // the statement is the whole transaction
+	_, err = s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
 	passes, healed := s.Heals()

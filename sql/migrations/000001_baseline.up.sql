@@ -538,14 +538,11 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
 -- From sql/schema/claim_row.sql.
 
 -- One row of the result of belfry.claim. item says what the row describes, and only the columns of
--- that item are set. The rows come in this order: each partition, followed by its messages, and the
--- summary last. pkg/store/internal/claim/result.go names the values of item and outcome.
+-- that item are set. The messages follow their partition, and the summary is the last row.
+-- pkg/store/internal/claim/result.go names the values of item and outcome.
 CREATE TYPE belfry.claim_row AS (
-    -- 1: a partition that was due.  2: a message of the partition before it.  3: the summary.
-    item           smallint,
-    -- Of a partition and a message.
-    partition_id   bigint,
-
+    item           smallint, -- 1: a partition that was due.  2: a message.  3: the summary.
+    partition_id   bigint,   -- of a partition and a message
     -- Of a partition: what the claim did.
     -- 1: It delivered messages of the log.
     -- 2: It delivered redriven messages.
@@ -553,18 +550,16 @@ CREATE TYPE belfry.claim_row AS (
     -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
     --    caller settles it (store/settle).
     outcome        smallint,
-    -- Of a partition: ready_at of the cursor after the claim. With a lease, the end of the lease.
-    ready_at       timestamptz,
-    -- Of a partition: a wake must follow the commit. The cursor has no ready_at, or it waits for the
-    -- retry delay of redriven messages alone.
+    ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
+    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
+    -- redriven messages alone.
     needs_wake     boolean,
-    -- Of a partition: how many messages the claim moved past because they expired, and how many
-    -- because they reached maxDeliveries. NULL: it did not move the cursor for this reason.
+    -- Messages that the claim moved past because they expired, or because they reached
+    -- maxDeliveries. NULL: it did not move the cursor for this reason.
     expired        bigint,
     given_up       bigint,
-    -- Of a partition, after autoAck: what an undo of the delivery needs. outcome 1: failures and
-    -- attempts of the first message, if there were any (store/unconsume). outcome 2: the redrives
-    -- (store/redrive_restore).
+    -- After autoAck: what an undo of the delivery needs. outcome 1: failures and attempts of the
+    -- first message (store/unconsume). outcome 2: the redrives (store/redrive_restore).
     undo           json,
 
     -- Of a message.
@@ -576,19 +571,15 @@ CREATE TYPE belfry.claim_row AS (
     created_at     timestamptz,
     producer_sub   text,
     encrypted      boolean,
-    -- The number of its deliveries under a lease, including this one. 0 with autoAck.
-    attempt        integer,
+    attempt        integer, -- deliveries under a lease, including this one; 0 with autoAck
 
-    -- Of the summary: the group, its queue and its cursor in the requested partition exist.
-    group_exists   boolean,
-    -- A cursor was due, perhaps one that another session holds.
-    was_due        boolean,
-    -- When the next cursor is due, if none was due.
-    next_ready_at  timestamptz,
-    -- The clock of the database, by which the claim judged.
-    database_now   timestamptz,
-    -- The result of a scan: no cursor is due before due_floor, and none becomes ready between
-    -- database_now and next_floor. NULL: unknown.
+    -- Of the summary.
+    group_exists   boolean,     -- with its queue, and its cursor in the requested partition
+    was_due        boolean,     -- a cursor was due, perhaps one that another session holds
+    next_ready_at  timestamptz, -- when the next cursor is due, if none was due
+    database_now   timestamptz, -- the clock by which the claim judged
+    -- No cursor is due before due_floor, and none becomes ready between database_now and next_floor.
+    -- NULL: unknown.
     due_floor      timestamptz,
     next_floor     timestamptz
 );
@@ -601,27 +592,19 @@ CREATE TYPE belfry.ack_row AS (
     -- 1: an ack that was not simply applied.
     -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
     item         smallint,
-
-    -- Of an ack: the index of its entry, and of its message in an entry of several ones. NULL: the
-    -- verdict is for all messages of the entry.
-    entry        integer,
-    message      integer,
-    -- 1: The message does not exist.
-    -- 2: The lease of the ack is not the live lease of the cursor.
-    -- 3: An earlier message failed in the same call, so this one is redelivered.
-    -- 4: The status has no effect.
-    -- 5: The ack was applied, and the message is a dead letter.
+    entry        integer, -- of an ack: its index
+    -- 1: The lease of the ack is not the live lease of the cursor.
+    -- 2: An earlier message failed in the same call, so this one is redelivered.
+    -- 3: The status has no effect.
+    -- 4: The ack was applied, and the message is a dead letter.
     verdict      smallint,
-
-    -- Of a cursor: its index, and its key.
-    cursor_index integer,
+    cursor_index integer, -- of a cursor
     partition_id bigint,
     group_id     bigint,
-    -- The live lease before the acks. NULL: none.
-    lease_before uuid,
+    lease_before uuid, -- the live lease before the acks
     -- The call that ended the lease. 0: no lease was live. NULL: the lease is still live.
     ended_by     integer,
-    -- When the cursor is ready, if the acks changed it while no lease was live, or ended its lease.
+    -- When the cursor is ready, if the acks ended its lease, or changed it while no lease was live.
     ready_at     timestamptz,
     ready_in     float8,
     -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
@@ -631,22 +614,22 @@ CREATE TYPE belfry.ack_row AS (
 
 -- From sql/schema/ack_change.sql.
 
--- What acks change in one cursor: belfry.apply_acks collects these rows and then writes all of them.
+-- What acks change in one cursor. belfry.apply_acks collects these rows and then writes all of them.
 CREATE TYPE belfry.ack_change AS (
-    place            tid,     -- of the locked cursor
+    place            tid, -- of the locked cursor
     cursor_index     integer,
     partition_id     bigint,
     group_id         bigint,
-    lease_before     uuid,    -- see ack_row
-    ended_by         integer, -- see ack_row
-    released         boolean, -- the lease ends, or none was live: ready_at is computed
+    lease_before     uuid,
+    ended_by         integer,
+    released         boolean, -- no lease is live now, so ready_at is computed
     committed        bigint,
     skip             bigint[],
     failures         integer,
     attempts         integer,
     retry_at         timestamptz,
     settled          integer, -- redriven messages that were settled
-    settled_of_lease integer, -- those of them that the lease delivered
+    settled_of_lease integer, -- those that the lease delivered
     judged_at        timestamptz
 );
 
@@ -727,20 +710,17 @@ $$;
 --   retry      Delivered again, without counting a failure.
 --   dlq        A dead letter now.
 --
--- apply_acks has the rules. Returns the number of messages of the call that the lease still held.
--- Locks the cursor.
+-- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
 CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
-    v_held bigint[];
+    v_held bigint[]; -- the messages of the call that the lease still holds
     v_acked bigint[];
-    v_entries integer; -- an entry for each message, or one for all
-    v_released boolean;
     k record;
-    r belfry.ack_row;
+    r record;
 BEGIN
     IF lease IS NULL THEN
         RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
@@ -763,48 +743,35 @@ BEGIN
        FOR NO KEY UPDATE;
     IF k.live IS NOT TRUE THEN
         PERFORM belfry.raise_lease_lost(lease);
-    ELSIF k.lease_end < 0 THEN
-        SELECT array_agg(d.seq ORDER BY d.seq) INTO v_held
-          FROM belfry.redrive d
-         WHERE d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease
-           AND (message_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq) = ANY (message_ids));
-    ELSE
-        SELECT array_agg(m.seq ORDER BY m.seq) INTO v_held
-          FROM belfry.message m
-         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
-           AND (message_ids IS NULL OR m.id = ANY (message_ids));
     END IF;
-    -- The end of the lease may be a message that was deleted.
-    v_acked := CASE WHEN v_status = 1 AND message_ids IS NULL AND k.lease_end > 0 THEN ARRAY[k.lease_end] ELSE v_held END;
+    SELECT array_agg(h.seq ORDER BY h.seq) INTO v_held
+      FROM (SELECT m.seq, m.id FROM belfry.message m
+             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
+            UNION ALL
+            SELECT d.seq, (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq)
+              FROM belfry.redrive d
+             WHERE k.lease_end < 0 AND d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease) AS h
+     WHERE message_ids IS NULL OR h.id = ANY (message_ids);
+    -- Completing the last message completes all. The end of the lease may be a deleted message.
+    v_acked := CASE WHEN v_status > 1 OR k.lease_end < 0 THEN v_held
+                    WHEN message_ids IS NULL THEN ARRAY[k.lease_end]
+                    ELSE v_held[cardinality(v_held):] END;
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    v_entries := CASE WHEN v_status = 1 THEN 1 ELSE cardinality(v_acked) END;
-    FOR r IN
-        SELECT a.*
-          FROM (SELECT p.id, p.uid FROM belfry.partition p
-                 WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
-          JOIN belfry.consumer_group g ON g.id = k.group_id
-         CROSS JOIN LATERAL belfry.apply_acks(
-                ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], ARRAY[v_entries],
-                array_fill(1, ARRAY[v_entries]),
-                CASE WHEN v_status = 1 THEN v_acked[cardinality(v_acked):] ELSE v_acked END,
-                array_fill(ack.lease, ARRAY[v_entries]), array_fill(v_status, ARRAY[v_entries]),
-                array_fill(convert_to(error, 'UTF8'), ARRAY[v_entries]),
-                CASE WHEN v_status = 1 THEN ARRAY[cardinality(v_acked)] ELSE ARRAY (SELECT generate_series(1, v_entries)) END, v_acked,
-                '{}', '{}', '{}', '{}', NULL, true) AS a
-    LOOP
-        IF r.item = 2 THEN
-            v_released := r.ended_by IS NOT NULL;
-        ELSIF r.verdict = 2 THEN
-            PERFORM belfry.raise_lease_lost(lease); -- it ended since the check above
-        END IF;
-    END LOOP;
-    IF v_released IS NULL THEN -- the partition or the group is being deleted
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+      FROM (SELECT p.id, p.uid FROM belfry.partition p
+             WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+      JOIN belfry.consumer_group g ON g.id = k.group_id
+     CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
+     CROSS JOIN LATERAL belfry.apply_acks(
+            ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
+            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n), NULL, true) AS a;
+    IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
-    ELSIF v_released THEN
+    ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
@@ -813,40 +780,27 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 
 -- From sql/functions/ack/apply_acks.sql.
 
--- Applies acknowledgments: locks their cursors, judges each ack by the rules below, and writes the
+-- Applies acknowledgments: locks their cursors, judges the acks by the rules below, and writes the
 -- changes. The HTTP API (store/ack_apply) and belfry.ack call it.
 --
--- The cursors, by array:
---
---   p_partitions, p_partition_uids, p_groups  Distinct cursors. A partition with another uid is
---                    another one, which got the same id after a restore.
---   p_last_entries   The index of the last entry of each cursor. Entries are sorted by cursor.
---
--- The entries, by array, sorted by call and seq within a cursor. An entry is an ack, or all acks
--- of one call for one cursor, if all of them complete messages under one lease:
---
---   p_calls          The number of the call, from 1. Calls are judged one after the other, as if
---                    each had its own transaction.
---   p_seqs           The message; the last one of several messages. 0: see p_lookups.
---   p_leases         The lease of the ack. The zero UUID: the ack is not fenced.
---   p_statuses       0 no effect, 1 completed, 2 failed, 3 dead letter, 4 retry
---   p_errors         The error text in UTF-8, for a dead letter. An empty array: no texts.
---   p_last_messages  The index of the last message of each entry in p_messages, which has the seqs
---                    of all messages in ascending order.
---
--- p_lookups are the entries whose seq is 0, with the transaction id of the message in
--- p_transactions. A message with an id in p_hidden does not exist for the ack: the same transaction
--- pushes it later. p_required: leases whose cursors are locked as well. p_patience: the lock_timeout
--- of this transaction from here on. NULL: unchanged.
---
--- p_sql_consumer: the caller is the transaction of a SQL consumer. ready_at is never set to NULL
--- then: a push that commits before this transaction would not see the cursor without ready_at, and
--- no wake can follow this commit. So a drained cursor stays marked ready, and the server that gets
--- the announcement, or the next pop, settles it.
+--   By cursor:
+--   p_partitions, p_partition_uids, p_groups  A partition with another uid is another partition,
+--                   which got the same id after a restore.
+--   p_last_entries  The index of the last entry. A cursor without entries is only locked.
+--   By entry, sorted by cursor, call and seq:
+--   p_calls         The call, from 1. Each is judged as if it had its own transaction.
+--   p_seqs          The message. The completed acks of one call under one lease of the log may be
+--                   one entry with the last message.
+--   p_leases        The zero UUID: the ack is not fenced.
+--   p_statuses      0 no effect, 1 completed, 2 failed, 3 dlq, 4 retry
+--   p_errors        UTF-8 texts for dead letters. An empty array: none.
+--   p_patience      The lock_timeout from here on. NULL: unchanged.
+--   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
+--                   ready, and the server that gets the announcement, or the next pop, settles it.
 --
 -- The rules for the acks of one call and one cursor:
 --
---   1. An ack with a lease that is not the live lease of the cursor is refused.
+--   1. An ack is refused if its lease is not the live lease of the cursor.
 --   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
 --   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
 --      lease: its message and all later ones are redelivered. So completed acks of later messages
@@ -862,28 +816,14 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
-    p_last_messages integer[], p_messages bigint[],
-    p_lookups integer[], p_transactions text[], p_hidden uuid[], p_required uuid[], p_patience text, p_sql_consumer boolean DEFAULT false
+    p_patience text, p_sql_consumer boolean DEFAULT false
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
-    v_partitions bigint[] := p_partitions;
-    v_uids uuid[] := p_partition_uids;
-    v_groups text[] := p_groups;
-    v_seqs bigint[] := p_seqs;
-    v_order integer[]; -- the entries in the order of judgment; NULL: as they come
-    v_changes belfry.ack_change[];
-    v_written integer;
-    r belfry.ack_row;
-    r_cursor belfry.ack_row;
+    v_patience text;
     k record;
-    i integer;
     v_now timestamptz;
-    v_seq bigint;
-    v_message integer;
-    v_verdict smallint;
-    v_expand boolean; -- redriven messages are possible, so each message is judged alone
-    v_call integer;
+    v_changes belfry.ack_change[];
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
@@ -891,76 +831,31 @@ DECLARE
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
+    -- What all calls did to the cursor.
+    v_changed boolean;
+    v_released boolean;
+    v_ended_by integer;
     v_settled bigint[]; -- redriven messages
     v_settled_of_lease integer;
-    v_redelivered boolean; -- the lease delivered the redriven message; NULL: the message is not redriven
-    v_redrive_failures integer;
-    -- What the call, and what all calls, did to the cursor.
-    v_call_committed bigint;
-    v_call_skip bigint[];
+    v_redeliver boolean; -- a redriven message failed
+    -- The call.
+    v_call integer;
+    v_before bigint; -- v_committed before the call
     v_touched boolean;
     v_stopped boolean;
     v_failed boolean;
-    v_release boolean;
-    v_changed boolean;
-    v_redriven boolean;
-    v_redriven_release boolean;
-    v_released boolean;
-    v_ended_by integer;
-    v_patience text;
+    -- The ack.
+    v_status smallint;
+    v_seq bigint;
+    v_verdict smallint;
+    v_redrive_failures integer;
+    v_redelivered boolean; -- the lease delivered the redriven message; NULL: the message is not redriven
 BEGIN
-    IF p_patience IS NOT NULL THEN
-        v_patience := set_config('lock_timeout', p_patience, true);
-    END IF;
-    IF cardinality(p_required) > 0 THEN
-        SELECT v_partitions || array_agg(c.partition_id), v_uids || array_agg(p.uid), v_groups || array_agg(g.name)
-          INTO v_partitions, v_uids, v_groups
-          FROM belfry.cursor c
-          JOIN belfry.partition p ON p.id = c.partition_id
-          JOIN belfry.consumer_group g ON g.id = c.group_id
-         WHERE c.lease_id = ANY (p_required)
-           AND NOT EXISTS (
-                SELECT 1 FROM unnest(p_partitions, p_partition_uids, p_groups) AS w(partition_id, uid, name)
-                 WHERE w.partition_id = c.partition_id AND w.uid = p.uid AND w.name = g.name)
-        HAVING count(*) > 0;
-        IF NOT FOUND THEN
-            v_partitions := p_partitions;
-            v_uids := p_partition_uids;
-            v_groups := p_groups;
-        END IF;
-    END IF;
-    r.item := 1;
-    IF cardinality(p_lookups) > 0 THEN
-        r.verdict := 1;
-        FOR k IN
-            SELECT l.entry, m.seq
-              FROM unnest(p_lookups, p_transactions, p_hidden) AS l(entry, transaction_id, hidden)
-              LEFT JOIN LATERAL (
-                    SELECT m.seq FROM belfry.message m
-                     WHERE m.partition_id = p_partitions[(SELECT min(e.ord) FROM unnest(p_last_entries) WITH ORDINALITY AS e(last, ord)
-                                                           WHERE e.last >= l.entry)]
-                       AND m.transaction_id = l.transaction_id AND m.id IS DISTINCT FROM l.hidden
-                     LIMIT 1) AS m ON true
-        LOOP
-            IF k.seq IS NULL THEN
-                r.entry := k.entry;
-                RETURN NEXT r;
-            ELSE
-                v_seqs[k.entry] := k.seq;
-            END IF;
-        END LOOP;
-        -- The order within each cursor is known only now.
-        SELECT array_agg(e.entry ORDER BY e.cursor, e.call, e.seq, e.entry) INTO v_order
-          FROM (SELECT s.call, s.seq, s.entry, (SELECT min(l.ord) FROM unnest(p_last_entries) WITH ORDINALITY AS l(last, ord)
-                                                 WHERE l.last >= s.entry) AS cursor
-                  FROM unnest(p_calls, v_seqs) WITH ORDINALITY AS s(call, seq, entry)) AS e;
-    END IF;
-
+    v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_backoff_ms, c.ctid, c.partition_id, c.group_id, c.committed, c.skip, c.failures,
-               c.attempts, c.lease_id, c.lease_until, coalesce(c.lease_end, 0) AS lease_end, c.redrives, c.retry_at, c.start_at
+        SELECT w.ord, w.retry_limit, w.retry_backoff_ms, c.*
           FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
-                  FROM unnest(v_partitions, v_uids, v_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
+                  FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
                          WHERE p.id >= w.partition_id AND p.id <= w.partition_id
@@ -969,14 +864,12 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_backoff_ms
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
-                 CROSS JOIN LATERAL (
-                        SELECT g.id FROM belfry.consumer_group g
-                         WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
                  ORDER BY w.partition_id, g.id) AS w
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.partition_id, c.group_id, c.committed, c.skip, c.failures, c.attempts, c.lease_id, c.lease_until,
-                       c.lease_end, c.redrives, c.retry_at, c.start_at
+                       coalesce(c.lease_end, 0) AS lease_end, coalesce(c.redrives, 0) AS redrives, c.retry_at
                   FROM belfry.cursor c
                  WHERE c.partition_id = w.partition_id AND c.group_id >= w.group_id AND c.group_id <= w.group_id
                  ORDER BY c.group_id DESC
@@ -990,33 +883,29 @@ BEGIN
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
-        v_expand := coalesce(k.redrives, 0) > 0 OR k.lease_end < 0;
+        v_changed := false;
+        v_released := false;
+        v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
         v_settled := NULL;
         v_settled_of_lease := 0;
-        v_changed := false;
-        v_redriven := false;
-        v_redriven_release := false;
-        v_released := false;
+        v_redeliver := false;
         v_call := 0;
-        v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
         -- One round after the last entry ends the last call.
-        FOR v_at IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord] + 1, 0) LOOP
-            i := CASE WHEN v_at > p_last_entries[k.ord] THEN NULL WHEN v_order IS NULL THEN v_at ELSE v_order[v_at] END;
-            IF v_call > 0 AND p_calls[i] IS DISTINCT FROM v_call THEN
+        FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord] + 1, 0) LOOP
+            IF v_call > 0 AND (i > p_last_entries[k.ord] OR p_calls[i] <> v_call) THEN
                 IF v_touched THEN
+                    v_changed := true;
                     IF v_skip IS NOT NULL THEN
                         WHILE v_committed + 1 = ANY (v_skip) LOOP
                             v_committed := v_committed + 1;
                         END LOOP;
                         v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
                     END IF;
-                    IF v_committed > v_call_committed THEN
+                    IF v_committed > v_before THEN
                         v_failures := 0;
                         v_retry_at := NULL;
-                        -- The new first message was delivered once, with its batch. After the end of
-                        -- the batch, it was not.
-                        v_attempts := CASE WHEN k.lease_end < 0 AND v_lease IS NOT NULL THEN least(v_attempts, 1)
-                                           WHEN v_committed >= k.lease_end THEN 0
+                        -- Within the delivered batch, the new first message was delivered once.
+                        v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
                                            ELSE least(v_attempts, 1) END;
                     END IF;
                     IF v_failed AND v_lease IS NOT NULL THEN
@@ -1025,15 +914,10 @@ BEGIN
                             v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
                         END IF;
                     END IF;
-                    v_release := v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end;
-                    v_changed := true;
-                ELSE
-                    v_release := false;
                 END IF;
-                IF v_redriven AND (v_redriven_release OR v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end) THEN
-                    v_release := true;
-                END IF;
-                IF v_release THEN
+                IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
+                   OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
+                THEN
                     v_released := true;
                     IF v_lease IS NOT NULL THEN
                         v_lease := NULL;
@@ -1041,164 +925,131 @@ BEGIN
                     END IF;
                 END IF;
             END IF;
-            EXIT WHEN i IS NULL;
+            EXIT WHEN i > p_last_entries[k.ord];
             IF p_calls[i] <> v_call THEN
                 v_call := p_calls[i];
+                v_before := v_committed;
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
-                v_call_committed := v_committed;
-                v_call_skip := v_skip;
             END IF;
-            CONTINUE WHEN v_seqs[i] = 0;
-            v_message := 0;
-            FOREACH v_seq IN ARRAY
-                CASE WHEN v_expand AND p_last_messages[i] > coalesce(p_last_messages[i - 1], 0) + 1
-                     THEN p_messages[coalesce(p_last_messages[i - 1], 0) + 1 : p_last_messages[i]]
-                     ELSE ARRAY[v_seqs[i]] END
-            LOOP
-                v_message := v_message + 1;
-                v_verdict := NULL;
-                IF v_expand THEN
-                    SELECT x.failures, coalesce(x.lease_id = k.lease_id, false) INTO v_redrive_failures, v_redelivered
-                      FROM belfry.redrive x
-                     WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                END IF;
-                IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
-                    v_verdict := 2;
-                ELSIF v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
-                    v_verdict := CASE WHEN p_statuses[i] = 0 THEN 4 END;
-                ELSIF v_expand AND v_redelivered IS NOT NULL
-                      AND (v_redelivered OR p_leases[i] = c_unfenced AND (v_seq <= v_call_committed OR v_seq = ANY (v_call_skip))) THEN
-                    IF p_statuses[i] = 0 THEN
+            v_status := p_statuses[i];
+            v_seq := p_seqs[i];
+            v_verdict := CASE WHEN v_status = 0 THEN 3 END;
+            v_redelivered := NULL;
+            IF k.redrives > 0 THEN
+                SELECT x.failures, coalesce(x.lease_id = k.lease_id, false) INTO v_redrive_failures, v_redelivered
+                  FROM belfry.redrive x
+                 WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+            END IF;
+            IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
+                v_verdict := 1;
+            ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
+                NULL; -- no effect, or settled before
+            ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced AND (v_seq <= v_committed OR v_seq = ANY (v_skip)) THEN
+                IF v_status IN (1, 3) OR v_status = 2 AND v_redrive_failures >= k.retry_limit THEN
+                    v_settled := array_append(v_settled, v_seq);
+                    v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
+                    DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+                    IF v_status <> 1 THEN
                         v_verdict := 4;
-                    ELSIF p_statuses[i] IN (1, 3) OR p_statuses[i] = 2 AND v_redrive_failures >= k.retry_limit THEN
-                        v_redriven := true;
-                        v_settled := array_append(v_settled, v_seq);
-                        IF v_redelivered THEN
-                            v_settled_of_lease := v_settled_of_lease + 1;
-                        END IF;
-                        DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                        IF p_statuses[i] <> 1 THEN
-                            v_verdict := 5;
-                            PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + CASE p_statuses[i] WHEN 2 THEN 1 ELSE 0 END,
-                                                p_errors[i]);
-                        END IF;
-                    ELSE
-                        v_redriven := true;
-                        v_redriven_release := true;
-                        IF p_statuses[i] = 2 THEN
-                            UPDATE belfry.redrive x
-                               SET failures = v_redrive_failures + 1,
-                                   retry_at = CASE WHEN k.retry_backoff_ms > 0
-                                       THEN v_now + belfry.retry_delay(k.retry_backoff_ms, v_redrive_failures + 1) END
-                             WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                        END IF;
+                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = 2)::integer, p_errors[i]);
                     END IF;
-                ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
-                    -- The message was settled before, so a repetition changes nothing.
-                    v_verdict := CASE WHEN p_statuses[i] = 0 THEN 4 END;
-                ELSIF p_statuses[i] = 0 THEN
-                    v_verdict := 4;
-                ELSIF p_statuses[i] = 3
-                      OR p_statuses[i] = 2 AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
-                    v_verdict := 5;
-                    v_touched := true;
-                    IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
-                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
-                        IF v_seq > v_committed THEN
-                            v_skip := array_append(v_skip, v_seq);
-                        END IF;
-                    END IF;
-                ELSIF v_seq <= v_committed THEN
-                    NULL; -- finished before
-                ELSIF p_statuses[i] = 1 AND v_stopped THEN
-                    v_verdict := 3;
                 ELSE
-                    v_touched := true;
-                    IF p_statuses[i] = 1 THEN
-                        v_committed := v_seq;
-                        v_failures := 0;
-                    ELSE
-                        v_stopped := true;
-                        v_failed := v_failed OR p_statuses[i] = 2;
+                    v_redeliver := true;
+                    IF v_status = 2 THEN
+                        UPDATE belfry.redrive x
+                           SET failures = x.failures + 1,
+                               retry_at = CASE WHEN k.retry_backoff_ms > 0
+                                   THEN v_now + belfry.retry_delay(k.retry_backoff_ms, x.failures + 1) END
+                         WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     END IF;
                 END IF;
-                IF v_verdict IS NOT NULL THEN
-                    r.entry := i;
-                    r.message := CASE WHEN v_expand AND p_last_messages[i] > coalesce(p_last_messages[i - 1], 0) + 1 THEN v_message END;
-                    r.verdict := v_verdict;
-                    RETURN NEXT r;
+            ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
+                NULL; -- settled before
+            ELSIF v_status = 3 OR v_status = 2 AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
+                v_verdict := 4;
+                v_touched := true;
+                IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
+                    PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
+                    IF v_seq > v_committed THEN
+                        v_skip := array_append(v_skip, v_seq);
+                    END IF;
                 END IF;
-            END LOOP;
+            ELSIF v_seq <= v_committed THEN
+                NULL; -- finished before
+            ELSIF v_status = 1 AND v_stopped THEN
+                v_verdict := 2;
+            ELSE
+                v_touched := true;
+                IF v_status = 1 THEN
+                    v_committed := v_seq;
+                    v_failures := 0;
+                ELSE
+                    v_stopped := true;
+                    v_failed := v_failed OR v_status = 2;
+                END IF;
+            END IF;
+            IF v_verdict IS NOT NULL THEN
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+            END IF;
         END LOOP;
 
-        IF v_changed OR v_redriven THEN
+        IF v_changed OR v_redeliver OR v_settled IS NOT NULL THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
                 v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, cardinality(v_settled), v_settled_of_lease,
                 v_now)::belfry.ack_change);
         ELSE
-            r_cursor.item := 2;
-            r_cursor.cursor_index := k.ord;
-            r_cursor.partition_id := k.partition_id;
-            r_cursor.group_id := k.group_id;
-            r_cursor.lease_before := v_lease;
-            r_cursor.ended_by := v_ended_by;
-            RETURN NEXT r_cursor;
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
         END IF;
     END LOOP;
 
+    IF v_changes IS NULL THEN
+        RETURN;
+    END IF;
     -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
     RETURN QUERY
-        UPDATE belfry.cursor c
-           SET committed = d.committed,
-               skip = nullif(d.skip, '{}'),
-               failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
-               consumed = c.consumed + d.committed - c.committed,
-               consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,
-               redrives = CASE WHEN d.settled > 0 THEN nullif(c.redrives - d.settled, 0) ELSE c.redrives END,
-               lease_id = CASE WHEN NOT d.released THEN c.lease_id END,
-               lease_until = CASE WHEN NOT d.released THEN c.lease_until END,
-               lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
-               ready_at = CASE
-                   WHEN NOT d.released THEN c.ready_at
-                   WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
-                   ELSE coalesce(
-                       belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
-                                       p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
-                                       c.redrives - coalesce(d.settled, 0), d.group_id),
-                       CASE WHEN p_sql_consumer THEN d.judged_at END) END
-          FROM unnest(v_changes) AS d
-         CROSS JOIN LATERAL (
-                SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-                  FROM belfry.partition p
-                 WHERE p.id >= d.partition_id AND p.id <= d.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
-         CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
-         CROSS JOIN LATERAL (
-                SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
-         WHERE c.ctid = d.place
-        RETURNING 2::smallint, NULL::integer, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before,
-                  d.ended_by, CASE WHEN d.released THEN c.ready_at END,
-                  CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
-                  d.released AND (c.ready_at IS NULL OR c.redrives > 0 OR d.settled > 0);
-    GET DIAGNOSTICS v_written = ROW_COUNT;
-    IF v_written < coalesce(cardinality(v_changes), 0) THEN -- the messages would not be acknowledged
-        RAISE EXCEPTION 'a cursor is not where it was locked';
-    END IF;
+    UPDATE belfry.cursor c
+       SET committed = d.committed, skip = nullif(d.skip, '{}'), failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
+           consumed = c.consumed + d.committed - c.committed,
+           consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,
+           redrives = CASE WHEN d.settled > 0 THEN nullif(c.redrives - d.settled, 0) ELSE c.redrives END,
+           lease_id = CASE WHEN NOT d.released THEN c.lease_id END,
+           lease_until = CASE WHEN NOT d.released THEN c.lease_until END,
+           lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
+           ready_at = CASE
+               WHEN NOT d.released THEN c.ready_at
+               WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
+               ELSE coalesce(
+                   belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
+                                   c.redrives - coalesce(d.settled, 0), d.group_id),
+                   CASE WHEN p_sql_consumer THEN d.judged_at END) END
+      FROM unnest(v_changes) AS d
+     CROSS JOIN LATERAL (
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+              FROM belfry.partition p
+             WHERE p.id >= d.partition_id AND p.id <= d.partition_id
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
+     CROSS JOIN LATERAL (
+            SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+     WHERE c.ctid = d.place
+    RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
+              CASE WHEN d.released THEN c.ready_at END,
+              CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
+              d.released AND (c.ready_at IS NULL OR c.redrives > 0 OR d.settled > 0);
 END $$;
 
 -- From sql/functions/ack/park.sql.
 
--- Makes a message a dead letter of a group. A message that is one already stays as it is, and a
--- deleted message becomes none. p_error is UTF-8 text; NULL or empty: a default text.
+-- Makes a message a dead letter of a group, unless it is one already or was deleted. p_error is UTF-8.
 CREATE FUNCTION belfry.park(p_partition bigint, p_group bigint, p_seq bigint, p_failures integer, p_error bytea) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
     SELECT p_partition, p_seq, p_group, p_failures, coalesce(nullif(convert_from(p_error, 'UTF8'), ''), 'Retries exhausted')
-      FROM belfry.message m
-     WHERE m.partition_id = p_partition AND m.seq = p_seq
+      FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = p_seq
     ON CONFLICT (partition_id, group_id, seq) DO NOTHING
 $$;
 
@@ -1690,13 +1541,10 @@ $$;
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
 --
--- Locks: the cursor row of each partition it delivers from. It skips locked cursors, and so waits
--- for nobody. A commit with a lease does not wait for the disk: a lease that a crash loses only
--- makes the messages due earlier.
---
--- It is a function because starting a plan of this size costs more than the claim of one message.
--- Each statement has a new snapshot. So a statement after the lock of a cursor sees the newest
--- version of the partition.
+-- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
+-- not wait for the disk: a lost lease only makes the messages due earlier. It is a function because
+-- starting a plan of this size costs more than the claim of one message. Each statement has a new
+-- snapshot, so after the lock of a cursor it sees the newest version of the partition.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
@@ -1952,7 +1800,6 @@ END $$;
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz := p_now;
     v_max_deliveries bigint;
     v_last bigint;
     v_seqs bigint[];
@@ -2024,8 +1871,8 @@ BEGIN
            SET lease_id = p_lease, attempts = d.attempts + 1, deliveries = d.deliveries + 1
          WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs);
         UPDATE belfry.cursor c
-           SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
-               ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
+           SET lease_id = p_lease, lease_until = p_now + p_lease_time, lease_end = -cardinality(v_seqs),
+               ready_at = p_now + p_lease_time, redrives = c.redrives - v_settled
          WHERE c.partition_id = p_partition AND c.group_id = p_group
         RETURNING c.ready_at INTO r.ready_at;
     ELSE
@@ -2040,7 +1887,7 @@ BEGIN
          WHERE c.partition_id = p_partition AND c.group_id = p_group;
         UPDATE belfry.cursor c
            SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
-               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE v_now END, redrives = v_left,
+               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE p_now END, redrives = v_left,
                ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                           p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
                                           c.retry_at, v_left, p_group)
@@ -2048,7 +1895,7 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id
          WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
         RETURNING c.ready_at INTO r.ready_at;
-        r.needs_wake := coalesce(r.ready_at > v_now, true);
+        r.needs_wake := coalesce(r.ready_at > p_now, true);
     END IF;
     RETURN NEXT r;
     RETURN QUERY
@@ -2067,8 +1914,7 @@ END $$;
 -- From sql/functions/claim/retry_delay.sql.
 
 -- Returns the delay before a message that failed p_failures times is delivered again. The delay
--- doubles with each failure, up to an hour, and varies by 20 % at random. pkg/store computes the
--- same delay.
+-- doubles with each failure, up to an hour, and varies by 20 % at random.
 CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
     SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
            * (0.8 + 0.4 * random()) * interval '1 millisecond'
@@ -2393,9 +2239,7 @@ BEGIN
                 CONTINUE WHEN FOUND;
             END IF;
             FOR r IN
-                SELECT c.item, c.expired, c.given_up, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted,
-                       c.attempt
-                  FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
+                SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
                     v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;

@@ -8,20 +8,17 @@
 --   retry      Delivered again, without counting a failure.
 --   dlq        A dead letter now.
 --
--- apply_acks has the rules. Returns the number of messages of the call that the lease still held.
--- Locks the cursor.
+-- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
 CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
-    v_held bigint[];
+    v_held bigint[]; -- the messages of the call that the lease still holds
     v_acked bigint[];
-    v_entries integer; -- an entry for each message, or one for all
-    v_released boolean;
     k record;
-    r belfry.ack_row;
+    r record;
 BEGIN
     IF lease IS NULL THEN
         RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
@@ -44,48 +41,35 @@ BEGIN
        FOR NO KEY UPDATE;
     IF k.live IS NOT TRUE THEN
         PERFORM belfry.raise_lease_lost(lease);
-    ELSIF k.lease_end < 0 THEN
-        SELECT array_agg(d.seq ORDER BY d.seq) INTO v_held
-          FROM belfry.redrive d
-         WHERE d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease
-           AND (message_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq) = ANY (message_ids));
-    ELSE
-        SELECT array_agg(m.seq ORDER BY m.seq) INTO v_held
-          FROM belfry.message m
-         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
-           AND (message_ids IS NULL OR m.id = ANY (message_ids));
     END IF;
-    -- The end of the lease may be a message that was deleted.
-    v_acked := CASE WHEN v_status = 1 AND message_ids IS NULL AND k.lease_end > 0 THEN ARRAY[k.lease_end] ELSE v_held END;
+    SELECT array_agg(h.seq ORDER BY h.seq) INTO v_held
+      FROM (SELECT m.seq, m.id FROM belfry.message m
+             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
+            UNION ALL
+            SELECT d.seq, (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq)
+              FROM belfry.redrive d
+             WHERE k.lease_end < 0 AND d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease) AS h
+     WHERE message_ids IS NULL OR h.id = ANY (message_ids);
+    -- Completing the last message completes all. The end of the lease may be a deleted message.
+    v_acked := CASE WHEN v_status > 1 OR k.lease_end < 0 THEN v_held
+                    WHEN message_ids IS NULL THEN ARRAY[k.lease_end]
+                    ELSE v_held[cardinality(v_held):] END;
     IF v_acked IS NULL THEN
         RETURN 0;
     END IF;
-    v_entries := CASE WHEN v_status = 1 THEN 1 ELSE cardinality(v_acked) END;
-    FOR r IN
-        SELECT a.*
-          FROM (SELECT p.id, p.uid FROM belfry.partition p
-                 WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
-          JOIN belfry.consumer_group g ON g.id = k.group_id
-         CROSS JOIN LATERAL belfry.apply_acks(
-                ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], ARRAY[v_entries],
-                array_fill(1, ARRAY[v_entries]),
-                CASE WHEN v_status = 1 THEN v_acked[cardinality(v_acked):] ELSE v_acked END,
-                array_fill(ack.lease, ARRAY[v_entries]), array_fill(v_status, ARRAY[v_entries]),
-                array_fill(convert_to(error, 'UTF8'), ARRAY[v_entries]),
-                CASE WHEN v_status = 1 THEN ARRAY[cardinality(v_acked)] ELSE ARRAY (SELECT generate_series(1, v_entries)) END, v_acked,
-                '{}', '{}', '{}', '{}', NULL, true) AS a
-    LOOP
-        IF r.item = 2 THEN
-            v_released := r.ended_by IS NOT NULL;
-        ELSIF r.verdict = 2 THEN
-            PERFORM belfry.raise_lease_lost(lease); -- it ended since the check above
-        END IF;
-    END LOOP;
-    IF v_released IS NULL THEN -- the partition or the group is being deleted
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+      FROM (SELECT p.id, p.uid FROM belfry.partition p
+             WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+      JOIN belfry.consumer_group g ON g.id = k.group_id
+     CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
+     CROSS JOIN LATERAL belfry.apply_acks(
+            ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
+            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n), NULL, true) AS a;
+    IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
-    ELSIF v_released THEN
+    ELSIF r.released THEN
         PERFORM belfry.announce_ready(k.group_id, k.partition_id);
     END IF;
     RETURN coalesce(cardinality(v_held), 0);

@@ -111,9 +111,7 @@ BEGIN
                 CONTINUE WHEN FOUND;
             END IF;
             FOR r IN
-                SELECT c.item, c.expired, c.given_up, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted,
-                       c.attempt
-                  FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
+                SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
                     v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;

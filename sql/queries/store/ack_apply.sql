@@ -1,9 +1,6 @@
 -- Locks the cursors of acks, judges the acks and writes the changes; see belfry.apply_acks. By
 -- cursor: $1 partition ids, $2 their uids, $3 group names, $4 the index of the last entry. By entry:
--- $5 calls, $6 seqs, $7 leases, $8 statuses, $9 error texts, $10 the index of the last message. By
--- message: $11 seqs. By look-up: $12 entries, $13 transaction ids, $14 hidden message ids. $15
--- required leases. $16 milliseconds to wait for one lock.
-SELECT a.item, a.entry, a.message, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in,
-       a.needs_wake
+-- $5 calls, $6 seqs, $7 leases, $8 statuses, $9 error texts. $10 milliseconds to wait for one lock.
+SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in, a.needs_wake
   FROM belfry.apply_acks($1::bigint[], $2::uuid[], $3::text[], $4::integer[], $5::integer[], $6::bigint[], $7::uuid[], $8::smallint[],
-                         $9::bytea[], $10::integer[], $11::bigint[], $12::integer[], $13::text[], $14::uuid[], $15::uuid[], $16::text) AS a
+                         $9::bytea[], $10::text) AS a

@@ -92,12 +92,16 @@ type Call struct {
 	Found []int
 	// Seqs are the positions of the messages, by item; 0: not known yet, or no such message.
 	Seqs []int64
+	// ofLog: the lease of the item delivered its message from the log.
+	ofLog []bool
 }
 
 // NewCall returns a call for items.
 func NewCall(items []queue.AckItem) *Call {
 	n := len(items)
-	return &Call{Items: items, Results: make([]queue.AckResult, n), Partitions: make([]*queue.Partition, n), Seqs: make([]int64, n)}
+	return &Call{
+		Items: items, Results: make([]queue.AckResult, n), Partitions: make([]*queue.Partition, n), Seqs: make([]int64, n), ofLog: make([]bool, n),
+	}
 }
 
 // Resolve finds the partitions of call, and the positions of recently delivered messages.
@@ -125,6 +129,7 @@ func (a *Acker) Resolve(ctx context.Context, call *Call) error {
 	for i, id := range ids {
 		if p := partitions[id]; p != nil {
 			call.Seqs[i] = finder.Seq(call.Items[i].LeaseID, p.Key, call.Items[i].TransactionID)
+			call.ofLog[i] = call.Seqs[i] > 0 // only deliveries of the log are remembered
 			call.Partitions[i] = p
 			call.Results[i].Queue, call.Results[i].Partition = p.Queue, p.Name
 			call.Found = append(call.Found, i)

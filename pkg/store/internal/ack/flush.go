@@ -3,12 +3,12 @@ package ack
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -19,7 +19,11 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlAckApply = sql.Query("store/ack_apply")
+var (
+	sqlAckFind        = sql.Query("store/ack_find")
+	sqlAckApply       = sql.Query("store/ack_apply")
+	sqlAckApplyLeases = sql.Query("store/ack_apply_leases")
+)
 
 // unknownLease stands for a lease id that no lease can have.
 var unknownLease = queue.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
@@ -30,22 +34,28 @@ type Flush struct {
 	Leases []queue.ID
 	// Patience bounds the wait for one lock.
 	Patience time.Duration
-	// Hidden are messages that do not exist for an ack of the same partition and transaction id, by the
-	// index of the ack in its call.
-	Hidden map[int]queue.ID
 
 	calls []*Call
-	// cursors are the distinct cursors, and entries the acks, sorted by cursor, call and seq.
+	// cursors are the distinct cursors, and unknown the acks whose messages have to be looked up.
 	cursors []cursorKey
+	unknown []unknownSeq
+	// entries are the acks of existing messages, sorted by cursor, call and seq.
 	entries []*entry
 	// begun: the transaction is open already.
 	begun bool
 
-	// locked are the cursors after Read, and ready what the commit makes ready.
+	// locked are the cursors after Read. ready is what the commit makes ready, and needWake the
+	// partitions that need a wake after it.
 	locked     []lockedCursor
 	liveLeases map[queue.ID]bool
 	ready      []queue.Ready
 	needWake   []int64
+}
+
+// unknownSeq is an ack whose message has to be looked up.
+type unknownSeq struct {
+	call *Call
+	item int
 }
 
 // cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
@@ -56,66 +66,114 @@ type cursorKey struct {
 }
 
 // entry is an ack, or all acks of one call for one cursor, if all of them complete messages under one
-// lease: completing the last message completes them all.
+// lease of the log: completing the last message completes them all.
 type entry struct {
 	cursor     int
 	callNumber int32
 	call       *Call
-	// items are the acks and seqs their messages, in ascending order. A single seq may be 0: it is
-	// looked up.
-	items []int
-	seqs  []int64
+	items      []int
+	seq        int64 // of the last message
 }
 
 // NewFlush returns a flush of resolved calls.
 func NewFlush(calls []*Call) *Flush {
 	f := &Flush{calls: calls, liveLeases: map[queue.ID]bool{}}
-	index := map[cursorKey]int{}
-	for number, call := range calls {
-		var own []*entry // by cursor, in the order of the call
-		byCursor := map[int][]int{}
+	known := map[cursorKey]bool{}
+	for _, call := range calls {
 		for _, item := range call.Found {
-			key := cursorKey{call.cursorOf(item), call.Partitions[item].ID}
-			at, ok := index[key]
-			if !ok {
-				at = len(f.cursors)
-				index[key] = at
+			if key := call.keyOf(item); !known[key] {
+				known[key] = true
 				f.cursors = append(f.cursors, key)
 			}
-			byCursor[at] = append(byCursor[at], item)
+			if call.Seqs[item] == 0 {
+				f.unknown = append(f.unknown, unknownSeq{call, item})
+			}
 		}
-		for at, items := range byCursor {
-			own = append(own, call.entries(items, entry{cursor: at, callNumber: int32(number + 1), call: call})...)
-		}
-		f.entries = append(f.entries, own...)
 	}
-	slices.SortStableFunc(f.entries, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(a.cursor, b.cursor), cmp.Compare(a.callNumber, b.callNumber), cmp.Compare(a.seqs[0], b.seqs[0]))
-	})
 	return f
 }
 
-// entries returns the entries of the acks of one cursor; like has their common fields.
-func (call *Call) entries(items []int, like entry) []*entry {
-	first := call.Items[items[0]].LeaseID
-	together := !slices.ContainsFunc(items, func(i int) bool {
-		return call.Items[i].Status != queue.AckCompleted || call.Seqs[i] == 0 || call.Items[i].LeaseID != first
+// keyOf identifies the cursor of an item.
+func (call *Call) keyOf(item int) cursorKey {
+	return cursorKey{call.cursorOf(item), call.Partitions[item].ID}
+}
+
+// NeedsFind says that Find must run before Queue.
+func (f *Flush) NeedsFind() bool { return len(f.unknown) > 0 }
+
+// QueueFind adds the look-up of messages to b. ReadFind reads its result.
+func (f *Flush) QueueFind(b *pgx.Batch) {
+	partitions, transactions := make([]int64, len(f.unknown)), make([]string, len(f.unknown))
+	for i, u := range f.unknown {
+		partitions[i], transactions[i] = u.call.Partitions[u.item].Key, u.call.Items[u.item].TransactionID
+	}
+	b.Queue(sqlAckFind, partitions, transactions)
+}
+
+// ReadFind reads the result of QueueFind into the calls.
+func (f *Flush) ReadFind(results pgx.BatchResults) error {
+	rows, err := results.Query()
+	if err != nil {
+		return fmt.Errorf("finding messages: %w", err)
+	}
+	var ord, seq int64
+	_, err = pgx.ForEachRow(rows, []any{&ord, &seq}, func() error {
+		u := f.unknown[ord-1]
+		u.call.Seqs[u.item] = seq
+		return nil
 	})
-	if together {
-		slices.SortStableFunc(items, func(a, b int) int { return cmp.Compare(call.Seqs[a], call.Seqs[b]) })
-		like.items, like.seqs = items, make([]int64, len(items))
-		for at, item := range items {
-			like.seqs[at] = call.Seqs[item]
+	if err != nil {
+		return fmt.Errorf("finding messages: %w", err)
+	}
+	return nil
+}
+
+// buildEntries makes the entries of the acks whose message exists.
+func (f *Flush) buildEntries() {
+	index := make(map[cursorKey]int, len(f.cursors))
+	for i, key := range f.cursors {
+		index[key] = i
+	}
+	f.entries = nil
+	for number, call := range f.calls {
+		byCursor := map[int][]int{}
+		together := map[int]bool{}
+		for _, item := range call.Found {
+			if call.Seqs[item] == 0 {
+				continue
+			}
+			at := index[call.keyOf(item)]
+			items := byCursor[at]
+			ack := &call.Items[item]
+			fits := ack.Status == queue.AckCompleted && call.ofLog[item]
+			together[at] = fits && (len(items) == 0 || together[at] && call.Items[items[0]].LeaseID == ack.LeaseID)
+			byCursor[at] = append(items, item)
 		}
-		return []*entry{&like}
+		for at, items := range byCursor {
+			one := entry{cursor: at, callNumber: int32(number + 1), call: call}
+			f.addEntries(one, items, together[at])
+		}
 	}
-	each := make([]*entry, len(items))
-	for at, item := range items {
+	slices.SortStableFunc(f.entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.cursor, b.cursor), cmp.Compare(a.callNumber, b.callNumber), cmp.Compare(a.seq, b.seq))
+	})
+}
+
+// addEntries adds the acks of one call for one cursor; like has their common fields.
+func (f *Flush) addEntries(like entry, items []int, together bool) {
+	if together {
+		like.items = items
+		for _, item := range items {
+			like.seq = max(like.seq, like.call.Seqs[item])
+		}
+		f.entries = append(f.entries, &like)
+		return
+	}
+	for _, item := range items {
 		one := like
-		one.items, one.seqs = []int{item}, []int64{call.Seqs[item]}
-		each[at] = &one
+		one.items, one.seq = []int{item}, like.call.Seqs[item]
+		f.entries = append(f.entries, &one)
 	}
-	return each
 }
 
 // Partitions returns the partitions of the acks.
@@ -168,15 +226,22 @@ func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
 func (f *Flush) Ready() []queue.Ready { return f.ready }
 
 // run applies and commits the acks in one round trip: one statement is a transaction of its own. The
-// wake of cursors that need one takes another round trip.
+// look-up of messages takes another round trip before it, and the wake of cursors that need one after
+// it.
 func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
+	if f.NeedsFind() {
+		b := &pgx.Batch{}
+		f.QueueFind(b)
+		if err := pipeline.Send(ctx, conn, b, f.ReadFind); err != nil {
+			return err
+		}
+	}
 	b := &pgx.Batch{}
 	f.Queue(b)
 	if f.begun {
 		b.Queue("COMMIT")
 	}
-	err := pipeline.Send(ctx, conn, b, f.Read)
-	if err != nil {
+	if err := pipeline.Send(ctx, conn, b, f.Read); err != nil {
 		return groupcommit.CommitError(err)
 	}
 	if len(f.needWake) > 0 {
@@ -188,56 +253,34 @@ func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 
 // Queue adds to b the statement that locks the cursors and applies the acks. Read reads its result.
 func (f *Flush) Queue(b *pgx.Batch) {
-	p := f.parameters()
-	b.Queue(sqlAckApply, f.Partitions(), p.partitionIDs, f.groups(), p.lastEntries, p.calls, p.seqs, p.leases, p.statuses, pipeline.Array(p.errors),
-		p.lastMessages, p.messages, pipeline.Array(p.lookups), pipeline.Array(p.transactions), pipeline.Array(p.hidden), names.RawIDs(f.Leases),
-		lockTimeout(f.Patience))
-}
-
-// parameters are those of ack_apply.sql.
-type parameters struct {
-	partitionIDs        [][16]byte // by cursor
-	lastEntries         []int32
-	calls, lastMessages []int32 // by entry
-	seqs                []int64
-	leases              [][16]byte
-	statuses            []int16
-	errors              [][]byte
-	messages            []int64 // by message
-	lookups             []int32 // by look-up
-	transactions        []string
-	hidden              []pgtype.UUID
-}
-
-func (f *Flush) parameters() *parameters {
+	f.buildEntries()
 	n := len(f.entries)
-	p := &parameters{
-		partitionIDs: make([][16]byte, len(f.cursors)), lastEntries: make([]int32, len(f.cursors)), calls: make([]int32, n),
-		lastMessages: make([]int32, n), seqs: make([]int64, n), leases: make([][16]byte, n), statuses: make([]int16, n), messages: make([]int64, 0, n),
-	}
-	for i, key := range f.cursors {
-		p.partitionIDs[i] = key.partitionID
-	}
+	partitionIDs, lastEntries := make([][16]byte, len(f.cursors)), make([]int32, len(f.cursors))
+	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
+	errors := [][]byte{}
 	for i, e := range f.entries {
 		ack := &e.call.Items[e.items[0]]
-		p.lastEntries[e.cursor] = int32(i + 1)
-		p.calls[i], p.seqs[i], p.statuses[i] = e.callNumber, e.seqs[len(e.seqs)-1], int16(ack.Status)
-		p.leases[i] = leaseOf(ack)
-		p.messages = append(p.messages, e.seqs...)
-		p.lastMessages[i] = int32(len(p.messages))
+		lastEntries[e.cursor] = int32(i + 1)
+		calls[i], seqs[i], leases[i], statuses[i] = e.callNumber, e.seq, leaseOf(ack), int16(ack.Status)
 		if ack.Error != "" && (ack.Status == queue.AckFailed || ack.Status == queue.AckDead) {
-			if p.errors == nil {
-				p.errors = make([][]byte, n)
-			}
-			p.errors[i] = []byte(ack.Error)
-		}
-		if e.seqs[0] == 0 {
-			hidden, isHidden := f.Hidden[e.items[0]]
-			p.lookups, p.transactions = append(p.lookups, int32(i+1)), append(p.transactions, ack.TransactionID)
-			p.hidden = append(p.hidden, pgtype.UUID{Bytes: hidden, Valid: isHidden})
+			errors = slices.Concat(errors, make([][]byte, i+1-len(errors)))
+			errors[i] = []byte(ack.Error)
 		}
 	}
-	return p
+	for i, key := range f.cursors {
+		partitionIDs[i] = key.partitionID
+		if i > 0 {
+			lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all its messages may be missing
+		}
+	}
+	args := []any{
+		f.Partitions(), partitionIDs, f.groups(), lastEntries, calls, seqs, leases, statuses, errors, lockTimeout(f.Patience),
+	}
+	if len(f.Leases) > 0 {
+		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)
+	} else {
+		b.Queue(sqlAckApply, args...)
+	}
 }
 
 // leaseOf returns the lease that fences an ack; the zero id: the ack is not fenced.

@@ -32,19 +32,18 @@ const (
 type verdict int16
 
 const (
-	verdictNotFound     verdict = 1
-	verdictLease        verdict = 2
-	verdictAfterFailure verdict = 3
-	verdictNoEffect     verdict = 4
-	verdictDeadLetter   verdict = 5
+	verdictLease        verdict = 1
+	verdictAfterFailure verdict = 2
+	verdictNoEffect     verdict = 3
+	verdictDeadLetter   verdict = 4
 )
 
 // row is one row of belfry.apply_acks. Only the columns of its item are set.
 type row struct {
 	item item
 	// Of an ack.
-	entry, message pgtype.Int4
-	verdict        pgtype.Int2
+	entry   pgtype.Int4
+	verdict pgtype.Int2
 	// Of a cursor.
 	cursor           pgtype.Int4
 	partition, group pgtype.Int8
@@ -77,13 +76,16 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 	var acks []row
 	var r row
 	_, err = pgx.ForEachRow(rows, []any{
-		&r.item, &r.entry, &r.message, &r.verdict, &r.cursor, &r.partition, &r.group, &r.leaseBefore, &r.endedBy, &r.readyAt, &r.readyIn,
+		&r.item, &r.entry, &r.verdict, &r.cursor, &r.partition, &r.group, &r.leaseBefore, &r.endedBy, &r.readyAt, &r.readyIn,
 		&r.needsWake,
 	}, func() error {
-		if r.item == itemAck {
+		switch r.item {
+		case itemAck:
 			acks = append(acks, r)
-		} else {
+		case itemCursor:
 			f.addCursor(&r)
+		default:
+			return fmt.Errorf("belfry.apply_acks returned a row with the unknown item %d", r.item)
 		}
 		return nil
 	})
@@ -116,14 +118,21 @@ func (f *Flush) addCursor(r *row) {
 	}
 }
 
-// fillResults gives every ack the result of an ack that was simply applied, or of one without a
-// cursor.
+// fillResults gives every ack the result of an ack that was simply applied, or of one whose message or
+// cursor does not exist.
 func (f *Flush) fillResults() {
+	for _, call := range f.calls {
+		for _, item := range call.Found {
+			if call.Seqs[item] == 0 {
+				call.Results[item] = queue.AckResult{Queue: call.Partitions[item].Queue, Partition: call.Partitions[item].Name, Error: ErrMessageNotFound}
+			}
+		}
+	}
 	for _, e := range f.entries {
 		cursor := &f.locked[e.cursor]
 		for _, item := range e.items {
 			result := &e.call.Results[item]
-			*result = queue.AckResult{Queue: result.Queue, Partition: result.Partition}
+			*result = queue.AckResult{Queue: e.call.Partitions[item].Queue, Partition: e.call.Partitions[item].Name}
 			switch {
 			case cursor.exists:
 				result.Success, result.Resolved = true, true
@@ -140,18 +149,12 @@ func (f *Flush) fillResults() {
 // judged changes the results of the acks that r describes.
 func (f *Flush) judged(r *row) {
 	e := f.entries[r.entry.Int32-1]
-	items := e.items
-	if r.message.Valid {
-		items = items[r.message.Int32-1:][:1]
-	}
-	for _, item := range items {
+	for _, item := range e.items {
 		result := &e.call.Results[item]
 		switch verdict(r.verdict.Int16) {
 		case verdictDeadLetter:
 			result.DeadLettered = true
 			continue
-		case verdictNotFound:
-			result.Error, result.LeaseReleased = ErrMessageNotFound, false
 		case verdictLease:
 			result.Error = errLease
 		case verdictAfterFailure:

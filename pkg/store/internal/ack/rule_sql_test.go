@@ -35,7 +35,7 @@ func newTable(t *testing.T) *table {
 		SELECT p.id, s, now(), gen_random_uuid(), 't' || s, '{}' FROM belfry.partition p, generate_series(1, 12) AS s;
 		UPDATE belfry.partition SET last_seq = 12, last_push_at = now()`, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
-	p := &queue.Partition{}
+	p := &queue.Partition{Queue: "q", Name: "p"}
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT id, uid FROM belfry.partition`).Scan(&p.Key, (*[16]byte)(&p.ID)))
 	return &table{conn: conn, partition: p}
 }
@@ -55,7 +55,7 @@ func drawCalls(t *rapid.T, p *queue.Partition) (calls []*Call, entries [][]ackEn
 			call.Partitions[i] = p
 			call.Found = append(call.Found, i)
 			if rapid.IntRange(0, 4).Draw(t, "unknown") > 0 {
-				call.Seqs[i] = e.seq
+				call.Seqs[i], call.ofLog[i] = e.seq, rapid.Bool().Draw(t, "of the log")
 			}
 		}
 		calls, entries = append(calls, call), append(entries, own)
@@ -78,7 +78,7 @@ func model(state cursorState, entries [][]ackEntry) want {
 		results := make([]queue.AckResult, len(own))
 		for i, v := range verdicts {
 			results[i] = queue.AckResult{
-				Success: v.success, Error: v.err, Resolved: v.success, DeadLettered: v.dead, LeaseReleased: !live || change.release,
+				Queue: "q", Partition: "p", Success: v.success, Error: v.err, Resolved: v.success, DeadLettered: v.dead, LeaseReleased: !live || change.release,
 			}
 			if _, parked := w.dead[own[i].seq]; v.park && !parked {
 				w.dead[own[i].seq] = v.failures
@@ -125,20 +125,27 @@ func TestTheRulesInSQLAreTheModel(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, tx.Rollback(ctx)) }()
 		b.set(ctx, t, tx, state)
-		batch := &pgx.Batch{}
 		f := NewFlush(calls)
 		f.Patience = LockPatience
-		f.Queue(batch)
-		results := tx.SendBatch(ctx, batch)
-		require.NoError(t, f.Read(results))
-		require.NoError(t, results.Close())
+		send := func(queue func(*pgx.Batch), read func(pgx.BatchResults) error) {
+			batch := &pgx.Batch{}
+			queue(batch)
+			results := tx.SendBatch(ctx, batch)
+			require.NoError(t, read(results))
+			require.NoError(t, results.Close())
+		}
+		if f.NeedsFind() {
+			send(f.QueueFind, f.ReadFind)
+		}
+		send(f.Queue, f.Read)
 
 		for i, call := range calls {
 			require.Equal(t, expected.results[i], call.Results, "call %d", i)
 		}
 		var got cursorState
-		var retryIn, consumed pgtype.Float8
-		require.NoError(t, tx.QueryRow(ctx, `SELECT committed, skip, failures, attempts, lease_id IS NOT NULL AND lease_until > now(), consumed::float8,
+		var retryIn pgtype.Float8
+		var consumed int64
+		require.NoError(t, tx.QueryRow(ctx, `SELECT committed, skip, failures, attempts, lease_id IS NOT NULL AND lease_until > now(), consumed,
 			extract(epoch FROM retry_at - clock_timestamp())::float8 FROM belfry.cursor`).
 			Scan(&got.committed, &got.skip, &got.failures, &got.attempts, &got.leaseLive, &consumed, &retryIn))
 		final := expected.cursor
@@ -147,7 +154,7 @@ func TestTheRulesInSQLAreTheModel(t *testing.T) {
 		require.Equal(t, final.state.failures, got.failures)
 		require.Equal(t, final.state.attempts, got.attempts)
 		require.Equal(t, final.state.leaseLive, got.leaseLive)
-		require.EqualValues(t, final.change.done, consumed.Float64)
+		require.Equal(t, final.change.done, consumed)
 		require.Equal(t, final.change.retryDelay > 0, retryIn.Valid)
 		if retryIn.Valid {
 			require.InEpsilon(t, final.change.retryDelay.Seconds(), retryIn.Float64, retryJitter+0.1)

@@ -198,7 +198,7 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 		if err := c.namePartitions(ctx, one); err != nil {
 			return err
 		}
-		c.Delivered.Remember(&one.delivery, one.partitionOf)
+		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -148,6 +149,22 @@ type partition struct {
 // delivered says whether messages of the partition were delivered.
 func (p *partition) delivered() bool {
 	return p.outcome == outcomeLog || p.outcome == outcomeRedriven
+}
+
+// logPartitionOf is partitionOf without the redriven messages, whose partition is 0.
+func (r *result) logPartitionOf() []int64 {
+	partitionOf := r.partitionOf
+	for _, p := range r.partitions {
+		if p.outcome == outcomeRedriven {
+			partitionOf = slices.Clone(partitionOf)
+			for i, id := range partitionOf {
+				if id == p.id {
+					partitionOf[i] = 0
+				}
+			}
+		}
+	}
+	return partitionOf
 }
 
 // read reads the rows of one claim.

@@ -1,8 +1,9 @@
 // Package delivered remembers the positions of recently delivered messages by lease, so that most
 // acknowledgments need no query to find their messages.
 //
-// The seq of a message never changes, so an entry stays true until it is forgotten. A message that
-// is not remembered is looked up in the database. The package is in memory and is imported by the
+// The seq of a message never changes, so an entry stays true until it is forgotten. Only messages of
+// the log are remembered, not redriven ones. A message that is not remembered is looked up in the
+// database. The package is in memory and is imported by the
 // other rooms below pkg/store.
 package delivered
 
@@ -35,7 +36,7 @@ type lease struct {
 func New() *Cache { return &Cache{leases: map[queue.ID]*lease{}} }
 
 // Remember adds a delivery and drops the oldest ones. partitions holds, by message, the id of its
-// partition; the caller must not change it afterwards.
+// partition, or 0: the message is not remembered. The caller must not change it afterwards.
 func (c *Cache) Remember(delivery *queue.Delivery, partitions []int64) {
 	n := len(delivery.Messages)
 	if delivery.LeaseID.IsZero() || n == 0 || n > maxMessages {

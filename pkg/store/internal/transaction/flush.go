@@ -18,11 +18,14 @@ import (
 )
 
 // flush is one try to commit a transaction, in two round trips: the first one appends the messages and
-// applies the acks, the second one commits and wakes. A refused transaction is rolled back instead.
+// applies the acks, the second one commits and wakes. A refused transaction is rolled back instead. The
+// look-up of acknowledged messages takes a round trip between the append and the acks.
 type flush struct {
 	t    *call
 	push *push.Flush
 	acks *ack.Flush
+	// call holds the acks. A message of this transaction may get another seq than in an earlier try.
+	call *ack.Call
 	// before are the ids of the messages that were stored before, by index in push.Stored.
 	before map[int]queue.ID
 	// earlier are the results of the acks before this try.
@@ -43,8 +46,13 @@ func (r *Runner) flush(ctx context.Context, calls []*call) ([]error, error) {
 	if contended := r.Acks.KnownContended(t.acks); contended != nil {
 		return []error{contended}, nil
 	}
-	f := &flush{t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{t.acks}), earlier: slices.Clone(t.acks.Results)}
-	f.acks.Leases, f.acks.Patience, f.acks.Hidden = t.required, ack.LockPatience, t.hidden()
+	acks := *t.acks
+	acks.Seqs = slices.Clone(t.acks.Seqs)
+	f := &flush{
+		t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{&acks}), call: &acks,
+		earlier: slices.Clone(t.acks.Results),
+	}
+	f.acks.Leases, f.acks.Patience = t.required, ack.LockPatience
 	contended, err := r.run(ctx, f)
 	if contended != nil {
 		return []error{contended}, nil
@@ -107,10 +115,14 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 		}
 		push.QueueAppend(b, columns)
 	}
-	if acks {
+	find := acks && f.acks.NeedsFind()
+	switch {
+	case find:
+		f.acks.QueueFind(b)
+	case acks:
 		f.acks.Queue(b)
 	}
-	return pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
+	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.Skip(results, "beginning a transaction"); err != nil {
 			return err
 		}
@@ -119,11 +131,41 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 				return err
 			}
 		}
-		if acks {
+		switch {
+		case find:
+			return f.acks.ReadFind(results)
+		case acks:
 			return f.acks.Read(results)
 		}
 		return nil
 	})
+	if err != nil || !find {
+		return err
+	}
+	f.hideLaterPushes()
+	b = &pgx.Batch{}
+	f.acks.Queue(b)
+	return pipeline.Send(ctx, conn, b, f.acks.Read)
+}
+
+// hideLaterPushes makes a message unknown to an ack that comes before its push, as if the operations
+// were done one after the other.
+func (f *flush) hideLaterPushes() {
+	type messageKey struct {
+		partition     int64
+		transactionID string
+	}
+	pushedAt := make(map[messageKey]int, len(f.push.Stored))
+	for at, ref := range f.push.Stored {
+		if _, duplicate := f.before[at]; !duplicate {
+			pushedAt[messageKey{ref.Partition().Key, ref.Result().TransactionID}] = f.t.pushAt[ref.Item]
+		}
+	}
+	for _, i := range f.call.Found {
+		if at, ok := pushedAt[messageKey{f.call.Partitions[i].Key, f.call.Items[i].TransactionID}]; ok && at > f.t.ackAt[i] {
+			f.call.Seqs[i] = 0
+		}
+	}
 }
 
 // findAppliedBefore sees whether this very transaction was committed before: then one of its
@@ -184,7 +226,7 @@ func (f *flush) uncovered() []bool {
 			f.t.failure = leaseNotLive(lease.String())
 		}
 	}
-	for i, lease := range f.acks.LeaseBefore(acks) {
+	for i, lease := range f.acks.LeaseBefore(f.call) {
 		out[i] = acks.Items[i].LeaseID == "" && !slices.Contains(f.t.required, lease)
 	}
 	return out

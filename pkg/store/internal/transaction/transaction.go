@@ -190,25 +190,6 @@ func (t *call) precheck() {
 	}
 }
 
-// hidden returns, by ack, the message that a later operation pushes. It does not exist for the ack, as
-// if the operations were done one after the other.
-func (t *call) hidden() map[int]queue.ID {
-	type messageKey struct{ partitionID, transactionID string }
-	pushedBy := make(map[messageKey]int, len(t.push.Items))
-	for i := range t.push.Items {
-		pushedBy[messageKey{t.push.Results[i].PartitionID.String(), t.push.Results[i].TransactionID}] = i
-	}
-	hidden := map[int]queue.ID{}
-	for _, i := range t.acks.Found {
-		item := &t.acks.Items[i]
-		by, ok := pushedBy[messageKey{t.acks.Partitions[i].ID.String(), item.TransactionID}]
-		if ok && t.pushAt[by] > t.ackAt[i] {
-			hidden[i] = t.push.IDs[by]
-		}
-	}
-	return hidden
-}
-
 // refused says whether the transaction is refused.
 func (t *call) refused() bool {
 	return t.failure != "" || slices.ContainsFunc(t.failures, func(s string) bool { return s != "" })
