@@ -104,15 +104,16 @@
 //
 // If W did not run, because the process died or lost its connection, the partition waits for its next
 // push, or for Heal. Heal runs at the start and after each lost connection, and compares last_seq with
-// committed. If only the answer of W was lost, the cursor is ready and nobody has announced it. So a
+// committed. If only the answer of W was lost, the cursor is ready without an announcement. So a
 // lost connection is a reason for a resync. So is a push that finds itself stored, and the start of a
 // sequencer in place of another one.
 //
 // I4, one lease. A claim needs ready_at in the past under the row lock, and a live lease keeps ready_at
 // in the future. Ack, extend and release compare the lease id under the lock.
 //
-// I5, order, and I6, cursors only move forward: the rules of acks (internal/ack). Dead letters have
-// lost their place in the order. Redriven messages come in seq order among themselves.
+// I5, order, and I6, cursors only move forward: the rules of acks, which belfry.apply_acks holds for
+// the HTTP API and for SQL consumers. Dead letters have lost their place in the order. Redriven messages
+// come in seq order among themselves.
 //
 // I7, deduplication. A statement of its own looks for stored transaction ids after the partition is
 // locked, so its snapshot contains every message ever stored there. A unique index enforces the same.
@@ -151,9 +152,9 @@
 // # Transactions
 //
 // A transaction of pushes and acks commits alone, because a refused one is rolled back. The first of
-// its two round trips stores the messages and locks the cursors. The second one writes what the rules
-// decided and commits. Between the two it holds its partitions, so everything that can be refused
-// without a lock is refused before. Locks, rules and wakes are those of push and ack.
+// its two round trips stores the messages and applies the acks. The second one commits or rolls back.
+// Between the two it holds its partitions, so everything that can be refused without a lock is refused
+// before. It uses the statements, the lock order and the wakes of push and ack.
 //
 // # Group commit
 //
@@ -194,7 +195,7 @@
 //     once, and no attempt counts. So maxDeliveries does not see a message that always kills its
 //     consumer. A consumer that catches the error in a savepoint can ack 'failed' and commit.
 //   - Pop in a transaction of its own. The lease is like any other. After its end the ack fails (BF010),
-//     and so do the effects beside it: the fence of I4. A crash counts as an attempt.
+//     and its transaction with it: the fence of I4. A crash counts as an attempt.
 //
 // What a long transaction means for others:
 //
@@ -218,7 +219,7 @@
 // other partitions. A transaction holds partitions as well: it gives way after ack.LockPatience, waits
 // for the cursor in the same way, and begins again.
 //
-// I3 with SQL consumers: no wake can follow the commit of somebody else's transaction. So these
+// I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
 // transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one probe
 // too many: a claim over HTTP, or the settling that each instance runs when it hears the commit, every
 // wake.SettleInterval at most. Both are sleepers with a wake after them. belfry.pop skips such cursors

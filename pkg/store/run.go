@@ -19,7 +19,7 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) { return s.wak
 // leave, until ctx ends. A failed heal is repeated.
 //
 // A lost connection may also have lost the answer of a wake: then the cursors are ready, no heal finds
-// them, and nobody has announced them. So a heal after a broken connection, or after the end of
+// them, and they were never announced. So a heal after a broken connection, or after the end of
 // another sequencer, is followed by a resync. Before it, Run releases the leases of claims whose
 // answer was lost.
 func (s *Store) Run(ctx context.Context) error {

@@ -701,8 +701,8 @@ $$;
 -- From sql/functions/ack/ack.sql.
 
 -- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
--- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
--- commit beside those of another consumer. status is one of these:
+-- If the lease is over, the call raises BF010. The transaction rolls back, so the effects of two
+-- consumers never commit for one message. status is one of these:
 --
 --   completed  The messages, and all before them in the partition, are finished.
 --   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead

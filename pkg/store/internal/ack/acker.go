@@ -1,5 +1,9 @@
-// Package ack applies acknowledgments: it finds their messages, locks the cursors, judges, writes,
-// commits and wakes.
+// Package ack applies acknowledgments: it finds their messages, applies the acks by the SQL function
+// belfry.apply_acks, and wakes.
+//
+// The rules of acks are in that function alone (sql/functions/ack/apply_acks.sql), because SQL consumers
+// acknowledge in their own sessions. The tests compare it with a model of the rules in Go. One call of
+// the function is one transaction: it locks the cursors of many acks, judges the acks and writes.
 //
 // Many calls of Ack share a transaction (group commit). A call that touches a contended cursor, which
 // a SQL consumer holds in an open transaction, leaves the shared flush and waits by itself

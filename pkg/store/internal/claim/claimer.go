@@ -142,13 +142,7 @@ func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 	return nil, c.send(ctx, pipeline.On(c.Pool.Pool), calls)
 }
 
-// Round makes the claims of one round of the dispatcher in one round trip, each with its own lease.
-// The deliveries are in the order of the assignments. A delivery without messages lost its partition
-// to another consumer, or its group does not exist any more. A delivery whose payloads cannot be
-// opened is released and marked contested; a Pop returns the reason.
-//
-// Errors: CodeUnavailable; leases that were taken all the same are released by ReleaseOrphans, or
-// expire.
+// Round makes the claims of one round of the dispatcher; see Store.Claim.
 func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()

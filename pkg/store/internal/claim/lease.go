@@ -21,8 +21,7 @@ var (
 	sqlRedriveRestore = sql.Query("store/redrive_restore")
 )
 
-// Extend prolongs every live lease with the given id to now + d and returns the earliest expiry.
-// Errors: CodeNotFound for an unknown lease, CodeLeaseGone for an expired one, CodeUnavailable.
+// Extend prolongs a lease; see Store.Extend.
 func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -41,9 +40,7 @@ func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (
 	}
 }
 
-// Release gives back a lease whose delivery did not reach its client: the messages are poppable
-// again at once, and no attempt is counted. Releasing a lease that does not exist does nothing.
-// Errors: CodeUnavailable.
+// Release gives back a lease; see Store.Release.
 func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()

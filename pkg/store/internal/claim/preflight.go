@@ -18,10 +18,8 @@ import (
 
 var sqlPreflight = sql.Query("store/preflight")
 
-// Preflight looks for many waiting pops with one read-only query. The results are in the order of
-// the probes. limit bounds the query on the server, so that the connection survives a time-out.
-//
-// Errors: CodeUnavailable, also when the query took longer than limit (SQLSTATE 57014).
+// Preflight looks for many waiting pops with one read-only query; see Store.Preflight. The server ends
+// the query after limit, so the connection survives a time-out.
 func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
