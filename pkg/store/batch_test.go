@@ -212,11 +212,10 @@ func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
 	s := newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
 	direct.push("p", "1", "2")
-	d, err := s.Pop(t.Context(), request("g", 1))
-	require.NoError(t, err)
-	network.CutRow.Store(true) // the statement is the whole transaction
-	_, err = s.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
-	require.False(t, network.CutRow.Load(), "the answer was lost")
+	d := direct.pop(request("g", 1))
+	network.CutRowOf.Store(pgproxy.AckColumns)
+	_, err := s.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
+	require.Zero(t, network.CutRowOf.Load(), "the answer was lost")
 	var unavailable *queue.Error
 	require.ErrorAs(t, err, &unavailable)
 	require.Equal(t, queue.CodeUnavailable, unavailable.Code)

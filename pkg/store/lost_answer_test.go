@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
 // runs starts Run in the background and returns once its first heal has ended.
@@ -61,14 +62,13 @@ func TestALostConnectionCausesAResync(t *testing.T) {
 	t.Parallel()
 	direct, network, s := behind(t)
 	direct.push("p", "1")
-	d, err := s.Pop(t.Context(), request("g", 1))
-	require.NoError(t, err)
+	d := direct.pop(request("g", 1))
 	heard := &receiver{}
 	s.Observe(heard)
 	runs(t, s)
 	require.Zero(t, heard.resyncs.Load())
-	network.CutRow.Store(true) // the statement is the whole transaction
-	_, err = s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
+	network.CutRowOf.Store(pgproxy.AckColumns)
+	_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
 	passes, healed := s.Heals()
