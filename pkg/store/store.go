@@ -78,23 +78,21 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		waker: wake.New(pool, cfg.Events, log), floors: scanfloor.New(), delivered: delivered.New(),
 	}
 	s.names = names.New(pool, cfg.Events, s.waker, cfg.Defaults, log)
-	observer := metrics.flushes.Observer
 	s.claims = claim.New(claim.Deps{
 		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
 		Sealer: cfg.Sealer, Metrics: metrics.claims, Log: log,
-	}, cfg.Batch, observer)
+	}, cfg.Batch, metrics.flushes)
 	quotas := quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{
 		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
-	}, cfg.Batch, observer("push"))
+	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
 		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),
-	}, cfg.Batch, observer)
+	}, cfg.Batch, metrics.flushes)
 	s.transactions = transaction.New(transaction.Deps{
 		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
-	}, cfg.Batch, observer("transaction"))
+	}, cfg.Batch, metrics.flushes)
 	cfg.Events.Subscribe(s)
-	metrics.observe(s)
 	return s
 }
 

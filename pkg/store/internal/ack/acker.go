@@ -43,17 +43,12 @@ type Acker struct {
 	waiting *batch.Manager[*contendedCall]
 }
 
-// New returns an Acker. observer returns the observer of an operation's flushes.
-func New(deps Deps, cfg batch.Config, observer func(op string) batch.Observer) *Acker {
+// New returns an Acker.
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Acker {
 	a := &Acker{Deps: deps}
-	a.flushes = batch.New(cfg, a.flush, groupcommit.Judge, observer("ack"))
-	a.waiting = a.newWaiting(cfg, observer("held"))
+	a.flushes = groupcommit.NewManager(metrics, "ack", cfg, a.flush)
+	a.waiting = a.newWaiting(cfg, metrics)
 	return a
-}
-
-// Status returns the state of the managers, by operation.
-func (a *Acker) Status() map[string]func() batch.Status {
-	return map[string]func() batch.Status{"ack": a.flushes.Status, "held": a.waiting.Status}
 }
 
 // Close answers the acks that were accepted and refuses new ones, until ctx ends.

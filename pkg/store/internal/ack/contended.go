@@ -213,15 +213,9 @@ func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush)
 	return found[0], nil
 }
 
-// readContended reads the result of ack_contended.sql.
-func readContended(rows pgx.Rows, err error) ([]contention.Cursor, error) {
-	var found []contention.Cursor
-	if err == nil {
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (cursor contention.Cursor, err error) {
-			err = row.Scan(&cursor.Partition, &cursor.Group)
-			return cursor, err
-		})
-	}
+// readContended reads the result of ack_contended.sql. rows hold the error of the query too.
+func readContended(rows pgx.Rows, _ error) ([]contention.Cursor, error) {
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[contention.Cursor])
 	if err != nil {
 		return nil, fmt.Errorf("finding contended cursors: %w", err)
 	}

@@ -3,7 +3,6 @@ package ack
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -112,20 +111,12 @@ func (f *Flush) QueueFind(b *pgx.Batch) {
 
 // ReadFind reads the result of QueueFind into the calls.
 func (f *Flush) ReadFind(results pgx.BatchResults) error {
-	rows, err := results.Query()
-	if err != nil {
-		return fmt.Errorf("finding messages: %w", err)
-	}
 	var ord, seq int64
-	_, err = pgx.ForEachRow(rows, []any{&ord, &seq}, func() error {
+	return pipeline.ForEach(results, "finding messages", []any{&ord, &seq}, func() error {
 		u := f.unknown[ord-1]
 		u.call.Seqs[u.item] = seq
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("finding messages: %w", err)
-	}
-	return nil
 }
 
 // buildEntries makes the entries of the acks whose message exists.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
 
@@ -67,18 +68,15 @@ type lockedCursor struct {
 
 // Read reads the results of Queue and fills the results of the calls.
 func (f *Flush) Read(results pgx.BatchResults) error {
-	rows, err := results.Query()
-	if err != nil {
-		return fmt.Errorf("applying acks: %w", err)
-	}
 	f.locked = make([]lockedCursor, len(f.cursors))
 	f.ready, f.needWake = nil, nil
 	var acks []row
 	var r row
-	_, err = pgx.ForEachRow(rows, []any{
+	columns := []any{
 		&r.item, &r.entry, &r.verdict, &r.cursor, &r.partition, &r.group, &r.leaseBefore, &r.endedBy, &r.readyAt, &r.readyIn,
 		&r.needsWake,
-	}, func() error {
+	}
+	err := pipeline.ForEach(results, "applying acks", columns, func() error {
 		switch r.item {
 		case itemAck:
 			acks = append(acks, r)
@@ -90,7 +88,7 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("applying acks: %w", err)
+		return err
 	}
 	f.fillResults()
 	for i := range acks {

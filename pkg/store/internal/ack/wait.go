@@ -57,10 +57,10 @@ func (c *contendedCall) stripes() []batch.LockStripe {
 // one connection waits. There are few flushes at a time, and each holds its connection for waitTurn
 // at most. Further calls wait in line; a call whose patience ends there is answered gaveUp. They are
 // not refused at once because most cursors are free again soon.
-func (a *Acker) newWaiting(cfg batch.Config, observer batch.Observer) *batch.Manager[*contendedCall] {
+func (a *Acker) newWaiting(cfg batch.Config, metrics *groupcommit.Metrics) *batch.Manager[*contendedCall] {
 	cfg.MaxWait, cfg.ConcurrentSize = 0, 1
 	cfg.MaxFlushes = max(1, min(maxWaitingFlushes, int(a.Pool.Config().MaxConns)/waitingShare))
-	m := batch.New(cfg, a.flushWaiting, groupcommit.Judge, observer)
+	m := groupcommit.NewManager(metrics, "held", cfg, a.flushWaiting)
 	m.SameStripesOnly()
 	return m
 }

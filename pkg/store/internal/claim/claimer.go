@@ -85,17 +85,12 @@ type Claimer struct {
 	passedOverLogged atomic.Int64
 }
 
-// New returns a Claimer. observer returns the observer of an operation's flushes.
-func New(deps Deps, cfg batch.Config, observer func(op string) batch.Observer) *Claimer {
+// New returns a Claimer.
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
 	c := &Claimer{Deps: deps}
-	c.leased = batch.New(cfg, c.flush, groupcommit.Judge, observer("claim"))
-	c.consuming = batch.New(cfg, c.flush, groupcommit.Judge, observer("take"))
+	c.leased = groupcommit.NewManager(metrics, "claim", cfg, c.flush)
+	c.consuming = groupcommit.NewManager(metrics, "take", cfg, c.flush)
 	return c
-}
-
-// Status returns the state of the managers, by operation.
-func (c *Claimer) Status() map[string]func() batch.Status {
-	return map[string]func() batch.Status{"claim": c.leased.Status, "take": c.consuming.Status}
 }
 
 // Close answers the pops that were accepted and refuses new ones, until ctx ends.
@@ -207,7 +202,7 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 	for _, p := range one.partitions {
 		c.Metrics.expired.Add(float64(p.expired))
 		c.Metrics.givenUp.Add(float64(p.givenUp))
-		if p.needsWake {
+		if p.needsWake.Bool {
 			needWake = append(needWake, p.id)
 		}
 		switch {

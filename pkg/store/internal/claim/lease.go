@@ -44,11 +44,7 @@ func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (
 func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	rows, err := c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease))
-	if err != nil {
-		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
-	}
-	ready, notReady, err := wake.ReadReady(rows)
+	ready, notReady, err := wake.ReadReady(c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease)))
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
@@ -82,9 +78,9 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 		switch {
 		case n == 0:
 		case p.outcome == outcomeRedriven:
-			redriven, redrives = append(redriven, p.id), append(redrives, p.undo)
+			redriven, redrives = append(redriven, p.id), append(redrives, string(p.undo))
 		default:
-			log.partitions, log.heads = append(log.partitions, p.id), append(log.heads, p.undo)
+			log.partitions, log.heads = append(log.partitions, p.id), append(log.heads, string(p.undo))
 			log.first, log.last = append(log.first, messages[0].Seq), append(log.last, messages[n-1].Seq)
 			log.n = append(log.n, int64(n))
 		}
@@ -106,11 +102,7 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 // undo runs a statement that makes cursors due again, and announces them: another instance may be
 // able to open the messages.
 func (c *Claimer) undo(ctx context.Context, statement string, args ...any) error {
-	rows, err := c.Pool.Query(ctx, statement, args...)
-	if err != nil {
-		return err
-	}
-	ready, _, err := wake.ReadReady(rows)
+	ready, _, err := wake.ReadReady(c.Pool.Query(ctx, statement, args...))
 	c.Waker.Announce(ready)
 	return err
 }

@@ -41,11 +41,7 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 		if err := pipeline.Skip(results, "setting the time limit"); err != nil {
 			return err
 		}
-		rows, err := results.Query()
-		if err != nil {
-			return err
-		}
-		return readProbes(rows, found, saw)
+		return readProbes(results, found, saw)
 	})
 	if err != nil {
 		return nil, postgres.Wrap(fmt.Errorf("looking for %d waiting targets: %w", len(probes), err))
@@ -67,14 +63,15 @@ func orBeginning(at pgtype.Timestamptz) pgtype.Timestamptz {
 }
 
 // readProbes reads the rows of preflight.sql.
-func readProbes(rows pgx.Rows, found []queue.ProbeResult, saw []scanfloor.Observation) error {
+func readProbes(results pgx.BatchResults, found []queue.ProbeResult, saw []scanfloor.Observation) error {
 	var ord int64
 	var exists bool
 	var partition, depth pgtype.Int8
 	var seconds, lease pgtype.Float8
 	var now time.Time
 	var c queue.Candidate
-	_, err := pgx.ForEachRow(rows, []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}, func() error {
+	columns := []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}
+	return pipeline.ForEach(results, "reading the probes", columns, func() error {
 		f, o := &found[ord-1], &saw[ord-1]
 		f.Gone = !exists
 		if o.Now.IsZero() {
@@ -94,5 +91,4 @@ func readProbes(rows pgx.Rows, found []queue.ProbeResult, saw []scanfloor.Observ
 		}
 		return nil
 	})
-	return err
 }

@@ -20,7 +20,7 @@ func (e unknownOutcome) Unwrap() error { return e.error }
 
 // CommitError marks the error of a COMMIT that must not be repeated. An error that the database sent
 // stays as it is, because the transaction did not happen, and so does the error of a pipeline that was
-// not sent. After any other error the outcome is unknown, and Judge makes the flush fail.
+// not sent. After any other error the outcome is unknown, and judge makes the flush fail.
 func CommitError(err error) error {
 	var refused *pgconn.PgError
 	if err == nil || errors.As(err, &refused) || pgconn.SafeToRetry(err) {
@@ -29,10 +29,10 @@ func CommitError(err error) error {
 	return unknownOutcome{err}
 }
 
-// Judge says what becomes of a flush that failed. The database refuses a bad value each time, so the
+// judge says what becomes of a flush that failed. The database refuses a bad value each time, so the
 // flush is split until the call with the value fails alone. A deadlock or a lost connection passes,
 // so the flush is sent again. Time-outs and a full disk concern all callers, so all of them fail.
-func Judge(err error) batch.Verdict {
+func judge(err error) batch.Verdict {
 	var unknown unknownOutcome
 	var coded *queue.Error
 	switch {

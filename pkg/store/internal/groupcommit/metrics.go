@@ -43,15 +43,17 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 }
 
-// Observer returns the observer of the flushes of op.
-func (m *Metrics) Observer(op string) batch.Observer {
-	return &observer{
+// NewManager returns the manager of op. It judges failed flushes by judge, and its flushes are measured.
+func NewManager[T any](m *Metrics, op string, cfg batch.Config, flush batch.FlushFunc[T]) *batch.Manager[T] {
+	manager := batch.New(cfg, flush, judge, &observer{
 		calls: m.calls.WithLabelValues(op), size: m.size.WithLabelValues(op), seconds: m.seconds.WithLabelValues(op),
 		failed: map[batch.Verdict]prometheus.Counter{
 			batch.Split: m.splits.WithLabelValues(op), batch.Retry: m.retries.WithLabelValues(op),
 			batch.Fail: m.failures.WithLabelValues(op),
 		},
-	}
+	})
+	m.observeStatus(op, manager.Status)
+	return manager
 }
 
 type observer struct {
@@ -67,8 +69,8 @@ func (o *observer) Flushed(ops, size int, took time.Duration) {
 
 func (o *observer) Failed(v batch.Verdict) { o.failed[v].Inc() }
 
-// ObserveStatus registers the gauges of the manager of op.
-func (m *Metrics) ObserveStatus(op string, status func() batch.Status) {
+// observeStatus registers the gauges of the manager of op.
+func (m *Metrics) observeStatus(op string, status func() batch.Status) {
 	gauge := func(name, help string, value func(batch.Status) int) {
 		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: name, Help: help, ConstLabels: prometheus.Labels{"op": op},

@@ -81,10 +81,7 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 		}
 	}
 	options := d.defaults.Options()
-	rows, err := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit)
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
-	}
+	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit) // rows hold the error
 	created = map[PartitionName]struct{}{}
 	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
@@ -159,10 +156,7 @@ func lookUp[K comparable](ctx context.Context, d *Directory, wanted []K, by look
 		return found, nil
 	}
 	keys, ids := by.args(missing)
-	rows, err := d.pool.Query(ctx, sqlFindPartitions, keys, ids)
-	if err != nil {
-		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
-	}
+	rows, _ := d.pool.Query(ctx, sqlFindPartitions, keys, ids) // rows hold the error
 	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
 		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Epoch)

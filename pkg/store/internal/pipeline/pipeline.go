@@ -78,6 +78,16 @@ func SkipAll(results pgx.BatchResults, steps ...string) error {
 	return nil
 }
 
+// ForEach reads one result: it scans each row into targets and calls each. step names the statement in
+// the error.
+func ForEach(results pgx.BatchResults, step string, targets []any, each func() error) error {
+	rows, _ := results.Query() // rows hold the error
+	if _, err := pgx.ForEachRow(rows, targets, each); err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return nil
+}
+
 // Array returns list, or an empty list for nil: the driver sends nil as NULL, and the statements
 // expect an empty array.
 func Array[T any](list []T) []T {

@@ -3,7 +3,6 @@ package push
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -205,24 +204,17 @@ func QueueAppend(b *pgx.Batch, columns []any) { b.Queue(sqlAppend, columns...) }
 
 // ReadStored reads which items were stored before: their ids, by index in Stored.
 func (f *Flush) ReadStored(results pgx.BatchResults) (map[int]queue.ID, error) {
-	rows, err := results.Query()
-	if err != nil {
-		return nil, fmt.Errorf("inserting %d messages: %w", len(f.Stored), err)
-	}
 	var before map[int]queue.ID // mostly none
 	var ord int64
 	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&ord, &id}, func() error {
+	err := pipeline.ForEach(results, "inserting messages", []any{&ord, &id}, func() error {
 		if before == nil {
 			before = map[int]queue.ID{}
 		}
 		before[int(ord-1)] = id
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("inserting %d messages: %w", len(f.Stored), err)
-	}
-	return before, nil
+	return before, err
 }
 
 // readDuplicates marks the items that were stored before, and the repeats of this flush.

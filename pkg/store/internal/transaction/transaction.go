@@ -51,15 +51,12 @@ type Runner struct {
 // New returns a Runner. Each transaction has a flush of its own, because a refused transaction is
 // rolled back. The manager only orders them: transactions that share a partition do not hold
 // connections while they wait for each other.
-func New(deps Deps, cfg batch.Config, observer batch.Observer) *Runner {
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Runner {
 	cfg.MaxSize, cfg.MaxWait, cfg.ConcurrentSize = 1, 0, 1
 	r := &Runner{Deps: deps}
-	r.flushes = batch.New(cfg, r.flush, groupcommit.Judge, observer)
+	r.flushes = groupcommit.NewManager(metrics, "transaction", cfg, r.flush)
 	return r
 }
-
-// Status returns the state of the manager.
-func (r *Runner) Status() batch.Status { return r.flushes.Status() }
 
 // Close answers the transactions that were accepted and refuses new ones, until ctx ends.
 func (r *Runner) Close(ctx context.Context) error { return r.flushes.Close(ctx) }

@@ -62,10 +62,7 @@ func (w *Waker) healPage(ctx context.Context, above int64) (next int64, ready []
 // WakeGroup wakes every partition of a group whose cursors were just created.
 func (w *Waker) WakeGroup(ctx context.Context, group int64) error {
 	for above := int64(0); ; {
-		rows, err := w.pool.Query(ctx, sqlGroupPartitions, group, above, int64(healPage))
-		if err != nil {
-			return fmt.Errorf("listing the partitions of group %d: %w", group, err)
-		}
+		rows, _ := w.pool.Query(ctx, sqlGroupPartitions, group, above, int64(healPage)) // rows hold the error
 		partitions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		if err != nil {
 			return fmt.Errorf("listing the partitions of group %d: %w", group, err)

@@ -58,11 +58,7 @@ type Querier interface {
 
 // WakeOn is Wake on a connection, without the announcement.
 func (w *Waker) WakeOn(ctx context.Context, conn Querier, partitions []int64) []queue.Ready {
-	rows, err := conn.Query(ctx, sqlWake, partitions)
-	var ready []queue.Ready
-	if err == nil {
-		ready, _, err = ReadReady(rows)
-	}
+	ready, _, err := ReadReady(conn.Query(ctx, sqlWake, partitions))
 	if err != nil {
 		w.failed(len(partitions), err)
 	}
@@ -87,8 +83,9 @@ func (w *Waker) failed(partitions int, err error) {
 }
 
 // ReadReady reads rows of (group, partition, seconds until ready or NULL, instant). notReady are the
-// partitions of the rows with NULL.
-func ReadReady(rows pgx.Rows) (ready []queue.Ready, notReady []int64, err error) {
+// partitions of the rows with NULL. The second parameter is not used, because rows hold the error too:
+// with it, ReadReady takes the results of Query.
+func ReadReady(rows pgx.Rows, _ error) (ready []queue.Ready, notReady []int64, err error) {
 	var group, partition int64
 	var seconds pgtype.Float8
 	var at pgtype.Timestamptz
@@ -108,11 +105,7 @@ func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // ReadReadyResult reads the next result of a pipeline, which has the columns of ReadReady.
 func ReadReadyResult(results pgx.BatchResults, step string) ([]queue.Ready, error) {
-	rows, err := results.Query()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", step, err)
-	}
-	ready, _, err := ReadReady(rows)
+	ready, _, err := ReadReady(results.Query())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", step, err)
 	}
