@@ -92,29 +92,18 @@
 // # SQL consumers
 //
 // belfry.pop and belfry.ack are the claim and the rules of acks in the transaction of a SQL consumer
-// (sql/functions/consume). A consumer works in one of two ways:
+// (sql/functions/consume). docs/sql.md has the two ways in which a consumer works. Where one transaction
+// pops and acks, the row lock of the cursor keeps other consumers away. Nobody sees the lease, but its
+// length bounds the time from pop to ack.
 //
-//   - Pop and ack in one transaction. Effects and acknowledgment commit together, and the row lock of
-//     the cursor keeps other consumers away. Nobody sees the lease, but its length bounds the time from
-//     pop to ack. A rollback, a crash or a lost connection undoes the delivery: the messages are due at
-//     once, and no attempt counts. So maxDeliveries does not see a message that always kills its
-//     consumer. A consumer that catches the error in a savepoint can ack 'failed' and commit.
-//   - Pop in a transaction of its own. The lease is like any other. After its end the ack fails (BF010),
-//     and its transaction with it: the fence of I4. A crash counts as an attempt.
-//
-// What a long transaction means for others:
+// docs/sql.md says what a long transaction means for others. It leaves out:
 //
 //	push, wake       do not wait: a cursor that is due needs no wake
 //	pop over HTTP    waits up to 1 s for a rival. Then it counts the cursor as leased, so empty is right
 //	                 (I8), and looks again after 1 s: a commit is announced, a rollback is not.
 //	sweep            skips the partition this time
-//	seek, redrive, change of options, deletion of a message
-//	                 wait until the time of the request is up
 //	ack, transaction wait up to contention.Patience and are refused. Their own lease was over before the
 //	                 other session took the cursor.
-//	creation of a partition
-//	                 waits for a transaction with the first pop of a group; belfry.subscribe registers a
-//	                 group in a transaction of its own
 //
 // Acks of contended cursors must not delay strangers (I10). The flush waits ack.LockPatience once. Then
 // it applies its calls that touch no contended cursor. The others wait by themselves, in a manager
@@ -146,8 +135,7 @@
 // A claim uses the clock at its beginning, not statement_timestamp(), which stands still in a procedure
 // or a DO block that pops in a loop. belfry.pop never waits, and belfry.ack waits for one cursor. A
 // transaction that pops and then acknowledges an older lease may be in a cycle with an ack of several
-// cursors; Postgres ends one of the two, and nothing is lost. In REPEATABLE READ and SERIALIZABLE a pop
-// that meets a change since its snapshot fails (40001). Sealed payloads stay sealed (BF011).
+// cursors; Postgres ends one of the two, and nothing is lost.
 //
 // # Clock and plans
 //

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // healInterval is the least time between two heals, however often connections break.
@@ -62,3 +65,25 @@ func (s *Store) Run(ctx context.Context) error {
 
 // Heals returns how often Run has healed, and how many partitions that woke.
 func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }
+
+// OnReady lowers the scan floors of the groups. Cursors that SQL consumers left are queued for
+// settling. A SQL consumer whose transaction may have been long announces a cursor without the
+// instant since when it is ready: then the floor of the group is dropped.
+func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
+	s.floors.Ready(ready...)
+	if from != events.SQL {
+		return
+	}
+	for _, r := range ready {
+		if r.At.IsZero() {
+			s.floors.Forget(r.Group)
+		}
+	}
+	s.waker.SettleLater(ready)
+}
+
+// OnResync drops all scan floors.
+func (s *Store) OnResync(string, events.Origin) { s.floors.ForgetAll() }
+
+// OnLeaseChanged forgets the delivery of a lease.
+func (s *Store) OnLeaseChanged(lease queue.ID) { s.delivered.Forget(lease) }

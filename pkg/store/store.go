@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
@@ -17,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
 	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/store/internal/delivered"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/store/internal/push"
 	"github.com/belfry-mq/belfry/pkg/store/internal/quota"
@@ -43,6 +45,17 @@ type Store struct {
 	transactions *transaction.Runner
 	// heals and healed count the passes of Run and the partitions that they woke.
 	heals, healed atomic.Int64
+}
+
+// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip.
+type Metrics struct {
+	flushes *groupcommit.Metrics
+	claims  *claim.Metrics
+}
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg)}
 }
 
 // Config is what a Store needs to know.

@@ -35,8 +35,12 @@ type Flush struct {
 	Patience time.Duration
 
 	calls []*Call
-	// cursors are the distinct cursors, and unknown the acks whose messages have to be looked up.
-	cursors []cursorKey
+	// Partitions, partitionIDs and groups are the columns of the distinct cursors. index finds a cursor.
+	Partitions   []int64
+	partitionIDs [][16]byte
+	groups       []string
+	index        map[cursorKey]int
+	// unknown are the acks whose messages have to be looked up.
 	unknown []unknownSeq
 	// entries are the acks of existing messages, sorted by cursor, call and seq.
 	entries []*entry
@@ -76,13 +80,17 @@ type entry struct {
 
 // NewFlush returns a flush of resolved calls.
 func NewFlush(calls []*Call) *Flush {
-	f := &Flush{calls: calls, liveLeases: map[queue.ID]bool{}}
-	known := map[cursorKey]bool{}
+	f := &Flush{
+		calls: calls, Partitions: []int64{}, partitionIDs: [][16]byte{}, groups: []string{}, index: map[cursorKey]int{},
+		liveLeases: map[queue.ID]bool{},
+	}
 	for _, call := range calls {
 		for _, item := range call.Found {
-			if key := call.keyOf(item); !known[key] {
-				known[key] = true
-				f.cursors = append(f.cursors, key)
+			key := call.keyOf(item)
+			if _, known := f.index[key]; !known {
+				f.index[key] = len(f.Partitions)
+				f.Partitions, f.groups = append(f.Partitions, key.Partition), append(f.groups, key.Group)
+				f.partitionIDs = append(f.partitionIDs, key.partitionID)
 			}
 			if call.Seqs[item] == 0 {
 				f.unknown = append(f.unknown, unknownSeq{call, item})
@@ -121,10 +129,6 @@ func (f *Flush) ReadFind(results pgx.BatchResults) error {
 
 // buildEntries makes the entries of the acks whose message exists.
 func (f *Flush) buildEntries() {
-	index := make(map[cursorKey]int, len(f.cursors))
-	for i, key := range f.cursors {
-		index[key] = i
-	}
 	f.entries = nil
 	for number, call := range f.calls {
 		byCursor := map[int][]int{}
@@ -133,7 +137,7 @@ func (f *Flush) buildEntries() {
 			if call.Seqs[item] == 0 {
 				continue
 			}
-			at := index[call.keyOf(item)]
+			at := f.index[call.keyOf(item)]
 			items := byCursor[at]
 			ack := &call.Items[item]
 			fits := ack.Status == queue.AckCompleted && call.ofLog[item]
@@ -167,34 +171,8 @@ func (f *Flush) addEntries(like entry, items []int, together bool) {
 	}
 }
 
-// Partitions returns the partitions of the acks.
-func (f *Flush) Partitions() []int64 {
-	partitions := make([]int64, len(f.cursors))
-	for i, key := range f.cursors {
-		partitions[i] = key.Partition
-	}
-	return partitions
-}
-
-// groups returns the groups of the acks, in the order of Partitions.
-func (f *Flush) groups() []string {
-	groups := make([]string, len(f.cursors))
-	for i, key := range f.cursors {
-		groups[i] = key.Group
-	}
-	return groups
-}
-
 // Empty says that the flush has neither acks nor leases.
-func (f *Flush) Empty() bool { return len(f.cursors)+len(f.Leases) == 0 }
-
-func (f *Flush) cursorNames() []contention.Cursor {
-	cursors := make([]contention.Cursor, len(f.cursors))
-	for i, key := range f.cursors {
-		cursors[i] = key.Cursor
-	}
-	return cursors
-}
+func (f *Flush) Empty() bool { return len(f.Partitions)+len(f.Leases) == 0 }
 
 // LiveBefore says whether a lease was live before the acks. Its cursor must be one of the flush.
 func (f *Flush) LiveBefore(lease queue.ID) bool { return f.liveLeases[lease] }
@@ -246,7 +224,7 @@ func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 func (f *Flush) Queue(b *pgx.Batch) {
 	f.buildEntries()
 	n := len(f.entries)
-	partitionIDs, lastEntries := make([][16]byte, len(f.cursors)), make([]int32, len(f.cursors))
+	lastEntries := make([]int32, len(f.Partitions))
 	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
 	errors := [][]byte{}
 	for i, e := range f.entries {
@@ -258,14 +236,11 @@ func (f *Flush) Queue(b *pgx.Batch) {
 			errors[i] = []byte(ack.Error)
 		}
 	}
-	for i, key := range f.cursors {
-		partitionIDs[i] = key.partitionID
-		if i > 0 {
-			lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all its messages may be missing
-		}
+	for i := 1; i < len(lastEntries); i++ {
+		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all messages of a cursor may be missing
 	}
 	args := []any{
-		f.Partitions(), partitionIDs, f.groups(), lastEntries, calls, seqs, leases, statuses, errors, lockTimeout(f.Patience),
+		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, lockTimeout(f.Patience),
 	}
 	if len(f.Leases) > 0 {
 		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)

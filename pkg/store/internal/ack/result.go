@@ -68,7 +68,7 @@ type lockedCursor struct {
 
 // Read reads the results of Queue and fills the results of the calls.
 func (f *Flush) Read(results pgx.BatchResults) error {
-	f.locked = make([]lockedCursor, len(f.cursors))
+	f.locked = make([]lockedCursor, len(f.Partitions))
 	f.ready, f.needWake = nil, nil
 	var acks []row
 	var r row

@@ -65,22 +65,10 @@ func (a *Acker) newWaiting(cfg batch.Config, metrics *groupcommit.Metrics) *batc
 	return m
 }
 
-// Waiter lets a transaction wait for contended cursors.
-type Waiter struct {
-	a    *Acker
-	call *contendedCall
-}
-
-// NewWaiter returns a Waiter whose waits together last no longer than contention.Patience.
-func (a *Acker) NewWaiter() *Waiter { return &Waiter{a: a} }
-
-// Wait waits, holding nothing, until the cursor of contended is free. The error is CodeUnavailable
-// when the patience or ctx ends first.
-func (w *Waiter) Wait(ctx context.Context, contended *ContendedError) error {
-	if w.call == nil {
-		w.call = &contendedCall{until: contended.Since.Add(contention.Patience)}
-	}
-	return w.a.wait(ctx, w.call, contended)
+// WaitForCursor waits, holding nothing, until the cursor of contended is free. The error is
+// CodeUnavailable when until or the end of ctx comes first.
+func (a *Acker) WaitForCursor(ctx context.Context, contended *ContendedError, until time.Time) error {
+	return a.wait(ctx, &contendedCall{until: until}, contended)
 }
 
 // wait applies the acks of c, or only waits for its cursor. It returns the error of gaveUp when

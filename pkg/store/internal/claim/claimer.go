@@ -80,14 +80,20 @@ type Claimer struct {
 	// leased and consuming commit together the pops of many callers. A lease does not wait for the
 	// disk and a consumption (autoAck) does, so they do not share transactions.
 	leased, consuming *batch.Manager[*call]
-	orphans           orphanedLeases
+	// orphans are leases that a claim may have taken and whose answer was lost.
+	orphans chan queue.ID
+	// urgent sends a pipeline on the connections of woken pops.
+	urgent pipeline.SendFunc
 	// passedOverLogged is when the log last said that pops by tags pass over a queue, in Unix seconds.
 	passedOverLogged atomic.Int64
 }
 
 // New returns a Claimer.
 func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
-	c := &Claimer{Deps: deps}
+	c := &Claimer{Deps: deps, orphans: make(chan queue.ID, maxOrphans), urgent: pipeline.On(deps.Pool.Pool)}
+	if deps.Urgent != nil {
+		c.urgent = pipeline.On(deps.Urgent)
+	}
 	c.leased = groupcommit.NewManager(metrics, "claim", cfg, c.flush)
 	c.consuming = groupcommit.NewManager(metrics, "take", cfg, c.flush)
 	return c
@@ -96,14 +102,6 @@ func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
 // Close answers the pops that were accepted and refuses new ones, until ctx ends.
 func (c *Claimer) Close(ctx context.Context) error {
 	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
-}
-
-// urgent sends a pipeline on the connections of woken pops.
-func (c *Claimer) urgent() pipeline.SendFunc {
-	if c.Urgent != nil {
-		return pipeline.On(c.Urgent)
-	}
-	return pipeline.On(c.Pool.Pool)
 }
 
 // one makes one claim together with the claims of other callers.
@@ -145,7 +143,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	for i, a := range assignments {
 		calls[i] = newCall(a.Request, a.Target)
 	}
-	err := c.send(ctx, c.urgent(), calls)
+	err := c.send(ctx, c.urgent, calls)
 	taken := err == nil
 	if taken {
 		err = c.finish(ctx, calls)

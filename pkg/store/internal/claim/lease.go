@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -110,49 +109,35 @@ func (c *Claimer) undo(ctx context.Context, statement string, args ...any) error
 // maxOrphans is how many leases wait to be released. A lease beyond it expires by itself.
 const maxOrphans = 1000
 
-// orphanedLeases are the leases that a claim may have taken and whose answer was lost.
-type orphanedLeases struct {
-	mu     sync.Mutex
-	leases []queue.ID
-}
-
-func (o *orphanedLeases) add(calls []*call) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, one := range calls {
-		if id := one.delivery.LeaseID; !id.IsZero() && len(o.leases) < maxOrphans {
-			o.leases = append(o.leases, id)
-		}
-	}
-}
-
-func (o *orphanedLeases) take() []queue.ID {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	leases := o.leases
-	o.leases = nil
-	return leases
-}
-
 // orphan notes the leases of calls that ended with err. taken says that the leases were taken for
 // certain; otherwise they were taken perhaps, and only if the connection was lost.
 func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
-	if taken || postgres.ConnectionLost(err) {
-		c.orphans.add(calls)
-	}
 	if taken {
 		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
+	} else if !postgres.ConnectionLost(err) {
+		return
+	}
+	for _, one := range calls {
+		if one.delivery.LeaseID.IsZero() {
+			continue
+		}
+		select {
+		case c.orphans <- one.delivery.LeaseID:
+		default: // maxOrphans
+		}
 	}
 }
 
 // ReleaseOrphans releases the leases of claims whose outcome is unknown. A failure is logged.
 func (c *Claimer) ReleaseOrphans(ctx context.Context) {
-	for _, id := range c.orphans.take() {
-		if ctx.Err() != nil {
+	for ctx.Err() == nil {
+		select {
+		case id := <-c.orphans:
+			if err := c.Release(ctx, id); err != nil {
+				c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
+			}
+		default:
 			return
-		}
-		if err := c.Release(ctx, id); err != nil {
-			c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(limit.Milliseconds()))
 	b.Queue(sqlPreflight, groups, partitions, wants, due, next, epochs)
-	err := c.urgent()(ctx, b, func(results pgx.BatchResults) error {
+	err := c.urgent(ctx, b, func(results pgx.BatchResults) error {
 		if err := pipeline.Skip(results, "setting the time limit"); err != nil {
 			return err
 		}

@@ -21,17 +21,12 @@ type Mutex struct {
 // Lock waits until nobody holds key and then holds it until unlock is called. It fails only when
 // ctx ends.
 func (m *Mutex) Lock(ctx context.Context, key string) (unlock func(), err error) {
-	for {
-		unlocked, ok := m.tryLock(key)
-		if ok {
-			return func() { m.unlock(key) }, nil
-		}
-		select {
-		case <-unlocked:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("locking %q: %w", key, ctx.Err())
+	for !m.tryLock(key) {
+		if err := m.Wait(ctx, key); err != nil {
+			return nil, err
 		}
 	}
+	return func() { m.unlock(key) }, nil
 }
 
 // Wait waits until the present holder of key unlocks it. It fails only when ctx ends.
@@ -50,17 +45,17 @@ func (m *Mutex) Wait(ctx context.Context, key string) error {
 	}
 }
 
-func (m *Mutex) tryLock(key string) (unlocked <-chan struct{}, ok bool) {
+func (m *Mutex) tryLock(key string) (ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if unlocked, held := m.locked[key]; held {
-		return unlocked, false
+	if m.locked[key] != nil {
+		return false
 	}
 	if m.locked == nil {
 		m.locked = map[string]chan struct{}{}
 	}
 	m.locked[key] = make(chan struct{})
-	return nil, true
+	return true
 }
 
 func (m *Mutex) unlock(key string) {

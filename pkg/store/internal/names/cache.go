@@ -9,13 +9,10 @@
 //
 // # Epochs
 //
-// An id may come to stand for another partition or group: a standby without the last commits takes
-// over, or files or tables are restored or recreated while the servers run. So an id is valid only in
-// the epoch of the database in which it was looked up (belfry.epoch). Each statement that uses
-// an id names the epoch. In another epoch all ids count as missing: the names are looked up again,
-// everything from the previous epoch is forgotten, and every waiter on every instance looks. An ack
-// needs no epoch: it names its partition by UUID, and a cursor whose partition has another UUID is
-// not the cursor of the ack.
+// An id is valid only in the epoch of the database in which it was looked up (belfry.epoch, and
+// docs/design.md). Each statement that uses an id names the epoch. In another epoch all ids count as
+// missing. An ack needs no epoch: a cursor whose partition has another UUID is not the cursor of the
+// ack.
 //
 // It is imported by pkg/store and the other rooms below it.
 package names
@@ -122,22 +119,24 @@ func (c *cache) forget(gone []*queue.Partition) {
 	}
 }
 
-// named moves the remembered partitions into found and returns the names that are not remembered.
-func (c *cache) named(wanted []PartitionName, found map[PartitionName]*queue.Partition) (missing []PartitionName) {
+// remembered copies the partitions that are remembered by K into found and returns the missing keys.
+func remembered[K comparable](c *cache, table func(*cache) map[K]*queue.Partition, wanted []K, found map[K]*queue.Partition) (missing []K) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, name := range wanted {
-		if found[name] != nil {
+	for _, key := range wanted {
+		if found[key] != nil {
 			continue
 		}
-		if p := c.byName[name]; p != nil {
-			found[name] = p
+		if p := table(c)[key]; p != nil {
+			found[key] = p
 		} else {
-			missing = append(missing, name)
+			missing = append(missing, key)
 		}
 	}
 	return missing
 }
+
+func byName(c *cache) map[PartitionName]*queue.Partition { return c.byName }
 
 func (c *cache) group(name groupName) (queue.Target, bool) {
 	c.mu.RLock()

@@ -49,7 +49,7 @@ func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[Parti
 	// The answer leaves out the partitions of a queue that is being deleted. The next attempt creates a
 	// new queue.
 	for range openAttempts {
-		missing := d.cache.named(wanted, found)
+		missing := remembered(d.cache, byName, wanted, found)
 		if len(missing) == 0 {
 			return found, nil
 		}
@@ -142,16 +142,7 @@ type lookup[K comparable] struct {
 
 func lookUp[K comparable](ctx context.Context, d *Directory, wanted []K, by lookup[K]) (map[K]*queue.Partition, error) {
 	found := make(map[K]*queue.Partition, len(wanted))
-	var missing []K
-	d.cache.mu.RLock()
-	for _, key := range wanted {
-		if p := by.table(d.cache)[key]; p != nil {
-			found[key] = p
-		} else {
-			missing = append(missing, key)
-		}
-	}
-	d.cache.mu.RUnlock()
+	missing := remembered(d.cache, by.table, wanted, found)
 	if len(missing) == 0 {
 		return found, nil
 	}

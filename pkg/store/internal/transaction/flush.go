@@ -257,7 +257,7 @@ func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error
 
 // touched returns the partitions in which something may have become poppable.
 func (f *flush) touched() []int64 {
-	all := slices.Concat(f.push.Partitions, f.acks.Partitions())
+	all := slices.Concat(f.push.Partitions, f.acks.Partitions)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

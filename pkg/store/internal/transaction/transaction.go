@@ -9,11 +9,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/ack"
+	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/store/internal/push"
@@ -76,14 +78,17 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	if t.push.Items, err = r.Pushes.ResolveDelays(ctx, t.push.Items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
-	waiter := r.Acks.NewWaiter()
+	var waitUntil time.Time // all waits for contended cursors together last contention.Patience
 	for attempt := 0; ; {
 		err := r.try(ctx, t)
 		if err == nil {
 			return t.result(), nil
 		}
 		if contended := ack.ContendedIn(err); contended != nil {
-			if err = waiter.Wait(ctx, contended); err == nil {
+			if waitUntil.IsZero() {
+				waitUntil = contended.Since.Add(contention.Patience)
+			}
+			if err = r.Acks.WaitForCursor(ctx, contended, waitUntil); err == nil {
 				continue
 			}
 		}
