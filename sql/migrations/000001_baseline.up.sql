@@ -37,8 +37,7 @@ CREATE TABLE belfry.queue (
     max_deliveries              bigint NOT NULL DEFAULT 0,
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Set when the deletion of the queue begins. The name is free again at once. The rows
-    -- that belong to the queue are deleted later, in small transactions.
+    -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
@@ -53,9 +52,8 @@ CREATE INDEX queue_swept ON belfry.queue (id)
 -- A partition: an ordered lane of a queue, and the unit of claiming. A push locks this row.
 -- No column that a push writes is indexed, so a push is a HOT update while its page has room.
 --
--- The table has no primary key. A unique index examines every version of its key, and a held
--- snapshot keeps old versions. So only the name is unique. The id comes from the sequence of
--- the table, and the uid is random.
+-- The table has no primary key: a unique index examines every version of its key, and a held
+-- snapshot keeps old versions. The id comes from the sequence of the table, and the uid is random.
 --
 -- How a statement reaches the newest version of a row: in an index, versions of one key are
 -- ordered by their place in the table, and a new version has the higher place. The clause
@@ -73,10 +71,8 @@ CREATE TABLE belfry.partition (
     last_push_at  timestamptz,
     -- The latest visible_at of all messages. After that instant no message is delayed.
     visible_until timestamptz,
-    -- Every message up to this seq is deleted.
-    trimmed       bigint NOT NULL DEFAULT 0,
-    -- The number of deleted messages above trimmed. The partition always stores
-    -- last_seq - trimmed - holes messages.
+    trimmed       bigint NOT NULL DEFAULT 0, -- Every message up to this seq is deleted.
+    -- Deleted messages above trimmed. The partition stores last_seq - trimmed - holes messages.
     holes         bigint NOT NULL DEFAULT 0,
     -- Every message up to this seq is deleted, or is kept for a dead letter.
     swept         bigint NOT NULL DEFAULT 0,
@@ -103,8 +99,7 @@ CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
     -- The position in the partition, from 1. Deleted messages leave gaps.
     seq            bigint NOT NULL,
-    -- It never decreases within a partition.
-    created_at     timestamptz NOT NULL,
+    created_at     timestamptz NOT NULL, -- It never decreases within a partition.
     -- Nobody may receive the message before this instant; NULL: no delay.
     visible_at     timestamptz,
     id             uuid NOT NULL,
@@ -113,8 +108,7 @@ CREATE TABLE belfry.message (
     encrypted      boolean NOT NULL DEFAULT false,
     -- The client's key against duplicates, unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
-    -- The subject of the producer's token.
-    producer_sub   text,
+    producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,
     PRIMARY KEY (partition_id, seq),
     UNIQUE (partition_id, transaction_id)
@@ -155,15 +149,13 @@ CREATE TABLE belfry.group_deleted (
 
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. There is
--- one cursor for each pair all the same. open_partitions makes cursors together with a new
--- partition, under a share lock on the queue. join_group makes missing cursors, under an
--- update lock on the queue.
+-- The table has no unique index: an update would examine every version of its key. There is one
+-- cursor for each pair all the same: open_partitions makes cursors under a share lock on the queue,
+-- and join_group makes missing cursors under an update lock on it.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
-    -- The group has finished every message up to this seq.
-    committed    bigint NOT NULL DEFAULT 0,
+    committed    bigint NOT NULL DEFAULT 0, -- The group has finished every message up to this seq.
     -- The earliest instant at which a pop could return a message. NULL: nothing to return.
     ready_at     timestamptz,
     lease_until  timestamptz,
@@ -180,18 +172,14 @@ CREATE TABLE belfry.cursor (
     -- No pop returns the first message after committed before this instant. A failed ack sets
     -- it. The value has no meaning once it has passed or the cursor has moved.
     retry_at     timestamptz,
-    -- Up to this seq, messages are delivered one at a time (maxDeliveries).
-    alone_until  bigint,
+    alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
     -- Messages that the cursor passed because they had expired.
     expired      bigint NOT NULL DEFAULT 0,
-    -- Set while the subscription of the group starts in the future. Messages stored before
-    -- that instant are not for the group. ready_at is NULL until then. A wake moves the
-    -- cursor, and clears start_at when it finds the first message that is for the group.
+    -- Set while the subscription of the group starts in the future; until then ready_at is NULL. A
+    -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
     start_at     timestamptz,
-    -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    redrives     integer,
-    -- Dead-lettered seqs above committed; NULL: none.
-    skip         bigint[]
+    redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
+    skip         bigint[] -- Dead-lettered seqs above committed; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
@@ -219,9 +207,9 @@ CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);
 
 -- From sql/schema/redrive.sql.
 
--- A dead letter that was put back for its group, and is not settled yet. The message stays at
--- its position in the log. The cursor of the group is past that position or skips it, so claim
--- delivers the message from this table. Only the holder of the cursor's row lock writes a row.
+-- A dead letter that was put back for its group, and is not settled yet. The cursor is past its
+-- position in the log or skips it, so claim delivers the message from this table. Only the holder of
+-- the cursor's row lock writes a row.
 CREATE TABLE belfry.redrive (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -229,11 +217,9 @@ CREATE TABLE belfry.redrive (
     -- Failed acks and deliveries. The counts of the dead letter continue.
     failures     integer NOT NULL,
     attempts     integer NOT NULL,
-    -- The lease of the newest delivery, live or expired.
-    lease_id     uuid,
+    lease_id     uuid, -- The lease of the newest delivery, live or expired.
     redriven_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Deliveries since the message was put back.
-    deliveries   integer NOT NULL DEFAULT 0,
+    deliveries   integer NOT NULL DEFAULT 0, -- Deliveries since the message was put back.
     -- No delivery before this instant; a failed ack sets it. Redriven messages keep their
     -- order, so later redriven messages wait as well. Messages of the log do not wait.
     retry_at     timestamptz,
@@ -311,8 +297,7 @@ CREATE TABLE belfry.queue_sweep (
 --
 -- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
 -- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
--- setting. The setting is read in the function and not in a WHEN clause: a WHEN clause is planned
--- in every statement. 1111837766 is "BELF".
+-- setting. It is read here because a WHEN clause is planned in every statement. 1111837766 is "BELF".
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_awake boolean := false;
@@ -343,8 +328,7 @@ END $$;
 -- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
 -- producer's transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
-    -- In the order of the inserts.
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
     queue          text NOT NULL,
     partition      text NOT NULL DEFAULT 'Default',
     payload        json NOT NULL,
@@ -356,11 +340,9 @@ CREATE TABLE belfry.inbox (
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
-        -- The table is mostly empty and grows all the time. Truncation would take a lock that
-        -- producers wait for.
+        -- Truncation would take a lock that producers wait for.
         vacuum_truncate = false, toast.vacuum_truncate = false);
--- Finds rows that were committed after a snapshot, without passing rows that were deleted
--- before it. Deleted rows can stay unvacuumed for long.
+-- Finds rows that were committed after a snapshot without passing older, deleted rows.
 CREATE INDEX inbox_xid ON belfry.inbox (xid);
 CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
     FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();
@@ -370,8 +352,7 @@ CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
 -- Inbox rows that the sequencer could not push. A row stays until an operator deletes it or
 -- retries it (belfry.inbox_retry).
 CREATE TABLE belfry.inbox_rejected (
-    -- The id of the row in the inbox.
-    id             bigint PRIMARY KEY,
+    id             bigint PRIMARY KEY, -- The id of the row in the inbox.
     queue          text NOT NULL,
     partition      text NOT NULL,
     payload        json NOT NULL,
@@ -380,10 +361,8 @@ CREATE TABLE belfry.inbox_rejected (
     visible_at     timestamptz,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- invalid, too_large or queue_full.
-    code           text NOT NULL,
-    -- The error in words.
-    reason         text NOT NULL
+    code           text NOT NULL, -- invalid, too_large or queue_full.
+    reason         text NOT NULL -- The error in words.
 );
 
 -- From sql/functions/attach/is_utf8.sql.
@@ -469,12 +448,9 @@ CREATE TABLE belfry.attachment (
     -- The columns whose values form the partition name; empty: one partition for all rows.
     key         text[] NOT NULL,
     condition   text,
-    -- row or changes.
-    payload     text NOT NULL,
-    -- The columns in the payload; NULL: all.
-    columns     text[],
-    -- A failure to write messages fails the statement.
-    strict      boolean NOT NULL,
+    payload     text NOT NULL, -- row or changes.
+    columns     text[], -- The columns in the payload; NULL: all.
+    strict      boolean NOT NULL, -- A failure to write messages fails the statement.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (target, queue)
@@ -506,10 +482,9 @@ CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failu
 
 -- The attached tables as an operator sees them. A role sees the tables that it owns.
 --
--- triggers counts the enabled triggers; a complete attachment has one for each event. A
--- partitioned table counts one less if its trigger for rows is missing. It also counts one less
--- if the owner of the table, or of a partitioned table below it, may not execute the function of
--- that trigger, and so cannot make partitions. A name that is not valid UTF-8 is shown by its oid.
+-- triggers counts the enabled triggers; a complete attachment has one for each event. A partitioned
+-- table counts one less if its trigger for rows is missing, or if an owner in its tree may not
+-- execute the function of that trigger. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
@@ -669,10 +644,8 @@ $$;
 -- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
 -- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
 -- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
--- rule. The body is one expression, so the planner inlines it.
---
--- This form does not read belfry.redrive. It serves callers that know of no redrives, or that let
--- any redrive be ready now.
+-- rule. The body is one expression, so the planner inlines it. This form does not read
+-- belfry.redrive: any redrive is ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
@@ -820,6 +793,9 @@ CREATE FUNCTION belfry.apply_acks(
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
+    c_completed constant smallint := 1;
+    c_failed constant smallint := 2;
+    c_dlq constant smallint := 3;
     v_patience text;
     k record;
     v_now timestamptz;
@@ -840,10 +816,10 @@ DECLARE
     v_redeliver boolean; -- a redriven message failed
     -- The call.
     v_call integer;
-    v_before bigint; -- v_committed before the call
-    v_touched boolean;
-    v_stopped boolean;
-    v_failed boolean;
+    v_committed_before bigint;
+    v_touched boolean; -- it changes the cursor
+    v_stopped boolean; -- rule 3 stopped the cursor
+    v_failed boolean; -- a failed ack counts
     -- The ack.
     v_status smallint;
     v_seq bigint;
@@ -890,49 +866,17 @@ BEGIN
         v_settled_of_lease := 0;
         v_redeliver := false;
         v_call := 0;
-        -- One round after the last entry ends the last call.
-        FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord] + 1, 0) LOOP
-            IF v_call > 0 AND (i > p_last_entries[k.ord] OR p_calls[i] <> v_call) THEN
-                IF v_touched THEN
-                    v_changed := true;
-                    IF v_skip IS NOT NULL THEN
-                        WHILE v_committed + 1 = ANY (v_skip) LOOP
-                            v_committed := v_committed + 1;
-                        END LOOP;
-                        v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
-                    END IF;
-                    IF v_committed > v_before THEN
-                        v_failures := 0;
-                        v_retry_at := NULL;
-                        -- Within the delivered batch, the new first message was delivered once.
-                        v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
-                                           ELSE least(v_attempts, 1) END;
-                    END IF;
-                    IF v_failed AND v_lease IS NOT NULL THEN
-                        v_failures := v_failures + 1;
-                        IF k.retry_backoff_ms > 0 THEN
-                            v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
-                        END IF;
-                    END IF;
-                END IF;
-                IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
-                   OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
-                THEN
-                    v_released := true;
-                    IF v_lease IS NOT NULL THEN
-                        v_lease := NULL;
-                        v_ended_by := v_call;
-                    END IF;
-                END IF;
-            END IF;
-            EXIT WHEN i > p_last_entries[k.ord];
+        FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord], 0) LOOP
+            -- A call begins.
             IF p_calls[i] <> v_call THEN
                 v_call := p_calls[i];
-                v_before := v_committed;
+                v_committed_before := v_committed;
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
             END IF;
+
+            -- Judge the ack.
             v_status := p_statuses[i];
             v_seq := p_seqs[i];
             v_verdict := CASE WHEN v_status = 0 THEN 3 END;
@@ -943,21 +887,22 @@ BEGIN
                  WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
             END IF;
             IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
-                v_verdict := 1;
+                v_verdict := 1; -- rule 1
             ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
             ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced AND (v_seq <= v_committed OR v_seq = ANY (v_skip)) THEN
-                IF v_status IN (1, 3) OR v_status = 2 AND v_redrive_failures >= k.retry_limit THEN
+                -- A redriven message (rule 6).
+                IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
                     v_settled := array_append(v_settled, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                    IF v_status <> 1 THEN
+                    IF v_status <> c_completed THEN
                         v_verdict := 4;
-                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = 2)::integer, p_errors[i]);
+                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = c_failed)::integer, p_errors[i]);
                     END IF;
                 ELSE
                     v_redeliver := true;
-                    IF v_status = 2 THEN
+                    IF v_status = c_failed THEN
                         UPDATE belfry.redrive x
                            SET failures = x.failures + 1,
                                retry_at = CASE WHEN k.retry_backoff_ms > 0
@@ -967,8 +912,8 @@ BEGIN
                 END IF;
             ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
                 NULL; -- settled before
-            ELSIF v_status = 3 OR v_status = 2 AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
-                v_verdict := 4;
+            ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
+                v_verdict := 4; -- rule 4
                 v_touched := true;
                 IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
                     PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
@@ -978,20 +923,55 @@ BEGIN
                 END IF;
             ELSIF v_seq <= v_committed THEN
                 NULL; -- finished before
-            ELSIF v_status = 1 AND v_stopped THEN
-                v_verdict := 2;
+            ELSIF v_status = c_completed AND v_stopped THEN
+                v_verdict := 2; -- rule 3
             ELSE
                 v_touched := true;
-                IF v_status = 1 THEN
+                IF v_status = c_completed THEN
                     v_committed := v_seq;
                     v_failures := 0;
                 ELSE
                     v_stopped := true;
-                    v_failed := v_failed OR v_status = 2;
+                    v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
             IF v_verdict IS NOT NULL THEN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+            END IF;
+
+            -- The call ends with its last ack: move the cursor past dead letters, count its failure, and
+            -- end the lease.
+            CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
+            IF v_touched THEN
+                v_changed := true;
+                IF v_skip IS NOT NULL THEN
+                    WHILE v_committed + 1 = ANY (v_skip) LOOP
+                        v_committed := v_committed + 1;
+                    END LOOP;
+                    v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
+                END IF;
+                IF v_committed > v_committed_before THEN
+                    v_failures := 0;
+                    v_retry_at := NULL;
+                    -- Within the delivered batch, the new first message was delivered once.
+                    v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
+                                       ELSE least(v_attempts, 1) END;
+                END IF;
+                IF v_failed AND v_lease IS NOT NULL THEN
+                    v_failures := v_failures + 1;
+                    IF k.retry_backoff_ms > 0 THEN
+                        v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
+                    END IF;
+                END IF;
+            END IF;
+            IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
+               OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
+            THEN
+                v_released := true;
+                IF v_lease IS NOT NULL THEN
+                    v_lease := NULL;
+                    v_ended_by := v_call;
+                END IF;
             END IF;
         END LOOP;
 
@@ -1542,9 +1522,9 @@ $$;
 -- p_partition, if p_look is set or the call locked no cursor.
 --
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
--- not wait for the disk: a lost lease only makes the messages due earlier. It is a function because
--- starting a plan of this size costs more than the claim of one message. Each statement has a new
--- snapshot, so after the lock of a cursor it sees the newest version of the partition.
+-- not wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
+-- snapshot, so after the lock of a cursor it sees the newest version of the partition. It is a
+-- function because starting such a plan costs more than the claim of one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
@@ -1794,9 +1774,8 @@ END $$;
 -- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
 -- left to deliver. Without any row, the first redriven message still waits for its retry delay.
 --
--- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
--- A message with one delivery left is delivered alone, so that only a fatal message uses up its
--- deliveries.
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
+-- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
@@ -1963,12 +1942,11 @@ END $$;
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
 --    given_up counts it.
 --
--- alone: deliver the first message by itself. A lease that expires says that one of its messages
--- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
--- its end each message is delivered alone, and only the fatal one uses up its attempts.
+-- alone: deliver the first message by itself. An expired lease does not say which of its messages
+-- kills the consumer. So before the last attempt each message up to the end of the batch is
+-- delivered alone, and only the fatal one uses up its attempts.
 --
--- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
--- excludes dead letters.
+-- expired counts seqs, with deleted messages and without dead letters: a million cost as much as one.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
@@ -2017,9 +1995,8 @@ BEGIN
          ORDER BY m.seq
          LIMIT 1;
         IF v_head IS NOT NULL THEN
-            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-            VALUES (p_partition, v_head, p_group, c.attempts, 'delivered ' || c.attempts || ' times without success (maxDeliveries)')
-            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
+                                convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
             given_up := 1;
             committed := v_head;
         END IF;
@@ -2096,11 +2073,12 @@ REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 
 -- Returns the instant from which a pop of this session scans cursors, or -infinity. save_scan_floor
 -- stored it in the setting p_setting. Any session can write the setting, so the pattern accepts
--- only digits, and a floor counts for at most ten seconds.
+-- only digits. The setting rolls back with the transaction. A pool may pass it to another client, so
+-- it is per group.
 --
--- A held snapshot keeps old index entries, and a scan walks all of them. Nobody tells a SQL session
--- about cursors that become ready below its floor. So a floor is kept only where scans are slow,
--- and not for long:
+-- A held snapshot keeps old index entries, and a scan walks all of them. A SQL session does not hear
+-- of cursors that become ready below its floor. So a floor is kept only where scans are slow, and
+-- not for long:
 --
 -- 1. After a scan of more than 2 ms, the next scans start at the floor for twenty times the
 --    duration of that scan, and at most ten seconds.
@@ -2109,13 +2087,9 @@ REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 -- 3. The floor is at least half a second before the statement. If a transaction took longer than
 --    that to make a cursor due, a pop may find the cursor only when the floor expires.
 -- 4. A REPEATABLE READ snapshot may be older than its statement, so it stores no floor.
---
--- The setting rolls back with the transaction. A pool may pass it to another client: the setting is
--- per group.
 CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    -- The floor, and the instant at which it expires, in microseconds. Any session can write any
-    -- value.
+    -- The floor, and the instant at which it expires, in microseconds.
     v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
 BEGIN
     IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
@@ -2130,17 +2104,14 @@ END $$;
 -- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
 -- or if other sessions hold everything that is due.
 --
--- Each partition has its own lease, which its rows share. If one transaction pops and acknowledges,
--- the row lock protects the messages: after a rollback or a lost connection they are due at once,
--- and the delivery does not count. After a commit the lease protects them for the queue's
--- leaseTime. Later, belfry.ack fails.
+-- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
+-- messages: after a rollback they are due at once, and the delivery does not count. After the commit
+-- the lease protects them for the queue's leaseTime. attempt counts the committed deliveries of the
+-- first message, including this one.
 --
--- attempt counts the committed deliveries of the first message, including this one.
---
--- Locks: one cursor for each partition it takes messages from. The candidates are selected without
--- locks. Each is locked in a subtransaction, which is rolled back if the claim returns nothing,
--- because this transaction may last long. The scan starts at the floor of the session; see
--- load_scan_floor.
+-- Locks one cursor for each partition it takes messages from, in a subtransaction. The
+-- subtransaction is rolled back if the claim returns nothing, because this transaction may last
+-- long. The scan starts at the floor of the session; see load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
     partitions integer DEFAULT 1
@@ -2197,9 +2168,6 @@ BEGIN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
-    -- The loop selects cursors without a lock, and locks them one by one. If a cursor gives no
-    -- message, the subtransaction releases its lock. This transaction may last long, and other
-    -- sessions could not use the locked partitions.
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -2261,8 +2229,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- Messages were skipped (expired, or delivered too often). The subtransaction is
-                -- kept.
+                -- Messages were skipped (expired, or delivered too often), so the claim is kept.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
@@ -2357,11 +2324,9 @@ REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBL
 
 -- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
 -- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
--- be assigned twice.
---
--- A sequence that is not behind costs one index probe, and is not changed. The sequence is read
--- again after a higher id was found, because that row may be new. Other sessions may draw ids
--- meanwhile. So the sequence jumps a million ids ahead, and never goes back.
+-- be assigned twice. A sequence that is not behind costs one index probe. It is read again after a
+-- higher id was found, because that row may be new. Other sessions may draw ids meanwhile, so a
+-- sequence jumps a million ids ahead.
 CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -2544,9 +2509,8 @@ END $$;
 -- the group receives its dead letters again. After a move forward, dead letters ahead are still
 -- skipped. Returns the new positions. A wake must follow the commit.
 --
--- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
--- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
--- square of the page.
+-- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
+-- page of cursors would cost the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -2763,31 +2727,26 @@ $$;
 
 -- Appends messages to partitions. The query store/append is the only caller.
 --
--- Arrays with one element per partition, distinct and ascending:
---   p_partitions     ids.
---   p_counts         numbers of messages.
---   p_visible_until  the latest p_visible_at, or an empty array.
--- p_sealed lists the partitions whose payloads are sealed. p_bounded lists the partitions whose
--- queue has a maxSize; NULL: do not check that.
+-- By partition, distinct and ascending:
+--   p_partitions, p_counts   The ids, and the numbers of messages.
+--   p_visible_until          The latest p_visible_at, or an empty array.
+--   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
+--                            checked).
+-- By message:
+--   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
+--   p_ids, p_transactions, p_payloads
+--   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
+-- p_check_duplicates: a transaction id may be stored already. In the arrays it occurs once in a
+-- partition.
 --
--- Arrays with one element per message:
---   p_lanes          the index in p_partitions.
---   p_nths           the position among the messages of that partition, from 1.
---   p_ids, p_transactions, p_payloads: one value for each.
---   p_traces, p_subs, p_visible_at, p_encrypted: may also be empty.
--- A transaction id occurs once in a partition. p_check_duplicates says that a transaction id may be
--- stored already.
---
--- Returns a row for each duplicate: its position in the message arrays, from 1, and the stored id.
--- Raises BF001 if the caller's knowledge of a partition is out of date: the partition is deleted or
--- closed, or its queue changed sealing or maxSize.
+-- Returns the index of each duplicate, and the stored id. Raises BF001 if the caller's knowledge of
+-- a partition is out of date: it is deleted or closed, or its queue changed sealing or maxSize.
 --
 -- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
 -- The search for duplicates is a later statement, so its snapshot holds every stored message.
 --
--- It is a function for two reasons. Arrays with an index do what joins did in time that grows with
--- messages times partitions. And its plans are kept: starting a plan of this size costs more than
--- running it.
+-- It is a function because its plans are kept (starting a plan of this size costs more than running
+-- it), and because an array with an index replaces joins of messages with partitions.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
@@ -2939,10 +2898,7 @@ END $$;
 --
 -- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
 -- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
--- NULLs.
---
--- Locks the partition, and then every cursor of it in group order. A wake of the partition must
--- follow the commit.
+-- NULLs. Locks the partition, then its cursors in group order. A wake must follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3027,10 +2983,7 @@ BEGIN
         RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
         RETURN NEXT;
     END LOOP;
-    group_id := NULL;
-    lease_id := NULL;
-    ready_in := NULL;
-    RETURN NEXT;
+    RETURN QUERY SELECT NULL::bigint, NULL::uuid, NULL::float8;
 END $$;
 
 -- From sql/functions/redrive/redrive_dead_letters.sql.
@@ -3141,15 +3094,14 @@ END $$;
 -- group has finished. The cost grows with groups and dead letters, not with messages. The body is
 -- one SELECT, so the planner inlines it.
 --
--- For each cursor, remaining is the number of messages that its group must still finish. waiting is
--- the part of remaining that no live lease of the log covers. Both include redriven messages. The
--- group with the most work left decides the state of a message. Without a group, every message is
--- pending. A dead-lettered message counts only as dead, whatever the other groups do with it.
+-- remaining is the number of messages that a group must still finish. waiting is the part of it that
+-- no live lease of the log covers. Both include redriven messages. The group with the most work left
+-- decides the state of a message. Without a group, every message is pending. A dead-lettered message
+-- counts only as dead.
 --
--- A cursor does not know every deleted message ahead of it: single deletions before the group
--- joined or sought back, and retention beyond a live lease. least() subtracts them from the waiting
--- messages, and never from the leased ones. Until the cursor has passed them, completed messages
--- may count as waiting, at most as many as were deleted.
+-- A cursor does not know every deleted message ahead of it. least() subtracts them from the waiting
+-- messages, never from the leased ones. Until the cursor has passed them, as many completed messages
+-- may count as waiting.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$
@@ -3243,24 +3195,21 @@ END $$;
 --          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
 --          Both need retentionEnabled.
 --
--- p_above: NULL; or a seq above which the already swept part of the log is examined again, for
--- messages that were kept before.
+-- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
+-- were kept before.
 --
 -- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
--- So no claim, ack, extend or seek runs at the same time. A lease that is live once they are locked
--- stays live until the commit: its messages are not deleted, and its cursor does not move.
+-- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
+-- move.
 --
 -- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
--- it together with its dead letters once all of them are old enough. A dead letter that another
--- session has locked is kept.
+-- it with its dead letters once all of them are old enough and no other session has locked them.
 --
--- created_at never decreases within a log, so old messages are a prefix. Reading the first p_limit
--- messages of the range is enough. The commit does not wait for the disk: a lost step is repeated
--- by the next sweep.
+-- created_at never decreases within a log, so the first p_limit messages of the range are enough.
+-- The commit does not wait for the disk: the next sweep repeats a lost step.
 --
--- Returns the counts by rule. skipped and unread are described in sql/schema/queue_sweep.sql. more:
--- another step may find work. seen: with p_above, where the next step goes on. groups and ready_in:
--- the moved cursors, as move_cursors returns them.
+-- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen:
+-- with p_above, where the next step goes on. groups, ready_in: the moved cursors, from move_cursors.
 CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
@@ -3289,7 +3238,6 @@ DECLARE
     q record;
     p record;
     rule record;
-    moved record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds,
@@ -3382,12 +3330,6 @@ BEGIN
                  ORDER BY c.group_id, m.seq
                 ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             END IF;
-            SELECT count(*) INTO v_n
-              FROM belfry.cursor c
-              JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
-             WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-               AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
-            expired := expired + v_n;
         ELSE
             v_kept := '{}';
             IF rule.name = 'retention' THEN
@@ -3429,17 +3371,21 @@ BEGIN
             END IF;
         END IF;
         IF rule.name <> 'completed' THEN
-            IF rule.name <> 'expired' AND v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
-                SELECT skipped + count(*) INTO skipped
+            IF rule.name = 'expired' OR v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
+                SELECT count(*) INTO v_n
                   FROM belfry.cursor c
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+                IF rule.name = 'expired' THEN
+                    expired := expired + v_n;
+                ELSE
+                    skipped := skipped + v_n;
+                END IF;
             END IF;
-            FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m LOOP
-                groups := groups || moved.group_id;
-                ready_in := ready_in || moved.ready_in;
-            END LOOP;
+            SELECT groups || array_agg(m.group_id), sweep_partition.ready_in || array_agg(m.ready_in)
+              INTO groups, ready_in
+              FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m;
         END IF;
     END LOOP;
     v_n := cardinality(groups);
@@ -3459,10 +3405,9 @@ BEGIN
          WHERE k.id = p_partition;
     END IF;
     -- A seek or a new group may have put a cursor before the first stored message.
-    FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
-        groups := groups || moved.group_id;
-        ready_in := ready_in || moved.ready_in;
-    END LOOP;
+    SELECT groups || array_agg(m.group_id), sweep_partition.ready_in || array_agg(m.ready_in)
+      INTO groups, ready_in
+      FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m;
     IF v_gone > 0 OR expired > 0 OR skipped > 0 THEN
         INSERT INTO belfry.queue_sweep AS t (queue_id, retention, completed, evicted, unread, expired, skipped)
         VALUES (p_queue, retention, completed, evicted, unread, expired, skipped)
@@ -3480,12 +3425,9 @@ END $$;
 -- value calls it, also for an instant in the future. pkg/listen describes the text.
 --
 -- The text has the instant at which the cursor is ready, so a server need not scan everything that
--- was ever due. An instant less than ten seconds ahead may pass before the commit. Then the text
--- has 0 (unknown).
---
--- A session with belfry.notify = off announces nothing. Then waiting requests see the cursor at the
--- next dispatch.fallback_interval. Nothing is announced while the notification queue of Postgres is
--- 97 % full, because one more could fail the transaction.
+-- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before
+-- the commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor
+-- at the next dispatch.fallback_interval.
 CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;
@@ -3512,12 +3454,10 @@ END $$;
 -- queue, group and partition, and asks the servers for a notification there. Both take effect at
 -- the commit, in this order. Returns the name of the channel.
 --
--- A request is answered once, so a session repeats the call after each pop that found nothing. A
--- server that has just connected notifies belfry_again, because it may have missed requests; then
--- every session calls again. The channel name is a hash of the request. So a session can wait for a
--- queue that does not exist yet, and nothing is written.
---
--- It runs with the caller's rights: LISTEN and NOTIFY need none.
+-- A request is answered once, so a session repeats the call after each pop that found nothing, and
+-- after belfry_again: a server that has just connected may have missed requests. The channel name is
+-- a hash of the request, so the queue need not exist. The function runs with the caller's rights:
+-- LISTEN and NOTIFY need none.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -3682,8 +3622,8 @@ END $$;
 --   belfry_admin     Has both rights, and reads and writes every table. It changes no
 --                    definition. The server needs these rights if it does not own the schema.
 --
--- Roles belong to the whole cluster, so a down migration keeps them. If the migrating role may
--- not create roles, the migration goes on without them, and "belfry roles" prints the statements.
+-- Roles belong to the whole cluster, so a down migration keeps them. A migrating role that may not
+-- create roles goes on without them.
 DO $$
 DECLARE
     v_kind text;

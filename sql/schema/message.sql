@@ -4,8 +4,7 @@ CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
     -- The position in the partition, from 1. Deleted messages leave gaps.
     seq            bigint NOT NULL,
-    -- It never decreases within a partition.
-    created_at     timestamptz NOT NULL,
+    created_at     timestamptz NOT NULL, -- It never decreases within a partition.
     -- Nobody may receive the message before this instant; NULL: no delay.
     visible_at     timestamptz,
     id             uuid NOT NULL,
@@ -14,8 +13,7 @@ CREATE TABLE belfry.message (
     encrypted      boolean NOT NULL DEFAULT false,
     -- The client's key against duplicates, unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
-    -- The subject of the producer's token.
-    producer_sub   text,
+    producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,
     PRIMARY KEY (partition_id, seq),
     UNIQUE (partition_id, transaction_id)

@@ -38,6 +38,9 @@ CREATE FUNCTION belfry.apply_acks(
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
+    c_completed constant smallint := 1;
+    c_failed constant smallint := 2;
+    c_dlq constant smallint := 3;
     v_patience text;
     k record;
     v_now timestamptz;
@@ -58,10 +61,10 @@ DECLARE
     v_redeliver boolean; -- a redriven message failed
     -- The call.
     v_call integer;
-    v_before bigint; -- v_committed before the call
-    v_touched boolean;
-    v_stopped boolean;
-    v_failed boolean;
+    v_committed_before bigint;
+    v_touched boolean; -- it changes the cursor
+    v_stopped boolean; -- rule 3 stopped the cursor
+    v_failed boolean; -- a failed ack counts
     -- The ack.
     v_status smallint;
     v_seq bigint;
@@ -108,49 +111,17 @@ BEGIN
         v_settled_of_lease := 0;
         v_redeliver := false;
         v_call := 0;
-        -- One round after the last entry ends the last call.
-        FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord] + 1, 0) LOOP
-            IF v_call > 0 AND (i > p_last_entries[k.ord] OR p_calls[i] <> v_call) THEN
-                IF v_touched THEN
-                    v_changed := true;
-                    IF v_skip IS NOT NULL THEN
-                        WHILE v_committed + 1 = ANY (v_skip) LOOP
-                            v_committed := v_committed + 1;
-                        END LOOP;
-                        v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
-                    END IF;
-                    IF v_committed > v_before THEN
-                        v_failures := 0;
-                        v_retry_at := NULL;
-                        -- Within the delivered batch, the new first message was delivered once.
-                        v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
-                                           ELSE least(v_attempts, 1) END;
-                    END IF;
-                    IF v_failed AND v_lease IS NOT NULL THEN
-                        v_failures := v_failures + 1;
-                        IF k.retry_backoff_ms > 0 THEN
-                            v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
-                        END IF;
-                    END IF;
-                END IF;
-                IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
-                   OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
-                THEN
-                    v_released := true;
-                    IF v_lease IS NOT NULL THEN
-                        v_lease := NULL;
-                        v_ended_by := v_call;
-                    END IF;
-                END IF;
-            END IF;
-            EXIT WHEN i > p_last_entries[k.ord];
+        FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord], 0) LOOP
+            -- A call begins.
             IF p_calls[i] <> v_call THEN
                 v_call := p_calls[i];
-                v_before := v_committed;
+                v_committed_before := v_committed;
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
             END IF;
+
+            -- Judge the ack.
             v_status := p_statuses[i];
             v_seq := p_seqs[i];
             v_verdict := CASE WHEN v_status = 0 THEN 3 END;
@@ -161,21 +132,22 @@ BEGIN
                  WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
             END IF;
             IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
-                v_verdict := 1;
+                v_verdict := 1; -- rule 1
             ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
             ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced AND (v_seq <= v_committed OR v_seq = ANY (v_skip)) THEN
-                IF v_status IN (1, 3) OR v_status = 2 AND v_redrive_failures >= k.retry_limit THEN
+                -- A redriven message (rule 6).
+                IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
                     v_settled := array_append(v_settled, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
-                    IF v_status <> 1 THEN
+                    IF v_status <> c_completed THEN
                         v_verdict := 4;
-                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = 2)::integer, p_errors[i]);
+                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = c_failed)::integer, p_errors[i]);
                     END IF;
                 ELSE
                     v_redeliver := true;
-                    IF v_status = 2 THEN
+                    IF v_status = c_failed THEN
                         UPDATE belfry.redrive x
                            SET failures = x.failures + 1,
                                retry_at = CASE WHEN k.retry_backoff_ms > 0
@@ -185,8 +157,8 @@ BEGIN
                 END IF;
             ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
                 NULL; -- settled before
-            ELSIF v_status = 3 OR v_status = 2 AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
-                v_verdict := 4;
+            ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
+                v_verdict := 4; -- rule 4
                 v_touched := true;
                 IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
                     PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
@@ -196,20 +168,55 @@ BEGIN
                 END IF;
             ELSIF v_seq <= v_committed THEN
                 NULL; -- finished before
-            ELSIF v_status = 1 AND v_stopped THEN
-                v_verdict := 2;
+            ELSIF v_status = c_completed AND v_stopped THEN
+                v_verdict := 2; -- rule 3
             ELSE
                 v_touched := true;
-                IF v_status = 1 THEN
+                IF v_status = c_completed THEN
                     v_committed := v_seq;
                     v_failures := 0;
                 ELSE
                     v_stopped := true;
-                    v_failed := v_failed OR v_status = 2;
+                    v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
             IF v_verdict IS NOT NULL THEN
                 RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+            END IF;
+
+            -- The call ends with its last ack: move the cursor past dead letters, count its failure, and
+            -- end the lease.
+            CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
+            IF v_touched THEN
+                v_changed := true;
+                IF v_skip IS NOT NULL THEN
+                    WHILE v_committed + 1 = ANY (v_skip) LOOP
+                        v_committed := v_committed + 1;
+                    END LOOP;
+                    v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
+                END IF;
+                IF v_committed > v_committed_before THEN
+                    v_failures := 0;
+                    v_retry_at := NULL;
+                    -- Within the delivered batch, the new first message was delivered once.
+                    v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
+                                       ELSE least(v_attempts, 1) END;
+                END IF;
+                IF v_failed AND v_lease IS NOT NULL THEN
+                    v_failures := v_failures + 1;
+                    IF k.retry_backoff_ms > 0 THEN
+                        v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
+                    END IF;
+                END IF;
+            END IF;
+            IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
+               OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
+            THEN
+                v_released := true;
+                IF v_lease IS NOT NULL THEN
+                    v_lease := NULL;
+                    v_ended_by := v_call;
+                END IF;
             END IF;
         END LOOP;
 

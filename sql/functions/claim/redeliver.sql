@@ -5,9 +5,8 @@
 -- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
 -- left to deliver. Without any row, the first redriven message still waits for its retry delay.
 --
--- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
--- A message with one delivery left is delivered alone, so that only a fatal message uses up its
--- deliveries.
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
+-- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
