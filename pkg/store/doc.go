@@ -10,7 +10,7 @@
 //	quota                           admission to queues with a maxSize
 //	delivered                       positions of recently delivered messages
 //	groupcommit                     what becomes of a failed flush; metrics of flushes
-//	pipeline, keyedmutex            several statements in one round trip; a mutex for each key
+//	pipeline                        several statements in one round trip
 //
 // Importable from floor 3 upwards.
 //
@@ -73,13 +73,6 @@
 //
 // The wait for a rival (store/claim_wait) locks one cursor and claims nothing.
 //
-// # Transactions
-//
-// A transaction of pushes and acks commits alone, because a refused one is rolled back. The first of
-// its two round trips stores the messages and applies the acks. The second one commits or rolls back.
-// Between the two it holds its partitions, so everything that can be refused without a lock is refused
-// before. It uses the statements, the lock order and the wakes of push and ack.
-//
 // # A held snapshot
 //
 // Frequent statements find a row by its newest version (sql/functions/push/append.sql shows the shape),
@@ -105,13 +98,9 @@
 //	ack, transaction wait up to contention.Patience and are refused. Their own lease was over before the
 //	                 other session took the cursor.
 //
-// Acks of contended cursors must not delay strangers (I10). The flush waits ack.LockPatience once. Then
-// it applies its calls that touch no contended cursor. The others wait by themselves, in a manager
-// whose flushes hold only calls of the very same cursors, on few connections, in turns. A call of
-// several partitions waits for one cursor, holds nothing meanwhile, and then takes what is free. Waiting
-// for all its cursors in order would be free of deadlocks too, but it would block strangers in the
-// other partitions. A transaction holds partitions as well: it gives way after ack.LockPatience, waits
-// for the cursor in the same way, and begins again.
+// Acks of contended cursors must not delay strangers (I10), so they wait by themselves (internal/ack).
+// Waiting for all cursors of a call in order would be free of deadlocks too, but it would block
+// strangers in the other partitions.
 //
 // I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
 // transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one probe
@@ -122,15 +111,12 @@
 //
 // A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
 // the instances. So belfry.pop and belfry.extend announce the cursor at the commit, with its ready_at.
-// belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor, save_scan_floor).
-// It does so only after a scan that took more than 2 ms, for twenty times as long and at most 10 s. What
-// a transaction of more than half a second makes due may be hidden from that session until then.
+// belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor).
 //
-// belfry.await writes nothing. It listens on a channel whose name stands for what the session waits for,
-// and notifies the instances. LISTEN and the notification take effect with the same commit, so the
-// session hears everything that an instance sends. A push between its pop and that commit is seen by the
-// probe that each instance makes then, or is announced (package dispatch). Anybody who may connect may
-// notify, so an instance registers no group for a SQL waiter.
+// belfry.await writes nothing. LISTEN and its notification of the instances take effect with the same
+// commit, so the session hears everything that an instance sends. A push between its pop and that commit
+// is seen by the probe that each instance makes then, or is announced (package dispatch). Anybody who may
+// connect may notify, so an instance registers no group for a SQL waiter.
 //
 // A claim uses the clock at its beginning, not statement_timestamp(), which stands still in a procedure
 // or a DO block that pops in a loop. belfry.pop never waits, and belfry.ack waits for one cursor. A

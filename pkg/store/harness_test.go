@@ -130,11 +130,11 @@ func (b *bench) scan(query string, args []any, into ...any) {
 	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
 }
 
-// life returns the epoch of the database.
-func (b *bench) life() (life int64) {
+// epoch returns the epoch of the database.
+func (b *bench) epoch() (epoch int64) {
 	b.t.Helper()
-	b.scan(`SELECT belfry.epoch()`, nil, &life)
-	return life
+	b.scan(`SELECT belfry.epoch()`, nil, &epoch)
+	return epoch
 }
 
 // stranded counts cursors that break I3.

@@ -55,7 +55,7 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64) 
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	var raw []byte
 	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/claim"),
-		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.life())
+		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.epoch())
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
 		Plan plan    `json:"Plan"`
@@ -130,7 +130,7 @@ func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
 		var raw []byte
 		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/append"),
 			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
-			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.life())
+			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.epoch())
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
 			Plan plan `json:"Plan"`

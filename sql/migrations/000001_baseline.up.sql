@@ -97,15 +97,12 @@ ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_nam
 -- every row, and the lock on the partition's row already gives the same guarantee.
 CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
-    -- The position in the partition, from 1. Deleted messages leave gaps.
-    seq            bigint NOT NULL,
+    seq            bigint NOT NULL, -- The position, from 1. Deleted messages leave gaps.
     created_at     timestamptz NOT NULL, -- It never decreases within a partition.
-    -- Nobody may receive the message before this instant; NULL: no delay.
-    visible_at     timestamptz,
+    visible_at     timestamptz, -- Nobody may receive the message earlier; NULL: no delay.
     id             uuid NOT NULL,
     trace_id       uuid,
-    -- The payload is sealed with the key of the server.
-    encrypted      boolean NOT NULL DEFAULT false,
+    encrypted      boolean NOT NULL DEFAULT false, -- The key of the server seals the payload.
     -- The client's key against duplicates, unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
     producer_sub   text, -- The subject of the producer's token.
@@ -124,13 +121,11 @@ CREATE TABLE belfry.consumer_group (
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,
-    -- The group has a cursor in every partition. If false, the group has cursors only in
-    -- partitions from which it popped by name.
+    -- The group has a cursor in every partition, and not only where it popped by name.
     whole_queue boolean NOT NULL DEFAULT false,
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The row was kept when the group was deleted. Its mode and start_at decide where a new
-    -- group of that name starts, whatever the first pop asks for.
+    -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );
@@ -138,8 +133,8 @@ CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
 
 -- From sql/schema/group_deleted.sql.
 
--- A group whose deletion has begun. The row in consumer_group is already deleted, so every pop, ack
--- and extend fails. The cursors and dead letters of the group are deleted in small transactions.
+-- A group whose row in consumer_group is deleted, so every pop, ack and extend fails. Its cursors and
+-- dead letters are deleted in small transactions.
 CREATE TABLE belfry.group_deleted (
     group_id bigint PRIMARY KEY,
     queue_id bigint NOT NULL
@@ -1107,10 +1102,9 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in both places. Text that closes one place and goes on
-            -- with another statement is not valid in the other place. A cursor refuses several
-            -- statements. EXPLAIN is opened and never fetched, because planning would run the
-            -- immutable functions of the condition with the caller's rights.
+            -- The condition must be valid in both places, so it cannot close one and go on with
+            -- another statement; and a cursor refuses several statements. EXPLAIN is never fetched:
+            -- planning would run immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -1138,8 +1132,8 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- The trigger for rows has a function that every role may execute. The creator of a partition
-    -- creates its trigger too, and may be another role than the owner at the time of attach.
+    -- Every role may execute the function of the trigger for rows: the creator of a partition
+    -- creates its trigger too.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
         -- The name depends on the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
@@ -1165,9 +1159,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
-        -- stored. Without it, generated columns are NULL if a partition has another column order.
-        -- And MERGE reports the row it inserted last as the rows that it updates.
+        -- This trigger never runs. It makes Postgres read inserted rows as they were stored.
+        -- Without it, generated columns are NULL if a partition has another column order, and
+        -- MERGE reports the row it inserted last as the rows that it updates.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
@@ -1208,9 +1202,8 @@ END $$;
 -- From sql/functions/attach/attachment_function.sql.
 
 -- Returns the text of the function that runs after each statement with p_event. That function runs
--- with the rights of the table's owner, and other roles may create functions in the table's schema.
--- So every name in the text has its schema. Only a condition is read with the table's schema in the
--- search path.
+-- with the rights of the table's owner. So every name in the text has its schema; only a condition
+-- is read with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -1271,13 +1264,9 @@ BEGIN
     v_from := CASE
         -- Pairs old and new rows by their position, because both tables have the order of the
         -- update. A row that a trigger drops on its way to another partition is only among the
-        -- old rows. Then positions do not match, the counts differ, and nothing is paired.
-        --
-        -- The plan is kept from a first statement that may have few rows. A FULL JOIN cannot
-        -- become a nested loop of n * n steps, and OFFSET 0 keeps it a FULL JOIN.
-        --
-        -- A row of a transition table has entries for dropped columns, and (new_one).* would
-        -- shift by them. The inner SELECT * removes those entries.
+        -- old rows. Then the counts differ, and nothing is paired. A FULL JOIN (kept by OFFSET 0)
+        -- cannot become a nested loop of n * n steps in a plan kept from a small statement. The
+        -- inner SELECT * removes the entries of dropped columns, by which (new_one).* would shift.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
@@ -1901,10 +1890,9 @@ $$;
 
 -- From sql/functions/claim/seq_at.sql.
 
--- Returns the last seq of a partition that was stored at or before p_instant. If all stored
--- messages are newer, it returns the seq before the first one. A group starts there, or seeks
--- there. created_at never decreases within a partition, so this is a binary search. Deleted
--- messages do not disturb it.
+-- Returns the last seq of a partition that was stored at or before p_instant, or the seq before the
+-- first stored message. A group starts or seeks there. created_at never decreases within a
+-- partition, so this is a binary search. Deleted messages do not disturb it.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -2366,10 +2354,9 @@ $$;
 
 -- From sql/functions/database/epoch.sql.
 
--- Returns the epoch of the data. The epoch changes when Postgres starts again, for example on a
--- standby or on restored files. It also changes when the table partition is rewritten, restored or
--- truncated. In a new epoch an id may stand for something else. So a server keeps what it knows by
--- id for one epoch only.
+-- Returns the epoch of the data. It changes when Postgres starts again, for example on a standby or
+-- on restored files, and when the table partition is rewritten, restored or truncated. In a new
+-- epoch an id may stand for something else, so a server keeps what it knows by id for one epoch.
 CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
            # pg_relation_filenode('belfry.partition'::regclass)::bigint
@@ -2378,9 +2365,8 @@ $$;
 -- From sql/functions/groups/join_group.sql.
 
 -- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
--- partition, or only in p_partition. What is stored already wins over p_mode and p_start. That
--- includes the subscription kept from a deleted group. Mode 'new' starts at p_start if it is given,
--- otherwise now. A start in the future is kept in the cursors.
+-- partition, or only in p_partition. What is stored already, also from a deleted group, wins over
+-- p_mode and p_start. Mode 'new' starts at p_start or now. Cursors keep a start in the future.
 --
 -- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
 -- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the
@@ -2990,10 +2976,8 @@ END $$;
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready (NULL: it is paused).
---
--- Locks the cursors in (partition, group) order before it reads. So each dead letter counts once,
--- even if two calls race.
+-- messages put back, and the seconds until it is ready (NULL: it is paused). Locks the cursors in
+-- (partition, group) order before it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -199,7 +199,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 	}
 	b.Queue(sqlAckContended, f.Partitions, f.groups, names.RawIDs(nil))
 	err = pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
-		if err := pipeline.SkipAll(results, steps...); err != nil {
+		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
 		}
 		contended, err = readContended(results.Query())

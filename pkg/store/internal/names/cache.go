@@ -54,19 +54,17 @@ type cache struct {
 }
 
 func newCache() *cache {
-	c := &cache{}
-	c.clearPartitionsLocked()
-	c.clearGroupsLocked()
-	return c
+	return &cache{
+		byName: map[PartitionName]*queue.Partition{}, byKey: map[int64]*queue.Partition{},
+		byID: map[queue.ID]*queue.Partition{}, groups: map[groupName]queue.Target{},
+	}
 }
 
 func (c *cache) clearPartitionsLocked() {
-	c.byName = map[PartitionName]*queue.Partition{}
-	c.byKey = map[int64]*queue.Partition{}
-	c.byID = map[queue.ID]*queue.Partition{}
+	clear(c.byName)
+	clear(c.byKey)
+	clear(c.byID)
 }
-
-func (c *cache) clearGroupsLocked() { c.groups = map[groupName]queue.Target{} }
 
 // enterLocked forgets everything when epoch is new. changed is false for the first epoch.
 func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
@@ -76,7 +74,7 @@ func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
 	changed = c.epoch != 0
 	c.epoch = epoch
 	c.clearPartitionsLocked()
-	c.clearGroupsLocked()
+	clear(c.groups)
 	return changed
 }
 
@@ -119,8 +117,10 @@ func (c *cache) forget(gone []*queue.Partition) {
 	}
 }
 
-// remembered copies the partitions that are remembered by K into found and returns the missing keys.
-func remembered[K comparable](c *cache, table func(*cache) map[K]*queue.Partition, wanted []K, found map[K]*queue.Partition) (missing []K) {
+// remembered copies the wanted partitions in table into found, and returns the missing keys.
+func remembered[K comparable](
+	c *cache, wanted []K, found map[K]*queue.Partition, table func(*cache) map[K]*queue.Partition,
+) (missing []K) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, key := range wanted {
@@ -136,8 +136,6 @@ func remembered[K comparable](c *cache, table func(*cache) map[K]*queue.Partitio
 	return missing
 }
 
-func byName(c *cache) map[PartitionName]*queue.Partition { return c.byName }
-
 func (c *cache) group(name groupName) (queue.Target, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -151,7 +149,7 @@ func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool
 	defer c.mu.Unlock()
 	epochChanged = c.enterLocked(target.Epoch)
 	if len(c.groups) >= maxNames {
-		c.clearGroupsLocked()
+		clear(c.groups)
 	}
 	c.groups[name] = target
 	return epochChanged

@@ -148,8 +148,10 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
+	steps := []string{"beginning a push"}
 	if len(taken) > 0 {
 		b.Queue(sqlInboxTake, taken)
+		steps = append(steps, "taking rows from the inbox")
 	}
 	QueueAppend(b, args)
 	b.Queue("COMMIT")
@@ -158,13 +160,8 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	var ready []queue.Ready
 	var committed bool
 	err = send(ctx, b, func(results pgx.BatchResults) error {
-		if err := pipeline.Skip(results, "beginning a push"); err != nil {
+		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
-		}
-		if len(taken) > 0 {
-			if err := pipeline.Skip(results, "taking rows from the inbox"); err != nil {
-				return err
-			}
 		}
 		if err := f.readDuplicates(results); err != nil {
 			return err

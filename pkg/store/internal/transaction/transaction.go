@@ -1,8 +1,10 @@
 // Package transaction applies pushes and acks together or not at all, in a database transaction of
 // their own.
 //
-// It uses the parts of internal/push and internal/ack: the same statements, locks and rules. It is
-// imported by pkg/store.
+// It uses the parts of internal/push and internal/ack: the same statements, locks and rules. A
+// transaction commits alone, because a refused one is rolled back. Between its two round trips it holds
+// its partitions, so everything that can be refused without a lock is refused before. It is imported by
+// pkg/store.
 package transaction
 
 import (

@@ -1,9 +1,4 @@
-// Package keyedmutex is a mutex for each key, with waits that end with their context.
-//
-// It keeps callers from holding a database connection each while they wait for the lock of the same
-// row: they wait here instead, and only one of them holds a connection. It is imported by the other
-// rooms below pkg/store.
-package keyedmutex
+package names
 
 import (
 	"context"
@@ -11,8 +6,10 @@ import (
 	"sync"
 )
 
-// Mutex is a mutex for each key. The zero Mutex is ready to use.
-type Mutex struct {
+// keyedMutex is a mutex for each key. It keeps callers from holding a database connection each while
+// they wait for the lock of the same row: only one of them holds a connection. The zero keyedMutex is
+// ready to use.
+type keyedMutex struct {
 	mu sync.Mutex
 	// locked holds, by key, the channel that the holder closes when it unlocks.
 	locked map[string]chan struct{}
@@ -20,7 +17,7 @@ type Mutex struct {
 
 // Lock waits until nobody holds key and then holds it until unlock is called. It fails only when
 // ctx ends.
-func (m *Mutex) Lock(ctx context.Context, key string) (unlock func(), err error) {
+func (m *keyedMutex) Lock(ctx context.Context, key string) (unlock func(), err error) {
 	for !m.tryLock(key) {
 		if err := m.Wait(ctx, key); err != nil {
 			return nil, err
@@ -30,7 +27,7 @@ func (m *Mutex) Lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
 // Wait waits until the present holder of key unlocks it. It fails only when ctx ends.
-func (m *Mutex) Wait(ctx context.Context, key string) error {
+func (m *keyedMutex) Wait(ctx context.Context, key string) error {
 	m.mu.Lock()
 	unlocked, held := m.locked[key]
 	m.mu.Unlock()
@@ -45,7 +42,7 @@ func (m *Mutex) Wait(ctx context.Context, key string) error {
 	}
 }
 
-func (m *Mutex) tryLock(key string) (ok bool) {
+func (m *keyedMutex) tryLock(key string) (ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.locked[key] != nil {
@@ -58,7 +55,7 @@ func (m *Mutex) tryLock(key string) (ok bool) {
 	return true
 }
 
-func (m *Mutex) unlock(key string) {
+func (m *keyedMutex) unlock(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	close(m.locked[key])
