@@ -52,20 +52,15 @@ func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	return nil
 }
 
-// consumed is what an autoAck claim consumed from the logs of partitions, by array. heads hold the
-// failures and attempts that the first message had.
-type consumed struct {
-	partitions, first, last, n []int64
-	heads                      []string
-}
-
 // giveBack undoes a claim whose messages cannot be delivered.
 func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 	d, group := &one.delivery, one.target.Group
 	if !d.LeaseID.IsZero() {
 		return c.Release(ctx, d.LeaseID)
 	}
-	var log consumed
+	// By partition, what was consumed from its log, with the failures and attempts of the first message.
+	var partitions, first, last, counts []int64
+	var heads []string
 	var redriven []int64
 	var redrives []string
 	messages, of := d.Messages, one.partitionOf
@@ -79,15 +74,15 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 		case p.outcome == outcomeRedriven:
 			redriven, redrives = append(redriven, p.id), append(redrives, string(p.undo))
 		default:
-			log.partitions, log.heads = append(log.partitions, p.id), append(log.heads, string(p.undo))
-			log.first, log.last = append(log.first, messages[0].Seq), append(log.last, messages[n-1].Seq)
-			log.n = append(log.n, int64(n))
+			partitions, heads = append(partitions, p.id), append(heads, string(p.undo))
+			first, last = append(first, messages[0].Seq), append(last, messages[n-1].Seq)
+			counts = append(counts, int64(n))
 		}
 		messages, of = messages[n:], of[n:]
 	}
 	defer c.Floors.Forget(group)
-	if err := c.undo(ctx, sqlUnconsume, group, log.partitions, log.first, log.last, log.n, log.heads); err != nil {
-		return fmt.Errorf("undoing the consumption of group %d in %d partitions: %w", group, len(log.partitions), err)
+	if err := c.undo(ctx, sqlUnconsume, group, partitions, first, last, counts, heads); err != nil {
+		return fmt.Errorf("undoing the consumption of group %d in %d partitions: %w", group, len(partitions), err)
 	}
 	if len(redriven) == 0 {
 		return nil
