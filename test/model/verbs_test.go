@@ -69,7 +69,7 @@ func (d delivered) String() string {
 // pop claims ready partitions, the longest ready first. Among partitions that became ready in one step, last is taken
 // last: their order is not defined.
 func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivered {
-	onlyNew := req.Subscription.Mode == queue.SubscribeNew && req.Group != queue.NoGroup
+	onlyNew := req.Subscription.Mode == queue.SubscribeNew && req.Group != queue.DefaultGroup
 	names := w.partitionNames()
 	if req.Partition != nil {
 		if w.partitions[*req.Partition] == nil {

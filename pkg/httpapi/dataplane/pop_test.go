@@ -29,7 +29,7 @@ func TestUnreadablePopParametersGetTheirDefaults(t *testing.T) {
 	defaults := queue.DefaultDefaults()
 	defaults.PopBatchSize = 5
 	request := func(edit ...func(*queue.PopRequest)) *queue.PopRequest {
-		req := &queue.PopRequest{Group: queue.NoGroup, Batch: 5, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}}
+		req := &queue.PopRequest{Group: queue.DefaultGroup, Batch: 5, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}}
 		for _, e := range edit {
 			e(req)
 		}
