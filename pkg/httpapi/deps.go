@@ -35,7 +35,7 @@ type Deps struct {
 	Verbs       dataplane.Verbs
 	Popper      Popper
 	Catalog     adminplane.Catalog
-	GroupWriter  adminplane.GroupWriter
+	GroupWriter adminplane.GroupWriter
 	GroupReader adminplane.GroupReader
 	Resources   adminplane.Resources
 	DeadLetters adminplane.DeadLetters

@@ -77,8 +77,8 @@ func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 	unfenced := d
 	unfenced.LeaseID = queue.ID{}
 	for name, run := range map[string]func(){
-		"a push":  func() { b.push("p", "4") },
-		"a wake":  func() { b.exec(sql.Query("store/wake"), []int64{partition}) },
+		"a push":              func() { b.push("p", "4") },
+		"a wake":              func() { b.exec(sql.Query("store/wake"), []int64{partition}) },
 		"a change of options": b.recomputeReady,
 		"the end of a pause": func() {
 			b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)

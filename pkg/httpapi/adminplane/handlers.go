@@ -97,7 +97,7 @@ type Handlers struct {
 	Acker       Acker
 	Waiting     WaitReporter
 	Catalog     Catalog
-	GroupWriter  GroupWriter
+	GroupWriter GroupWriter
 	GroupReader GroupReader
 	Resources   Resources
 	DeadLetters DeadLetters

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	sqlAppend    = sql.Query("store/append")
+	sqlAppend      = sql.Query("store/append")
 	sqlInboxDelete = sql.Query("store/inbox_delete")
 )
 
