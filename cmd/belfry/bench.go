@@ -14,16 +14,16 @@ import (
 )
 
 func newBenchCmd() *cobra.Command {
-	s, report := bench.Defaults(), ""
+	s, reportPath := bench.Defaults(), ""
 	cmd := &cobra.Command{
 		Use:   "bench <scenario>... | all",
 		Short: "Put load on a server, measure it and verify it",
-		Long: `Put load on a server with this HTTP API, measure it, and verify that every acknowledged
+		Long: `Put load on a Belfry server, or on another server with the same HTTP API, measure it, and verify that every acknowledged
 push is delivered in order and once. The exit code is 1 if the verification fails. Each
 run creates a new queue and deletes it.
 
 ` + bench.Describe() + `
-0 for --connections, --batch, --partitions and --groups is the default of the scenario.
+If --connections, --batch, --partitions or --groups is 0, the scenario uses its default.
 With --rate, pushes have fixed start times. Latencies count from the planned start, also
 when a push is sent late.`,
 		Example: `  belfry bench push --connections 32 --batch 100
@@ -32,7 +32,7 @@ when a push is sent late.`,
 		ValidArgs: append(bench.Names(), bench.All),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			s.Scenarios = args
-			// The database may be set in the file or the environment, which are read later.
+			// --baseline and --hold-snapshot need the database URL. RunE reads it later, and bench.Run checks it.
 			check := s
 			check.Baseline, check.HoldSnapshot = false, false
 			return check.Validate()
@@ -46,30 +46,30 @@ when a push is sent late.`,
 			if isTerminal(cmd.ErrOrStderr()) {
 				s.Progress = cmd.ErrOrStderr()
 			}
-			return runBench(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s, report)
+			return runBench(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), s, reportPath)
 		},
 	}
-	addBenchFlags(cmd, &s, &report)
+	addBenchFlags(cmd, &s, &reportPath)
 	return cmd
 }
 
-func addBenchFlags(cmd *cobra.Command, s *bench.Settings, report *string) {
+func addBenchFlags(cmd *cobra.Command, s *bench.Settings, reportPath *string) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.URL, "url", s.URL, "the server")
 	flags.IntVar(&s.Connections, "connections", 0, "requests at the same time, producers and consumers together")
-	flags.IntVar(&s.Producers, "producers", 0, "producers among the connections in scenarios with consumers, 0 for an equal share")
+	flags.IntVar(&s.Producers, "producers", 0, "how many of the connections produce in scenarios that also consume, 0 for as many as each consumer group has")
 	flags.IntVar(&s.Batch, "batch", 0, "messages per push, and the most per pop")
-	flags.IntVar(&s.PopBatch, "pop-batch", 0, "most messages per pop, 0 for as many as in a push")
+	flags.IntVar(&s.PopBatch, "pop-batch", 0, "most messages per pop, 0 for the value of --batch")
 	flags.IntVar(&s.Payload, "payload", s.Payload, "bytes of a message")
 	flags.IntVar(&s.Partitions, "partitions", 0, "partitions of the queue")
-	flags.IntVar(&s.PushPartitions, "push-partitions", s.PushPartitions, "partitions of the messages of one push; the official clients push to one")
+	flags.IntVar(&s.PushPartitions, "push-partitions", s.PushPartitions, "how many partitions one push writes to; the official clients write to one")
 	flags.IntVar(&s.PopPartitions, "pop-partitions", s.PopPartitions, "most partitions per pop")
 	flags.IntVar(&s.Groups, "groups", 0, "consumer groups of fan-out")
-	flags.IntVar(&s.Window, "window", 0, "messages in flight in a closed loop, 0 for four batches per connection")
+	flags.IntVar(&s.Window, "window", 0, "without --rate: most messages that are pushed and not yet consumed, 0 for four batches per connection")
 	flags.IntVar(&s.Backlog, "backlog", s.Backlog, "messages that the scenario pop drains")
 	flags.DurationVar(&s.Duration, "duration", s.Duration, "how long to measure")
-	flags.DurationVar(&s.Warmup, "warmup", s.Warmup, "how long to run before measuring; pop has none")
-	flags.Float64Var(&s.Rate, "rate", 0, "messages per second over all connections, 0 for a closed loop")
+	flags.DurationVar(&s.Warmup, "warmup", s.Warmup, "how long to run before measuring; the scenario pop has no warm-up")
+	flags.Float64Var(&s.Rate, "rate", 0, "messages per second over all connections, 0 to push as fast as the server answers")
 	flags.BoolVar(&s.AutoAck, "auto-ack", false, "consume on delivery instead of acknowledging")
 	flags.BoolVar(&s.TransactionIDs, "transaction-ids", false, "give every message an id, as the official clients do")
 	flags.IntVar(&s.Repeat, "repeat", s.Repeat, "runs of each scenario; the median is shown too")
@@ -77,31 +77,31 @@ func addBenchFlags(cmd *cobra.Command, s *bench.Settings, report *string) {
 	flags.IntVar(&s.BaselineConnections, "baseline-connections", 0, "connections of the baseline, 0 for as many as the run has")
 	flags.BoolVar(&s.HoldSnapshot, "hold-snapshot", false, "keep a REPEATABLE READ transaction open at --database-url during each run")
 	flags.BoolVar(&s.Keep, "keep", false, "do not delete the queues")
-	flags.StringVar(report, "json", "", "write the report as JSON to this file, - for standard output")
+	flags.StringVar(reportPath, "json", "", "write the report as JSON to this file, - for standard output")
 }
 
 // runBench prints the results, even if a run failed or ended early. If the JSON
 // goes to standard output, the table goes to standard error.
-func runBench(ctx context.Context, stdout, stderr io.Writer, s bench.Settings, file string) (err error) {
-	table, report := stdout, io.Discard
-	switch file {
+func runBench(ctx context.Context, stdout, stderr io.Writer, s bench.Settings, reportPath string) (err error) {
+	tableOut, jsonOut := stdout, io.Discard
+	switch reportPath {
 	case "":
 	case "-":
-		table, report = stderr, stdout
+		tableOut, jsonOut = stderr, stdout
 	default:
 		// Created before the load, so that a mistyped name does not waste an hour.
-		out, failed := os.Create(file)
+		out, failed := os.Create(reportPath)
 		if failed != nil {
 			return fmt.Errorf("creating the file of --json: %w", failed)
 		}
 		defer func() { err = errors.Join(err, out.Close()) }()
-		report = out
+		jsonOut = out
 	}
 	measured, err := bench.Run(ctx, s)
 	if len(measured.Outcomes) == 0 {
 		return err
 	}
-	return errors.Join(err, measured.WriteTable(table), measured.WriteJSON(report))
+	return errors.Join(err, measured.WriteTable(tableOut), measured.WriteJSON(jsonOut))
 }
 
 func isTerminal(stream any) bool {

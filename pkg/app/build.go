@@ -101,9 +101,9 @@ func (b builder) build(ctx context.Context) error {
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	b.server = httpapi.New(b.cfg.HTTP, httpapi.Deps{
-		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupVerbs: b.operator,
+		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
-		Letters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
+		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Ping: b.pool.Ping, Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState,
 		Metrics: httpapi.NewMetrics(b.reg), Defaults: b.cfg.Defaults, Version: version(), Log: b.log,
 	})
@@ -116,7 +116,7 @@ func (b builder) buildListener() (err error) {
 	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
-	in := inbound{bus: b.bus, reportLost: b.pool.SignalLoss}
+	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss}
 	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err
 }
@@ -142,7 +142,7 @@ func (b builder) buildSequencer(ctx context.Context) error {
 		return err
 	}
 	b.sequencer = inbox.New(inbox.Deps{
-		Pool: b.pool, Own: own, Appender: b.verbs, Events: b.bus, Proven: b.listener.Proven, Metrics: inbox.NewMetrics(b.reg), Log: b.log,
+		Pool: b.pool, SequencerPool: own, Appender: b.verbs, Events: b.bus, Proven: b.listener.Proven, Metrics: inbox.NewMetrics(b.reg), Log: b.log,
 	}, inbox.Config{
 		MaxPayload:       b.cfg.HTTP.MaxBodyBytes,
 		FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval,

@@ -5,24 +5,25 @@ import (
 	"github.com/belfry-mq/belfry/pkg/listen"
 )
 
-// inbound publishes the events of other instances and of SQL sessions on the bus of this instance.
-type inbound struct {
+// inboundEvents publishes the events of other instances and of SQL sessions on the bus of this instance.
+type inboundEvents struct {
 	bus *events.Bus
-	// reportLost reports that a wake may have been lost.
-	reportLost func()
+	// reportLostWake reports that a wake may have been lost.
+	reportLostWake func()
 }
 
 // callbacks returns what the listener calls.
-func (in inbound) callbacks() listen.Callbacks {
+func (in inboundEvents) callbacks() listen.Callbacks {
 	return listen.Callbacks{
-		OnMessage: in.message,
+		OnMessage: in.notification,
 		OnResync: func(reason string) {
-			// A peer that fell silent may have died between a commit and its notification.
-			in.reportLost()
+			// Notifications may be missing. One reason is a silent peer: it may have died between a
+			// commit and its notification.
+			in.reportLostWake()
 			in.bus.Resync(reason, events.Peer)
 		},
 		OnState: func(state listen.State) {
-			// If the listener is no longer proven, waiting requests need shorter fallbacks.
+			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
 		},
 		OnInbox:     in.bus.Inbox,
@@ -31,18 +32,18 @@ func (in inbound) callbacks() listen.Callbacks {
 	}
 }
 
-// message publishes the hints of one notification. A notification without an instance is from a SQL
+// notification publishes the hints of one notification. A notification without an instance is from a SQL
 // session.
-func (in inbound) message(m listen.Message) {
+func (in inboundEvents) notification(n listen.Notification) {
 	origin := events.Peer
-	if m.Instance.IsZero() {
+	if n.Instance.IsZero() {
 		origin = events.SQL
 	}
-	if m.Created {
-		in.bus.Created("", "", events.Peer)
+	if n.CatalogChanged {
+		in.bus.Created("", "", events.Peer) // the notification names no queue
 	}
-	if m.Resync {
+	if n.Resync {
 		in.bus.Resync("another instance asked for it", events.Peer)
 	}
-	in.bus.Ready(m.Ready, origin)
+	in.bus.Ready(n.Ready, origin)
 }

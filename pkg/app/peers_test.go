@@ -55,8 +55,8 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	}{
 		"a notification of a peer": {
 			hear: func(l listen.Callbacks) {
-				l.OnMessage(listen.Message{
-					Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, Created: true, Resync: true,
+				l.OnMessage(listen.Notification{
+					Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, CatalogChanged: true, Resync: true,
 				})
 			},
 			want: []event{
@@ -67,12 +67,12 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		},
 		"a notification of a SQL session": {
 			hear: func(l listen.Callbacks) {
-				l.OnMessage(listen.Message{Ready: []queue.Ready{{Group: 1, Partition: 2}}})
+				l.OnMessage(listen.Notification{Ready: []queue.Ready{{Group: 1, Partition: 2}}})
 			},
 			want: []event{{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2}}, from: events.SQL}},
 		},
 		"a heartbeat": {
-			hear: func(l listen.Callbacks) { l.OnMessage(listen.Message{Instance: queue.NewID(), Canary: 1}) },
+			hear: func(l listen.Callbacks) { l.OnMessage(listen.Notification{Instance: queue.NewID(), Canary: 1}) },
 		},
 		"a silent peer": {
 			hear: func(l listen.Callbacks) { l.OnResync("a peer fell silent") },
@@ -98,7 +98,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		bus, got := &events.Bus{}, &recorder{}
 		bus.Subscribe(got)
 		lost = 0
-		c.hear(inbound{bus: bus, reportLost: func() { lost++ }}.callbacks())
+		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }}.callbacks())
 		require.Equal(t, c.want, got.list, name)
 		require.Equal(t, c.lost, lost, name)
 	}

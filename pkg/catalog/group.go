@@ -110,10 +110,10 @@ func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, epoch int64, ke
 	return existed && err == nil, err
 }
 
-// MoveSubscription changes the start instant of the stored subscriptions of a group in all queues.
+// SetSubscriptionStart changes the start instant of the stored subscriptions of a group in all queues.
 // It returns the number of changed subscriptions. Existing cursors do not move: use Seek for them.
 // Errors: CodeUnavailable.
-func (c *Catalog) MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error) {
-	moved, err = c.exec(ctx, fmt.Sprintf("moving the subscription of group %q", group), sqlGroupSubscription, group, start)
-	return moved, postgres.Wrap(err)
+func (c *Catalog) SetSubscriptionStart(ctx context.Context, group string, start time.Time) (changed int64, err error) {
+	changed, err = c.exec(ctx, fmt.Sprintf("setting the start of group %q", group), sqlGroupSubscription, group, start)
+	return changed, postgres.Wrap(err)
 }

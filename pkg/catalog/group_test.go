@@ -121,7 +121,7 @@ func TestAPartitionCreatedDuringDeleteGroupLeavesNoCursor(t *testing.T) {
 	require.Zero(t, r.rowsOf("cursor", gone))
 }
 
-func TestMoveSubscriptionChangesAllQueues(t *testing.T) {
+func TestSetSubscriptionStartChangesAllQueues(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -130,12 +130,12 @@ func TestMoveSubscriptionChangesAllQueues(t *testing.T) {
 	r.exec(`UPDATE belfry.consumer_group g SET mode = 'new', start_at = '2026-05-16' FROM belfry.queue q
 		WHERE q.id = g.queue_id AND q.name <> 'c'`)
 	start := time.Date(2026, 5, 17, 0, 0, 0, 0, time.UTC)
-	moved, err := r.MoveSubscription(testContext(t), "g1", start)
+	moved, err := r.SetSubscriptionStart(testContext(t), "g1", start)
 	require.NoError(t, err)
 	require.Equal(t, int64(2), moved, "the third queue has no stored subscription")
 	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.consumer_group WHERE start_at = $1 AND name = 'g1'", start))
 	require.Equal(t, int64(6), r.number("SELECT count(*) FROM belfry.cursor WHERE committed = 0 AND ready_at IS NOT NULL"), "no cursor moves")
-	moved, err = r.MoveSubscription(testContext(t), "unknown", start)
+	moved, err = r.SetSubscriptionStart(testContext(t), "unknown", start)
 	require.NoError(t, err)
 	require.Zero(t, moved)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	sqlRearm     = sql.Query("catalog/rearm")
-	sqlRearmLock = sql.Query("catalog/rearm_lock")
-	sqlRearmWait = sql.Query("catalog/rearm_wait")
+	sqlRecomputeReady     = sql.Query("catalog/recompute_ready")
+	sqlRecomputeReadyLock = sql.Query("catalog/recompute_ready_lock")
+	sqlRecomputeReadyWait = sql.Query("catalog/recompute_ready_wait")
 )
 
 // cursorKey names a cursor by its database ids.
@@ -22,23 +22,23 @@ type cursorKey struct{ partition, group int64 }
 //
 //  1. The changed options are committed before.
 //  2. For each cursor, one statement locks it and the next one computes. So the computation sees
-//     everything that an earlier holder of the lock committed.
-//  3. Cursors that another transaction holds come last, one per transaction. So recompute holds no
-//     lock while it waits.
+//     everything that a transaction with an earlier lock committed.
+//  3. Cursors that another transaction has locked come last, one per transaction. So recompute has
+//     locked no cursor while it waits for one.
 func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
-	var locked []cursorKey
+	var lockedByOthers []cursorKey
 	for ids, err := range c.pages(ctx, queueID) {
 		if err != nil {
 			return err
 		}
-		more, err := c.recomputeCursors(ctx, ids, sqlRearmLock, ids)
+		more, err := c.recomputeCursors(ctx, ids, sqlRecomputeReadyLock, ids)
 		if err != nil {
 			return err
 		}
-		locked = append(locked, more...)
+		lockedByOthers = append(lockedByOthers, more...)
 	}
-	for _, key := range locked {
-		if _, err := c.recomputeCursors(ctx, []int64{key.partition}, sqlRearmWait, key.partition, key.group); err != nil {
+	for _, key := range lockedByOthers {
+		if _, err := c.recomputeCursors(ctx, []int64{key.partition}, sqlRecomputeReadyWait, key.partition, key.group); err != nil {
 			return err
 		}
 	}
@@ -46,12 +46,12 @@ func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 }
 
 // recomputeCursors recomputes the cursors that the statement lock locks, then wakes the partitions.
-// It returns the cursors that another transaction holds.
-func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (locked []cursorKey, err error) {
+// It returns the cursors that another transaction has locked.
+func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (lockedByOthers []cursorKey, err error) {
 	bounded, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	err = pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
-		// The statement may return a cursor with own = false, and with own = true if it locked it.
+		// The statement returns a cursor twice if it locked it: with own = false, and with own = true.
 		owned := map[cursorKey]bool{}
 		var key cursorKey
 		var own bool
@@ -68,14 +68,14 @@ func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock
 			if own {
 				partitionIDs, groupIDs = append(partitionIDs, key.partition), append(groupIDs, key.group)
 			} else {
-				locked = append(locked, key)
+				lockedByOthers = append(lockedByOthers, key)
 			}
 		}
-		_, err = tx.Exec(bounded, sqlRearm, partitionIDs, groupIDs)
+		_, err = tx.Exec(bounded, sqlRecomputeReady, partitionIDs, groupIDs)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("recomputing when cursors are ready: %w", err)
 	}
-	return locked, c.wake(ctx, partitions)
+	return lockedByOthers, c.wake(ctx, partitions)
 }

@@ -123,12 +123,12 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 		done <- err
 	}()
 	r.await("Configure waits for the cursor", r.lockWaiters)
-	require.Equal(t, readiness{now: 1, within: 2}, r.readiness(key))
+	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM (SELECT FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`))
 	_, err := other.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
-	require.Equal(t, readiness{within: 3}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }
 
 // After a failed Configure, the same request to the same instance completes the change. The first
@@ -150,8 +150,8 @@ func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	require.Error(t, <-done)
 	_, err := other.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
-	require.Equal(t, readiness{now: 1, within: 2}, r.readiness(key))
+	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
 	_, err = impatient.Configure(testContext(t), set)
 	require.NoError(t, err)
-	require.Equal(t, readiness{within: 3}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }

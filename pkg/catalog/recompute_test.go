@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// readiness counts the cursors of a queue by the time of ready_at.
-type readiness struct{ never, now, within, later int64 }
+// readiness counts the cursors of a queue by ready_at: NULL, past, within the next hour, and later.
+type readiness struct{ none, now, withinHour, afterHour int64 }
 
 func (r *fixture) readiness(key int64) readiness {
 	r.t.Helper()
@@ -22,7 +22,7 @@ func (r *fixture) readiness(key int64) readiness {
 		       count(*) FILTER (WHERE c.ready_at > clock_timestamp() AND c.ready_at <= clock_timestamp() + interval '1 hour'),
 		       count(*) FILTER (WHERE c.ready_at > clock_timestamp() + interval '1 hour')
 		  FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.queue_id = $1`, key).
-		Scan(&n.never, &n.now, &n.within, &n.later))
+		Scan(&n.none, &n.now, &n.withinHour, &n.afterHour))
 	return n
 }
 
@@ -34,7 +34,7 @@ func window(seconds int64) func(*queue.Options) {
 	return func(o *queue.Options) { o.WindowBuffer = seconds }
 }
 
-func TestAChangedDelayOrWindowMovesWaitingCursors(t *testing.T) {
+func TestAChangedDelayOrWindowChangesReadyAt(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	key, other := r.queueKey(r.configure("orders")), r.queueKey(r.configure("other"))
@@ -44,30 +44,30 @@ func TestAChangedDelayOrWindowMovesWaitingCursors(t *testing.T) {
 	require.Equal(t, readiness{now: 4}, r.readiness(key))
 
 	r.configure("orders", delay(3000))
-	require.Equal(t, readiness{within: 4}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
 	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.message m
 		ON m.partition_id = c.partition_id AND m.seq = 1 AND c.ready_at = m.created_at + interval '3000 seconds'`), "the delay counts from the first message")
 	r.configure("orders", delay(6000))
-	require.Equal(t, readiness{later: 4}, r.readiness(key))
+	require.Equal(t, readiness{afterHour: 4}, r.readiness(key))
 	r.configure("orders", delay(3000))
-	require.Equal(t, readiness{within: 4}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
 	r.configure("orders")
 	require.Equal(t, readiness{now: 4}, r.readiness(key), "the cursors are ready at once, not after the old delay")
 
 	r.configure("orders", window(3000))
-	require.Equal(t, readiness{within: 4}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
 	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p
 		ON p.id = c.partition_id AND c.ready_at = p.last_push_at + interval '3000 seconds'`), "the window counts from the last push")
 	r.configure("orders", delay(6000), window(3000))
-	require.Equal(t, readiness{later: 4}, r.readiness(key), "the longer of delay and window counts")
+	require.Equal(t, readiness{afterHour: 4}, r.readiness(key), "the longer of delay and window counts")
 	r.configure("orders", window(3000))
-	require.Equal(t, readiness{within: 4}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
 	r.configure("orders")
 	require.Equal(t, readiness{now: 4}, r.readiness(key))
 	require.Equal(t, readiness{now: 4}, r.readiness(other), "other queues do not change")
 }
 
-func TestOtherOptionsMoveNoCursor(t *testing.T) {
+func TestOtherOptionsDoNotChangeReadyAt(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(60)))
@@ -79,48 +79,56 @@ func TestOtherOptionsMoveNoCursor(t *testing.T) {
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = '2001-01-01'"))
 }
 
-func TestOnlyWaitingCursorsAreMoved(t *testing.T) {
+func TestReadyAtChangesOnlyWithoutALiveLease(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 6, messages: 3, groups: 1})
-	at := "(SELECT id FROM belfry.partition WHERE name = $1)"
+	partitionID := "(SELECT id FROM belfry.partition WHERE name = $1)"
 	set := func(partition, columns string) {
-		r.exec("UPDATE belfry.cursor SET "+columns+" WHERE partition_id = "+at, partition)
+		r.exec("UPDATE belfry.cursor SET "+columns+" WHERE partition_id = "+partitionID, partition)
 	}
 	const lease = "lease_id = '00000000-0000-0000-0000-000000000001', lease_end = 3, "
+	// p1 is drained. ready_at stays NULL.
 	set("p1", "committed = 3, ready_at = NULL")
+	// p2 has a live lease. Nothing changes.
 	set("p2", lease+"lease_until = clock_timestamp() + interval '1 hour', ready_at = clock_timestamp() + interval '1 hour'")
+	// p3 has an expired lease. Configure clears it.
 	set("p3", lease+"lease_until = clock_timestamp() - interval '1 hour', ready_at = clock_timestamp() - interval '1 hour'")
-	set("p4", "ready_at = NULL") // the wake after a push was lost
-	set("p5", "committed = 2")   // part of the log is consumed
+	// p4 has messages, but the wake after their push was lost.
+	set("p4", "ready_at = NULL")
+	// p5 has only the third message left, which is new.
+	set("p5", "committed = 2")
+	// p6 has been ready for years.
 	set("p6", "ready_at = '2001-01-01'")
 	r.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 hour' WHERE seq < 3`)
 
 	r.configure("orders", delay(1800))
-	state := func(partition, condition string) {
+	requireCursor := func(partition, condition string) {
 		t.Helper()
-		require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.cursor WHERE partition_id = "+at+" AND "+condition, partition),
+		require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.cursor WHERE partition_id = "+partitionID+" AND "+condition, partition),
 			"%s is not: %s", partition, condition)
 	}
-	const soonest, due = "ready_at <= clock_timestamp() AND ready_at > clock_timestamp() - interval '10 minutes'",
-		"ready_at BETWEEN clock_timestamp() + interval '20 minutes' AND clock_timestamp() + interval '30 minutes'"
-	state("p1", "ready_at IS NULL AND committed = 3")
-	state("p2", "lease_id IS NOT NULL AND lease_until > clock_timestamp() AND ready_at > clock_timestamp() + interval '50 minutes'")
-	state("p3", "lease_id IS NULL AND lease_until IS NULL AND lease_end IS NULL AND "+soonest)
-	state("p4", soonest)
-	state("p5", due+" AND committed = 2")
-	state("p6", soonest)
+	// The first message is an hour old, so its delay of 30 minutes is over. ready_at is never before the change.
+	const readyNow = "ready_at <= clock_timestamp() AND ready_at > clock_timestamp() - interval '10 minutes'"
+	// The third message is new, so its delay of 30 minutes has just begun.
+	const readyAfterDelay = "ready_at BETWEEN clock_timestamp() + interval '20 minutes' AND clock_timestamp() + interval '30 minutes'"
+	requireCursor("p1", "ready_at IS NULL AND committed = 3")
+	requireCursor("p2", "lease_id IS NOT NULL AND lease_until > clock_timestamp() AND ready_at > clock_timestamp() + interval '50 minutes'")
+	requireCursor("p3", "lease_id IS NULL AND lease_until IS NULL AND lease_end IS NULL AND "+readyNow)
+	requireCursor("p4", readyNow)
+	requireCursor("p5", readyAfterDelay+" AND committed = 2")
+	requireCursor("p6", readyNow)
 }
 
-func TestCursorsOfAPausedGroupStayUnready(t *testing.T) {
+func TestConfigureMakesCursorsOfAPausedGroupUnready(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(60)))
 	r.fill(key, size{partitions: 2, messages: 1, groups: 2})
 	r.exec("UPDATE belfry.consumer_group SET paused = true WHERE name = 'g1'")
 	r.configure("orders")
-	require.Equal(t, readiness{never: 2, now: 2}, r.readiness(key))
+	require.Equal(t, readiness{none: 2, now: 2}, r.readiness(key))
 }
 
 func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
@@ -129,17 +137,17 @@ func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 2500, messages: 1, groups: 1})
 	r.configure("orders", delay(3000))
-	require.Equal(t, readiness{within: 2500}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 2500}, r.readiness(key))
 	r.configure("orders")
 	require.Equal(t, readiness{now: 2500}, r.readiness(key))
 }
 
-func TestAPushDuringTheChangeIsDelivered(t *testing.T) {
+func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(3000)))
 	r.fill(key, size{partitions: 1, messages: 0, groups: 1})
-	require.Equal(t, readiness{never: 1}, r.readiness(key))
+	require.Equal(t, readiness{none: 1}, r.readiness(key))
 	// A push holds its partition while the options change.
 	pusher := connect(t, r.dsn)
 	_, err := pusher.Exec(testContext(t), `BEGIN;
@@ -152,11 +160,12 @@ func TestAPushDuringTheChangeIsDelivered(t *testing.T) {
 	require.Less(t, time.Since(began), testTimeout/2, "Configure does not wait for a push")
 	_, err = pusher.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
-	require.Equal(t, readiness{never: 1}, r.readiness(key), "the wake of the push comes after its commit")
+	require.Equal(t, readiness{none: 1}, r.readiness(key), "the wake of the push comes after its commit")
 }
 
-// A partition waits for retry_at after a failure. A change of another option does not shorten the
-// wait. Turning the retry backoff off ends it at once.
+// After a failure, a cursor with a retry backoff is not ready before retry_at. A change of another
+// option, or a shorter backoff, does not change retry_at. Turning the retry backoff off makes the
+// cursor ready at once.
 func TestOnlyTurningOffRetryBackoffEndsTheWait(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
@@ -172,14 +181,14 @@ func TestOnlyTurningOffRetryBackoffEndsTheWait(t *testing.T) {
 	r.exec("UPDATE belfry.cursor SET retry_at = clock_timestamp() + interval '50 minutes', ready_at = clock_timestamp() + interval '50 minutes'")
 	set.Options.DelayedProcessing = 60
 	configure()
-	require.Equal(t, readiness{within: 2}, r.readiness(key))
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key))
 	set.Options.DelayedProcessing = 0
 	configure()
-	require.Equal(t, readiness{within: 2}, r.readiness(key), "the wait goes on")
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "the wait goes on")
 	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = retry_at"))
 	set.Extensions.RetryBackoff = 5
 	configure()
-	require.Equal(t, readiness{within: 2}, r.readiness(key), "a shorter backoff applies from the next failure on")
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "a shorter backoff applies from the next failure on")
 	set.Extensions.RetryBackoff = 0
 	configure()
 	require.Equal(t, readiness{now: 2}, r.readiness(key))

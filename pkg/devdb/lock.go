@@ -13,16 +13,17 @@ import (
 
 const lockName = "lock"
 
-// Holder is the content of the lock file. It is only information for error texts. The lock
-// itself is the flock, which the kernel releases when the owner dies. PID is 0 when the
-// owner has not written the file yet. Port is 0 while its Postgres starts.
+// Holder is the content of the lock file, for error texts. The lock itself is the flock, which
+// the kernel releases when the holder dies. Until a new holder has written the file, it names
+// the previous holder. PID is 0 if the file is unreadable or was never written. Port is 0
+// while the Postgres of the holder starts.
 type Holder struct {
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`
 	Port  int       `json:"port"`
 }
 
-// InUseError means that another process, or another Cluster of this process, owns the folder.
+// InUseError means that another process, or another Cluster of this process, holds the folder.
 type InUseError struct {
 	Dir string
 	Holder
@@ -36,7 +37,7 @@ func (e *InUseError) Error() string {
 	if e.Port != 0 {
 		holder += fmt.Sprintf(", its Postgres is on port %d", e.Port)
 	}
-	return fmt.Sprintf("the cluster in %s is in use by %s: use that one, stop it, or choose another folder", e.Dir, holder)
+	return fmt.Sprintf("the cluster in %s is in use by %s: use its Postgres, stop it, or choose another folder", e.Dir, holder)
 }
 
 // lock is the right to run the cluster of one folder.
@@ -45,9 +46,9 @@ type lock struct {
 	holder Holder
 }
 
-// acquire takes the lock of dir without waiting. If another owner holds it, acquire returns
-// an *InUseError. No release removes the file, because a lock on a removed file would
-// exclude no process.
+// acquire takes the lock of dir without waiting. If another holder has it, acquire returns
+// an *InUseError. The file stays after a release: a process that opened the file before its
+// removal could lock it while another process locks a new file.
 func acquire(dir string) (*lock, error) {
 	l := &lock{
 		file:   flock.New(filepath.Join(dir, lockName)),
@@ -59,7 +60,7 @@ func acquire(dir string) (*lock, error) {
 	}
 	if !got {
 		e := &InUseError{Dir: dir}
-		// A file that is being written does not parse. Then the error does not name the holder.
+		// While the holder writes the file, it may be unreadable. The error then names no process.
 		if content, err := os.ReadFile(l.file.Path()); err == nil {
 			_ = json.Unmarshal(content, &e.Holder)
 		}

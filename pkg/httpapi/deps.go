@@ -13,34 +13,38 @@ import (
 // Popper answers pops and reports the ones that wait.
 type Popper interface {
 	dataplane.Popper
-	adminplane.Dispatcher
+	adminplane.WaitReporter
+	// Waiting returns the number of pops that wait now.
 	Waiting() int
 }
 
 // ListenerState describes the LISTEN connection.
 type ListenerState = adminplane.ListenerState
 
-// InboxState describes the messages that producers wrote with SQL.
+// InboxState describes the inbox: the messages that producers wrote with SQL and that are not in their
+// partitions yet.
 type InboxState = adminplane.InboxState
 
-// InboxHolder is a session that has the lock for sequencing those messages.
+// InboxHolder is the database session that has the lock for moving messages from the inbox to their
+// partitions.
 type InboxHolder = adminplane.InboxHolder
 
-// Deps are what the routes call.
+// Deps are the rooms and values that the handlers of the routes use.
 type Deps struct {
+	// Verbs push, acknowledge, extend leases and run transactions.
 	Verbs       dataplane.Verbs
 	Popper      Popper
 	Catalog     adminplane.Catalog
-	GroupVerbs  adminplane.GroupVerbs
+	GroupWriter adminplane.GroupWriter
 	GroupReader adminplane.GroupReader
 	Resources   adminplane.Resources
-	Letters     adminplane.DeadLetters
+	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces
 	// Ping returns an error when the database does not answer.
 	Ping func(ctx context.Context) error
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
-	// Inbox returns the state of the inbox. The end of ctx is an error.
+	// Inbox returns the state of the inbox, or an error if ctx ends first.
 	Inbox    func(ctx context.Context) (InboxState, error)
 	Metrics  *Metrics
 	Defaults queue.Defaults

@@ -43,7 +43,7 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/consumer-groups/:group", answer(admin.ShowGroup)},
 		{remove, "/api/v1/consumer-groups/:group", answer(admin.DeleteGroup)},
 		{remove, "/api/v1/consumer-groups/:group/queues/:queue", answer(admin.DeleteGroupOfQueue)},
-		{post, "/api/v1/consumer-groups/:group/subscription", answer(admin.MoveSubscription)},
+		{post, "/api/v1/consumer-groups/:group/subscription", answer(admin.SetSubscriptionStart)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", answer(admin.SeekQueue)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", answer(admin.SeekPartition)},
 		{get, "/api/v1/resources/queues", answer(admin.Queues)},
@@ -76,8 +76,8 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes}
 	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Meter: d.Metrics, Defaults: d.Defaults, Bodies: bodies}
 	admin := &adminplane.Handlers{
-		Acker: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupVerbs: d.GroupVerbs, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.Letters, Traces: d.Traces, Listener: d.Listener, Inbox: d.Inbox,
+		Acker: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: d.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// Some encodings allow texts that are not UTF-8: any bytes in SQL_ASCII, or characters that Unicode
-// lacks. Such rows are rejected and block no other row.
+// Some encodings allow texts that are not convertible to UTF-8: SQL_ASCII allows any bytes, EUC_JP has
+// characters that Unicode lacks. Rows with such a text are rejected and block no other row.
 func TestUnreadableRowsAreRejected(t *testing.T) {
 	t.Parallel()
 	for encoding, unreadable := range map[string]string{"SQL_ASCII": `\xe9`, "EUC_JP": `\x8fa2a1`} {
@@ -41,24 +41,24 @@ func TestUnreadableRowsAreRejected(t *testing.T) {
 }
 
 // The search for an unreadable row may time out because of large rows. It then searches fewer rows per
-// statement.
+// statement. Here a row with the payload "large" stands for a large row: its check takes 0.2 s.
 func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
 	r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 	r.runStep()
 	s := r.session()
-	s.exec(`ALTER FUNCTION belfry.is_utf8 RENAME TO readable_at_once; CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE sql AS $$
-		SELECT belfry.readable_at_once(p_text) FROM pg_sleep(CASE p_text WHEN '"large"' THEN 0.2 ELSE 0 END) $$`)
+	s.exec(`ALTER FUNCTION belfry.is_utf8 RENAME TO is_utf8_without_delay; CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE sql AS $$
+		SELECT belfry.is_utf8_without_delay(p_text) FROM pg_sleep(CASE p_text WHEN '"large"' THEN 0.2 ELSE 0 END) $$`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'l' || i FROM generate_series(1, 3) AS i`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', 'a', '{}', convert_from('\xe9', 'SQL_ASCII'))`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'm' || i FROM generate_series(1, 20) AS i`)
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, time.Second, Connections
-	own, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
+	sequencerPool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
 	require.NoError(t, err)
-	t.Cleanup(own.Close)
-	r.Own = own
+	t.Cleanup(sequencerPool.Close)
+	r.SequencerPool = sequencerPool
 	r.runStep()
 	require.Len(t, r.stored("a"), 23)
 	require.Zero(t, r.waiting())

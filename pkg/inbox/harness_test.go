@@ -69,7 +69,7 @@ func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 	t.Cleanup(func() { require.NoError(t, i.store.Close(context.Background())) })
 	cfg := Config{MaxPayload: 1000, FallbackInterval: time.Hour, PollInterval: time.Hour}
 	i.Sequencer = New(Deps{
-		Pool: pool, Own: openPool(t, dsn, Connections), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
+		Pool: pool, SequencerPool: openPool(t, dsn, Connections), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
 		Metrics: NewMetrics(i.reg), Log: zap.NewNop(),
 	}, cfg)
 	return i
@@ -91,7 +91,7 @@ func (i *instance) start(t *testing.T, dsn string) {
 	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), func() {}, zap.NewNop())
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
-		OnMessage: func(listen.Message) {}, OnResync: func(string) {}, OnState: func(listen.State) {}, OnInbox: i.OnInbox,
+		OnMessage: func(listen.Notification) {}, OnResync: func(string) {}, OnState: func(listen.State) {}, OnInbox: i.OnInbox,
 		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {},
 	}, zap.NewNop())
 	require.NoError(t, err)

@@ -34,9 +34,9 @@ var (
 
 // tryLead makes this instance the sequencer if no session holds the leader lock.
 func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
-	ctx, cancel := s.Own.Bounded(ctx)
+	ctx, cancel := s.SequencerPool.Bounded(ctx)
 	defer cancel()
-	conn, err := s.Own.Acquire(ctx)
+	conn, err := s.SequencerPool.Acquire(ctx)
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}

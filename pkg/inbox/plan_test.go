@@ -17,7 +17,7 @@ func TestPlansForAnEmptyInboxSuitAFullOne(t *testing.T) {
 	r := newFixture(t)
 	r.exec("INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 50)")
 	r.exec("DELETE FROM belfry.inbox")
-	_, err := r.Own.Exec(t.Context(), "VACUUM ANALYZE belfry.inbox")
+	_, err := r.SequencerPool.Exec(t.Context(), "VACUUM ANALYZE belfry.inbox")
 	require.NoError(t, err)
 	const parameters = "(text, bigint, bigint)"
 	for name, statement := range map[string]struct{ parameters, query, arguments string }{
@@ -25,7 +25,7 @@ func TestPlansForAnEmptyInboxSuitAFullOne(t *testing.T) {
 		"first": {parameters, sql.Query("inbox/first"), "('3:3:', 10, 10)"},
 		"take":  {"(bigint[])", "DELETE FROM belfry.inbox i WHERE i.id = ANY ($1)", "('{1,2}')"}, // as belfry.inbox_delete does
 	} {
-		conn, err := r.Own.Acquire(t.Context())
+		conn, err := r.SequencerPool.Acquire(t.Context())
 		require.NoError(t, err)
 		_, err = conn.Exec(t.Context(), "PREPARE "+name+statement.parameters+" AS "+statement.query, pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)

@@ -25,7 +25,7 @@ func (s *Sequencer) reject(ctx context.Context, rows []row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	ctx, cancel := s.Own.Bounded(ctx)
+	ctx, cancel := s.SequencerPool.Bounded(ctx)
 	defer cancel()
 	ids, codes, reasons := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
 	for i, one := range rows {
@@ -81,7 +81,7 @@ func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error)
 
 // checkReadable returns up to n rows with an id above after. Rows that are not UTF-8 have a problem.
 func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]row, error) {
-	return postgres.Collect(ctx, s.Own, sqlReadable, func(line pgx.CollectableRow) (one row, err error) {
+	return postgres.Collect(ctx, s.SequencerPool, sqlReadable, func(line pgx.CollectableRow) (one row, err error) {
 		var readable bool
 		if err = line.Scan(&one.id, &readable); !readable {
 			one.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")

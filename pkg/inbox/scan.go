@@ -83,7 +83,7 @@ func scanQuery(scanned string) string {
 // readBatches reads the rows of one scan and hands them on in batches until hand returns false. It
 // returns the snapshot of the scan.
 func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (snapshot string, err error) {
-	rows, err := s.Own.Query(ctx, scanQuery(s.scanned), s.scanned, int64(scanRows), s.cfg.MaxPayload)
+	rows, err := s.SequencerPool.Query(ctx, scanQuery(s.scanned), s.scanned, int64(scanRows), s.cfg.MaxPayload)
 	if err != nil {
 		return "", fmt.Errorf("scanning the inbox: %w", err)
 	}

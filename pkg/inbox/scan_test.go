@@ -208,7 +208,7 @@ func TestAFullScanIsBounded(t *testing.T) {
 		var plan []struct {
 			Plan planNode
 		}
-		require.NoError(t, r.Own.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
+		require.NoError(t, r.SequencerPool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
 		return plan[0].Plan.most()
 	}
 	require.Less(t, rows(scanQuery(r.scanned)), 100.0)

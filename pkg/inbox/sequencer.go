@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// Connections is how many connections of Deps.Own a Sequencer uses at a time: one holds the
+	// Connections is how many connections of Deps.SequencerPool a Sequencer uses at a time: one holds the
 	// leader lock and moves rows, one reads them. sleepConn is taken out of the pool.
 	Connections = 2
 
@@ -82,9 +82,9 @@ type Sequencer struct {
 type Deps struct {
 	// Pool runs the queries of Counts and Holder. It records that a heal is needed.
 	Pool *postgres.Pool
-	// Own is a pool of Connections connections directly to Postgres, for the Sequencer alone.
-	Own      *postgres.Pool
-	Appender Appender
+	// SequencerPool is a pool of Connections connections directly to Postgres, for the Sequencer alone.
+	SequencerPool *postgres.Pool
+	Appender      Appender
 	// Events publishes notifications of the inbox and resyncs.
 	Events *events.Bus
 	// Proven reports whether notifications arrive in time.

@@ -58,7 +58,7 @@ func (s *Sequencer) lead(ctx context.Context) (next time.Duration, err error) {
 	if err := s.sequenceAll(ctx); err != nil || ctx.Err() != nil {
 		return s.idleInterval(), err
 	}
-	ctx, cancel := s.Own.Bounded(ctx)
+	ctx, cancel := s.SequencerPool.Bounded(ctx)
 	defer cancel()
 	switch loaded := s.notifications.Load() > 1 && s.lastBatch.After(began); {
 	case s.awake && time.Since(s.lastBatch) < s.linger:
@@ -85,7 +85,7 @@ func (s *Sequencer) lockWatch(ctx context.Context) error {
 	if s.watchLocked {
 		return nil
 	}
-	who, err := holder(ctx, s.Own, watchLock)
+	who, err := holder(ctx, s.SequencerPool, watchLock)
 	if err != nil {
 		return errors.Join(errWatchLocked, err)
 	}
@@ -135,7 +135,7 @@ func (s *Sequencer) beginSleep(ctx context.Context) error {
 		s.awake = false
 	}
 	if s.sleepConn == nil {
-		conn, err := s.Own.Acquire(ctx)
+		conn, err := s.SequencerPool.Acquire(ctx)
 		if err != nil {
 			return fmt.Errorf("connecting to wait for the sleep lock: %w", err)
 		}

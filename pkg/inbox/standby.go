@@ -64,11 +64,11 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 		s.watching, s.firstRow, s.quiet = true, 0, false
 		return watchInterval, nil
 	}
-	ctx, cancel := s.Own.Bounded(ctx)
+	ctx, cancel := s.SequencerPool.Bounded(ctx)
 	defer cancel()
 	var first int64
 	var frozen, watchLocked bool
-	if err := s.Own.QueryRow(ctx, sqlWatch, lockClass, leaderLock, frozenAfter.Seconds(), watchLock).Scan(&first, &frozen, &watchLocked); err != nil {
+	if err := s.SequencerPool.QueryRow(ctx, sqlWatch, lockClass, leaderLock, frozenAfter.Seconds(), watchLock).Scan(&first, &frozen, &watchLocked); err != nil {
 		return 0, fmt.Errorf("watching the sequencer: %w", err)
 	}
 	firstBefore, quietBefore := s.firstRow, s.quiet
@@ -80,7 +80,7 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 		s.watching = false
 		return s.idleInterval(), nil
 	case frozen && first > 0 && firstBefore == 0:
-		if _, err := s.Own.Exec(ctx, sqlWake); err != nil {
+		if _, err := s.SequencerPool.Exec(ctx, sqlWake); err != nil {
 			return 0, fmt.Errorf("notifying the sequencer: %w", err)
 		}
 		return watchInterval, s.warnIfStalled(ctx, firstBefore)
@@ -92,12 +92,12 @@ func (s *Sequencer) watch(ctx context.Context) (next time.Duration, err error) {
 
 // endFrozen ends the leader session if it is still frozen.
 func (s *Sequencer) endFrozen(ctx context.Context) error {
-	who, err := holder(ctx, s.Own, leaderLock)
+	who, err := holder(ctx, s.SequencerPool, leaderLock)
 	if err != nil {
 		return fmt.Errorf("reading who the sequencer is: %w", err)
 	}
 	var ended int64
-	if err := s.Own.QueryRow(ctx, sqlDepose, lockClass, leaderLock, frozenAfter.Seconds(), sleepLock).Scan(&ended); err != nil {
+	if err := s.SequencerPool.QueryRow(ctx, sqlDepose, lockClass, leaderLock, frozenAfter.Seconds(), sleepLock).Scan(&ended); err != nil {
 		return fmt.Errorf("ending the frozen sequencer, %s (it must have the same role as this instance): %w", who, err)
 	}
 	s.Log.Warn("the sequencer was frozen; its session was ended, and this instance may take over",
@@ -161,7 +161,7 @@ func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error 
 	if time.Since(s.firstRowSince) < s.stalledAfter || time.Since(s.warnedAt) < warnInterval {
 		return nil
 	}
-	h, err := holder(ctx, s.Own, leaderLock)
+	h, err := holder(ctx, s.SequencerPool, leaderLock)
 	if err != nil || h == nil {
 		return err
 	}

@@ -245,7 +245,7 @@ func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	rival := newInstance(t, r.dsn, nil)
-	conn, err := rival.Own.Acquire(testContext(t))
+	conn, err := rival.SequencerPool.Acquire(testContext(t))
 	require.NoError(t, err)
 	defer conn.Release()
 	rival.conn = conn

@@ -15,8 +15,9 @@ import (
 // them, and OnResync and OnState are also called by the one that watches it. So a callback
 // must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
-	// OnMessage receives a message of another instance with at least one hint.
-	OnMessage func(Message)
+	// OnMessage receives a notification from another instance or from a SQL session. It has at
+	// least one hint.
+	OnMessage func(Notification)
 	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
 	// so look at the tables. reason is for the log.
 	OnResync func(reason string)

@@ -13,20 +13,20 @@ import (
 
 // Decode reads a payload. It is strict: an error means that Encode of this version did not write
 // the payload, so a hint may be missed. It never panics, whatever the payload is.
-func Decode(payload string) (Message, error) {
+func Decode(payload string) (Notification, error) {
 	m, err := decode(payload)
 	if err == nil && !slices.Equal(Encode(m), []string{payload}) {
 		err = errors.New("it is not in the form in which it is sent")
 	}
 	if err != nil {
-		return Message{}, fmt.Errorf("reading the notification %.80q: %w", payload, err)
+		return Notification{}, fmt.Errorf("reading the notification %.80q: %w", payload, err)
 	}
 	return m, nil
 }
 
-// decode also accepts some payloads that Encode does not write. For them the Message has
+// decode also accepts some payloads that Encode does not write. For them the Notification has
 // another payload.
-func decode(payload string) (m Message, err error) {
+func decode(payload string) (m Notification, err error) {
 	if len(payload) > maxPayload {
 		return m, fmt.Errorf("it has %d bytes, the limit is %d", len(payload), maxPayload)
 	}
@@ -44,7 +44,7 @@ func decode(payload string) (m Message, err error) {
 		case "bye":
 			m.Goodbye = true
 		case "born":
-			m.Created = true
+			m.CatalogChanged = true
 		case "all":
 			m.Resync = true
 		case "r":

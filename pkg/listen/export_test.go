@@ -33,7 +33,7 @@ func (s *Sender) Counts() Counts {
 }
 
 // Hints returns how many hints m has.
-func (m *Message) Hints() int { return m.hints() }
+func (m *Notification) Hints() int { return m.hints() }
 
 // PeerIDs returns the other live instances.
 func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }

@@ -30,7 +30,7 @@ func fastCanaries() listen.Config {
 // event is one call of a callback: a message, a resync or a state.
 type event struct {
 	at      time.Time
-	message listen.Message
+	message listen.Notification
 	resync  string
 	state   listen.State
 }
@@ -56,8 +56,8 @@ func start(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance
 	return i
 }
 
-// proven calls start and waits until the listener is proven.
-func proven(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance {
+// startProven calls start and waits until the listener is proven.
+func startProven(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instance {
 	t.Helper()
 	i := start(t, listenURL, sendURL, cfg)
 	i.waitState(t, listen.StateProven)
@@ -78,7 +78,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	i.sender, err = listen.NewSender(sendURL, i.id, cfg, func() {}, zap.New(core))
 	require.NoError(t, err)
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
-		OnMessage:   func(m listen.Message) { put(event{message: m}) },
+		OnMessage:   func(m listen.Notification) { put(event{message: m}) },
 		OnResync:    func(reason string) { put(event{resync: reason}) },
 		OnState:     func(s listen.State) { put(event{state: s}) },
 		OnInbox:     func() {},
@@ -134,7 +134,7 @@ func (i *instance) waitState(t *testing.T, want listen.State) event {
 }
 
 // waitMessage drops events until a message.
-func (i *instance) waitMessage(t *testing.T) listen.Message {
+func (i *instance) waitMessage(t *testing.T) listen.Notification {
 	t.Helper()
 	for {
 		if e := i.next(t); e.message.Hints() > 0 {

@@ -15,15 +15,15 @@ const Channel = "belfry"
 // Its payload has no meaning.
 const InboxChannel = "belfry_inbox"
 
-// Message is one notification: hints for the other instances, and signs of life.
-type Message struct {
+// Notification carries hints for the other instances, and signs of life.
+type Notification struct {
 	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or
 	// a person with psql.
 	Instance queue.ID
-	// Created: queues, groups or partitions were created, changed or deleted. Cached
-	// descriptions of them must be read again.
-	Created bool
-	// Resync: everything may have changed. It includes Created.
+	// CatalogChanged: queues, groups or partitions were created, changed or deleted. Cached
+	// descriptions of them must be read again. The notification names none of them.
+	CatalogChanged bool
+	// Resync: everything may have changed. It includes CatalogChanged.
 	Resync bool
 	// Ready are partitions that are poppable for a group. In is not sent. At is sent in
 	// microseconds. A zero At says: look now.
@@ -35,9 +35,9 @@ type Message struct {
 }
 
 // hints returns how many hints m has.
-func (m *Message) hints() int {
+func (m *Notification) hints() int {
 	n := len(m.Ready)
-	for _, hint := range []bool{m.Created, m.Resync} {
+	for _, hint := range []bool{m.CatalogChanged, m.Resync} {
 		if hint {
 			n++
 		}
@@ -62,10 +62,10 @@ var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 //
 //	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...
 //
-// with the parts that apply, in this order. "born" is Created and "all" is Resync. at is
+// with the parts that apply, in this order. "born" is CatalogChanged and "all" is Resync. at is
 // in microseconds since 1970 by the clock of the database, rounded up so that no instance
 // looks too early. 0: unknown. Encode omits partitions that are not encodable.
-func Encode(m Message) []string {
+func Encode(m Notification) []string {
 	head := []byte(version + ";i=" + m.Instance.String())
 	buf := append(make([]byte, 0, 256), head...)
 	if m.Canary > 0 {
@@ -74,7 +74,7 @@ func Encode(m Message) []string {
 	if m.Goodbye {
 		buf = append(buf, ";bye"...)
 	}
-	if m.Created {
+	if m.CatalogChanged {
 		buf = append(buf, ";born"...)
 	}
 	if m.Resync {

@@ -28,26 +28,26 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 	at := time.UnixMicro(1_724_000_000_000_001)
 	for _, c := range []struct {
 		name    string
-		message listen.Message
+		message listen.Notification
 		want    []string
 	}{
-		{"nothing", listen.Message{}, nil},
-		{"canary", listen.Message{Canary: 7}, []string{";c=7"}},
-		{"goodbye", listen.Message{Goodbye: true}, []string{";bye"}},
-		{"ready now", listen.Message{Ready: []queue.Ready{listen.Ready(12, 345, time.Time{})}}, []string{";r=12/345@0"}},
+		{"nothing", listen.Notification{}, nil},
+		{"canary", listen.Notification{Canary: 7}, []string{";c=7"}},
+		{"goodbye", listen.Notification{Goodbye: true}, []string{";bye"}},
+		{"ready now", listen.Notification{Ready: []queue.Ready{listen.Ready(12, 345, time.Time{})}}, []string{";r=12/345@0"}},
 		{
-			"everything", listen.Message{Canary: math.MaxUint64, Goodbye: true, Created: true, Resync: true, Ready: []queue.Ready{
+			"everything", listen.Notification{Canary: math.MaxUint64, Goodbye: true, CatalogChanged: true, Resync: true, Ready: []queue.Ready{
 				listen.Ready(12, 345, at), listen.Ready(1, 0, time.Time{}),
 			}},
 			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0"},
 		},
-		{"rounded up", listen.Message{Ready: []queue.Ready{listen.Ready(1, 2, at.Add(time.Nanosecond))}}, []string{";r=1/2@1724000000000002"}},
-		{"before 1970 is now", listen.Message{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(-5, 0))}}, []string{";r=1/2@0"}},
+		{"rounded up", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, at.Add(time.Nanosecond))}}, []string{";r=1/2@1724000000000002"}},
+		{"before 1970 is now", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(-5, 0))}}, []string{";r=1/2@0"}},
 		{
-			"beyond the year 9999", listen.Message{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(math.MaxInt64/2, 0))}},
+			"beyond the year 9999", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(math.MaxInt64/2, 0))}},
 			[]string{";r=1/2@253402214400000000"},
 		},
-		{"entries that cannot be decoded", listen.Message{Ready: []queue.Ready{listen.Ready(0, 1, at), listen.Ready(1, -1, at)}}, nil},
+		{"entries that cannot be decoded", listen.Notification{Ready: []queue.Ready{listen.Ready(0, 1, at), listen.Ready(1, -1, at)}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +110,7 @@ func TestDecodeAcceptsASenderThatIsNotAnInstance(t *testing.T) {
 	t.Parallel()
 	message, err := listen.Decode("1;i=00000000-0000-0000-0000-000000000000;r=12/345@0")
 	require.NoError(t, err)
-	require.Equal(t, listen.Message{Ready: []queue.Ready{listen.Ready(12, 345, time.Time{})}}, message)
+	require.Equal(t, listen.Notification{Ready: []queue.Ready{listen.Ready(12, 345, time.Time{})}}, message)
 }
 
 func entry() *rapid.Generator[queue.Ready] {
@@ -126,12 +126,12 @@ func entry() *rapid.Generator[queue.Ready] {
 func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		sent := listen.Message{
+		sent := listen.Notification{
 			Instance: id(t, someone), Canary: rapid.Uint64().Draw(t, "canary"), Goodbye: rapid.Bool().Draw(t, "goodbye"),
-			Created: rapid.Bool().Draw(t, "born"), Resync: rapid.Bool().Draw(t, "all"),
+			CatalogChanged: rapid.Bool().Draw(t, "born"), Resync: rapid.Bool().Draw(t, "all"),
 		}
 		sent.Ready = append(sent.Ready, rapid.SliceOfN(entry(), 0, 700).Draw(t, "entries")...)
-		heard := listen.Message{Instance: sent.Instance}
+		heard := listen.Notification{Instance: sent.Instance}
 		for _, payload := range listen.Encode(sent) {
 			if len(payload) >= 7900 {
 				t.Fatalf("a payload of %d bytes", len(payload))
@@ -145,7 +145,7 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 			}
 			heard.Canary = max(heard.Canary, part.Canary)
 			heard.Goodbye = heard.Goodbye || part.Goodbye
-			heard.Created, heard.Resync = heard.Created || part.Created, heard.Resync || part.Resync
+			heard.CatalogChanged, heard.Resync = heard.CatalogChanged || part.CatalogChanged, heard.Resync || part.Resync
 			heard.Ready = append(heard.Ready, part.Ready...)
 		}
 		require.Equal(t, sent, heard)
@@ -175,7 +175,7 @@ func FuzzEncode(f *testing.F) {
 	f.Add(uint64(math.MaxUint64), true, false, true, int64(math.MaxInt64), int64(math.MaxInt64), int64(253402214399), int64(999_999_999), uint16(700))
 	f.Add(uint64(1), false, true, false, int64(1), int64(0), int64(-1), int64(999_999_999), uint16(3))
 	f.Fuzz(func(t *testing.T, canary uint64, goodbye, born, all bool, group, partition, seconds, nanoseconds int64, count uint16) {
-		sent := listen.Message{Instance: id(t, someone), Canary: canary, Goodbye: goodbye, Created: born, Resync: all}
+		sent := listen.Notification{Instance: id(t, someone), Canary: canary, Goodbye: goodbye, CatalogChanged: born, Resync: all}
 		var want []queue.Ready
 		at := time.Unix(seconds%(1<<40), nanoseconds%1_000_000_000)
 		for i := range int64(count % 2000) {
@@ -185,17 +185,17 @@ func FuzzEncode(f *testing.F) {
 				want = append(want, e)
 			}
 		}
-		heard := listen.Message{Instance: sent.Instance}
+		heard := listen.Notification{Instance: sent.Instance}
 		for _, payload := range listen.Encode(sent) {
 			require.Less(t, len(payload), 7900)
 			part, err := listen.Decode(payload)
 			require.NoError(t, err)
 			require.Equal(t, sent.Instance, part.Instance)
 			heard.Canary, heard.Goodbye = max(heard.Canary, part.Canary), heard.Goodbye || part.Goodbye
-			heard.Created, heard.Resync = heard.Created || part.Created, heard.Resync || part.Resync
+			heard.CatalogChanged, heard.Resync = heard.CatalogChanged || part.CatalogChanged, heard.Resync || part.Resync
 			heard.Ready = append(heard.Ready, part.Ready...)
 		}
-		require.Equal(t, []any{canary, goodbye, born, all}, []any{heard.Canary, heard.Goodbye, heard.Created, heard.Resync})
+		require.Equal(t, []any{canary, goodbye, born, all}, []any{heard.Canary, heard.Goodbye, heard.CatalogChanged, heard.Resync})
 		require.Len(t, heard.Ready, len(want))
 		for i, e := range heard.Ready {
 			require.Equal(t, []any{want[i].Group, want[i].Partition}, []any{e.Group, e.Partition})

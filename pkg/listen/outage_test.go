@@ -16,8 +16,8 @@ import (
 
 func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	for round := range int64(3) {
 		ended := time.Now()
@@ -35,9 +35,9 @@ func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 // Postgres considers a listening session idle.
 func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
-	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	watcher := connect(t, dsn+"&options=-c%20idle_session_timeout%3D0")
 	const listening = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'belfry-listen'
 	   AND state = 'idle' AND clock_timestamp() > state_change + interval '100 ms'`
@@ -50,10 +50,10 @@ func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 
 func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	network, through := pgproxy.New(t, dsn)
 	cfg := fastCanaries()
-	a := proven(t, through, dsn, cfg)
+	a := startProven(t, through, dsn, cfg)
 	frozen := time.Now()
 	network.FreezeOld()
 	lost := a.waitState(t, listen.StateReconnecting)
@@ -61,7 +61,7 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	require.Equal(t, "the listener reconnected", a.waitResync(t).resync)
 	back := a.waitState(t, listen.StateProven)
 	require.Less(t, back.at.Sub(lost.at), time.Second)
-	b := proven(t, dsn, dsn, cfg)
+	b := startProven(t, dsn, dsn, cfg)
 	b.sender.Send(listen.Ready(1, 2, time.Time{}))
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
 }
@@ -70,12 +70,12 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 // not expire, because it is the network that is silent.
 func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	network, through := pgproxy.New(t, dsn)
 	through += "&connect_timeout=1"
 	cfg := fastCanaries()
 	cfg.PeerTimeout = 1500 * time.Millisecond
-	a, b := proven(t, through, dsn, cfg), proven(t, dsn, dsn, cfg)
+	a, b := startProven(t, through, dsn, cfg), startProven(t, dsn, dsn, cfg)
 	b.sender.SendCreated()
 	a.waitMessage(t)
 	require.Equal(t, 1, a.listener.Peers())
@@ -95,7 +95,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 
 func TestAListenWithoutAnswerTimesOut(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	network, through := pgproxy.New(t, dsn)
 	network.Stall.Store(true)
 	a := start(t, through+"&connect_timeout=1", dsn, fastCanaries())
@@ -109,9 +109,9 @@ func TestAListenWithoutAnswerTimesOut(t *testing.T) {
 
 func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	network, through := pgproxy.New(t, dsn)
-	a := proven(t, through, through, listen.DefaultConfig())
+	a := startProven(t, through, through, listen.DefaultConfig())
 	defer network.Freeze()()
 	a.sender.SendCreated()
 	started := time.Now()
@@ -127,7 +127,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	dsn := cluster.URL("postgres")
-	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
+	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	require.NoError(t, cluster.Kill())
 	a.waitState(t, listen.StateReconnecting)
 	b.waitState(t, listen.StateReconnecting)
@@ -146,7 +146,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 
 func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pooler, through := pgproxy.New(t, dsn)
 	pooler.Swallow.Store(true)
 	cfg := fastCanaries()
@@ -173,7 +173,7 @@ func TestADeafListenerIsLoggedOnce(t *testing.T) {
 
 func TestWithoutASenderTheListenerIsNotProven(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	a := prepare(t, dsn, dsn, fastCanaries())
 	run(t, a.listener.Run)
 	require.Equal(t, "the listener connected", a.next(t).resync)
@@ -186,9 +186,9 @@ func TestWithoutASenderTheListenerIsNotProven(t *testing.T) {
 
 func TestAListenerWithoutCanariesIsNotProven(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	network, through := pgproxy.New(t, dsn)
-	a := proven(t, dsn, through, fastCanaries())
+	a := startProven(t, dsn, through, fastCanaries())
 	thaw := network.Freeze()
 	require.Equal(t, listen.StateReconnecting, a.next(t).state)
 	require.Equal(t, "the listener lost its proof", a.next(t).resync)
@@ -222,6 +222,6 @@ func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 		return err != nil
 	}
 	require.Eventually(t, hangs, patience, 10*time.Millisecond, "the reload takes a moment to reach all sessions")
-	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	require.Zero(t, a.sender.Counts().Failures)
 }

@@ -82,12 +82,12 @@ func (n *pendingNotifications) merge(other *pendingNotifications) {
 
 // payloads returns the payloads of one statement that sends the set, and the number of their hints.
 func (n *pendingNotifications) payloads(instance queue.ID) (payloads []string, hints int) {
-	message := Message{Instance: instance, Canary: n.canary, Goodbye: n.goodbye, Created: n.created, Resync: n.resync}
+	message := Notification{Instance: instance, Canary: n.canary, Goodbye: n.goodbye, CatalogChanged: n.created, Resync: n.resync}
 	for p, at := range n.ready {
 		message.Ready = append(message.Ready, queue.Ready{Group: p.group, Partition: p.partition, At: at})
 	}
 	if payloads = Encode(message); len(payloads) > maxPayloads {
-		message.Created, message.Resync, message.Ready = false, true, nil
+		message.CatalogChanged, message.Resync, message.Ready = false, true, nil
 		payloads = Encode(message)
 	}
 	return payloads, message.hints()

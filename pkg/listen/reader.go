@@ -141,7 +141,7 @@ func (r *reader) handle(payload string) {
 	}
 }
 
-func (r *reader) handleOther(m Message) {
+func (r *reader) handleOther(m Notification) {
 	if m.Goodbye {
 		r.peers.remove(m.Instance)
 	} else {

@@ -37,7 +37,7 @@ func decodeSQLWaiter(payload string) (w queue.SQLWaiter, err error) {
 		return w, err
 	}
 	if len(names) != 3 || names[0] == nil || names[1] == nil {
-		return w, errors.New("it is not queue, group and partition")
+		return w, errors.New("want a JSON array of queue, group and partition")
 	}
 	for _, name := range names {
 		switch {

@@ -15,7 +15,16 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// nextWaiter returns the next SQL waiter. The zero SQLWaiter stands for OnListening.
+// maxNameBytes is the longest name that belfry.await and the listener accept.
+const maxNameBytes = 255
+
+// waitOnListening waits until the listener calls OnListening. A SQL waiter before that fails the test.
+func (i *instance) waitOnListening(t *testing.T) {
+	t.Helper()
+	require.Zero(t, i.nextWaiter(t), "a SQL waiter instead of the call of OnListening")
+}
+
+// nextWaiter returns the next SQL waiter, or the zero SQLWaiter for a call of OnListening.
 func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	t.Helper()
 	select {
@@ -27,14 +36,15 @@ func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	}
 }
 
-// belfry.await and the listener agree on the names and on the channel, whatever the names are.
+// The listener reads the same names and the same channel from the notification of belfry.await that
+// belfry.await received and returned, whatever characters the names have.
 func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
-	i := proven(t, dsn, dsn, listen.DefaultConfig())
-	require.Zero(t, i.nextWaiter(t))
+	i := startProven(t, dsn, dsn, listen.DefaultConfig())
+	i.waitOnListening(t)
 	conn := connect(t, dsn)
-	long := strings.Repeat("\x01", 255)
+	long := strings.Repeat("\x01", maxNameBytes)
 	for _, names := range [][]*string{
 		{new("orders"), new("billing"), nil},
 		{new("orders"), new("billing"), new("")},
@@ -61,24 +71,25 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	require.Zero(t, i.logged(zapcore.WarnLevel))
 }
 
-// Each time LISTEN takes effect, SQL waiters are asked to register again.
-func TestOnListeningIsCalledWhenListenTakesEffect(t *testing.T) {
+// The listener calls OnListening at its first LISTEN, and again at the LISTEN of the session that
+// replaces a terminated one. The new session receives SQL waiters.
+func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	i := proven(t, dsn, dsn, listen.DefaultConfig())
-	require.Zero(t, i.nextWaiter(t))
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	i := startProven(t, dsn, dsn, listen.DefaultConfig())
+	i.waitOnListening(t)
 	conn := connect(t, dsn)
 	terminate(t, conn, "belfry-listen")
-	require.Zero(t, i.nextWaiter(t))
+	i.waitOnListening(t)
 	exec(t, conn, `NOTIFY belfry_await, '["q","g",null]'`)
 	require.Equal(t, "q", i.nextWaiter(t).Queue, "the new session receives SQL waiters")
 }
 
 func TestAnUnreadableSQLWaiterIsLogged(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	i := proven(t, dsn, dsn, listen.DefaultConfig())
-	require.Zero(t, i.nextWaiter(t))
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	i := startProven(t, dsn, dsn, listen.DefaultConfig())
+	i.waitOnListening(t)
 	conn := connect(t, dsn)
 	exec(t, conn, `NOTIFY belfry_await, 'orders'`)
 	exec(t, conn, `NOTIFY belfry_await, '["q","g",null]'`)
@@ -86,13 +97,13 @@ func TestAnUnreadableSQLWaiterIsLogged(t *testing.T) {
 	require.Equal(t, 1, i.logs.FilterMessageSnippet("ignored an unreadable SQL waiter").Len())
 }
 
-func TestDecodeSQLWaiterRejectsOtherPayloads(t *testing.T) {
+func TestDecodeSQLWaiterRejectsMalformedPayloads(t *testing.T) {
 	t.Parallel()
-	tooLong, err := json.Marshal([]any{"q", strings.Repeat("x", 256), nil})
+	tooLong, err := json.Marshal([]any{"q", strings.Repeat("x", maxNameBytes+1), nil})
 	require.NoError(t, err)
 	for payload, want := range map[string]string{
-		``: "unexpected end of JSON input", `null`: "it is not queue", `{}`: "cannot unmarshal", `["q"]`: "it is not queue", `["q","g"]`: "it is not queue",
-		`["q","g",null,null]`: "it is not queue", `[null,"g",null]`: "it is not queue", `["q",null,null]`: "it is not queue",
+		``: "unexpected end of JSON input", `null`: "want a JSON array of queue, group and partition", `{}`: "cannot unmarshal", `["q"]`: "want a JSON array of queue, group and partition", `["q","g"]`: "want a JSON array of queue, group and partition",
+		`["q","g",null,null]`: "want a JSON array of queue, group and partition", `[null,"g",null]`: "want a JSON array of queue, group and partition", `["q",null,null]`: "want a JSON array of queue, group and partition",
 		`["","g",null]`: "a name is empty", `["q","",null]`: "a name is empty", `["q","g",1]`: "cannot unmarshal",
 		"[\"q\",\"g\",null]\n": "", `["q","g",null]]`: "after top-level value", `["q","g",null]["q","g",null]`: "after top-level value",
 		string(tooLong): "a name has 256 characters, the limit is 255", `["a\u0000b","g",null]`: "NUL", `["q","g","\u0000"]`: "NUL",
@@ -107,6 +118,7 @@ func TestDecodeSQLWaiterRejectsOtherPayloads(t *testing.T) {
 	}
 }
 
+// Whatever the payload is, an accepted SQL waiter has a queue, a group and a channel.
 func FuzzDecodeSQLWaiter(f *testing.F) {
 	f.Add(`["orders","billing",null]`)
 	f.Add(`["orders","billing","7"]`)
@@ -118,7 +130,7 @@ func FuzzDecodeSQLWaiter(f *testing.F) {
 		}
 		require.NotEmpty(t, waiter.Queue)
 		require.NotEmpty(t, waiter.Group)
-		require.Len(t, waiter.Channel, 39)
+		require.Regexp(t, `^belfry_[0-9a-f]{32}$`, waiter.Channel)
 		require.NotContains(t, waiter.Queue+waiter.Group, "\x00")
 	})
 }

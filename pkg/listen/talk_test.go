@@ -16,20 +16,20 @@ import (
 
 func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	at := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)))
 	a.sender.SendCreated()
 	heard := b.waitMessage(t)
-	if !heard.Created { // the second call came after the first flush
-		heard.Created = b.waitMessage(t).Created
+	if !heard.CatalogChanged { // the second call came after the first flush
+		heard.CatalogChanged = b.waitMessage(t).CatalogChanged
 	}
-	require.Equal(t, listen.Message{Instance: a.id, Created: true, Ready: []queue.Ready{listen.Ready(12, 345, at)}}, heard)
+	require.Equal(t, listen.Notification{Instance: a.id, CatalogChanged: true, Ready: []queue.Ready{listen.Ready(12, 345, at)}}, heard)
 
 	// The answer of b follows on the same channel, so a has heard its own message by then.
 	b.sender.SendResync()
-	require.Equal(t, listen.Message{Instance: b.id, Resync: true}, a.waitMessage(t))
+	require.Equal(t, listen.Notification{Instance: b.id, Resync: true}, a.waitMessage(t))
 	a.stopSender() // the counters change after the answer of Postgres, which b may precede
 	require.EqualValues(t, 3, a.sender.Counts().EntriesIn)
 	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
@@ -37,8 +37,8 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 
 func TestManyEntriesArriveInOneCommit(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), proven(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	const many = 20_000
 	var entries []queue.Ready
 	for p := range int64(many) {
@@ -59,9 +59,9 @@ func TestManyEntriesArriveInOneCommit(t *testing.T) {
 
 func TestDatabasesDoNotHearEachOther(t *testing.T) {
 	t.Parallel()
-	first, second := pgtest.EmptyDatabase(t), pgtest.EmptyDatabase(t)
-	a, b := proven(t, first, first, listen.DefaultConfig()), proven(t, second, second, listen.DefaultConfig())
-	c := proven(t, second, second, listen.DefaultConfig())
+	first, second := pgtest.DatabaseWithoutSchema(t), pgtest.DatabaseWithoutSchema(t)
+	a, b := startProven(t, first, first, listen.DefaultConfig()), startProven(t, second, second, listen.DefaultConfig())
+	c := startProven(t, second, second, listen.DefaultConfig())
 	a.sender.SendResync()
 	c.sender.SendCreated()
 	require.Equal(t, c.id, b.waitMessage(t).Instance)
@@ -70,7 +70,7 @@ func TestDatabasesDoNotHearEachOther(t *testing.T) {
 
 func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	a := prepare(t, dsn, dsn, listen.DefaultConfig())
 	state, since := a.listener.State()
 	require.Equal(t, listen.StateStarting, state)
@@ -84,8 +84,8 @@ func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
 
 func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	exec(t, conn, "SELECT pg_notify($1, '2;a format of the future')", listen.Channel)
 	require.Equal(t, `a notification was not understood: reading the notification "2;a format of the future": its version is not 1`, a.next(t).resync)
@@ -96,8 +96,8 @@ func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 
 func TestATerminatedSenderSendsAgain(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	a, b := proven(t, dsn, dsn, listen.DefaultConfig()), prepare(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), prepare(t, dsn, dsn, listen.DefaultConfig())
 	b.sender.Send(listen.Ready(1, 1, time.Time{}))
 	run(t, b.sender.Run)
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
@@ -110,12 +110,12 @@ func TestATerminatedSenderSendsAgain(t *testing.T) {
 
 func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	cfg := fastCanaries()
 	cfg.PeerTimeout = 2 * time.Second
 	network, through := pgproxy.New(t, dsn)
-	a := proven(t, dsn, dsn, cfg)
-	b, c := proven(t, dsn, through, cfg), proven(t, dsn, dsn, cfg)
+	a := startProven(t, dsn, dsn, cfg)
+	b, c := startProven(t, dsn, through, cfg), startProven(t, dsn, dsn, cfg)
 	// Each message follows a canary of its sender, so a knows both peers afterwards.
 	c.sender.SendCreated()
 	a.waitMessage(t)
@@ -126,7 +126,7 @@ func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 	c.stopListener()
 	c.sender.Send(listen.Ready(1, 2, time.Time{}))
 	c.stopSender()
-	var last listen.Message
+	var last listen.Notification
 	for !last.Goodbye {
 		last = a.waitMessage(t)
 	}
@@ -157,8 +157,8 @@ func TestInvalidURLsAreErrors(t *testing.T) {
 
 func TestStoppingLogsNothing(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
-	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	a.stopListener()
 	a.stopSender()
 	require.Equal(t, listen.StateStopped, a.next(t).state)

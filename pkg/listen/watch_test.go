@@ -21,7 +21,7 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	sender, err := NewSender(url, queue.NewID(), cfg, nil, zap.NewNop())
 	require.NoError(t, err)
 	l, err := NewListener(url, sender, cfg, Callbacks{
-		OnMessage: func(Message) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
+		OnMessage: func(Notification) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
 	}, zap.NewNop())
 	require.NoError(t, err)
 	lifetime, cut := context.WithCancelCause(t.Context())

@@ -87,7 +87,7 @@ func addParam(t *testing.T, dsn, key, value string) string {
 
 func TestTenInstancesStartTogether(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	start := make(chan struct{})
 	var done [10]<-chan error
 	for i := range done {
@@ -111,7 +111,7 @@ func TestTenInstancesStartTogether(t *testing.T) {
 
 func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	g := newGate(t, dsn)
 	first := inBackground(func() error {
 		return migrator(addParam(t, dsn, "application_name", "slow-one"), gated()).Up(t.Context())
@@ -161,7 +161,7 @@ func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
 
 func TestCancelledMigrationIsUndoneAndCanBeRunAgain(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := inBackground(func() error { return m.Up(ctx) })
@@ -178,7 +178,7 @@ func TestCancelledMigrationIsUndoneAndCanBeRunAgain(t *testing.T) {
 
 func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	files := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one",
 		"CREATE TABLE belfry.two (n int); ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")
 	first := fstest.MapFS{"000001_step_1.up.sql": files["000001_step_1.up.sql"]}
@@ -201,7 +201,7 @@ func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 
 func TestKilledConnectionLeavesNothingButTheMark(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
 	done := inBackground(func() error { return m.Up(t.Context()) })
 	exec(t, g.conn, "SELECT pg_terminate_backend($1)", g.waiting(t))
@@ -218,7 +218,7 @@ func TestKilledConnectionLeavesNothingButTheMark(t *testing.T) {
 // commits, and so must its record.
 func TestMigrationThatOutlivesItsProcessIsRecorded(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
 	via, cutClient, cutServer := proxy(t, dsn)
 	done := inBackground(func() error { return migrator(via, gated()).Up(t.Context()) })

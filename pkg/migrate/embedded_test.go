@@ -13,7 +13,7 @@ import (
 // Each down migration undoes its up migration, and the way up is open again.
 func TestEveryEmbeddedMigrationIsUndone(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	whole, err := schema.Describe(t.Context(), conn)
@@ -40,7 +40,7 @@ const unreleased = `CREATE SCHEMA belfry;
 
 func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	exec(t, conn, unreleased)
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
 // The number alone says nothing: later releases reach the old numbers again.
 func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	require.NoError(t, m.Check(t.Context()))
@@ -86,7 +86,7 @@ func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
 // An old binary that went down to nothing left an empty schema with a record.
 func TestAnEmptySchemaNeedsNoMarker(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	exec(t, conn, unreleased)
 	exec(t, conn, "DROP TABLE belfry.queue")

@@ -32,7 +32,7 @@ func follow(t *testing.T, m *migrate.Migrator, command func() error) migrate.Dir
 
 func TestMistakeInTheMiddleLeavesNothingAndTheAdviceWorks(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn := connect(t, dsn)
 	bad := three()
 	bad["000002_step_2.up.sql"] = &fstest.MapFile{
@@ -76,7 +76,7 @@ func TestMistakeInTheMiddleLeavesNothingAndTheAdviceWorks(t *testing.T) {
 func TestMistakeOnTheWayDownIsRepairedForwards(t *testing.T) {
 	t.Parallel()
 	for _, version := range []uint{1, 2} {
-		dsn := pgtest.EmptyDatabase(t)
+		dsn := pgtest.DatabaseWithoutSchema(t)
 		conn := connect(t, dsn)
 		bad := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one; SELECT 1/0",
 			"CREATE TABLE belfry.two (n int)", "DROP TABLE belfry.two; SELECT 1/0")
@@ -99,7 +99,7 @@ func TestMistakeOnTheWayDownIsRepairedForwards(t *testing.T) {
 
 func TestDirtyRecordOfAnotherToolIsExplained(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	m := migrator(dsn, three())
 	require.NoError(t, m.Up(t.Context()))
 	exec(t, connect(t, dsn), `UPDATE belfry.schema_migrations SET version = 2, dirty = true`)
@@ -125,7 +125,7 @@ func TestFilesThatCannotBeRunAreRefused(t *testing.T) {
 
 func TestDownWithoutFileChangesNothing(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	files := three()
 	delete(files, "000002_step_2.down.sql")
 	m := migrator(dsn, files)
@@ -140,7 +140,7 @@ func TestUnreachableDatabaseIsNamedWithoutThePassword(t *testing.T) {
 	require.NoError(t, err)
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
-	cc, err := pgx.ParseConfig(addParam(t, pgtest.EmptyDatabase(t), "dbname", "no_such_database"))
+	cc, err := pgx.ParseConfig(addParam(t, pgtest.DatabaseWithoutSchema(t), "dbname", "no_such_database"))
 	require.NoError(t, err)
 
 	for dsn, want := range map[string]string{

@@ -82,7 +82,7 @@ func requireAt(t *testing.T, m *migrate.Migrator, version uint) {
 
 func TestUpDownAndBack(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrator(dsn, three())
 
 	requireAt(t, m, 0)
@@ -112,7 +112,7 @@ func TestUpDownAndBack(t *testing.T) {
 
 func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	require.NoError(t, m.Check(t.Context()))
@@ -134,7 +134,7 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 // Settings of a database must not change how the text of a function is read.
 func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	m := migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
@@ -144,7 +144,7 @@ func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
 
 func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, m := connect(t, dsn), migrator(dsn, three())
 
 	status, err := m.Status(t.Context())
@@ -180,7 +180,7 @@ func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 
 func TestNewerSchemaIsRefusedByEveryCommand(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	require.NoError(t, migrator(dsn, three()).Up(t.Context()))
 	old := three()
 	delete(old, "000003_step_3.up.sql")
@@ -203,7 +203,7 @@ func TestNewerSchemaIsRefusedByEveryCommand(t *testing.T) {
 
 func TestUnknownVersionInBetweenIsRefused(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	require.NoError(t, migrator(dsn, three()).Up(t.Context()))
 	require.NoError(t, migrator(dsn, three()).Down(t.Context(), 1))
 	gap := three()
@@ -214,7 +214,7 @@ func TestUnknownVersionInBetweenIsRefused(t *testing.T) {
 
 func TestForceRefusesUnknownVersions(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	m := migrator(dsn, three())
 	require.ErrorContains(t, m.Force(t.Context(), 4), "latest 3")
 	require.ErrorContains(t, m.Force(t.Context(), -1), "0 for the empty schema")
@@ -241,7 +241,7 @@ func newRole(t *testing.T, dsn string, conn *pgx.Conn) (quoted, roleDSN string) 
 // A role with few rights may start a server if another role migrates the schema.
 func TestUpToDateSchemaNeedsNoRightsBeyondReading(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn := connect(t, dsn)
 	role, roleDSN := newRole(t, dsn, conn)
 	reader := migrator(roleDSN, three())
@@ -255,7 +255,7 @@ func TestUpToDateSchemaNeedsNoRightsBeyondReading(t *testing.T) {
 
 func TestOwnerOfTheSchemaNeedsNoRightOnTheDatabase(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn := connect(t, dsn)
 	role, roleDSN := newRole(t, dsn, conn)
 	exec(t, conn, "CREATE SCHEMA belfry AUTHORIZATION "+role)
@@ -266,7 +266,7 @@ func TestOwnerOfTheSchemaNeedsNoRightOnTheDatabase(t *testing.T) {
 
 func TestRequestTimeoutsOfTheDatabaseDoNotApply(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn := connect(t, dsn)
 	exec(t, conn, fmt.Sprintf("ALTER DATABASE %s SET statement_timeout = '20ms'", pgx.Identifier{conn.Config().Database}.Sanitize()))
 	require.NoError(t, migrator(dsn, source("SELECT pg_sleep(0.1)", "SELECT 1")).Up(t.Context()))
@@ -276,7 +276,7 @@ func TestRequestTimeoutsOfTheDatabaseDoNotApply(t *testing.T) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	// The garbage collector would close forgotten connections.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn := connect(t, dsn)
 	before := goleak.IgnoreCurrent()
 

@@ -23,7 +23,7 @@ const RetryAfter = time.Second
 const (
 	// PartitionGone: a push used a cached partition that was deleted.
 	PartitionGone = "BF001"
-	// InboxRowTaken: a transaction takes a row from the inbox that another transaction took.
+	// InboxRowTaken: a sequencer deletes an inbox row that another sequencer has deleted.
 	InboxRowTaken = "BF002"
 	// LockTimeout: a wait for a lock exceeded the lock_timeout of the transaction.
 	LockTimeout = "55P03"

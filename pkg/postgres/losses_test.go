@@ -32,7 +32,7 @@ func requireNoLoss(t *testing.T, pool *postgres.Pool) {
 
 func TestTerminatedConnectionIsReported(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pool, other := open(t, config(dsn)), open(t, config(dsn))
 	conn, err := pool.Acquire(soon(t))
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestTerminatedConnectionIsReported(t *testing.T) {
 
 func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pool := open(t, config(dsn))
 	_, err := pool.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
 	require.Equal(t, "57P01", postgres.SQLState(err), "%v", err)
@@ -65,7 +65,7 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 // A loss of either of two related pools is reported once.
 func TestRelatedPoolsShareTheirLosses(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pool := open(t, config(dsn))
 	second := openRelated(t, pool, config(dsn))
 	_, err := second.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
@@ -78,7 +78,7 @@ func TestRelatedPoolsShareTheirLosses(t *testing.T) {
 
 func TestConnectionsClosedByThePoolAreNotLosses(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config(pgtest.EmptyDatabase(t)))
+	pool := open(t, config(pgtest.DatabaseWithoutSchema(t)))
 	for range 3 {
 		require.NoError(t, pool.Ping(soon(t)))
 		pool.Reset()

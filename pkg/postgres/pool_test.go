@@ -16,7 +16,7 @@ import (
 
 func TestEverySessionHasTheSettings(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
@@ -47,7 +47,7 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 
 func TestApplicationNameOfTheURLWins(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config(pgtest.EmptyDatabase(t)+"&application_name=mine"))
+	pool := open(t, config(pgtest.DatabaseWithoutSchema(t)+"&application_name=mine"))
 	var have string
 	require.NoError(t, pool.QueryRow(soon(t), "SHOW application_name").Scan(&have))
 	require.Equal(t, "mine", have)
@@ -55,7 +55,7 @@ func TestApplicationNameOfTheURLWins(t *testing.T) {
 
 func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) {
+	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) {
 		c.RequestTimeout, c.PoolSize = 300*time.Millisecond, 1
 	}))
 	var before, after int
@@ -69,7 +69,7 @@ func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 
 func TestPoolSizeIsBounded(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.PoolSize = 2 }))
+	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) { c.PoolSize = 2 }))
 	require.Equal(t, int32(2), pool.Config().MaxConns)
 	for range 2 {
 		conn, err := pool.Acquire(soon(t))
@@ -137,7 +137,7 @@ func TestValidateNamesAllInvalidValues(t *testing.T) {
 func TestDurableSynchronousCommitIsKept(t *testing.T) {
 	t.Parallel()
 	for _, theirs := range []string{"local", "remote_write", "remote_apply"} {
-		dsn := pgtest.EmptyDatabase(t)
+		dsn := pgtest.DatabaseWithoutSchema(t)
 		pgtest.Set(t, dsn, map[string]string{"synchronous_commit": theirs})
 		var ours string
 		require.NoError(t, open(t, config(dsn)).QueryRow(soon(t), "SHOW synchronous_commit").Scan(&ours))
@@ -149,7 +149,7 @@ func TestDurableSynchronousCommitIsKept(t *testing.T) {
 // it. After that the pool prepares no statements.
 func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
 	t.Parallel()
-	pool := open(t, config(pgtest.EmptyDatabase(t), func(c *postgres.Config) { c.PoolSize = 1 }))
+	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) { c.PoolSize = 1 }))
 	ask := func() (int, error) {
 		var answer int
 		err := pool.QueryRow(soon(t), "SELECT $1::int", 7).Scan(&answer)

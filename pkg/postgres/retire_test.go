@@ -15,7 +15,7 @@ import (
 // anything: a new connection would lead to the same Postgres.
 func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pool := open(t, config(dsn))
 	second := openRelated(t, pool, config(dsn))
 	session := func(p *postgres.Pool) (pid int) {

@@ -17,7 +17,7 @@ import (
 func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 	t.Parallel()
 	const size = 6
-	network, through := pgproxy.New(t, pgtest.EmptyDatabase(t))
+	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
 	pool := open(t, config(through, func(c *postgres.Config) { c.RequestTimeout, c.PoolSize = time.Second, size }))
 	conns := make([]*pgxpool.Conn, size)
 	for i := range conns {
@@ -46,7 +46,7 @@ func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 func TestSilentConnectionsInUseLeaveThePool(t *testing.T) {
 	t.Parallel()
 	const size, soonEnough = 3, 5 * time.Second
-	network, through := pgproxy.New(t, pgtest.EmptyDatabase(t))
+	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
 	pool := open(t, config(through, func(c *postgres.Config) { c.RequestTimeout, c.PoolSize = 300*time.Millisecond, size }))
 	conns := make([]*pgxpool.Conn, size)
 	for i := range conns {

@@ -103,7 +103,7 @@ func TestPermanentErrorsEndTheWaitAtOnce(t *testing.T) {
 
 func TestWrongDatabaseNameFailsAtOnce(t *testing.T) {
 	t.Parallel()
-	cc, err := pgx.ParseConfig(pgtest.EmptyDatabase(t))
+	cc, err := pgx.ParseConfig(pgtest.DatabaseWithoutSchema(t))
 	require.NoError(t, err)
 	pool := open(t, config(strings.Replace(cc.ConnString(), cc.Database, "no_such_database", 1)))
 	log, logs, _ := watched()

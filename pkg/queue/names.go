@@ -8,8 +8,9 @@
 // It is on floor 0 and importable by every package.
 package queue
 
-// NoGroup is the consumer group of a reader that names none ("queue mode").
-const NoGroup = "__QUEUE_MODE__"
+// DefaultGroup is the consumer group of a request that names none ("queue mode"). It is stored like
+// any other group.
+const DefaultGroup = "__QUEUE_MODE__"
 
 // DefaultPartition is the partition of a push that names none.
 const DefaultPartition = "Default"

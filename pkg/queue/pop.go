@@ -13,7 +13,7 @@ type PopRequest struct {
 	Partition *string
 	// Tags, if not nil, pops from the matching queue that is due first.
 	Tags *Tags
-	// Group is the consumer group. It is NoGroup if the request named none.
+	// Group is the consumer group. It is DefaultGroup if the request named none.
 	Group string
 	// Batch is the most messages, Partitions the most partitions. Both are at
 	// least 1.

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// groupsFixture is a Groups on its own database, with a connection that fills the tables.
+// groupsFixture is a stats.Groups on its own database, with a connection that fills the tables.
 type groupsFixture struct {
 	*stats.Groups
 	t    *testing.T
@@ -40,9 +40,9 @@ func (d *groupsFixture) exec(statement string, args ...any) {
 	require.NoError(d.t, err)
 }
 
-// fill creates a queue with partitions p1, p2, ... and groups that have consumed nothing.
+// createQueue creates a queue with partitions p1, p2, ... and groups that have consumed nothing.
 // The messages of a partition are an hour apart, and the last one is new.
-func (d *groupsFixture) fill(name string, partitions, messages int, groups ...string) {
+func (d *groupsFixture) createQueue(name string, partitions, messages int, groups ...string) {
 	d.t.Helper()
 	d.exec(`INSERT INTO belfry.queue (name) VALUES ($1)`, name)
 	d.exec(`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)
@@ -57,8 +57,8 @@ func (d *groupsFixture) fill(name string, partitions, messages int, groups ...st
 		  JOIN belfry.consumer_group g ON g.queue_id = q.id WHERE q.name = $1`, name)
 }
 
-// set changes cursors.
-func (d *groupsFixture) set(group, partition, columns string) {
+// updateCursor changes the cursors of groups with that name in partitions with that name.
+func (d *groupsFixture) updateCursor(group, partition, columns string) {
 	d.t.Helper()
 	d.exec(`UPDATE belfry.cursor c SET `+columns+` FROM belfry.consumer_group g, belfry.partition p
 		WHERE g.id = c.group_id AND p.id = c.partition_id AND g.name = $1 AND p.name = $2`, group, partition)
@@ -71,20 +71,20 @@ func TestListSumsTheLagOfEachGroup(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 
-	d.fill("b", 3, 5, "g", "h")
-	d.fill("gone", 2, 3, "g")
+	d.createQueue("b", 3, 5, "g", "h")
+	d.createQueue("gone", 2, 3, "g")
 	d.exec("UPDATE belfry.queue SET deleted_at = now() WHERE name = 'gone'")
 	at := time.Date(2026, 5, 16, 12, 0, 0, 0, time.UTC)
 	d.exec("UPDATE belfry.consumer_group SET mode = 'new', start_at = $1, created_at = $1 WHERE name = 'h'", at)
-	d.set("g", "p1", "committed = 5, consumed_at = '2026-05-16 12:00:00Z'")
-	d.set("g", "p2", "committed = 1, skip = '{2,4}', consumed_at = '2026-05-16 11:00:00Z'") // 3 and 5 are left, 3 is two hours old
-	d.set("h", "p1", "committed = 4, skip = '{5}'")
-	d.set("h", "p2", "committed = 5")
-	d.exec("DELETE FROM belfry.message m USING belfry.partition p WHERE p.id = m.partition_id AND p.name = 'p3' AND m.seq <= 2") // trimmed
-	d.fill("a", 1, 0, "g")
+	d.updateCursor("g", "p1", "committed = 5, consumed_at = '2026-05-16 12:00:00Z'")
+	d.updateCursor("g", "p2", "committed = 1, skip = '{2,4}', consumed_at = '2026-05-16 11:00:00Z'") // 3 and 5 are left, 3 is two hours old
+	d.updateCursor("h", "p1", "committed = 4, skip = '{5}'")
+	d.updateCursor("h", "p2", "committed = 5")
+	d.exec("DELETE FROM belfry.message m USING belfry.partition p WHERE p.id = m.partition_id AND p.name = 'p3' AND m.seq <= 2") // 3 of 5 messages are left, so the lag in p3 is 3
+	d.createQueue("a", 1, 0, "g")
 	// A cursor of a deleted group does not count.
 	d.exec("INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 999 FROM belfry.partition p")
-	// A kept subscription is not a group.
+	// A deleted group may leave a kept subscription: the start of the next group of that name. It is no group.
 	d.exec("INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, kept) SELECT q.id, 'kept', 'new', now(), true FROM belfry.queue q")
 
 	groups, err := d.List(t.Context())
@@ -111,10 +111,10 @@ func TestListSumsTheLagOfEachGroup(t *testing.T) {
 func TestGroupReturnsTheProgressInEachPartition(t *testing.T) {
 	t.Parallel()
 	d := newGroupsFixture(t)
-	d.fill("b", 3, 4, "g", "h")
-	d.fill("a", 1, 0, "g")
-	d.set("g", "p2", "committed = 3, consumed = 7, consumed_at = now(), lease_id = '00000000-0000-0000-0000-00000000000a', lease_until = now() + interval '1 hour'")
-	d.set("g", "p3", "committed = 4, lease_id = '00000000-0000-0000-0000-00000000000b', lease_until = now() - interval '1 hour'")
+	d.createQueue("b", 3, 4, "g", "h")
+	d.createQueue("a", 1, 0, "g")
+	d.updateCursor("g", "p2", "committed = 3, consumed = 7, consumed_at = now(), lease_id = '00000000-0000-0000-0000-00000000000a', lease_until = now() + interval '1 hour'")
+	d.updateCursor("g", "p3", "committed = 4, lease_id = '00000000-0000-0000-0000-00000000000b', lease_until = now() - interval '1 hour'")
 	queues, err := d.Group(t.Context(), "g", 100)
 	require.NoError(t, err)
 	require.Len(t, queues, 2)
@@ -132,6 +132,7 @@ func TestGroupReturnsTheProgressInEachPartition(t *testing.T) {
 	require.False(t, partitions[1].ConsumedAt.IsZero())
 	require.Equal(t, stats.PartitionProgress{Partition: "p3"}, partitions[2], "an expired lease is not returned")
 
+	// The limit counts the partitions of all queues together. The group has one partition in a and three in b.
 	for limit, want := range map[int][2]int{1: {1, 0}, 2: {1, 1}, 4: {1, 3}} {
 		queues, err = d.Group(t.Context(), "g", limit)
 		require.NoError(t, err)
@@ -143,17 +144,17 @@ func TestGroupReturnsTheProgressInEachPartition(t *testing.T) {
 	require.Empty(t, queues)
 }
 
-func TestLaggingPartitionsLargestLagFirst(t *testing.T) {
+func TestLaggingReturnsTheOldestUnconsumedMessageFirst(t *testing.T) {
 	t.Parallel()
 	d := newGroupsFixture(t)
-	d.fill("a", 3, 5, "g", "h")
-	d.fill("gone", 1, 9, "g")
+	d.createQueue("a", 3, 5, "g", "h")
+	d.createQueue("gone", 1, 9, "g")
 	d.exec("UPDATE belfry.queue SET deleted_at = now() WHERE name = 'gone'")
 	d.exec("INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 999 FROM belfry.partition p")
-	d.set("g", "p1", "committed = 1, skip = '{2}'") // 3 is two hours old
-	d.set("g", "p2", "committed = 5")
-	d.set("h", "p1", "committed = 3")
-	d.set("h", "p3", "committed = 2")
+	d.updateCursor("g", "p1", "committed = 1, skip = '{2}'") // 3 is two hours old
+	d.updateCursor("g", "p2", "committed = 5")
+	d.updateCursor("h", "p1", "committed = 3")
+	d.updateCursor("h", "p3", "committed = 2")
 	names := func(over time.Duration, limit int) (out []string) {
 		partitions, err := d.Lagging(t.Context(), over, limit)
 		require.NoError(t, err)
@@ -169,19 +170,19 @@ func TestLaggingPartitionsLargestLagFirst(t *testing.T) {
 	}
 	all := names(30*time.Minute, 100)
 	require.ElementsMatch(t, []string{"g p3", "h p2", "g p1", "h p3", "h p1"}, all)
-	require.ElementsMatch(t, []string{"g p3", "h p2"}, all[:2], "four hours")
-	require.Equal(t, "h p1", all[4], "one hour")
+	require.ElementsMatch(t, []string{"g p3", "h p2"}, all[:2], "the oldest unconsumed message of both is four hours old")
+	require.Equal(t, "h p1", all[4], "its oldest unconsumed message is one hour old")
 	require.ElementsMatch(t, []string{"g p3", "h p2", "g p1", "h p3"}, names(90*time.Minute, 100))
 	require.Equal(t, all[:2], names(30*time.Minute, 2))
 	require.Len(t, names(30*time.Minute, 1), 1)
 	require.Empty(t, names(5*time.Hour, 100))
 }
 
-// There are more partitions than one statement reads, and cursors in every page.
+// A statement reads one page of partitions. Here there are several pages, and each has cursors.
 func TestGroupsReadEveryPage(t *testing.T) {
 	t.Parallel()
 	d := newGroupsFixture(t)
-	d.fill("a", 12_000, 2, "g")
+	d.createQueue("a", 12_000, 2, "g")
 	groups, err := d.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, [3]int64{12_000, 12_000, 24_000}, [3]int64{groups[0].Partitions, groups[0].Lagging, groups[0].Lag})

@@ -93,7 +93,7 @@ func TestStatusesFollowTheReaders(t *testing.T) {
 		require.Equal(t, "none false 0", r.mode(queueName))
 	}
 	r.requireStatuses("queue", "12345|||")
-	d := r.pop("queue", "p", queue.NoGroup, 4)
+	d := r.pop("queue", "p", queue.DefaultGroup, 4)
 	r.requireStatuses("queue", "5|1234||")
 	r.ack(d, queue.AckCompleted, 0)
 	r.ack(d, queue.AckDead, 2)
@@ -112,7 +112,7 @@ func TestStatusesFollowTheReaders(t *testing.T) {
 	require.Equal(t, "bus false 2", r.mode("bus"))
 
 	r.ack(r.pop("hybrid", "p", "a", 4), queue.AckCompleted)
-	d = r.pop("hybrid", "p", queue.NoGroup, 2)
+	d = r.pop("hybrid", "p", queue.DefaultGroup, 2)
 	r.requireStatuses("hybrid", "345|12||")
 	r.ack(d, queue.AckCompleted)
 	r.requireStatuses("hybrid", "345||12|")

@@ -67,7 +67,7 @@ func TestRedrivenMessagesCountAsLag(t *testing.T) {
 // delivery), then completed. For a named group, it is pending until it is completed.
 func TestTheStatusOfRedrivenMessages(t *testing.T) {
 	t.Parallel()
-	for group, redelivered := range map[string]stats.Status{queue.NoGroup: stats.StatusProcessing, "g": stats.StatusPending} {
+	for group, redelivered := range map[string]stats.Status{queue.DefaultGroup: stats.StatusProcessing, "g": stats.StatusPending} {
 		r := newFixture(t)
 		r.push("q", "p", "1", "2", "3", "4")
 		d := r.pop("q", "p", group, 4)

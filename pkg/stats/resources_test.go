@@ -39,7 +39,7 @@ func TestCountsFollowTheCursors(t *testing.T) {
 	}
 	r.push("q", "p", "1", "2", "3", "4", "5", "6")
 	requireCounts(stats.Counts{Total: 6, Pending: 6}, "there is no reader")
-	d := r.pop("q", "p", queue.NoGroup, 4)
+	d := r.pop("q", "p", queue.DefaultGroup, 4)
 	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 4}, "four messages are leased")
 	r.ack(d, queue.AckCompleted, 0)
 	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 3, Completed: 1}, "one message is done")

@@ -105,7 +105,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 			b.push("p", "5")
 			b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '5')`)
 		},
-		"an option": b.rearm,
+		"an option": b.recomputeReady,
 	} {
 		run()
 		b.requireRetryDelay(10 * time.Minute)
@@ -115,7 +115,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 		b.ack(d, queue.AckCompleted, d.Messages...)
 	}
 	b.option("retry_backoff_ms = 0")
-	b.rearm()
+	b.recomputeReady()
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 9))), "without retryDelay the message is due")
 }
 

@@ -24,12 +24,12 @@ func (b *bench) endRetryDelays() {
 	b.exec(`UPDATE belfry.cursor SET retry_at = statement_timestamp(), ready_at = statement_timestamp()`)
 }
 
-// rearm recomputes ready_at of every cursor, as a change of queue options does.
-func (b *bench) rearm() {
+// recomputeReady recomputes ready_at of every cursor, as a change of queue options does.
+func (b *bench) recomputeReady() {
 	b.t.Helper()
 	var partitions, groups []int64
 	b.scan(`SELECT array_agg(partition_id), array_agg(group_id) FROM belfry.cursor`, nil, &partitions, &groups)
-	b.exec(sql.Query("catalog/rearm"), partitions, groups)
+	b.exec(sql.Query("catalog/recompute_ready"), partitions, groups)
 }
 
 // requireRetryDelay requires a retry delay of want, a fifth more or less. It tolerates that the machine
@@ -77,9 +77,9 @@ func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 	unfenced := d
 	unfenced.LeaseID = queue.ID{}
 	for name, run := range map[string]func(){
-		"a push":  func() { b.push("p", "4") },
-		"a wake":  func() { b.exec(sql.Query("store/wake"), []int64{partition}) },
-		"a rearm": b.rearm,
+		"a push":              func() { b.push("p", "4") },
+		"a wake":              func() { b.exec(sql.Query("store/wake"), []int64{partition}) },
+		"a change of options": b.recomputeReady,
 		"the end of a pause": func() {
 			b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 			b.exec(sql.Query("store/wake"), []int64{partition})
@@ -138,7 +138,7 @@ func TestSettingRetryDelayToZeroEndsARetryDelay(t *testing.T) {
 	d := b.pop(request("g", 1))
 	b.ack(d, queue.AckFailed, d.Messages...)
 	b.option("retry_backoff_ms = 0")
-	b.rearm()
+	b.recomputeReady()
 	for range 2 {
 		d = b.pop(request("g", 1))
 		require.Len(t, d.Messages, 1)

@@ -144,7 +144,7 @@ func TestAPopReportsTheDueInstantThatAnAutoAckPopLeft(t *testing.T) {
 	b.option("delayed_processing = 60, lease_time = 3600")
 	b.push("p", "m1", "m2")
 	b.ageMessages(1, time.Hour)
-	b.rearm()
+	b.recomputeReady()
 	leased := b.pop(request("g", 1))
 	require.Equal(t, []string{"m1"}, transactionIDs(leased))
 	empty := b.pop(request("g", 1))

@@ -18,7 +18,7 @@ type member struct {
 	value node
 }
 
-func (n node) is() bool { return n.Node != nil }
+func (n node) exists() bool { return n.Node != nil }
 
 // get walks down objects.
 func (n node) get(keys ...string) node {

@@ -9,24 +9,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// page writes the reference.
+// page is the text of docs/http-reference.md, as far as it is written.
 type page struct {
 	strings.Builder
 	root node
-	// described is the endpoint that describes a body, by the body's schema.
+	// described maps the JSON of a schema to the endpoint whose section describes bodies of that schema.
 	described map[string]string
 }
 
-// endpoint is one operation of the document.
+// endpoint is one method of one path in the OpenAPI document.
 type endpoint struct {
-	name string // POST /api/v1/push
+	name string // for example "POST /api/v1/push"
 	node node
 }
 
-// methods are the members of a path that are operations.
+// methods are the members of a path item that are endpoints. The others, such as parameters, are not.
 var methods = []string{"get", "put", "post", "delete", "head", "options", "patch"}
 
-// reference returns the page for a document.
+// reference returns docs/http-reference.md for an OpenAPI document, or an error if the document is not readable.
 func reference(document []byte) ([]byte, error) {
 	var parsed yaml.Node
 	if err := yaml.Unmarshal(document, &parsed); err != nil {
@@ -53,14 +53,14 @@ func (p *page) line(format string, args ...any) {
 	_, _ = fmt.Fprintf(p, format+"\n", args...) // a Builder takes everything
 }
 
-// endpoints returns the operations with a tag.
+// endpoints returns the endpoints whose first tag is tag, in the order of the document.
 func (p *page) endpoints(tag string) []endpoint {
 	var found []endpoint
-	for _, path := range p.root.get("paths").members() {
-		for _, operation := range path.value.members() {
+	for _, pathItem := range p.root.get("paths").members() {
+		for _, operation := range pathItem.value.members() {
 			tags := operation.value.get("tags").elements()
 			if slices.Contains(methods, operation.name) && len(tags) > 0 && tags[0].text() == tag {
-				found = append(found, endpoint{strings.ToUpper(operation.name) + " " + path.name, operation.value})
+				found = append(found, endpoint{strings.ToUpper(operation.name) + " " + pathItem.name, operation.value})
 			}
 		}
 	}
@@ -94,11 +94,11 @@ func anchor(heading string) string {
 // failures describes the errors that many endpoints share.
 func (p *page) failures() {
 	p.line("## Errors\n")
-	p.line("Each endpoint lists its statuses.\n")
+	p.line("The section of each endpoint lists the statuses that it returns.\n")
 	p.line("| status | meaning and remedy | example |\n|---|---|---|")
 	statuses := map[string]string{}
-	for _, path := range p.root.get("paths").members() {
-		for _, operation := range path.value.members() {
+	for _, pathItem := range p.root.get("paths").members() {
+		for _, operation := range pathItem.value.members() {
 			for _, response := range operation.value.get("responses").members() {
 				if ref := response.value.get("$ref").text(); ref != "" {
 					statuses[ref] = response.name
@@ -124,7 +124,7 @@ func (p *page) endpoint(e endpoint) {
 		p.line("%s\n", text)
 	}
 	p.parameters(e.node.get("parameters"))
-	if body := e.node.get("requestBody"); body.is() {
+	if body := e.node.get("requestBody"); body.exists() {
 		heading := "**Body**"
 		if !body.get("required").isTrue() {
 			heading = "**Body**, optional"
@@ -134,7 +134,7 @@ func (p *page) endpoint(e endpoint) {
 		}
 		p.line("%s\n", heading)
 		media := body.get("content", "application/json")
-		p.tablesOf(media.get("schema"), true)
+		p.writeTables(media.get("schema"), true)
 		p.example(media.get("example"))
 	}
 	p.responses(e)
@@ -158,8 +158,8 @@ func (p *page) parameters(parameters node) {
 	p.line("")
 }
 
-// tablesOf describes a body with one row for each member.
-func (p *page) tablesOf(schema node, request bool) {
+// writeTables writes the tables of a body, one row for each member. A request body has a column "required".
+func (p *page) writeTables(schema node, request bool) {
 	for _, t := range p.tables(schema) {
 		if t.title != "" {
 			p.line("*%s*\n", t.title)
@@ -184,7 +184,7 @@ func (p *page) tablesOf(schema node, request bool) {
 }
 
 func (p *page) example(example node) {
-	if example.is() {
+	if example.exists() {
 		p.line("```json\n%s\n```\n", example.pretty(""))
 	}
 }
@@ -192,7 +192,7 @@ func (p *page) example(example node) {
 func (p *page) responses(e endpoint) {
 	var shared []string
 	for _, response := range e.node.get("responses").members() {
-		if response.value.get("$ref").is() && !response.value.get("description").is() {
+		if response.value.get("$ref").exists() && !response.value.get("description").exists() {
 			shared = append(shared, response.name)
 			continue
 		}
@@ -202,22 +202,22 @@ func (p *page) responses(e endpoint) {
 			header, meaning := p.resolve(h.value)
 			if meaning != "" {
 				p.line("Header `%s`: %s\n", h.name, meaning)
-			} else if one := header.get("schema", "const"); one.is() {
+			} else if one := header.get("schema", "const"); one.exists() {
 				p.line("Header `%s`: `%s`\n", h.name, one.text())
 			}
 		}
 		media := resolved.get("content", "application/json")
-		p.answer(e, media)
+		p.responseBody(e, media)
 	}
 	if len(shared) > 0 {
 		p.line("Also %s: see [Errors](#errors).\n", strings.Join(shared, ", "))
 	}
 }
 
-// answer describes a body at the first endpoint that sends it. Later endpoints link
-// to that description.
-func (p *page) answer(e endpoint, media node) {
-	if !media.is() {
+// responseBody describes the body of a response at the first endpoint that sends it. Later
+// endpoints link to that description.
+func (p *page) responseBody(e endpoint, media node) {
+	if !media.exists() {
 		return
 	}
 	schema := media.get("schema")
@@ -228,10 +228,10 @@ func (p *page) answer(e endpoint, media node) {
 		}
 		if p.described[key] == "" {
 			p.described[key] = e.name
-			p.tablesOf(schema, false)
+			p.writeTables(schema, false)
 		}
 	} else if !strings.Contains(key, "$ref") {
-		p.tablesOf(schema, false)
+		p.writeTables(schema, false)
 	}
 	p.example(media.get("example"))
 }

@@ -20,7 +20,7 @@ type table struct {
 // over the description of the target.
 func (p *page) resolve(n node) (resolved node, description string) {
 	description = n.get("description").text()
-	for n.get("$ref").is() {
+	for n.get("$ref").exists() {
 		n = p.root.get(strings.Split(strings.TrimPrefix(unescape(n.get("$ref").text()), "#/"), "/")...)
 		if description == "" {
 			description = n.get("description").text()
@@ -34,7 +34,7 @@ func unescape(pointer string) string { return strings.ReplaceAll(pointer, "~0", 
 // kind describes the values that a schema allows.
 func (p *page) kind(schema node) string {
 	resolved, _ := p.resolve(schema)
-	if one := resolved.get("const"); one.is() {
+	if one := resolved.get("const"); one.exists() {
 		return "`" + one.json() + "`"
 	}
 	if values := resolved.get("enum").elements(); len(values) > 0 {
@@ -44,7 +44,7 @@ func (p *page) kind(schema node) string {
 		return joined(choices, p.kind)
 	}
 	types := resolved.get("type").elements()
-	if len(types) == 0 && resolved.get("type").is() {
+	if len(types) == 0 && resolved.get("type").exists() {
 		types = []node{resolved.get("type")}
 	}
 	if len(types) == 0 {
@@ -95,10 +95,10 @@ func (p *page) meaning(schema node, description string) string {
 		description = other
 	}
 	fallback := schema.get("default")
-	if !fallback.is() {
+	if !fallback.exists() {
 		fallback = resolved.get("default")
 	}
-	if fallback.is() {
+	if fallback.exists() {
 		description = strings.TrimSpace(description + " Default `" + fallback.json() + "`.")
 	}
 	return strings.ReplaceAll(description, "\n", " ")
@@ -158,7 +158,7 @@ func (p *page) rows(schema node, prefix string) []row {
 			rows = append(rows, p.rows(inside, deeper)...)
 		}
 	}
-	if others, _ := p.resolve(schema.get("additionalProperties")); others.get("properties").is() {
+	if others, _ := p.resolve(schema.get("additionalProperties")); others.get("properties").exists() {
 		rows = append(rows, p.rows(others, prefix+"*.")...)
 	}
 	return rows

@@ -4,8 +4,8 @@
 -- the schema itself, which holds the version record, and the three roles, which other databases
 -- of the cluster may use.
 
--- The triggers on attached tables call functions of the schema. A trigger that stayed would
--- warn after each statement.
+-- The triggers on attached tables call functions of the schema. A trigger left behind would warn at
+-- every statement, or make the statement fail if the attachment is strict.
 DO $$
 DECLARE
     k record;

@@ -39,7 +39,7 @@ func (f groupsFake) DeleteGroup(_ context.Context, group string, queueName *stri
 	return catalog.DeletedGroup{Cursors: 7}, nil
 }
 
-func (f groupsFake) MoveSubscription(_ context.Context, group string, start time.Time) (int64, error) {
+func (f groupsFake) SetSubscriptionStart(_ context.Context, group string, start time.Time) (int64, error) {
 	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "subscription", Group: group, Start: start})
 	return 2, nil
 }

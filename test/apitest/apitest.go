@@ -43,8 +43,8 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	cfg := httpapi.DefaultConfig()
 	cfg.Addr = "127.0.0.1:0"
 	deps := httpapi.Deps{
-		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupVerbs: groupsFake{f}, GroupReader: groupsFake{f},
-		Resources: resourcesFake{&f.Resources}, Letters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
+		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
+		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
 		Ping: f.Ping, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState,
 		Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
 	}

@@ -56,7 +56,7 @@ func judge(ctx context.Context, e evidence) error {
 	if err != nil {
 		return err
 	}
-	options := check.Options{Bound: wakeBound, LeaseDuration: longestLease, IdleAfter: world.IdleAfter}
+	options := check.Options{WakeBound: wakeBound, LeaseDuration: longestLease, IdleAfter: world.IdleAfter}
 	for _, w := range e.windows {
 		options.Windows = append(options.Windows, w.judged())
 	}

@@ -59,9 +59,9 @@ type window struct {
 }
 
 // judged converts the window for the checker. It excuses no more time than it lasted.
-func (w window) judged() check.Window {
+func (w window) judged() check.FaultWindow {
 	lasted := w.recovered - w.begin
-	return check.Window{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.Excuse), SQLAllowance: min(lasted, w.SQLAllowance)}
+	return check.FaultWindow{Begin: w.begin, End: w.recovered, Allowance: min(lasted, w.Excuse), SQLAllowance: min(lasted, w.SQLAllowance)}
 }
 
 // run performs one chaos run. Its error lists the broken promises. In that case a folder keeps the evidence.

@@ -126,8 +126,8 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 func TestAFaultExcusesOnlyItsOwnDelays(t *testing.T) {
 	t.Parallel()
 	long := window{begin: time.Second, end: 8 * time.Second, recovered: 10 * time.Second, Result: world.Result{Excuse: 2 * time.Second}}
-	require.Equal(t, check.Window{Begin: time.Second, End: 10 * time.Second, Allowance: 2 * time.Second}, long.judged())
+	require.Equal(t, check.FaultWindow{Begin: time.Second, End: 10 * time.Second, Allowance: 2 * time.Second}, long.judged())
 	short := window{begin: time.Second, end: 2 * time.Second, recovered: 3 * time.Second, Result: world.Result{Excuse: time.Hour, SQLAllowance: time.Minute}}
-	require.Equal(t, check.Window{Begin: time.Second, End: 3 * time.Second, Allowance: 2 * time.Second, SQLAllowance: 2 * time.Second}, short.judged())
-	require.Equal(t, check.Window{End: time.Hour}, window{begin: 0, recovered: time.Hour}.judged())
+	require.Equal(t, check.FaultWindow{Begin: time.Second, End: 3 * time.Second, Allowance: 2 * time.Second, SQLAllowance: 2 * time.Second}, short.judged())
+	require.Equal(t, check.FaultWindow{End: time.Hour}, window{begin: 0, recovered: time.Hour}.judged())
 }

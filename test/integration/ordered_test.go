@@ -52,7 +52,7 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 		work.Go(func() error {
 			err := consumeInOrder(reading, s, n, next, finish)
 			if reading.Err() != nil {
-				return nil // another consumer finished, or reported the failure
+				return nil // this or another consumer got the last message, or another one returned the failure
 			}
 			return err
 		})
@@ -67,7 +67,9 @@ func TestOnePartitionTenConsumers(t *testing.T) {
 	require.Zero(t, attempts)
 }
 
-// consumeInOrder pops one message at a time. It calls finish after the last one.
+// consumeInOrder pops one message at a time, compares its number with the one in next, and acknowledges it. It returns an
+// error, or nil after it called finish for the last message. next holds a number at every return, so it blocks no other
+// consumer.
 func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish func()) error {
 	for {
 		got, err := s.send(ctx, popCall("q", "wait=true&timeout=30000"))
@@ -84,18 +86,22 @@ func consumeInOrder(ctx context.Context, s *server, n int, next chan int, finish
 			return fmt.Errorf("popping: status %d: %s", got.Status, failure)
 		}
 		expected := <-next
-		if d.ids()[0] != fmt.Sprint(expected) || d.Messages[0].Attempt != 1 {
-			return fmt.Errorf("message %s came at attempt %d instead of %d", d.ids()[0], d.Messages[0].Attempt, expected)
+		if id, attempt := d.ids()[0], d.Messages[0].Attempt; id != fmt.Sprint(expected) || attempt != 1 {
+			next <- expected
+			return fmt.Errorf("message %s was delivered at attempt %d: want message %d at attempt 1", id, attempt, expected)
 		}
-		// Passed on before the ack, because the next delivery follows the ack.
+		// next gets the number before the ack, because the next delivery may follow the ack at once.
 		next <- expected + 1
 		got, err = s.send(context.WithoutCancel(ctx), ackCall(d.ack("completed")[0]))
 		if err != nil {
 			return err
 		}
 		results, _, err := decode[[]acked](got)
-		if err != nil || got.Status != http.StatusOK || !results[0].Success || !results[0].released() {
-			return fmt.Errorf("acknowledging: status %d: %s (%w)", got.Status, got.Raw, err)
+		if err != nil {
+			return fmt.Errorf("acknowledging: status %d: %s: %w", got.Status, got.Raw, err)
+		}
+		if got.Status != http.StatusOK || !results[0].Success || !results[0].released() {
+			return fmt.Errorf("acknowledging: status %d: %s", got.Status, got.Raw)
 		}
 		if expected == n-1 {
 			finish()

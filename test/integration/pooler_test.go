@@ -27,7 +27,7 @@ const pooled = 12
 // TestPoolerInSessionMode has no other connection to Postgres.
 func TestPoolerInSessionMode(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.EmptyDatabase(t)
+	direct := pgtest.DatabaseWithoutSchema(t)
 	s := startOn(t, startPooler(t, direct)("session"), proven, func(cfg *config.Config) { cfg.Database.PoolSize = 3 })
 	c := s.client(t)
 	waiting := c.begin(anyOf("q"))
@@ -74,7 +74,7 @@ func TestPoolerInSessionMode(t *testing.T) {
 // TestPoolerInTransactionMode shares its sessions with other programs, which must not notice.
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.EmptyDatabase(t)
+	direct := pgtest.DatabaseWithoutSchema(t)
 	pool := startPooler(t, direct)
 	dsn := pool("transaction")
 	require.ErrorIs(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()), postgres.ErrTransactionPooled)
@@ -107,7 +107,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 // TestPoolerBesideOthers connects repeatedly while other clients use the pooler.
 func TestPoolerBesideOthers(t *testing.T) {
 	t.Parallel()
-	dsn := startPooler(t, pgtest.EmptyDatabase(t))("transaction")
+	dsn := startPooler(t, pgtest.DatabaseWithoutSchema(t))("transaction")
 	ctx, cancel := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -133,7 +133,7 @@ func TestPoolerBesideOthers(t *testing.T) {
 // TestPoolerWithForeignSettings requires an error that names the remedy, applies it, and succeeds.
 func TestPoolerWithForeignSettings(t *testing.T) {
 	t.Parallel()
-	direct := pgtest.EmptyDatabase(t)
+	direct := pgtest.DatabaseWithoutSchema(t)
 	pgtest.Set(t, direct, map[string]string{"default_transaction_isolation": "serializable", "timezone": "'Asia/Kolkata'", "synchronous_commit": "local"})
 	pool := startPooler(t, direct)
 	open := func() error {
@@ -158,7 +158,7 @@ func TestPoolerWithForeignSettings(t *testing.T) {
 // TestPoolerWithOneSession has no second session for the detection of the pooler.
 func TestPoolerWithOneSession(t *testing.T) {
 	t.Parallel()
-	pool := startPooler(t, pgtest.EmptyDatabase(t))
+	pool := startPooler(t, pgtest.DatabaseWithoutSchema(t))
 	for mode, want := range map[string]error{"session-1": nil, "transaction-1": postgres.ErrTransactionPooled} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ import (
 // one partition at the same time, so that their transactions wait for each other.
 func TestADatabaseWithForeignSettings(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	s, other := startOn(t, dsn, proven), startOn(t, dsn, proven)
 	const clients, each = 8, 20

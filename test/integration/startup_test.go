@@ -15,7 +15,7 @@ import (
 func TestTenInstancesAtOnce(t *testing.T) {
 	t.Parallel()
 	const instances = 10
-	dsn := pgtest.EmptyDatabase(t)
+	dsn := pgtest.DatabaseWithoutSchema(t)
 	servers := make([]*server, instances)
 	for i := range servers {
 		servers[i] = launch(t, dsn, func(cfg *config.Config) { cfg.Database.PoolSize = 2 })

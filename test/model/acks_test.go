@@ -143,6 +143,6 @@ func (w *world) finishAcks(p *partition, c, before *cursor, stopped, failed bool
 		c.delayed = c.delayed || w.backoff
 	}
 	if stopped || !before.live || c.committed >= before.leaseEnd {
-		w.rearm(p, c)
+		w.recomputeReady(p, c)
 	}
 }

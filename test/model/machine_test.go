@@ -32,7 +32,7 @@ const (
 
 var (
 	partitions = []string{queue.DefaultPartition, "b"}
-	groups     = []string{queue.NoGroup, "g"}
+	groups     = []string{queue.DefaultGroup, "g"}
 )
 
 // service is a database and the instances that serve it.

@@ -81,7 +81,7 @@ func (w *world) deleteMessage(p *partition, seq int64) (forgotten []queue.ID) {
 		switch leased := !c.lease.IsZero(); {
 		case leased && c.leaseEnd < 0 && held && c.leaseEnd == -1, leased && c.leaseEnd >= 0 && c.committed >= c.leaseEnd,
 			!leased && (moved || put):
-			w.rearm(p, c)
+			w.recomputeReady(p, c)
 		case held:
 			c.leaseEnd++
 		}

@@ -118,7 +118,7 @@ func (w *world) configure(o options) {
 		for _, c := range p.cursors {
 			if !c.live {
 				c.endBackoff()
-				w.rearm(p, c)
+				w.recomputeReady(p, c)
 			}
 		}
 	}

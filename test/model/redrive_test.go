@@ -80,7 +80,7 @@ func (w *world) redeliver(p *partition, c *cursor, autoAck bool, lease queue.ID,
 		}
 	}
 	if autoAck || len(messages) == 0 {
-		w.rearm(p, c)
+		w.recomputeReady(p, c)
 	} else {
 		c.lease, c.live, c.leaseEnd, c.due = lease, true, -int64(len(messages)), 0
 	}
@@ -169,7 +169,7 @@ func (d *redelivered) finish(w *world, p *partition, c *cursor) {
 	switch {
 	case !d.changed:
 	case d.ends || !c.live || d.before.underRedelivery() && -c.leaseEnd <= d.held:
-		w.rearm(p, c)
+		w.recomputeReady(p, c)
 	default:
 		c.leaseEnd += d.held
 	}

@@ -32,7 +32,7 @@ func (w *world) seek(p *partition, c *cursor, to target) {
 		c.skip = nil
 	}
 	c.committed, c.attempts, c.failures, c.delayed, c.aloneUntil = upto, 0, 0, false, 0
-	w.rearm(p, c)
+	w.recomputeReady(p, c)
 }
 
 // seek moves a group in one partition or in all, back or forward.

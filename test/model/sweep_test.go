@@ -102,7 +102,7 @@ func (w *world) move(p *partition, upto int64) {
 		if !c.live && c.committed < upto {
 			c.committed, c.attempts, c.failures, c.delayed = upto, 0, 0, false
 			c.skip = beyond(c.skip, upto)
-			w.rearm(p, c)
+			w.recomputeReady(p, c)
 		}
 	}
 }

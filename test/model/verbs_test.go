@@ -69,7 +69,7 @@ func (d delivered) String() string {
 // pop claims ready partitions, the longest ready first. Among partitions that became ready in one step, last is taken
 // last: their order is not defined.
 func (w *world) pop(req *queue.PopRequest, lease queue.ID, last string) delivered {
-	onlyNew := req.Subscription.Mode == queue.SubscribeNew && req.Group != queue.NoGroup
+	onlyNew := req.Subscription.Mode == queue.SubscribeNew && req.Group != queue.DefaultGroup
 	names := w.partitionNames()
 	if req.Partition != nil {
 		if w.partitions[*req.Partition] == nil {
@@ -123,11 +123,11 @@ func (w *world) claim(names []string, req *queue.PopRequest, lease queue.ID, las
 			d.messages = append(d.messages, messages...)
 			moved = moved || len(messages) == 0
 		case c.committed >= p.last() || c.delayed:
-			w.rearm(p, c)
+			w.recomputeReady(p, c)
 			moved = true
 		case len(rest) == 0:
 			c.committed, c.skip, c.attempts, c.failures = p.last(), nil, 0, 0
-			w.rearm(p, c)
+			w.recomputeReady(p, c)
 			moved = true
 		default:
 			taken := rest[:min(len(rest), most)]
@@ -152,7 +152,7 @@ func (w *world) take(p *partition, c *cursor, autoAck bool, lease queue.ID, take
 	c.committed, c.attempts, c.failures = upto, 0, 0
 	c.consumed += int64(len(taken))
 	c.skip = slices.DeleteFunc(c.skip, func(seq int64) bool { return seq <= upto })
-	w.rearm(p, c)
+	w.recomputeReady(p, c)
 }
 
 func b2i(b bool) int {
@@ -185,7 +185,7 @@ func (w *world) release(lease queue.ID) {
 				} else {
 					c.attempts = max(c.attempts-1, 0)
 				}
-				w.rearm(p, c)
+				w.recomputeReady(p, c)
 			}
 		}
 	}

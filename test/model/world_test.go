@@ -153,8 +153,8 @@ func (p *partition) remaining(c *cursor) []message {
 	return rest
 }
 
-// rearm clears the lease and computes again whether the cursor is ready.
-func (w *world) rearm(p *partition, c *cursor) {
+// recomputeReady clears the lease and computes again whether the cursor is ready.
+func (w *world) recomputeReady(p *partition, c *cursor) {
 	c.lease, c.live, c.leaseEnd, c.due = queue.ID{}, false, 0, 0
 	w.wake(p, c)
 }

@@ -46,8 +46,8 @@ func Database(t testing.TB) string {
 	return database(t, (*server).migratedLocked)
 }
 
-// EmptyDatabase is Database without the schema.
-func EmptyDatabase(t testing.TB) string {
+// DatabaseWithoutSchema creates a database like Database, but without the schema belfry.
+func DatabaseWithoutSchema(t testing.TB) string {
 	t.Helper()
 	return database(t, (*server).emptyLocked)
 }

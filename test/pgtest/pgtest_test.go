@@ -54,7 +54,7 @@ func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
 	require.Equal(t, "true", value(t, other, hasSchema))
 	require.Equal(t, "false", value(t, other, "SELECT (to_regclass('mine') IS NOT NULL)::text"))
 
-	require.Equal(t, "false", value(t, connect(t, EmptyDatabase(t)), hasSchema))
+	require.Equal(t, "false", value(t, connect(t, DatabaseWithoutSchema(t)), hasSchema))
 	require.Equal(t, "false", value(t, other, "SELECT datallowconn::text FROM pg_database WHERE datname = $1", templateName()),
 		"a session in the template would block every copy")
 }
@@ -90,7 +90,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 		require.NoError(t, err)
 	})
 	require.NotEmpty(t, name)
-	watch := connect(t, EmptyDatabase(t))
+	watch := connect(t, DatabaseWithoutSchema(t))
 	require.Equal(t, "0", value(t, watch, "SELECT count(*)::text FROM pg_database WHERE datname = $1", name))
 }
 

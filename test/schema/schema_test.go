@@ -36,7 +36,7 @@ func describe(t *testing.T, conn *pgx.Conn) map[string]string {
 // and sql/functions.
 func built(t *testing.T) *pgx.Conn {
 	t.Helper()
-	conn := connect(t, pgtest.EmptyDatabase(t))
+	conn := connect(t, pgtest.DatabaseWithoutSchema(t))
 	text, err := Create(sqlDir)
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), text)
@@ -53,7 +53,7 @@ func TestTheMigrationsMakeTheSchemaOfTheSources(t *testing.T) {
 
 func TestDropUndoesCreate(t *testing.T) {
 	t.Parallel()
-	conn := connect(t, pgtest.EmptyDatabase(t))
+	conn := connect(t, pgtest.DatabaseWithoutSchema(t))
 	_, err := conn.Exec(t.Context(), "CREATE SCHEMA belfry")
 	require.NoError(t, err)
 	before := describe(t, conn)

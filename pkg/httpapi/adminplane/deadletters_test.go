@@ -160,7 +160,7 @@ func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 	want := queue.AckItem{TransactionID: "t/%", PartitionID: apitest.IDTwo.String(), Group: "g", Status: queue.AckDead, Error: "why"}
 	require.Equal(t, want, f.Acked[0][0])
 	require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodPost, path+"/dlq", "").Code)
-	require.Equal(t, queue.NoGroup, f.Acked[1][0].Group)
+	require.Equal(t, queue.DefaultGroup, f.Acked[1][0].Group)
 	require.NotEmpty(t, f.Acked[1][0].Error)
 	f.Ack = nil // not successful
 	require.Equal(t, http.StatusNotFound, apitest.Call(f, http.MethodPost, path+"/dlq", "").Code)
@@ -198,7 +198,7 @@ func TestTracesAreStoredAndListed(t *testing.T) {
 	rec := apitest.Call(f, http.MethodPost, "/api/v1/traces", `{`+named+`,"data":{"a":1},"traceNames":["x","x","ü"],"consumerGroup":null}`)
 	require.Equal(t, http.StatusCreated, rec.Code, rec.Body)
 	require.Equal(t, `{"success":true,"traceId":"`+apitest.IDOne.String()+`"}`, rec.Body.String())
-	require.Equal(t, []string{"t", queue.NoGroup, "info", "x", "ü"}, f.Traces.Texts)
+	require.Equal(t, []string{"t", queue.DefaultGroup, "info", "x", "ü"}, f.Traces.Texts)
 	for body, want := range map[string]string{
 		`{"transactionId":"t","data":1}`:      "transactionId and partitionId are required",
 		`{` + named + `}`:                     "data is required",

@@ -27,7 +27,7 @@ func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 		return nil, p.Err
 	}
 	metadata := !p.QueryParams().Has("deleteMetadata") || wire.IsTrue(p.QueryParam("deleteMetadata"))
-	deleted, err := h.GroupVerbs.DeleteGroup(p.Ctx(), group, queueName, !metadata)
+	deleted, err := h.GroupWriter.DeleteGroup(p.Ctx(), group, queueName, !metadata)
 	answer := wire.Fields{"success", true, "consumerGroup", group}
 	if queueName != nil {
 		answer = append(answer, "queueName", *queueName)
@@ -35,8 +35,8 @@ func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 	return append(answer, "deletedPartitions", deleted.Cursors, "metadataDeleted", metadata), err
 }
 
-// MoveSubscription serves POST /api/v1/consumer-groups/:group/subscription.
-func (h *Handlers) MoveSubscription(p *wire.Params) (any, error) {
+// SetSubscriptionStart serves POST /api/v1/consumer-groups/:group/subscription.
+func (h *Handlers) SetSubscriptionStart(p *wire.Params) (any, error) {
 	group := p.PathName("group")
 	if p.Err != nil {
 		return nil, p.Err
@@ -55,7 +55,7 @@ func (h *Handlers) MoveSubscription(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved, err := h.GroupVerbs.MoveSubscription(p.Ctx(), group, start)
+	moved, err := h.GroupWriter.SetSubscriptionStart(p.Ctx(), group, start)
 	return wire.Fields{"success", true, "consumerGroup", group, "newTimestamp", start, "rowsUpdated", moved}, err
 }
 
@@ -69,7 +69,7 @@ func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	moved, err := h.GroupVerbs.Seek(p.Ctx(), name, group, place)
+	moved, err := h.GroupWriter.Seek(p.Ctx(), name, group, place)
 	return wire.Fields{
 		"success", true, "consumerGroup", group, "queueName", name, "seekToEnd", place.End,
 		"seekToBeginning", !place.End && place.After.IsZero(), // Queen MQ does not have it
@@ -89,7 +89,7 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	if !given {
 		place.End = true
 	}
-	sought, err := h.GroupVerbs.SeekPartition(p.Ctx(), name, group, partition, place)
+	sought, err := h.GroupWriter.SeekPartition(p.Ctx(), name, group, partition, place)
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return notFound(p, err)
 	}

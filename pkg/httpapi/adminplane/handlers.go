@@ -1,12 +1,12 @@
 // Package adminplane serves the requests of operators and dashboards: queues,
 // consumer groups, messages, dead letters, traces and the status of the server.
 //
-// It promises that a request that is refused with 400 changes nothing. Requests
-// that delete or redrive messages also refuse a misspelled parameter, because to
-// ignore it would select more messages.
+// It promises that a request that is refused with 400 changes nothing. The handlers
+// that purge or redrive dead letters also refuse unknown parameters, because to
+// ignore a misspelled one would select more messages.
 //
 // docs/compatibility.md lists the answers that clients of Queen MQ expect. The
-// package declares the verbs it calls. Only pkg/httpapi imports it.
+// package declares the interfaces it calls. Only pkg/httpapi imports it.
 package adminplane
 
 import (
@@ -28,10 +28,10 @@ type Catalog interface {
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
 }
 
-// GroupVerbs change consumer groups.
-type GroupVerbs interface {
+// GroupWriter deletes consumer groups, seeks them, and sets where they start.
+type GroupWriter interface {
 	DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (catalog.DeletedGroup, error)
-	MoveSubscription(ctx context.Context, group string, start time.Time) (moved int64, err error)
+	SetSubscriptionStart(ctx context.Context, group string, start time.Time) (moved int64, err error)
 	Seek(ctx context.Context, queueName, group string, place catalog.Position) (moved int64, err error)
 	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
@@ -43,7 +43,8 @@ type GroupReader interface {
 	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error)
 }
 
-// Resources reads queues, tags, messages and sweeps.
+// Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and
+// messages.
 type Resources interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
 	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
@@ -55,7 +56,8 @@ type Resources interface {
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
-// DeadLetters has the verbs for dead letters and for single messages.
+// DeadLetters lists, redrives and purges dead letters. It also reads, retries and deletes a
+// single message, whether it is a dead letter or not.
 type DeadLetters interface {
 	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
@@ -78,8 +80,8 @@ type Acker interface {
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 }
 
-// Dispatcher reports the requests that wait.
-type Dispatcher interface {
+// WaitReporter reports the requests that wait for messages.
+type WaitReporter interface {
 	Status() dispatch.Status
 }
 
@@ -93,9 +95,9 @@ type Meter interface {
 // Handlers has one method for each route of the admin plane.
 type Handlers struct {
 	Acker       Acker
-	Waiting     Dispatcher
+	Waiting     WaitReporter
 	Catalog     Catalog
-	GroupVerbs  GroupVerbs
+	GroupWriter GroupWriter
 	GroupReader GroupReader
 	Resources   Resources
 	DeadLetters DeadLetters

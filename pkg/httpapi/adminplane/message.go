@@ -80,7 +80,7 @@ func addReaders(m *stats.Message, readers []deadletter.GroupState) (dead *deadle
 	for i := range readers {
 		r := &readers[i]
 		switch {
-		case r.Group != queue.NoGroup:
+		case r.Group != queue.DefaultGroup:
 			m.Groups++
 			if r.Consumed {
 				m.DoneBy++
@@ -169,7 +169,7 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 	}
 	hint := ""
 	if group == nil {
-		group = orNull(queue.NoGroup)
+		group = orNull(queue.DefaultGroup)
 		hint = "; if a consumer group is to give the message up, name it in consumerGroup"
 	}
 	if reason == "" {

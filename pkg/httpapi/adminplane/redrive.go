@@ -86,7 +86,7 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	case r.Queue == nil:
 		return nil, queue.Invalidf("queue is required")
 	case r.Group == nil:
-		return nil, queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.NoGroup)
+		return nil, queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.DefaultGroup)
 	case !r.all && r.Partition == nil && r.TransactionID == nil && r.From.IsZero() && r.To.IsZero():
 		return nil, queue.Invalidf("say which: transactionId, partition, from, to, or all: true for every dead letter of the queue and consumerGroup")
 	}

@@ -90,7 +90,7 @@ func (r *traceReader) names(value jsontext.Value) error {
 
 // AddTrace serves POST /api/v1/traces.
 func (h *Handlers) AddTrace(p *wire.Params) (any, error) {
-	r := traceReader{Event: trace.Event{Group: queue.NoGroup, Type: "info"}}
+	r := traceReader{Event: trace.Event{Group: queue.DefaultGroup, Type: "info"}}
 	if err := h.Bodies.ReadObject(p, r.member); err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (h *Handlers) AckBatch(c echo.Context) error {
 func parseAckBatch(body []byte) ([]queue.AckItem, error) {
 	var items []queue.AckItem
 	var isArray bool
-	group := queue.NoGroup
+	group := queue.DefaultGroup
 	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
 		switch name {
 		case "consumerGroup":
@@ -90,7 +90,7 @@ type ackReader struct {
 }
 
 func newAckReader(path string) *ackReader {
-	return &ackReader{AckItem: queue.AckItem{Group: queue.NoGroup, Status: queue.AckCompleted}, path: path}
+	return &ackReader{AckItem: queue.AckItem{Group: queue.DefaultGroup, Status: queue.AckCompleted}, path: path}
 }
 
 func (a *ackReader) member(name string, value jsontext.Value) error {
@@ -110,7 +110,7 @@ func (a *ackReader) member(name string, value jsontext.Value) error {
 	case "error":
 		a.Error = text
 	case "consumerGroup":
-		a.Group = cmp.Or(text, queue.NoGroup)
+		a.Group = cmp.Or(text, queue.DefaultGroup)
 	case "status":
 		a.Status = queue.AckCompleted
 		if isString {

@@ -15,7 +15,7 @@ import (
 func TestParseAckBatchReadsAcks(t *testing.T) {
 	t.Parallel()
 	item := func(edit ...func(*queue.AckItem)) queue.AckItem {
-		it := queue.AckItem{TransactionID: "t", PartitionID: "p", Group: queue.NoGroup, Status: queue.AckCompleted}
+		it := queue.AckItem{TransactionID: "t", PartitionID: "p", Group: queue.DefaultGroup, Status: queue.AckCompleted}
 		for _, e := range edit {
 			e(&it)
 		}
@@ -111,7 +111,7 @@ func TestSingleAckHasTheSameRules(t *testing.T) {
 	require.Equal(t, byte('['), rec.Body.Bytes()[0], "the answer is an array")
 
 	apitest.Call(f, "POST", "/api/v1/ack", `{"transactionId":"t","partitionId":"p"}`)
-	require.Equal(t, queue.NoGroup, f.Acked[1][0].Group)
+	require.Equal(t, queue.DefaultGroup, f.Acked[1][0].Group)
 	require.Equal(t, queue.AckCompleted, f.Acked[1][0].Status)
 }
 

@@ -24,12 +24,12 @@ func readQuery(defaults queue.Defaults, query string) (*queue.PopRequest, error)
 	return h.PopRequest(echo.New().NewContext(r, httptest.NewRecorder()))
 }
 
-func TestUnreadablePopParametersGetTheirDefaults(t *testing.T) {
+func TestPopParametersAreReadClampedOrDefaulted(t *testing.T) {
 	t.Parallel()
 	defaults := queue.DefaultDefaults()
 	defaults.PopBatchSize = 5
 	request := func(edit ...func(*queue.PopRequest)) *queue.PopRequest {
-		req := &queue.PopRequest{Group: queue.NoGroup, Batch: 5, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}}
+		req := &queue.PopRequest{Group: queue.DefaultGroup, Batch: 5, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}}
 		for _, e := range edit {
 			e(req)
 		}
@@ -161,9 +161,9 @@ func TestPopRoutesNameTheirQueue(t *testing.T) {
 		require.Equal(t, want.partition, f.Popped[0].Partition, target)
 		require.Equal(t, want.tags, f.Popped[0].Tags, target)
 		if want.partition != nil {
-			require.Equal(t, 1, f.Popped[0].Partitions, "a pop from one partition has one partition")
+			require.Equal(t, 1, f.Popped[0].Partitions, "a pop from a named partition claims one partition")
 		}
-		require.Empty(t, f.Released, "nothing was delivered")
+		require.Empty(t, f.Released, "no lease is released, because no message was delivered")
 	}
 }
 
@@ -200,7 +200,9 @@ func TestBatchOfZeroFromOnePartitionIsEmpty(t *testing.T) {
 	require.Equal(t, 1, f.Popped[0].Batch, "a pop from any partition has a batch of one")
 }
 
-func TestDeliveryHasTheShapeOfQueenMQ(t *testing.T) {
+// The body of a pop has the members of Queen MQ. The payload is sent byte for byte, instants in UTC with
+// microseconds, and absent values as null. Partition and lease of the first message are repeated outside.
+func TestPopResponseBody(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 16, 10, 41, 27, 123456789, time.FixedZone("", 7200))
 	first := &queue.Partition{ID: apitest.IDOne, Name: `p "1"`}
@@ -224,7 +226,7 @@ func TestDeliveryHasTheShapeOfQueenMQ(t *testing.T) {
 		{"id":"`+two+`","transactionId":"t2","traceId":null,"data":null,"producerSub":null,
 		 "createdAt":"2026-05-16T08:41:28.123456Z","partitionId":"`+two+`","partition":"p2","leaseId":"`+three+`","consumerGroup":"g","attempt":0}
 	]}`, rec.Body.String())
-	require.Empty(t, f.Released, "it was delivered")
+	require.Empty(t, f.Released, "no lease is released, because the messages were delivered")
 }
 
 func TestAutoAckHasNoLease(t *testing.T) {
@@ -235,8 +237,8 @@ func TestAutoAckHasNoLease(t *testing.T) {
 	require.Equal(t, 2, strings.Count(rec.Body.String(), `"leaseId":""`), rec.Body)
 }
 
-// To start at the first message instead would deliver messages that the consumer
-// excluded.
+// An unreadable subscriptionFrom is an error. A start at the first message instead would deliver
+// messages that the consumer excluded.
 func TestUnreadableSubscriptionIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"yesterday", "1747384887", "garbage", "2026-13-45", "now-ish"} {

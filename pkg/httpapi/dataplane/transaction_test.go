@@ -37,7 +37,7 @@ func TestParseTransactionReadsOperations(t *testing.T) {
 	ack := func(item queue.AckItem) queue.Operation {
 		item.TransactionID, item.PartitionID = "t", "p"
 		if item.Group == "" {
-			item.Group = queue.NoGroup
+			item.Group = queue.DefaultGroup
 		}
 		if item.Status == 0 {
 			item.Status = queue.AckCompleted

@@ -26,12 +26,12 @@ func Text(raw jsontext.Value) (value string, ok bool) {
 }
 
 // ConsumerGroup returns the group that value names. Anything but a string with
-// text is queue.NoGroup.
+// text is queue.DefaultGroup.
 func ConsumerGroup(value jsontext.Value) string {
 	if group, ok := Text(value); ok && group != "" {
 		return group
 	}
-	return queue.NoGroup
+	return queue.DefaultGroup
 }
 
 // Bool reads true or false.

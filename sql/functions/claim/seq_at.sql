@@ -1,6 +1,7 @@
--- Returns the last seq of a partition that was stored at or before p_instant, or the seq before the
--- first stored message. A group starts or seeks there. created_at never decreases within a
--- partition, so this is a binary search. Deleted messages do not disturb it.
+-- Returns the seq just before the first stored message of a partition that is newer than p_instant,
+-- or last_seq if none is newer. A cursor at this seq delivers the newer messages: a group starts or
+-- seeks there. created_at never decreases within a partition, so a binary search finds the seq, also
+-- where messages were deleted.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

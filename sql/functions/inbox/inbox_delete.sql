@@ -1,5 +1,5 @@
 -- Deletes inbox rows in the transaction that appends their messages. Raises BF002 if a row is
--- missing: another sequencer has already stored its message.
+-- gone: another sequencer has appended its message.
 CREATE FUNCTION belfry.inbox_delete(p_ids bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_taken bigint;

@@ -1,5 +1,6 @@
--- Lists the queues that have a group named $1, with the id of the group and the epoch in which the
--- ids are valid. $2: only in this queue. NULL: in all.
+-- Lists the groups named $1, one for each queue that is not deleted, or only the one of queue $2 if
+-- $2 is not NULL. The ids are valid only within the epoch: after a failover or a restore, an id may
+-- belong to another row. group_delete.sql compares it.
 SELECT g.queue_id, g.id AS group_id, belfry.epoch() AS epoch
   FROM belfry.consumer_group g
  CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
 -- Replaces the tags and all options of the live queue $1. $2 namespace, $3 task, $4 to $18 the
 -- options in the order of the table, $19 to $22 the other ones. Returns whether the tags changed
--- (retagged), and whether ready_at must be computed again (rearm).
+-- (retagged), and whether ready_at must be computed again (recompute).
 WITH old AS MATERIALIZED (
     SELECT q.id, q.namespace, q.task, q.delayed_processing, q.window_buffer, q.retry_backoff_ms
       FROM belfry.queue q
@@ -20,4 +20,4 @@ UPDATE belfry.queue q
  WHERE q.id = old.id
 RETURNING q.id, q.uid, (old.namespace, old.task) IS DISTINCT FROM (q.namespace, q.task) AS retagged,
           old.delayed_processing <> q.delayed_processing OR old.window_buffer <> q.window_buffer
-              OR old.retry_backoff_ms > 0 AND q.retry_backoff_ms = 0 AS rearm
+              OR old.retry_backoff_ms > 0 AND q.retry_backoff_ms = 0 AS recompute

@@ -11,29 +11,30 @@ import (
 )
 
 const (
-	idleWaiting = 1000
-	// idlePoll is the wait of each request, which is then sent again.
-	idlePoll = 10 * time.Second
+	// idleRequests is the number of waiting requests.
+	idleRequests = 1000
+	// idlePollWait is the wait of each request, which is then sent again.
+	idlePollWait = 10 * time.Second
 )
 
-var errUnexpected = errors.New("messages arrived although no message was pushed")
+var errUnexpectedMessages = errors.New("messages arrived although no message was pushed")
 
 // measureIdle: many requests wait and nothing happens.
 func measureIdle(ctx context.Context, r *suite, out *report) error {
-	if err := enoughFiles(2 * idleWaiting); err != nil {
+	if err := enoughFiles(2 * idleRequests); err != nil {
 		return err
 	}
-	for _, queues := range []int{1, idleWaiting} {
-		if err := r.idleOn(ctx, out, queues); err != nil {
+	for _, queues := range []int{1, idleRequests} {
+		if err := r.measureIdleQueues(ctx, out, queues); err != nil {
 			return fmt.Errorf("waiting on %d queues: %w", queues, err)
 		}
 	}
 	return nil
 }
 
-// idleOn spreads the waiting requests over n queues. The bare server holds as many requests at
-// the same time, so that both share the machine.
-func (r *suite) idleOn(ctx context.Context, out *report, n int) (err error) {
+// measureIdleQueues spreads the waiting requests over n queues. A second HTTP server, which does nothing
+// but hold requests, holds as many at the same time. The difference is the cost of Belfry.
+func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err error) {
 	t, err := r.start(ctx, 1, "", lanes(queueNames("idle", n)...))
 	if err != nil {
 		return err
@@ -47,19 +48,19 @@ func (r *suite) idleOn(ctx context.Context, out *report, n int) (err error) {
 	defer func() { err = errors.Join(err, bare.Stop()) }()
 	waiting := load.NewWorkers(ctx)
 	defer func() { err = errors.Join(err, waiting.Stop(), rig.Failures(t.Meter)) }()
-	for i := range idleWaiting {
-		options := load.PopOptions{Queue: t.queues[i%n], Batch: 1, AutoAck: true, Wait: idlePoll}
+	for i := range idleRequests {
+		options := load.PopOptions{Queue: t.queues[i%n], Batch: 1, AutoAck: true, Wait: idlePollWait}
 		waiting.Go(t.NewConsumer(options).Loop)
 		options.Client = bare.Client
 		waiting.Go(t.NewConsumer(options).Loop)
 	}
-	if err := t.waitArrived(ctx, server, idleWaiting); err != nil {
+	if err := t.waitArrived(ctx, server, idleRequests); err != nil {
 		return err
 	}
-	if err := t.measure(ctx); err != nil {
+	if err := t.startMeasuring(ctx); err != nil {
 		return err
 	}
-	shares, err := cpuShares(ctx, r.idle, server, bare)
+	shares, err := cpuShares(ctx, r.idleFor, server, bare)
 	if err != nil {
 		return err
 	}
@@ -72,22 +73,22 @@ func (r *suite) idleOn(ctx context.Context, out *report, n int) (err error) {
 		return err
 	}
 	if t.Ledger.Counts() != (load.Counts{}) {
-		return errUnexpected
+		return errUnexpectedMessages
 	}
-	on := fmt.Sprintf("%d waiting on %d queues, ", idleWaiting, n)
-	asked := work(all)
-	out.count(fmt.Sprintf("%sstatements in %s", on, r.idle), total(asked), 0)
+	on := fmt.Sprintf("%d waiting on %d queues, ", idleRequests, n)
+	asked := withoutCanaries(all)
+	out.count(fmt.Sprintf("%sstatements in %s", on, r.idleFor), total(asked), 0)
 	if len(asked) > 0 {
-		out.remark(on+"the statements", list(asked))
+		out.remark(on+"the statements (without canaries)", list(asked))
 	}
-	out.note(on+"canaries", fmt.Sprint(callsOf(all, canary)))
-	out.note(on+"still waiting", fmt.Sprint(h.Waiting))
+	out.note(on+"statements that send canaries", fmt.Sprint(callsOf(all, canary)))
+	out.note(on+"requests still waiting", fmt.Sprint(h.Waiting))
 	out.note(on+"processor: server, bare server", fmt.Sprintf("%.2f %%, %.2f %% of a core", 100*shares[0], 100*shares[1]))
-	out.below(on+"difference", "%.2f %% of a core", 100*(shares[0]-shares[1]), 1)
+	out.below(on+"processor: server minus bare server", "%.2f %% of a core", 100*(shares[0]-shares[1]), 1)
 	return nil
 }
 
-// cpuShares returns the share of a core that each server uses over a time.
+// cpuShares blocks for the time over, and returns the share of a core that each server used in it.
 func cpuShares(ctx context.Context, over time.Duration, servers ...*rig.Server) ([]float64, error) {
 	before := make([]time.Duration, len(servers))
 	shares := make([]float64, len(servers))

@@ -20,7 +20,7 @@ import (
 type settings struct {
 	only        string
 	samples     int
-	idle        time.Duration
+	idleFor     time.Duration
 	herdRounds  int
 	manyFor     time.Duration
 	timerRounds int
@@ -51,7 +51,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.only, "only", "", "measures to run, separated by commas: "+strings.Join(names(), ",")+" (default: all)")
 	flag.IntVar(&s.samples, "samples", 300, "messages of wake and of instances")
-	flag.DurationVar(&s.idle, "idle", time.Minute, "length of each half of idle")
+	flag.DurationVar(&s.idleFor, "idle", time.Minute, "length of each half of idle")
 	flag.IntVar(&s.herdRounds, "herd-rounds", 20, "messages of herd")
 	flag.DurationVar(&s.manyFor, "many", 30*time.Second, "length of many")
 	flag.IntVar(&s.timerRounds, "timer-rounds", 5, "rounds of timers, ten instants of each kind in a round")

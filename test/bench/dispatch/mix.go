@@ -54,7 +54,7 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 	}
 	// During the warmup the groups join and the server creates partitions.
 	if err = load.Pause(producers.Context, mixWarmup); err == nil {
-		err = t.measure(ctx)
+		err = t.startMeasuring(ctx)
 	}
 	if err = errors.Join(err, producers.Wait()); err == nil {
 		_, err = t.Ledger.WaitDrained(consumers.Context, drainPatience)
@@ -79,7 +79,7 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.remark("statements for each message (mean time)", describe(work(asked), pushed))
+	out.remark("statements for each message (mean time)", describe(withoutCanaries(asked), pushed))
 	return nil
 }
 

@@ -185,8 +185,8 @@ func (t *trial) waitArrived(ctx context.Context, server *rig.Server, n int) erro
 	return t.waitQuiet(ctx, arrivalRest)
 }
 
-// measure starts the measured interval and resets the statistics of the database.
-func (t *trial) measure(ctx context.Context) error {
+// startMeasuring starts the measured interval and resets the statistics of the database.
+func (t *trial) startMeasuring(ctx context.Context) error {
 	t.Meter.Measure(time.Now(), time.Time{})
 	return t.resetStatements(ctx)
 }

@@ -105,8 +105,8 @@ func callsOf(all []load.Statement, names ...string) int {
 	return calls
 }
 
-// work returns all statements except canaries.
-func work(all []load.Statement) []load.Statement {
+// withoutCanaries returns all statements except canaries.
+func withoutCanaries(all []load.Statement) []load.Statement {
 	return slices.DeleteFunc(slices.Clone(all), func(s load.Statement) bool { return s.Text == canary })
 }
 
@@ -149,7 +149,7 @@ func (t *trial) waitQuiet(ctx context.Context, rest time.Duration) error {
 		if err != nil {
 			return err
 		}
-		switch now := total(work(all)); {
+		switch now := total(withoutCanaries(all)); {
 		case now != calls:
 			calls, since = now, time.Now()
 		case time.Since(since) >= rest:

@@ -204,7 +204,7 @@ func (t *trial) timerRound(ctx context.Context, slots []*timerSlot, counts *time
 	if err != nil {
 		return err
 	}
-	counts.addStatements(time.Since(reset), work(all))
+	counts.addStatements(time.Since(reset), withoutCanaries(all))
 	patience, cancel := context.WithTimeout(ctx, timerLength+timerPatience)
 	defer cancel()
 	for _, s := range slots {

@@ -79,7 +79,7 @@ func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoA
 	if err != nil {
 		return nil, err
 	}
-	out.remark(fmt.Sprintf("%sstatements for each of %d messages (mean time)", how, r.samples), describe(work(all), r.samples))
+	out.remark(fmt.Sprintf("%sstatements for each of %d messages (mean time)", how, r.samples), describe(withoutCanaries(all), r.samples))
 	return t.Meter, nil
 }
 
@@ -89,7 +89,7 @@ func (t *trial) pushOneByOne(ctx context.Context) error {
 	producer := t.NewProducer(0)
 	for i := range wakeWarmup + t.samples {
 		if i == wakeWarmup {
-			if err := t.measure(ctx); err != nil {
+			if err := t.startMeasuring(ctx); err != nil {
 				return err
 			}
 		}

@@ -165,7 +165,7 @@ func (r *reader) passedUnapplied(op *history.Operation, f *progress, upto int) [
 }
 
 // atomic: the pushes of a transaction are stored all or none, and none if it was refused. The functions passedUnapplied
-// and again judge its acks.
+// and notDeliveredAgain judge its acks.
 func atomic(x *index) []Violation {
 	var found []Violation
 	for _, t := range x.transactions {

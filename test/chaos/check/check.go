@@ -11,24 +11,24 @@ import (
 
 // Options say how strictly to judge.
 type Options struct {
-	// Bound is the longest time that a waiting pop may go without a ready message. 0 turns the rule stuck off.
-	Bound time.Duration
+	// WakeBound is how long a message may be ready before a waiting pop must have it. 0 turns the rule stuck off.
+	WakeBound time.Duration
 	// LeaseDuration is the longest life of a lease after the claim or the last extend. The rule stuck needs it.
 	LeaseDuration time.Duration
 	// IdleAfter is the time without pushes after which an empty partition is removed.
 	IdleAfter time.Duration
 	// Windows are the faults during the run.
-	Windows []Window
-	// Undrained: the run ended with messages left on purpose. The rule leftover is off, and messages beyond a cursor
-	// may be undelivered.
+	Windows []FaultWindow
+	// Undrained: the run ended with messages left on purpose. The function delivered then reports neither the rule
+	// leftover nor messages beyond a cursor that were never delivered.
 	Undrained bool
 }
 
-// Window is a time of an injected fault. An interval that touches it may be longer than Bound by Allowance.
-type Window struct {
+// FaultWindow is the time of an injected fault. A wait that overlaps it may be longer than WakeBound by Allowance.
+type FaultWindow struct {
 	Begin, End time.Duration
 	Allowance  time.Duration
-	// SQLAllowance is the additional time for consumers in SQL, because no instance may be there to wake them.
+	// SQLAllowance is the additional time for consumers in SQL: perhaps no instance runs that could wake them.
 	SQLAllowance time.Duration
 }
 
@@ -39,7 +39,7 @@ type Violation struct {
 	Operation int64
 	// Queue, Partition and Group say where the breach is, as far as they matter.
 	Queue, Partition, Group string
-	// Transaction is the id of the transaction in question, or empty.
+	// Transaction is the id of a transaction of several operations, or empty. It is not the transaction id of a message.
 	Transaction string
 	Message     string
 }
@@ -59,13 +59,14 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s", v.Rule, where, v.Message)
 }
 
-// maxOfRule is how many violations of one rule are reported. One bug often makes thousands.
-const maxOfRule = 20
+// maxPerRule is how many violations of one rule are reported. One bug often makes thousands.
+const maxPerRule = 20
 
-// rules are all rules. Each returns its violations in any order.
+// rules are the functions that judge. The package comment explains each value of Violation.Rule that they report. One
+// function may report several rules. Each returns its violations in any order.
 var rules = []func(*index) []Violation{
-	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, again, atomic, deadLetters, leases, leasePeriods, cursors, counts, stuck,
-	deletions, expiries, sweeps, erasures, removals, seeks, fences, rejoined, returned,
+	stored, dedup, unpushed, pushOrder, delivered, early, deliveries, notDeliveredAgain, atomic, dead, leases, leasePeriods, cursors, counts, stuck,
+	deletions, expiries, sweeps, erasures, removals, seeks, fenced, rejoined, redelivered,
 }
 
 // Run judges a history and the state at the end of the run. The operations may be in any order. Violations of one rule
@@ -86,7 +87,7 @@ func Run(operations []history.Operation, state State, options Options) []Violati
 	for _, name := range names {
 		found := byRule[name]
 		slices.SortStableFunc(found, func(a, b Violation) int { return cmp.Compare(x.began(a.Operation), x.began(b.Operation)) })
-		all = append(all, found[:min(len(found), maxOfRule)]...)
+		all = append(all, found[:min(len(found), maxPerRule)]...)
 	}
 	return all
 }
@@ -99,30 +100,30 @@ func (x *index) began(id int64) time.Duration {
 	return forever
 }
 
-// excuses reports whether a fault that breaks connections of the servers or of Postgres overlaps an operation. Faults
-// without an Allowance break no connection.
-func (o *Options) excuses(op *history.Operation) bool {
-	return slices.ContainsFunc(o.Windows, func(w Window) bool {
+// brokeConnectionsDuring reports whether a fault that breaks connections of the servers or of Postgres overlaps an
+// operation. Faults without an Allowance break no connection.
+func (o *Options) brokeConnectionsDuring(op *history.Operation) bool {
+	return slices.ContainsFunc(o.Windows, func(w FaultWindow) bool {
 		return w.Allowance > 0 && w.Begin <= op.End && w.End >= op.Begin
 	})
 }
 
-// allowed is how long an operation may have waited between two instants. For a consumer in SQL, faults count since its
-// wait began, because no instance may have received its request.
-func (o *Options) allowed(op *history.Operation, from, to time.Duration) time.Duration {
+// allowedWait is how long an operation may have waited between two instants. For a consumer in SQL, faults count since
+// its wait began, because perhaps no instance received its request.
+func (o *Options) allowedWait(op *history.Operation, from, to time.Duration) time.Duration {
 	inSQL := op.Kind == history.Await
 	if inSQL {
 		from = op.Begin
 	}
-	bound := o.Bound
+	wait := o.WakeBound
 	for _, w := range o.Windows {
 		if w.Begin > to || w.End < from {
 			continue
 		}
-		bound += w.Allowance
+		wait += w.Allowance
 		if inSQL {
-			bound += w.SQLAllowance
+			wait += w.SQLAllowance
 		}
 	}
-	return bound
+	return wait
 }

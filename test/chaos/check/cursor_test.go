@@ -88,7 +88,7 @@ func TestCountsAddUp(t *testing.T) {
 // to 17, has no lease, and is consumed at the end.
 func wait(from, to int) func(*run) {
 	return func(r *run) {
-		r.options.Bound, r.options.LeaseDuration = 2*time.Second, 30*time.Second
+		r.options.WakeBound, r.options.LeaseDuration = 2*time.Second, 30*time.Second
 		r.add(history.Operation{Kind: history.Push, Items: pushed("e")})
 		o := r.add(history.Operation{Kind: history.Pop, Wait: time.Minute})
 		o.Begin, o.End = time.Duration(from)*time.Second, time.Duration(to)*time.Second
@@ -130,20 +130,20 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 		{
 			"a wait in SQL may be longer without an instance", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
-				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: 6 * time.Second}}
+				r.options.Windows = []check.FaultWindow{{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: 6 * time.Second}}
 			},
 		},
 		{
 			"a wait in SQL may be longer if its request was lost", "stuck", "the wait in SQL ended", 10, inSQL(15, 25),
 			func(r *run) {
-				r.options.Windows = []check.Window{{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: 6 * time.Second}}
+				r.options.Windows = []check.FaultWindow{{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: 6 * time.Second}}
 			},
 		},
 		{
 			"neither excuses a pop over HTTP", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
-				r.options.Windows = []check.Window{
+				r.options.Windows = []check.FaultWindow{
 					{Begin: 10 * time.Second, End: 18 * time.Second, SQLAllowance: time.Minute},
 					{Begin: 10 * time.Second, End: 16 * time.Second, Allowance: time.Minute},
 				}
@@ -153,7 +153,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 		{
 			"longer, but not by more than a fault allows", "stuck", empty, 10, stalled(15, 25),
 			func(r *run) {
-				r.options.Windows = []check.Window{
+				r.options.Windows = []check.FaultWindow{
 					{Begin: 10 * time.Second, End: 18 * time.Second, Allowance: 4 * time.Second},
 					{Begin: 20 * time.Second, End: 21 * time.Second, Allowance: 2 * time.Second},
 				}
@@ -163,7 +163,7 @@ func TestWaitingConsumersAreNotStuck(t *testing.T) {
 			"a fault at another time allows nothing", "stuck", empty, 10,
 			func(r *run) {
 				stalled(15, 25)(r)
-				r.options.Windows = []check.Window{{Begin: 0, End: 5 * time.Second, Allowance: time.Minute}}
+				r.options.Windows = []check.FaultWindow{{Begin: 0, End: 5 * time.Second, Allowance: time.Minute}}
 			},
 			func(r *run) { r.options.Windows[0].End = 17 * time.Second },
 		},

@@ -144,21 +144,21 @@ func (r *reader) settlements(x *index) []settlement {
 	return overs
 }
 
-// again: a settled message is not delivered by a pop that claimed later.
-func again(x *index) []Violation {
+// notDeliveredAgain: a settled message is not delivered by a pop that claimed later.
+func notDeliveredAgain(x *index) []Violation {
 	var found []Violation
-	x.readers(func(r *reader) { found = append(found, r.again(x)...) })
+	x.readers(func(r *reader) { found = append(found, r.notDeliveredAgain(x)...) })
 	return found
 }
 
-func (r *reader) again(x *index) []Violation {
+func (r *reader) notDeliveredAgain(x *index) []Violation {
 	var found []Violation
 	overs := r.settlements(x)
 	var highest, transacted settlement
 	alone := map[int]settlement{}
 	for _, d := range slices.SortedStableFunc(slices.Values(r.deliveries), func(a, b *delivery) int { return cmp.Compare(a.after, b.after) }) {
 		if r.gen != nil && d.redelivery {
-			continue // the rule returned judges it
+			continue // the function redelivered judges it
 		}
 		for len(overs) > 0 && overs[0].at < d.after {
 			o := overs[0]
@@ -201,8 +201,8 @@ func (r *reader) again(x *index) []Violation {
 	return found
 }
 
-// deadLetters: the tables hold each dead letter that an ack was promised, and none that no ack can have caused.
-func deadLetters(x *index) []Violation {
+// dead: the tables hold each dead letter that an ack was promised, and none that no ack can have caused.
+func dead(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
 		if r.cursor == nil || r.gen != nil && (!r.gen.live || !r.gen.last) {

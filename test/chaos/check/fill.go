@@ -150,7 +150,7 @@ func (x *index) add(op *history.Operation) {
 
 func (x *index) addPop(op *history.Operation) {
 	g := x.group(op.Queue, op.Group)
-	if op.Outcome == history.Done && op.AutoAck && x.options.excuses(op) {
+	if op.Outcome == history.Done && op.AutoAck && x.options.brokeConnectionsDuring(op) {
 		g.repeatedAutoAcks = append(g.repeatedAutoAcks, op)
 	}
 	switch {

@@ -325,7 +325,7 @@ func (m *model) drained() *run {
 			m.now += 2 * modelSlack
 		}
 	}
-	m.run.options = check.Options{Bound: 3 * modelSlack, LeaseDuration: modelLease}
+	m.run.options = check.Options{WakeBound: 3 * modelSlack, LeaseDuration: modelLease}
 	for _, l := range m.lanes {
 		p := check.Partition{Queue: "q", Name: l.name, LastSeq: int64(len(l.log))}
 		for i, id := range l.log {

@@ -78,8 +78,8 @@ func (r *reader) redriveSettlements() map[*entry]map[string]redriveSettlement {
 	return ends
 }
 
-// returned: each redelivered message was redriven, and redriven again after each settlement.
-func returned(x *index) []Violation {
+// redelivered: each redelivered message was redriven, and redriven again after each settlement.
+func redelivered(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
 		if r.gen == nil {

@@ -130,7 +130,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			"a waiting pop is not woken", "stuck", "the pop came back empty after 6.5s", 15,
 			func(r *run) {
 				resume(r)
-				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
+				r.options.WakeBound, r.options.LeaseDuration = 2*time.Second, time.Second
 				r.at(13, 31*time.Second, 32*time.Second)
 				r.at(14, 33*time.Second, 34*time.Second)
 				r.add(history.Operation{Kind: history.Pop, Wait: time.Minute})

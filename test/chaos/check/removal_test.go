@@ -77,7 +77,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 			"a pop that waits by name is not woken", "stuck", "the pop came back empty after 4s", 12,
 			func(r *run) {
 				anotherBefore(r)
-				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
+				r.options.WakeBound, r.options.LeaseDuration = 2*time.Second, time.Second
 				r.at(10, -5*time.Second, -4500*time.Millisecond)
 				r.at(11, -4*time.Second, -3*time.Second)
 				r.add(history.Operation{Kind: history.Pop, Partition: "p", Wait: time.Minute})
@@ -93,7 +93,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 			"a pop that waits for the next partition is not woken", "stuck", "the pop came back empty after 5s", 12,
 			func(r *run) {
 				anotherBefore(r)
-				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
+				r.options.WakeBound, r.options.LeaseDuration = 2*time.Second, time.Second
 				r.add(history.Operation{Kind: history.Pop, Partition: "p", Wait: time.Minute})
 				r.at(12, -time.Second, 4*time.Second)
 			},

@@ -17,17 +17,17 @@ func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 		r.drop(8)
 		r.cursor().Dead = nil
 	}
-	during := check.Window{Begin: 7500 * time.Millisecond, End: 8500 * time.Millisecond, Allowance: time.Second}
+	during := check.FaultWindow{Begin: 7500 * time.Millisecond, End: 8500 * time.Millisecond, Allowance: time.Second}
 	runBreaches(t, []breach{
 		{
 			"without a fault", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5, twice,
-			func(r *run) { r.options.Windows = []check.Window{during} },
+			func(r *run) { r.options.Windows = []check.FaultWindow{during} },
 		},
 		{
 			"the fault was over", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
 			func(r *run) {
 				twice(r)
-				r.options.Windows = []check.Window{{Begin: 7 * time.Second, End: 7900 * time.Millisecond, Allowance: time.Second}}
+				r.options.Windows = []check.FaultWindow{{Begin: 7 * time.Second, End: 7900 * time.Millisecond, Allowance: time.Second}}
 			},
 			func(r *run) { r.options.Windows[0].End = 8 * time.Second },
 		},
@@ -35,7 +35,7 @@ func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 			"the fault breaks no connection of a server", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				twice(r)
-				r.options.Windows = []check.Window{{Begin: during.Begin, End: during.End}}
+				r.options.Windows = []check.FaultWindow{{Begin: during.Begin, End: during.End}}
 			},
 			func(r *run) { r.options.Windows[0].Allowance = time.Second },
 		},
@@ -44,7 +44,7 @@ func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 			func(r *run) {
 				twice(r)
 				r.op(5).AutoAck, r.op(5).LeaseID = false, "L2"
-				r.options.Windows = []check.Window{during}
+				r.options.Windows = []check.FaultWindow{during}
 			},
 			func(r *run) { r.op(5).AutoAck, r.op(5).LeaseID = true, "" },
 		},

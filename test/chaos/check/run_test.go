@@ -128,7 +128,7 @@ func runBreaches(t *testing.T, breaches []breach) {
 func TestTheStoryIsCorrect(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, story().judge())
-	require.Empty(t, check.Run(nil, check.State{}, check.Options{Bound: time.Second}))
+	require.Empty(t, check.Run(nil, check.State{}, check.Options{WakeBound: time.Second}))
 }
 
 func TestViolationsAreOneLine(t *testing.T) {

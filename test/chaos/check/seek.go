@@ -126,8 +126,8 @@ func (l *lane) fits(op *history.Operation, m Move) bool {
 	return true
 }
 
-// fences: no ack is accepted for a delivery from before a completed seek, or from before the deletion of its group.
-func fences(x *index) []Violation {
+// fenced: no ack is accepted for a delivery from before a completed seek, or from before the deletion of its group.
+func fenced(x *index) []Violation {
 	var found []Violation
 	x.readers(func(r *reader) {
 		for _, a := range r.acks {

@@ -181,7 +181,7 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 			"a waiting pop is not woken", "stuck", "the pop came back empty after 7s", 12,
 			func(r *run) {
 				replay(r)
-				r.options.Bound, r.options.LeaseDuration = 2*time.Second, time.Second
+				r.options.WakeBound, r.options.LeaseDuration = 2*time.Second, time.Second
 				one := r.add(history.Operation{Kind: history.Pop, Wait: time.Minute})
 				one.Begin, one.End = 18*time.Second, 25*time.Second
 				r.op(10).Begin, r.op(10).End = 26*time.Second, 27*time.Second

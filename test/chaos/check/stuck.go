@@ -20,7 +20,7 @@ type span struct {
 // break this rule by an empty answer or by a late delivery. A consumer in SQL must be woken within the same bound.
 func stuck(x *index) []Violation {
 	o := &x.options
-	if o.Bound <= 0 {
+	if o.WakeBound <= 0 {
 		return nil
 	}
 	var found []Violation
@@ -34,7 +34,7 @@ func stuck(x *index) []Violation {
 			leased, ready := r.leased(x), r.lane.ready()
 			found = append(found, r.late(o, leased, ready)...)
 			for _, free := range without(r.waiting(ready), merged(leased)) {
-				if free.to-free.from > o.Bound {
+				if free.to-free.from > o.WakeBound {
 					found = append(found, r.starved(o, free, byEnd, longest)...)
 				}
 			}
@@ -51,7 +51,7 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 			break
 		}
 		from, to := max(op.Begin, free.from), min(op.End, free.to)
-		if !r.lane.concerns(op) || to-from <= o.allowed(op, from, to) {
+		if !r.lane.concerns(op) || to-from <= o.allowedWait(op, from, to) {
 			continue
 		}
 		what := "the pop came back empty"
@@ -195,7 +195,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 		if other.op != nil {
 			from = max(from, other.to)
 		}
-		if d.op.End-from > o.allowed(d.op, from, d.op.End) {
+		if d.op.End-from > o.allowedWait(d.op, from, d.op.End) {
 			found = append(found, r.at("stuck", d.op, fmt.Sprintf(
 				"the pop waited and was given %q at %d %s after it was ready and unleased, at %s",
 				first.transaction, first.seq, d.op.End-from, from)))

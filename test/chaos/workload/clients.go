@@ -82,7 +82,7 @@ func (c *Clients) common() []string {
 // groupName returns the name of a group in the history and the tables.
 func groupName(group string) string {
 	if group == "" {
-		return queue.NoGroup
+		return queue.DefaultGroup
 	}
 	return group
 }

@@ -88,7 +88,7 @@ const (
 
 // group returns the group as a pop names it.
 func (r Read) group() string {
-	if r.Group == queue.NoGroup {
+	if r.Group == queue.DefaultGroup {
 		return ""
 	}
 	return r.Group

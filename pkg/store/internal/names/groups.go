@@ -76,7 +76,7 @@ func (d *Directory) ForgetGroup(req *queue.PopRequest, gone queue.Target) {
 // join registers the group of req on its queue.
 func (d *Directory) join(ctx context.Context, req *queue.PopRequest) (group int64, ok bool, err error) {
 	mode, from := req.Subscription.Mode, pgtype.Timestamptz{}
-	if mode == "" || req.Group == queue.NoGroup {
+	if mode == "" || req.Group == queue.DefaultGroup {
 		mode = queue.SubscribeAll
 	}
 	if mode == queue.SubscribeFrom {

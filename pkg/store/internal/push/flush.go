@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	sqlAppend    = sql.Query("store/append")
-	sqlInboxTake = sql.Query("store/inbox_take")
+	sqlAppend      = sql.Query("store/append")
+	sqlInboxDelete = sql.Query("store/inbox_delete")
 )
 
 // ItemRef refers to an item of one of the calls of a flush.
@@ -150,8 +150,8 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	b.Queue("BEGIN")
 	steps := []string{"beginning a push"}
 	if len(taken) > 0 {
-		b.Queue(sqlInboxTake, taken)
-		steps = append(steps, "taking rows from the inbox")
+		b.Queue(sqlInboxDelete, taken)
+		steps = append(steps, "deleting rows of the inbox")
 	}
 	QueueAppend(b, args)
 	b.Queue("COMMIT")

@@ -1,11 +1,12 @@
--- Computes ready_at again for the cursors at partitions $1 and groups $2 (pairs) without a live
--- lease, after an option changed. rearm_lock.sql locked them before, so this snapshot has every
--- commit of their holders. A wake must follow. It handles cursors that wait for the start of their
--- group.
+-- Computes ready_at again after an option changed, for the cursors at partitions $1 and groups $2
+-- (pairs) that have no live lease. An earlier statement of the transaction locked the cursors
+-- (recompute_ready_lock.sql, recompute_ready_wait.sql). So this snapshot has every commit of the
+-- transactions that locked them before. A wake must follow. The wake also handles the cursors that
+-- wait for the start of their group, which this statement skips.
 --
 -- A retry delay stays, unless its queue has none any more. The retry delay of a redriven message
 -- stays if the cursor has a live lease.
-WITH held AS MATERIALIZED (
+WITH unleased AS MATERIALIZED (
     SELECT k.ctid, d.partition_id, d.group_id
       FROM unnest($1::bigint[], $2::bigint[]) AS d(partition_id, group_id)
      CROSS JOIN LATERAL (
@@ -14,28 +15,28 @@ WITH held AS MATERIALIZED (
              ORDER BY c.group_id DESC
              LIMIT 1) AS k
      WHERE (k.lease_until IS NULL OR k.lease_until <= statement_timestamp()) AND k.start_at IS NULL
-), over AS (
+), delays_off AS (
     UPDATE belfry.redrive r
        SET retry_at = NULL
-      FROM held h
-     WHERE r.partition_id = ANY ($1::bigint[]) AND r.partition_id = h.partition_id AND r.group_id = h.group_id
+      FROM unleased u
+     WHERE r.partition_id = ANY ($1::bigint[]) AND r.partition_id = u.partition_id AND r.group_id = u.group_id
        AND r.retry_at IS NOT NULL
        AND (SELECT q.retry_backoff_ms FROM belfry.queue q
-             WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = h.partition_id)) = 0
+             WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = u.partition_id)) = 0
 )
 UPDATE belfry.cursor c
-   SET ready_at = belfry.ready_at(h.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
+   SET ready_at = belfry.ready_at(u.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer, q.paused OR g.paused,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END, c.redrives,
-                                  CASE WHEN q.retry_backoff_ms > 0 THEN h.group_id END),
+                                  CASE WHEN q.retry_backoff_ms > 0 THEN u.group_id END),
        retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
-  FROM held h
+  FROM unleased u
   CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-           FROM belfry.partition p WHERE p.id = h.partition_id OFFSET 0) AS p
-  CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
+           FROM belfry.partition p WHERE p.id = u.partition_id OFFSET 0) AS p
+  CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = u.group_id OFFSET 0) AS g
   CROSS JOIN LATERAL (
          SELECT q.delayed_processing, q.window_buffer, q.paused, q.retry_backoff_ms
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
- WHERE c.ctid = h.ctid
+ WHERE c.ctid = u.ctid

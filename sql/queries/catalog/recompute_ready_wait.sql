@@ -1,0 +1,7 @@
+-- Locks the cursor of partition $1 and group $2 for recompute_ready.sql, and waits for the
+-- transaction that has locked it. The transaction has no other lock, so it blocks no session while
+-- it waits.
+SELECT c.partition_id, c.group_id, true AS own
+  FROM belfry.cursor c
+ WHERE c.partition_id = $1::bigint AND c.group_id = $2::bigint
+   FOR NO KEY UPDATE
