@@ -177,7 +177,7 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	hot := []string{
 		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_lock", "store/ack_find",
 		"store/ack_apply", "store/redrive_find", "store/redrive_settle", "store/redrive_apply", "store/redrive_restore", "store/dead_letter_insert",
-		"store/lease_extend", "store/lease_release", "store/unconsume", "store/find_group", "store/find_partitions",
+		"store/lease_extend", "store/lease_release", "store/postpone", "store/unconsume", "store/find_group", "store/find_partitions",
 		"store/preflight", "store/match_queues", "store/queue_depth", "store/transaction_lock",
 		"store/group_partitions", "catalog/rearm_lock", "catalog/rearm_wait", "catalog/rearm", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
 		"sweep/find", "sweep/idle_find",

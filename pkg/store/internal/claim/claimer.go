@@ -58,7 +58,7 @@ type Deps struct {
 }
 
 // Metrics count what claims do beside delivering.
-type Metrics struct{ expired, givenUp, unopened prometheus.Counter }
+type Metrics struct{ expired, givenUp, unopened, unreadable prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -68,9 +68,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return c
 	}
 	return &Metrics{
-		expired:  counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
-		givenUp:  counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
-		unopened: counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
+		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
 	}
 }
 
@@ -111,12 +112,22 @@ func (c *Claimer) urgent() pipeline.SendFunc {
 	return pipeline.On(c.Pool.Pool)
 }
 
-// one makes one claim together with the claims of other callers.
+// one makes one claim together with the claims of other callers. A claim from any partition passes
+// over the partitions that cannot be read.
 func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
+	one, err := c.together(ctx, req, target)
+	if target.Partition == 0 && unreadable(err) {
+		return c.separately(ctx, req, target, err)
+	}
+	return one, err
+}
+
+// together makes one claim together with the claims of other callers.
+func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one := newCall(req, target)
-	together := c.leased
+	manager := c.leased
 	if req.AutoAck {
-		together = c.consuming
+		manager = c.consuming
 	}
 	// Claims of one group skip each other's partitions. Claims of one partition would wait for each
 	// other.
@@ -124,8 +135,11 @@ func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.T
 	if target.Partition != 0 {
 		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
 	}
-	if err := together.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
+	if err := manager.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
 		c.orphan(err, false, one)
+		if target.Partition != 0 && unreadable(err) {
+			c.postpone(ctx, one, err)
+		}
 		return nil, err
 	}
 	if err := c.finish(ctx, []*call{one}); err != nil {
@@ -145,7 +159,8 @@ func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 // Round makes the claims of one round of the dispatcher in one round trip, each with its own lease.
 // The deliveries are in the order of the assignments. A delivery without messages lost its partition
 // to another consumer, or its group does not exist any more. A delivery whose payloads cannot be
-// opened is released and marked contested; a Pop returns the reason.
+// opened is released and marked contested; a Pop returns the reason. So is the only claim of a round,
+// if it is from any partition and Postgres cannot read one; a Pop passes over that partition.
 //
 // Errors: CodeUnavailable; leases that were taken all the same are released by ReleaseOrphans, or
 // expire.
@@ -163,6 +178,13 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	}
 	if err != nil {
 		c.orphan(err, taken, calls...)
+		if !taken && len(calls) == 1 && unreadable(err) {
+			if one := calls[0]; one.target.Partition != 0 {
+				c.postpone(ctx, one, err)
+			} else {
+				return []queue.Delivery{{Queue: one.req.Queue, Group: one.req.Group, Contested: true}}, nil
+			}
+		}
 		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
 	}
 	deliveries := make([]queue.Delivery, len(calls))
