@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// pushUnreadable pushes a message and damages it: Postgres stores a large payload outside of its row,
-// and the test deletes that part. All other payloads must be small.
+// pushUnreadable pushes a message that Postgres cannot read.
 func (b *bench) pushUnreadable(partition string) {
 	b.t.Helper()
 	noise := make([]byte, 50_000)
@@ -22,14 +22,7 @@ func (b *bench) pushUnreadable(partition string) {
 	require.NoError(b.t, err)
 	_, err = b.Push(b.t.Context(), []queue.PushItem{{Queue: "q", Partition: partition, TransactionID: "unreadable", Payload: payload}})
 	require.NoError(b.t, err)
-	var toast string
-	b.scan(`SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = 'belfry.message'::regclass`, nil, &toast)
-	// Postgres refuses to change a table of this kind.
-	setKind := `UPDATE pg_class SET relkind = '%s' WHERE oid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'belfry.message'::regclass)`
-	b.exec(fmt.Sprintf(setKind, "r"))
-	b.exec(`DELETE FROM ` + toast)
-	b.exec(fmt.Sprintf(setKind, "t"))
-	b.exec(`VACUUM belfry.message`) // deleted parts can be read until then
+	pgtest.DamagePayloads(b.t, b.pool.Config().ConnString())
 }
 
 // A group whose oldest message cannot be read receives its other messages, by every kind of claim.
