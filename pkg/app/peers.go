@@ -21,6 +21,7 @@ func (in inbound) callbacks() listen.Callbacks {
 			in.reportLost()
 			in.bus.Resync(reason, events.Peer)
 		},
+		OnGarbage: func(reason string) { in.bus.Resync(reason, events.Peer) },
 		OnState: func(state listen.State) {
 			// If the listener is no longer proven, waiting requests need shorter fallbacks.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
