@@ -22,9 +22,7 @@ func TestManyUnreadablePayloadsRequestFewLooks(t *testing.T) {
 	began := time.Now()
 	var last time.Time
 	for burst := range bursts {
-		if burst > 0 {
-			time.Sleep(50 * time.Millisecond)
-		}
+		exec(t, conn, `SELECT pg_sleep(0.05)`)
 		last = time.Now()
 		exec(t, conn, `SELECT count(pg_notify($1, 'garbage ' || i)) FROM generate_series($2::int, $3::int) i`,
 			listen.Channel, burst*many/bursts+1, (burst+1)*many/bursts)
@@ -35,7 +33,7 @@ func TestManyUnreadablePayloadsRequestFewLooks(t *testing.T) {
 		require.Contains(t, e.resync, "garbage")
 		answers = append(answers, e.at)
 	}
-	time.Sleep(1500 * time.Millisecond)
+	exec(t, conn, `SELECT pg_sleep(1.5)`)
 	for len(a.events) > 0 {
 		answers = append(answers, a.next(t).at)
 	}
