@@ -43,6 +43,8 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(p.listener.Peers()) })
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })
+	counter("belfry_listener_garbage_total", "Notifications that could not be read. Every role of the database can send them.",
+		func() float64 { return float64(p.listener.Garbage()) })
 	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats.Flushes.Load()) })
 	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats.Failures.Load()) })
 	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",

@@ -22,6 +22,7 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 			in.reportLostWake()
 			in.bus.Resync(reason, events.Peer)
 		},
+		OnGarbage: func(reason string) { in.bus.Resync(reason, events.Peer) },
 		OnState: func(state listen.State) {
 			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)

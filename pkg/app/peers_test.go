@@ -83,6 +83,10 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 			hear: func(l listen.Callbacks) { l.OnState(listen.State("degraded")) },
 			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}},
 		},
+		"garbage": { // no wake is missing
+			hear: func(l listen.Callbacks) { l.OnGarbage("garbage") },
+			want: []event{{kind: "resync", text: "garbage", from: events.Peer}},
+		},
 		"the inbox": {
 			hear: func(l listen.Callbacks) { l.OnInbox() },
 			want: []event{{kind: "inbox"}},

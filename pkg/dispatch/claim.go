@@ -16,19 +16,19 @@ func (w *worker) claimDirectly(r *roundRequest) {
 	deliveries, err := w.d.Store.Claim(r.ctx, []queue.Assignment{{Request: r.req, Target: r.target}})
 	switch {
 	case err != nil:
-		r.reply <- roundReply{err: err}
+		r.answer(roundReply{err: err})
 	case len(deliveries[0].Messages) > 0:
 		w.d.Metrics.viable.Inc()
 		w.d.Metrics.assignments.Add(float64(deliveries[0].Partitions))
-		r.reply <- roundReply{delivery: deliveries[0]}
+		r.answer(roundReply{delivery: deliveries[0]})
 	case deliveries[0].Contested:
-		go w.popAfterLostRace(r)
+		w.popAfterLostRace(r)
 	default:
 		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 		if !deliveries[0].Gone {
 			w.d.Readiness.SetEmpty(r.target, observation, nextDue(&deliveries[0]))
 		}
-		r.reply <- roundReply{delivery: deliveries[0]}
+		r.answer(roundReply{delivery: deliveries[0]})
 	}
 }
 
@@ -46,7 +46,7 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 	for i, decision := range decisions {
 		r := requests[i]
 		if decision.Outcome != plan.ViableAssigned {
-			r.reply <- roundReply{}
+			r.answer(roundReply{})
 			continue
 		}
 		target := queue.Target{Group: r.target.Group, Epoch: r.target.Epoch}
@@ -56,22 +56,36 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 		grants = append(grants, grant{request: r, partitions: decision.Partitions})
 		assignments = append(assignments, queue.Assignment{Request: r.req, Target: target})
 	}
-	var deliveries []queue.Delivery
-	var err error
-	if len(assignments) > 0 {
-		deliveries, err = w.d.Store.Claim(ctx, assignments)
-	}
-	w.updateReadiness(targets, grants, leftovers(grants, deliveries, err))
+	deliveries, errs := w.claimGrants(ctx, grants, assignments)
+	w.updateReadiness(targets, grants, leftovers(grants, deliveries, errs))
 	for i, g := range grants {
 		switch {
-		case err != nil:
-			g.request.reply <- roundReply{err: err}
+		case errs[i] != nil:
+			g.request.answer(roundReply{err: errs[i]})
 		case foundNothing(&deliveries[i]):
-			go w.popAfterLostRace(g.request)
-		default:
-			g.request.reply <- roundReply{delivery: deliveries[i]}
+			w.popAfterLostRace(g.request)
 		}
 	}
+}
+
+// claimGrants makes the claims and answers the requests that got something. The lists that it returns
+// are in the order of the grants.
+func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []queue.Assignment) ([]queue.Delivery, []error) {
+	deliveries, errs := make([]queue.Delivery, len(grants)), make([]error, len(grants))
+	if len(grants) == 0 {
+		return deliveries, errs
+	}
+	w.isolate(len(grants), func(from, to int) error {
+		claimed, err := w.d.Store.Claim(ctx, assignments[from:to])
+		for i := range claimed {
+			deliveries[from+i] = claimed[i]
+			if !foundNothing(&claimed[i]) {
+				grants[from+i].request.answer(roundReply{delivery: claimed[i]})
+			}
+		}
+		return err
+	}, func(i int, err error) { errs[i] = err })
+	return deliveries, errs
 }
 
 // leftover is what the claims of a round left in a group.
@@ -83,12 +97,15 @@ type leftover struct {
 }
 
 // leftovers returns what the claims left behind, by group.
-func leftovers(grants []grant, deliveries []queue.Delivery, err error) map[int64]leftover {
+func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[int64]leftover {
 	left := map[int64]leftover{}
 	for i, g := range grants {
 		l := left[g.request.target.Group]
 		switch {
-		case err != nil:
+		case hasCulprit(errs[i]):
+			l.unknown = true
+			l.next.Add(culpritRetry)
+		case errs[i] != nil:
 			// The assigned partitions are unclaimed, or leased without a consumer. The other requests
 			// probe.
 			l.unknown = true
@@ -133,20 +150,22 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 	}
 }
 
-// popAfterLostRace answers a request whose claim found nothing because a rival was faster. It pops,
-// which waits for the rival: a lost race does not mean that the target is empty. The request waits
-// for the reply, so this goroutine ends before it.
+// popAfterLostRace answers a request whose claim found nothing because a rival was faster. A goroutine
+// pops, which waits for the rival: a lost race does not mean that the target is empty. The request
+// waits for the answer, so the goroutine ends before it.
 func (w *worker) popAfterLostRace(r *roundRequest) {
-	observation := w.d.Readiness.Observe(r.target)
-	delivery, err := w.d.Store.Pop(r.ctx, r.req)
-	delivery.Gone = delivery.Target != r.target
-	if err == nil && foundNothing(&delivery) {
-		w.d.Readiness.SetEmpty(r.target, observation, nextDue(&delivery))
-	} else {
-		// The rival may have left something behind, so the other requests of the round probe again.
-		now := time.Now()
-		w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
-		w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
-	}
-	r.reply <- roundReply{delivery: delivery, err: err}
+	go w.guard([]*roundRequest{r}, func() {
+		observation := w.d.Readiness.Observe(r.target)
+		delivery, err := w.d.Store.Pop(r.ctx, r.req)
+		delivery.Gone = delivery.Target != r.target
+		if err == nil && foundNothing(&delivery) {
+			w.d.Readiness.SetEmpty(r.target, observation, nextDue(&delivery))
+		} else {
+			// The rival may have left something behind, so the other requests of the round probe again.
+			now := time.Now()
+			w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
+			w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
+		}
+		r.answer(roundReply{delivery: delivery, err: err})
+	})
 }

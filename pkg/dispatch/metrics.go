@@ -12,6 +12,7 @@ type Metrics struct {
 	reg prometheus.Registerer
 
 	preflights, preflightTimeouts, viable, assignments, doubleAssignments prometheus.Counter
+	splits, panics                                                        prometheus.Counter
 	preflightSeconds, preflightIntents, partitionsFound                   prometheus.Histogram
 	skipped, wakes, announced, woken                                      *prometheus.CounterVec
 	ratio                                                                 prometheus.Gauge
@@ -42,6 +43,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		viable:            counter("belfry_smart_poll_intentions_viable_total", "Waiting requests a round had something for."),
 		assignments:       counter("belfry_smart_poll_partition_assignments_total", "Partitions assigned to waiting requests."),
 		doubleAssignments: counter("belfry_smart_poll_double_assignment_errors_total", "Partitions nearly assigned twice; always 0."),
+		splits:            counter("belfry_dispatch_round_splits_total", "Statements of a round that failed and were halved to find the culprit."),
+		panics:            counter("belfry_dispatch_panics_total", "Rounds that panicked; their requests got an error."),
 		wakes:             vector("belfry_dispatch_wakes_total", "Wakes of waiting requests, by source and outcome; arrival is the first probe.", "source", "outcome"),
 		announced:         vector("belfry_dispatch_announcements_total", "Announced partitions, by source.", "source"),
 		woken:             vector("belfry_dispatch_woken_total", "Waiting requests woken, by the source of the announcement.", "source"),

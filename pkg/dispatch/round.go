@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,17 @@ const maxPreflightTimeout = 5 * time.Second
 type roundRequest struct {
 	*intent
 	// reply receives exactly one answer. It is buffered, so the round never waits for the request.
-	reply chan roundReply
+	reply    chan roundReply
+	answered atomic.Bool
+}
+
+// answer answers the request. It returns false and does nothing if the request has an answer.
+func (r *roundRequest) answer(reply roundReply) bool {
+	if !r.answered.CompareAndSwap(false, true) {
+		return false
+	}
+	r.reply <- reply
+	return true
 }
 
 // roundReply is a delivery without messages if the round had nothing for the intent.
@@ -78,7 +89,7 @@ func (w *worker) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			for _, r := range w.drain(nil) {
-				r.reply <- roundReply{}
+				r.answer(roundReply{})
 			}
 			return nil
 		case now := <-cleanup.C:
@@ -100,6 +111,7 @@ func (w *worker) pause(ctx context.Context) {
 // serve answers every request, in as many rounds as needed.
 func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 	for len(requests) > 0 {
+		w.pause(ctx)
 		requests = w.answerWithoutProbe(requests)
 		if len(requests) == 0 {
 			return
@@ -108,28 +120,32 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 			return cmp.Or(a.deadline.Compare(b.deadline), a.since.Compare(b.since))
 		})
 		n := min(len(requests), w.d.poll.MaxIntentions)
-		w.pause(ctx)
-		if len(requests) == 1 && w.d.Intents.isAlone(requests[0].intent) {
-			w.claimDirectly(requests[0])
-		} else {
-			w.makeRound(ctx, requests[:n])
-		}
+		w.guard(requests[:n], func() {
+			if len(requests) == 1 && w.d.Intents.isAlone(requests[0].intent) {
+				w.claimDirectly(requests[0])
+			} else {
+				w.makeRound(ctx, requests[:n])
+			}
+		})
 		requests = requests[n:]
 		w.lastRound = time.Now()
 	}
 }
 
-// answerWithoutProbe answers a request if its client has left or its target is known to be empty. It
-// returns the other requests. An announcement removes the known-empty entry before it wakes
-// a request, so an entry that exists now is newer than the wake.
+// answerWithoutProbe answers a request if its client has left, its time is up, or its target is known
+// to be empty. It returns the other requests. An announcement removes the known-empty entry before it
+// wakes a request, so an entry that exists now is newer than the wake.
 func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequest) {
+	now := time.Now()
 	for _, r := range requests {
 		switch {
 		case r.ctx.Err() != nil:
-			r.reply <- roundReply{err: r.ctx.Err()}
+			r.answer(roundReply{err: r.ctx.Err()})
+		case !now.Before(r.deadline):
+			r.answer(roundReply{})
 		case w.d.Readiness.KnownEmpty(r.target):
 			w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
-			r.reply <- roundReply{}
+			r.answer(roundReply{})
 		default:
 			open = append(open, r)
 		}
@@ -144,19 +160,18 @@ type roundTarget struct {
 	// want is how many partitions the requests of the target want together.
 	want   int
 	result queue.ProbeResult
+	// err is why the target could not be probed.
+	err error
 }
 
-// makeRound answers the requests with one preflight and one round trip of claims.
+// makeRound answers the requests with one preflight and one round trip of claims. If one target or one
+// claim makes these fail, its requests alone get the error.
 func (w *worker) makeRound(ctx context.Context, requests []*roundRequest) {
 	w.round++
 	targets := w.observeTargets(requests)
-	if err := w.preflight(ctx, targets, len(requests)); err != nil {
-		for _, r := range requests {
-			r.reply <- roundReply{err: err}
-		}
-		return
-	}
+	w.preflight(ctx, targets, len(requests))
 	requests = answerUnservable(requests, targets)
+	targets = slices.DeleteFunc(targets, func(t roundTarget) bool { return t.err != nil })
 	w.claim(ctx, requests, targets, w.plan(requests, targets))
 }
 
@@ -176,14 +191,26 @@ func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
 	return targets
 }
 
-// preflight probes the targets with one query and sets their results. A query that exceeds its limit
-// is repeated with twice the time, so a slow database delays the requests but does not starve them.
-func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests int) error {
+// preflight probes the targets with one query and sets their results. A target that makes the query
+// fail gets the error.
+func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests int) {
 	probes := make([]queue.Probe, len(targets))
 	for i, t := range targets {
 		// One more than wanted shows whether something is left over.
 		probes[i] = queue.Probe{Target: t.target, Want: t.want + 1}
 	}
+	w.isolate(len(targets), func(from, to int) error {
+		results, err := w.preflightInTime(ctx, probes[from:to], requests)
+		for i := range results {
+			targets[from+i].result = results[i]
+		}
+		return err
+	}, func(i int, err error) { targets[i].err = err })
+}
+
+// preflightInTime makes one preflight. A query that exceeds its limit is repeated with twice the time,
+// so a slow database delays the requests but does not starve them.
+func (w *worker) preflightInTime(ctx context.Context, probes []queue.Probe, requests int) ([]queue.ProbeResult, error) {
 	m := w.d.Metrics
 	for {
 		started := time.Now()
@@ -195,13 +222,10 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests 
 			if w.limit > w.d.poll.PreflightTimeout {
 				w.limit = max(w.limit/2, w.d.poll.PreflightTimeout)
 			}
-			for i := range targets {
-				targets[i].result = results[i]
-			}
-			return nil
+			return results, nil
 		}
 		if !isTimeout(err) || w.limit >= maxPreflightTimeout || ctx.Err() != nil {
-			return err
+			return nil, err
 		}
 		m.preflightTimeouts.Inc()
 		w.limit = min(2*w.limit, maxPreflightTimeout)
@@ -216,21 +240,21 @@ func isTimeout(err error) bool {
 	return errors.As(err, &coded) && coded.Timeout
 }
 
-// answerUnservable answers a request if its client has left or its target is gone. It returns the
-// other requests. Nothing is planned for an answered request: another request may want the
-// partition, and the id of a target that is gone may now belong to another group.
+// answerUnservable answers a request if its client has left, or its target is gone or could not be
+// probed. It returns the other requests. Nothing is planned for an answered request: another request
+// may want the partition, and the id of a target that is gone may now belong to another group.
 func answerUnservable(requests []*roundRequest, targets []roundTarget) (open []*roundRequest) {
-	gone := map[queue.Target]bool{}
+	probed := map[queue.Target]roundTarget{}
 	for _, t := range targets {
-		gone[t.target] = t.result.Gone
+		probed[t.target] = t
 	}
 	for _, r := range requests {
-		err := r.ctx.Err()
-		switch {
+		t := probed[r.target]
+		switch err := cmp.Or(r.ctx.Err(), t.err); {
 		case err != nil:
-			r.reply <- roundReply{err: err}
-		case gone[r.target]:
-			r.reply <- roundReply{delivery: queue.Delivery{Gone: true}}
+			r.answer(roundReply{err: err})
+		case t.result.Gone:
+			r.answer(roundReply{delivery: queue.Delivery{Gone: true}})
 		default:
 			open = append(open, r)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // Callbacks receive what the listener hears. The goroutine that reads the connection calls
-// them, and OnResync and OnState are also called by the one that watches it. So a callback
+// them. OnResync, OnState and OnGarbage are also called by the one that watches it. So a callback
 // must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
 	// OnMessage receives a notification from another instance or from a SQL session. It has at
@@ -21,6 +21,10 @@ type Callbacks struct {
 	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
 	// so look at the tables. reason is for the log.
 	OnResync func(reason string)
+	// OnGarbage is called when a notification could not be read, at most once in garbageInterval, and
+	// always after the last one. It may have been a hint of a later version, so look at the tables. Its
+	// sender lives, so no wake is missing. reason is for the log.
+	OnGarbage func(reason string)
 	// OnState is called after every change of the state.
 	OnState func(State)
 	// OnInbox is called when rows may have been committed to belfry.inbox: at each
@@ -77,6 +81,7 @@ func (l *Listener) library() *pgxlisten.Listener {
 func (l *Listener) handleSQLWaiter(payload string) {
 	w, err := DecodeSQLWaiter(payload)
 	if err != nil {
+		l.garbage.Add(1)
 		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one
 		return
 	}

@@ -9,8 +9,10 @@
 //     itself through Postgres. It notices within the canary interval and timeout if a connection is
 //     cut, if it is frozen, and if a pooler swallows notifications.
 //   - It calls OnResync whenever a hint may be missing: each time LISTEN takes effect, before the
-//     first message; when the proof is lost; for an unreadable payload; and when another instance
-//     falls silent without a goodbye. That instance may have died between a commit and its hint.
+//     first message; when the proof is lost; and when another instance falls silent without a goodbye.
+//     That instance may have died between a commit and its hint.
+//   - Every role of the database can send garbage. It is counted, and OnGarbage is called for it at most
+//     once a second, whatever the number of notifications is.
 //   - The Sender never blocks its callers. It coalesces entries into at most one notifying commit
 //     per notify_interval, because Postgres runs such commits one at a time in the whole cluster.
 //     Each entry is sent by a statement that starts after the call that queued it. If the statement

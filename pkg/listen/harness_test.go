@@ -80,6 +80,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
 		OnMessage:   func(m listen.Notification) { put(event{message: m}) },
 		OnResync:    func(reason string) { put(event{resync: reason}) },
+		OnGarbage:   func(reason string) { put(event{resync: reason}) },
 		OnState:     func(s listen.State) { put(event{state: s}) },
 		OnInbox:     func() {},
 		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },

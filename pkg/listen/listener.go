@@ -52,6 +52,7 @@ type Listener struct {
 	reader               reader
 	listening            chan *session // read loop to watch loop: LISTEN has taken effect
 	heard                chan uint64   // read loop to watch loop: the latest own canary
+	unreadable           chan error    // read loop to watch loop: a notification could not be read
 
 	mu         sync.Mutex
 	state      State
@@ -59,6 +60,7 @@ type Listener struct {
 	lastProof  time.Time
 	proven     atomic.Bool // state is StateProven; written under mu
 	reconnects atomic.Int64
+	garbage    atomic.Int64
 }
 
 // NewListener returns a Listener for the database at url. url must lead directly to
@@ -76,7 +78,7 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 		deafRetry: backoff.Policy{
 			Initial: cfg.CanaryInterval, Max: maxDeafIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
 		},
-		listening: make(chan *session), heard: make(chan uint64, 1),
+		listening: make(chan *session), heard: make(chan uint64, 1), unreadable: make(chan error, 1),
 		state: StateStarting,
 	}
 	l.reader = reader{Listener: l}
@@ -100,6 +102,9 @@ func (l *Listener) Proven() bool { return l.proven.Load() }
 
 // Reconnects returns how often LISTEN has taken effect after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
+
+// Garbage returns how many notifications could not be read. Every role that can connect can send them.
+func (l *Listener) Garbage() int64 { return l.garbage.Load() }
 
 // Peers returns the number of other live instances.
 func (l *Listener) Peers() int { return l.peers.count() }

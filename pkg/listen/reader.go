@@ -3,7 +3,6 @@ package listen
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -132,7 +131,7 @@ func (r *reader) handle(payload string) {
 	m, err := Decode(payload)
 	switch {
 	case err != nil:
-		r.callbacks.OnResync(fmt.Sprintf("a notification was not understood: %v", err))
+		r.reportGarbage(err)
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
 	case m.Canary > 0:

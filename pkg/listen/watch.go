@@ -21,11 +21,15 @@ type watcher struct {
 	silenceTimer *time.Timer // fires when the awaited canary is overdue
 	proofTimer   *time.Timer // fires when there was no proof for too long
 	peerTimer    *time.Timer // fires when a peer may have been silent for too long
+	garbageLimit garbageLimit
 }
 
 // watch runs the watch loop until ctx ends.
 func (l *Listener) watch(ctx context.Context) {
-	w := &watcher{Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: time.NewTimer(l.cfg.PeerTimeout)}
+	w := &watcher{
+		Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: time.NewTimer(l.cfg.PeerTimeout),
+		garbageLimit: garbageLimit{timer: stoppedTimer()},
+	}
 	beat := time.NewTicker(l.cfg.CanaryInterval)
 	for {
 		select {
@@ -40,6 +44,10 @@ func (l *Listener) watch(ctx context.Context) {
 			w.canarySent(number)
 		case number := <-l.heard:
 			w.canaryHeard(number)
+		case err := <-l.unreadable:
+			w.onGarbage(err)
+		case <-w.garbageLimit.timer.C:
+			w.answerGarbage()
 		case <-w.silenceTimer.C:
 			w.onSilence()
 		case <-w.proofTimer.C:

@@ -24,9 +24,11 @@ func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 // Claim makes the claims of one round of the dispatcher in one round trip, each with its own lease.
 // The deliveries are in the order of the assignments. A delivery without messages lost its partition
 // to another consumer, or its group does not exist any more. A delivery whose payloads cannot be
-// opened is released and marked contested; a Pop returns the reason.
+// opened is released and marked contested; a Pop returns the reason. So is the delivery of a single
+// claim from any partition, if Postgres cannot read a message; a Pop passes over its partition.
 //
-// Errors: CodeUnavailable; leases that were taken all the same are released by Run, or expire.
+// Errors: CodeUnavailable; leases that were taken all the same are released by Run, or expire. If
+// Postgres cannot read a message, all claims fail; the partition of a single claim is then due later.
 func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	return s.claims.Round(ctx, assignments)
 }

@@ -59,7 +59,7 @@ type Deps struct {
 }
 
 // Metrics count what claims do beside delivering.
-type Metrics struct{ expired, givenUp, unopened prometheus.Counter }
+type Metrics struct{ expired, givenUp, unopened, unreadable prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -67,9 +67,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &Metrics{
-		expired:  counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
-		givenUp:  counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
-		unopened: counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
+		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
 	}
 }
 
@@ -103,12 +104,22 @@ func (c *Claimer) Close(ctx context.Context) error {
 	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
 }
 
-// one makes one claim together with the claims of other callers.
+// one makes one claim together with the claims of other callers. A claim from any partition passes
+// over the partitions that cannot be read.
 func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
+	one, err := c.together(ctx, req, target)
+	if target.Partition == 0 && unreadable(err) {
+		return c.separately(ctx, req, target, err)
+	}
+	return one, err
+}
+
+// together makes one claim together with the claims of other callers.
+func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one := newCall(req, target)
-	together := c.leased
+	manager := c.leased
 	if req.AutoAck {
-		together = c.consuming
+		manager = c.consuming
 	}
 	// Claims of one group skip each other's partitions. Claims of one partition would wait for each
 	// other.
@@ -116,8 +127,11 @@ func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.T
 	if target.Partition != 0 {
 		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
 	}
-	if err := together.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
+	if err := manager.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
 		c.orphan(err, false, one)
+		if target.Partition != 0 && unreadable(err) {
+			c.postpone(ctx, one, err)
+		}
 		return nil, err
 	}
 	if err := c.finish(ctx, []*call{one}); err != nil {
@@ -149,6 +163,13 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	}
 	if err != nil {
 		c.orphan(err, taken, calls...)
+		if !taken && len(calls) == 1 && unreadable(err) {
+			if one := calls[0]; one.target.Partition != 0 {
+				c.postpone(ctx, one, err)
+			} else {
+				return []queue.Delivery{{Queue: one.req.Queue, Group: one.req.Group, Contested: true}}, nil
+			}
+		}
 		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
 	}
 	deliveries := make([]queue.Delivery, len(calls))

@@ -1,0 +1,98 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// pushUnreadable pushes a message that Postgres cannot read.
+func (b *bench) pushUnreadable(partition string) {
+	b.t.Helper()
+	noise := make([]byte, 50_000)
+	_, _ = rand.Read(noise)
+	payload, err := json.Marshal(noise)
+	require.NoError(b.t, err)
+	_, err = b.Push(b.t.Context(), []queue.PushItem{{Queue: "q", Partition: partition, TransactionID: "unreadable", Payload: payload}})
+	require.NoError(b.t, err)
+	pgtest.DamagePayloads(b.t, b.pool.Config().ConnString())
+}
+
+// A group whose oldest message cannot be read receives its other messages, by every kind of claim.
+func TestAGroupReceivesTheMessagesBesideAnUnreadableOne(t *testing.T) {
+	t.Parallel()
+	for name, pop := range map[string]func(*bench, *queue.PopRequest) queue.Delivery{
+		"pop": (*bench).pop,
+		"round": func(b *bench, req *queue.PopRequest) queue.Delivery {
+			target, _, err := b.Resolve(b.t.Context(), req)
+			require.NoError(b.t, err)
+			deliveries, err := b.Claim(b.t.Context(), []queue.Assignment{{Request: req, Target: target}})
+			require.NoError(b.t, err)
+			if deliveries[0].Contested {
+				return b.pop(req)
+			}
+			return deliveries[0]
+		},
+	} {
+		for _, autoAck := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, autoAck %t", name, autoAck), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				b.register("g")
+				b.pushUnreadable("damaged")
+				for _, partition := range []string{"a", "b", "c"} {
+					b.push(partition, partition)
+				}
+				req := request("g", 10)
+				req.Partitions, req.AutoAck = 2, autoAck
+				var got []string
+				for len(got) < 3 {
+					d := pop(b, req)
+					require.NotEmpty(t, d.Messages)
+					got = append(got, transactionIDs(d)...)
+				}
+				require.ElementsMatch(t, []string{"a", "b", "c"}, got)
+				require.Zero(t, b.stranded())
+			})
+		}
+	}
+}
+
+// A pop that finds nothing but an unreadable message gets an error, and so does a claim of its
+// partition. The partition is due again after a minute, or when an operator deletes the message.
+func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g", "h")
+	b.pushUnreadable("damaged")
+	_, err := b.Pop(t.Context(), request("g", 1))
+	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+	d := b.pop(request("g", 1))
+	require.Empty(t, d.Messages)
+	require.True(t, d.HasNext)
+	require.InDelta(t, time.Minute, d.NextIn, float64(10*time.Second))
+
+	req := request("h", 1)
+	target, _, err := b.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	b.scan(`SELECT id FROM belfry.partition WHERE name = 'damaged'`, nil, &target.Partition)
+	_, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
+	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+	require.Empty(t, b.pop(req).Messages)
+
+	b.exec(`UPDATE belfry.cursor SET ready_at = now(), retry_at = now() WHERE ready_at IS NOT NULL`)
+	_, err = b.Pop(t.Context(), request("g", 1))
+	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+	b.push("damaged", "next")
+	b.exec(`SELECT belfry.delete_message(id, 'unreadable') FROM belfry.partition WHERE name = 'damaged'`)
+	for _, group := range []string{"g", "h"} {
+		require.Equal(t, []string{"next"}, transactionIDs(b.pop(request(group, 1))))
+	}
+}

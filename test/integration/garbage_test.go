@@ -1,0 +1,50 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Any role may notify. A server with 20 waiting pops makes few statements because of 10,000
+// notifications that it cannot read. It then still delivers a message.
+func TestGarbageNotificationsCostFewStatements(t *testing.T) {
+	t.Parallel()
+	const many, queues = 10_000, 20
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c := s.client(t)
+	waiting := make([]*pendingCall, queues)
+	for i := range waiting {
+		name := fmt.Sprint("q", i)
+		c.configure(name, nil).ok(http.StatusOK)
+		waiting[i] = c.begin(popCall(name, "wait=true&timeout=60000"))
+	}
+	c.untilWaiting(queues)
+	role := producer(t, s.dsn)
+	before, transactions := probes(t, s), s.transactions(t)
+	for burst := range 10 {
+		execute(t, role, fmt.Sprintf(`SELECT count(pg_notify('belfry', 'garbage ' || i)) FROM generate_series(%d, %d) i`,
+			burst*many/10+1, (burst+1)*many/10))
+	}
+	until(t, "all garbage is heard", func() bool { return s.metric(t, "belfry_listener_garbage_total") == many })
+	heard := time.Now()
+	until(t, "the last answer and the statistics of Postgres are there", func() bool { return time.Since(heard) > 2*time.Second })
+	looks, cost := probes(t, s)-before, s.transactions(t)-transactions
+	t.Logf("%d probes, %d transactions", looks, cost)
+	require.Positive(t, looks, "garbage may have been a hint")
+	require.LessOrEqual(t, looks, 4*2*queues, "one look a second at each waiting target")
+	require.Less(t, cost, 400)
+	c.pushIDs("q7", "", "m")
+	require.Equal(t, []string{"m"}, waiting[7].delivery().ok(http.StatusOK).ids())
+}
+
+// transactions returns the number of transactions in the database.
+func (s *server) transactions(t *testing.T) (n int) {
+	t.Helper()
+	s.scan(t, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`, nil, &n)
+	return n
+}
