@@ -16,6 +16,8 @@ type Config struct {
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
 	// ShutdownTimeout bounds how long a stop waits for requests in flight.
 	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
+	// CORSOrigins are the origins whose pages may send requests; * is every origin.
+	CORSOrigins []string `mapstructure:"cors_origins"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
@@ -25,7 +27,7 @@ func DefaultConfig() Config {
 
 // Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
-	errs := []error{c.checkAddr()}
+	errs := append(checkOrigins(c.CORSOrigins), c.checkAddr())
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
 	}

@@ -117,20 +117,3 @@ func TestUnknownRoutesAreJSONErrors(t *testing.T) {
 	require.Equal(t, "GET is not allowed on /api/v1/push", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/push", ""), 405))
 	require.False(t, f.Reached())
 }
-
-func TestEveryAnswerHasTheCORSHeaders(t *testing.T) {
-	t.Parallel()
-	f := &apitest.Fakes{}
-	for _, rec := range []*httptest.ResponseRecorder{
-		apitest.Call(f, "GET", "/health", ""), apitest.Call(f, "GET", "/api/v1/nothing", ""), apitest.Call(f, "POST", "/api/v1/push", "x"),
-		apitest.Call(f, "OPTIONS", "/api/v1/push", ""), apitest.Call(f, "OPTIONS", "/anywhere/else", ""),
-	} {
-		require.Equal(t, "*", rec.Header().Get("Access-Control-Allow-Origin"))
-		require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", rec.Header().Get("Access-Control-Allow-Methods"))
-		require.Equal(t, "Content-Type, Authorization", rec.Header().Get("Access-Control-Allow-Headers"))
-	}
-	rec := apitest.Call(f, "OPTIONS", "/api/v1/push", "")
-	require.Equal(t, http.StatusNoContent, rec.Code)
-	require.Equal(t, "86400", rec.Header().Get("Access-Control-Max-Age"))
-	require.False(t, f.Reached())
-}

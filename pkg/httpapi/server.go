@@ -21,21 +21,25 @@ const (
 
 // Server serves the API on one listener.
 type Server struct {
-	deps Deps
-	cfg  Config
-	http *http.Server
+	deps    Deps
+	cfg     Config
+	origins origins
+	http    *http.Server
 	// draining is closed by Drain.
 	draining chan struct{}
 }
 
 // New returns a Server. It serves nothing before Listen and Serve.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{deps: deps, cfg: cfg, draining: make(chan struct{})}
+	s := &Server{deps: deps, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), draining: make(chan struct{})}
+	if s.origins.any() {
+		deps.Log.Warn("http.cors_origins allows every web page to use this server")
+	}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
-	e.Pre(cors)
-	e.Use(s.measure)
+	e.Pre(s.origins.headers)
+	e.Use(s.measure, s.refuse)
 	for _, r := range s.routeTable() {
 		e.Add(r.Method, r.Path, r.handler)
 	}

@@ -16,7 +16,7 @@ func TestStatusEndpointsFollowTheDocument(t *testing.T) {
 	got := ask[map[string]any](c, get("/openapi.json"))
 	require.Equal(t, "3.1.0", got.ok(http.StatusOK)["openapi"])
 	require.Equal(t, openapi.Document, got.Raw)
-	requireCORS(t, got.reply)
+	requireNoCORS(t, got.reply)
 
 	c.begin(popCall("waited", "wait=true&consumerGroup=g"))
 	c.begin(popTaggedCall("wait=true&namespace=waited"))
