@@ -15,8 +15,10 @@ import (
 
 // handleError turns an error of a handler into an answer.
 func (s *Server) handleError(err error, c echo.Context) {
-	if c.Response().Committed || c.Request().Context().Err() != nil {
-		return // the answer has begun, or the client has disconnected
+	// After a body that was too slow, net/http has ended the context of a client that is still there.
+	disconnected := c.Request().Context().Err() != nil && queue.CodeOf(err) != queue.CodeTooSlow
+	if c.Response().Committed || disconnected {
+		return // the answer has begun, or nobody reads it
 	}
 	var routing *echo.HTTPError
 	if errors.As(err, &routing) {

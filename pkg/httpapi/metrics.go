@@ -30,6 +30,7 @@ type Metrics struct {
 	pushed   prometheus.Counter
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
+	refused  prometheus.Counter
 	// ingested and processed are the rates that Throughput returns.
 	ingested, processed rate
 }
@@ -56,6 +57,9 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 			Name: "belfry_ack_messages_total", Help: "Acknowledgments, by what became of them.",
 		}, []string{"result"}),
 	}
+	m.refused = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "belfry_http_connections_refused_total", Help: "Connections above http.max_connections.",
+	})
 	// A counter that appears with its first count hides it from increase().
 	for _, result := range []string{ackSucceeded, ackDeadLettered, ackRefused} {
 		m.acked.WithLabelValues(result)
@@ -63,7 +67,7 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeInternal} {
 		m.errors.WithLabelValues(string(code))
 	}
-	reg.MustRegister(m.requests, m.errors, m.delivery, m.pushed, m.popped, m.acked)
+	reg.MustRegister(m.requests, m.errors, m.delivery, m.pushed, m.popped, m.acked, m.refused)
 	return m
 }
 
@@ -111,6 +115,9 @@ func (m *Metrics) Acknowledged(results []queue.AckResult) {
 	}
 	m.processed.add(time.Now(), done)
 }
+
+// connectionRefused counts a connection above http.max_connections.
+func (m *Metrics) connectionRefused() { m.refused.Inc() }
 
 // Throughput returns the messages per second of the last minute: pushed ones, and
 // those consumed by a group.

@@ -38,14 +38,15 @@ func New(cfg Config, deps Deps) *Server {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
-	e.Pre(s.origins.headers)
+	e.Pre(s.limitTime, s.origins.headers)
 	e.Use(s.measure, s.refuse)
 	for _, r := range s.routeTable() {
 		e.Add(r.Method, r.Path, r.handler)
 	}
 	s.http = &http.Server{
 		Handler: e, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: zap.NewStdLog(deps.Log.Named("http")),
+		MaxHeaderBytes: int(cfg.MaxHeaderBytes),
+		ErrorLog:       zap.NewStdLog(deps.Log.Named("http")),
 	}
 	return s
 }
@@ -64,7 +65,7 @@ func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 
 // Serve answers requests. It blocks until Shutdown and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(limitConnections(ln, s.cfg.MaxConnections, s.deps.Metrics.connectionRefused)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving on %s: %w", ln.Addr(), err)
 	}
 	return nil

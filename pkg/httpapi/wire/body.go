@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,8 +45,8 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 }
 
 // Read returns the whole body. It returns the context's error when the client
-// has disconnected, CodeTooLarge above the limit, and CodeInvalid for a body
-// that is empty or is not UTF-8.
+// has disconnected, CodeTooLarge above the limit, CodeTooSlow after
+// http.body_timeout, and CodeInvalid for a body that is empty or is not UTF-8.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	buf := &bytes.Buffer{}
@@ -58,6 +59,11 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	case errors.As(err, &tooLarge):
 		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
 			"the body is larger than %d bytes: send fewer items a call, or raise http.max_body_bytes", tooLarge.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded): // net/http has ended the context too
+		return nil, &queue.Error{
+			Code: queue.CodeTooSlow, Err: err,
+			Message: "the body did not arrive in time: send fewer items a call, or raise http.body_timeout",
+		}
 	case err != nil && request.Context().Err() != nil:
 		return nil, request.Context().Err()
 	case err != nil:
