@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -83,14 +84,44 @@ func TestErrorTextIsEscapedInJSON(t *testing.T) {
 	require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
 }
 
+// A client that left is counted as 499. A failure of the database is counted although nobody gets its answer.
 func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	s, logs := apitest.Server(apitest.Failing(context.Canceled))
-	cancel()
-	rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
-	require.Zero(t, rec.Body.Len())
-	require.Zero(t, logs.Len(), "a disconnect is not an error")
+	unavailable := func(cause error) error {
+		return &queue.Error{Code: queue.CodeUnavailable, Message: "later", Err: cause}
+	}
+	for name, c := range map[string]struct {
+		err     error
+		counted string
+		logged  zapcore.Level
+	}{
+		"only left":           {err: context.Canceled, logged: zap.DebugLevel},
+		"left before its row": {err: unavailable(context.Canceled), logged: zap.DebugLevel},
+		"a time-out":          {err: unavailable(context.DeadlineExceeded), counted: "unavailable", logged: zap.WarnLevel},
+		"a bug":               {err: errors.New("a bug"), counted: "internal", logged: zap.ErrorLevel},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, logs := apitest.Server(apitest.Failing(c.err))
+		cancel()
+		rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
+		require.Zero(t, rec.Body.Len(), name)
+		worst := zap.DebugLevel
+		for _, entry := range logs.All() {
+			worst = max(worst, entry.Level)
+		}
+		require.Equal(t, c.logged, worst, name)
+		require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len(), name)
+
+		metrics := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()
+		require.Contains(t, metrics, `belfry_http_request_duration_seconds_count{route="/api/v1/push",status="499"} 1`, name)
+		for _, code := range []string{"unavailable", "internal"} {
+			count := 0
+			if code == c.counted {
+				count = 1
+			}
+			require.Contains(t, metrics, fmt.Sprintf("belfry_errors_total{code=%q} %d\n", code, count), name)
+		}
+	}
 }
 
 // A cancellation that the client did not cause must not look like a success: an

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -19,6 +20,10 @@ const (
 	ackDeadLettered = "dead_lettered"
 	ackRefused      = "refused"
 )
+
+// statusClientLeft is the status, in metrics only, of a request whose client disconnected or
+// stopped reading before the whole answer was written.
+const statusClientLeft = 499
 
 // Metrics are the metrics of the API.
 type Metrics struct {
@@ -131,15 +136,21 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
 		err := next(c)
+		begun := c.Response().Committed
 		if err != nil {
 			c.Error(err)
+		}
+		status := c.Response().Status
+		if err != nil && (begun || !c.Response().Committed) {
+			status = statusClientLeft
+			s.deps.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
+				zap.String("path", c.Request().URL.Path), zap.Duration("after", time.Since(started)), zap.Error(err))
 		}
 		route := c.Path()
 		if route == "" {
 			route = "none"
 		}
-		status := strconv.Itoa(c.Response().Status)
-		s.deps.Metrics.requests.WithLabelValues(route, status).Observe(time.Since(started).Seconds())
+		s.deps.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 		return nil
 	}
 }

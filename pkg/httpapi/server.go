@@ -25,13 +25,15 @@ type Server struct {
 	cfg     Config
 	origins origins
 	http    *http.Server
+	// document is what GET /openapi.json answers.
+	document document
 	// draining is closed by Drain.
 	draining chan struct{}
 }
 
 // New returns a Server. It serves nothing before Listen and Serve.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{deps: deps, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), draining: make(chan struct{})}
+	s := &Server{deps: deps, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(deps.Version), draining: make(chan struct{})}
 	if s.origins.any() {
 		deps.Log.Warn("http.cors_origins allows every web page to use this server")
 	}

@@ -182,10 +182,12 @@ func TestClientThatStopsReadingLosesItsLease(t *testing.T) {
 		leases.Popper = deps.Popper
 		deps.Popper = leases
 	})
-	conn := serve(t, s).dial()
+	c := serve(t, s)
+	conn := c.dial()
 	conn.send("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", popPath)
 	require.Equal(t, apitest.IDThree, within(t, leases.released))
 	conn.closed()
+	require.Contains(t, c.get("/metrics/prometheus").body, `{route="/api/v1/pop/queue/:queue",status="499"} 1`)
 }
 
 // Clients that send slowly, or that do not read, keep a stop no longer than shutdown_timeout.
