@@ -84,7 +84,7 @@ func TestErrorTextIsEscapedInJSON(t *testing.T) {
 	require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
 }
 
-// A client that left is counted as 499. A failure of the database is counted although nobody gets its answer.
+// A client that left is counted as 499. A failure of the database is counted even if its client left.
 func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	t.Parallel()
 	unavailable := func(cause error) error {

@@ -20,6 +20,10 @@ type BodyReader struct {
 	MaxBytes int64
 }
 
+// firstBuffer is the most memory that an announced Content-Length takes. The buffer of a longer
+// body grows as its bytes arrive.
+const firstBuffer = 64 << 10
+
 // errEmptyBody is the error for a body of zero bytes.
 var errEmptyBody = queue.Invalidf("Empty request body")
 
@@ -50,8 +54,8 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	buf := &bytes.Buffer{}
-	if 0 < request.ContentLength && request.ContentLength <= r.MaxBytes {
-		buf.Grow(int(request.ContentLength) + bytes.MinRead)
+	if 0 < request.ContentLength {
+		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, r.MaxBytes))
 	var tooLarge *http.MaxBytesError
