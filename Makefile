@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/belfry-mq/belfry/pkg/app.linkedVersion=$(VERSION)
 IMAGE ?= belfry:$(VERSION)
 
 # The run time of each fuzz target, and the number of sequences of the model test.

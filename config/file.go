@@ -94,6 +94,10 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 
 // value reads one value. A text setting must be text in YAML. Other settings may be quoted.
 func (r *fileReader) value(k key, value *yaml.Node) {
+	if k.isList() && value.Kind == yaml.SequenceNode {
+		r.list(k, value)
+		return
+	}
 	if value.Kind != yaml.ScalarNode {
 		r.fail(value, "%s holds a list or a section: it must be %s", k.name, k.expected())
 		return
@@ -107,6 +111,19 @@ func (r *fileReader) value(k key, value *yaml.Node) {
 		return
 	}
 	r.layer[k.name] = setting{text: value.Value, source: r.at(value)}
+}
+
+// list reads a list of texts.
+func (r *fileReader) list(k key, value *yaml.Node) {
+	texts := make([]string, len(value.Content))
+	for i, element := range value.Content {
+		if element = resolve(element); element.Kind != yaml.ScalarNode || element.Tag != "!!str" {
+			r.fail(element, "%s holds an element that is no text: it must be %s, put each in quotes", k.name, k.expected())
+			return
+		}
+		texts[i] = element.Value
+	}
+	r.layer[k.name] = setting{text: strings.Join(texts, ","), source: r.at(value)}
 }
 
 // children returns the names directly in a section; "" is the whole file.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,10 +79,31 @@ func TestFileFollowsAnchors(t *testing.T) {
 	require.Equal(t, cfg.Dispatch.PollInterval, cfg.Dispatch.MaxPollInterval)
 }
 
+// A list in a file, a variable and the printed configuration is the same.
+func TestListsAreRead(t *testing.T) {
+	t.Parallel()
+	want := []string{"https://a.example", "http://b.example:3000"}
+	for _, opts := range []Options{
+		{File: write(t, "http:\n  cors_origins:\n    - https://a.example\n    - http://b.example:3000\n")},
+		{File: write(t, "http: {cors_origins: 'https://a.example,http://b.example:3000'}")},
+		{Environ: []string{"BELFRY_HTTP_CORS_ORIGINS=https://a.example, http://b.example:3000,"}},
+	} {
+		cfg, err := Load(opts)
+		require.NoError(t, err)
+		require.Equal(t, want, cfg.HTTP.CORSOrigins)
+		var printed strings.Builder
+		require.NoError(t, cfg.Print(&printed))
+		again, err := Load(Options{File: write(t, printed.String())})
+		require.NoError(t, err)
+		require.Equal(t, want, again.HTTP.CORSOrigins, printed.String())
+	}
+}
+
 func TestFileMistakes(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"http: 8080":                         "section http must hold keys with values: addr, max_body_bytes, shutdown_timeout (file %s:1)",
+		"log: 8080":                          "section log must hold keys with values: level, format (file %s:1)",
+		"http: {cors_origins: [a, {b: c}]}":  "http.cors_origins holds an element that is no text: it must be a list of texts, put each in quotes (file %s:1)",
 		"[1, 2]":                             "the file must hold keys with values: database, http, dispatch, batch, smart_poll, listen, defaults, sweep, encryption, log (file %s:1)",
 		"http:\n  addr: 6632":                "http.addr is 6632: it must be text, put it in quotes (file %s:2)",
 		"http:\n  addr:":                     "http.addr has no value: it must be text; remove the line to keep the default (file %s:2)",

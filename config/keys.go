@@ -68,6 +68,9 @@ func (k key) redact(text string) string {
 // isSize reports whether the value is a number of bytes, which can be written as 16MiB.
 func (k key) isSize() bool { return strings.HasSuffix(k.name, "_bytes") }
 
+// isList reports whether the value is a list of texts. A variable has commas between them.
+func (k key) isList() bool { return k.typ.Kind() == reflect.Slice }
+
 // EnvName returns the environment variable of a key:
 // "http.addr" is BELFRY_HTTP_ADDR.
 func EnvName(key string) string {

@@ -84,6 +84,7 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 	for _, k := range allKeys() {
 		value := map[string]string{
 			"string": "all", "bool": "false", "int": "7", "int32": "7", "int64": "7000", "float64": "7.5", "Duration": "1s",
+			"": "https://a.example,https://b.example", // a list
 		}[k.typ.Name()]
 		switch k.name {
 		case "http.addr":

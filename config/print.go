@@ -41,8 +41,14 @@ func (c Config) Print(w io.Writer) error {
 func (c Config) node(k key) *yaml.Node {
 	shown := k.redact(k.format(k.valueIn(c)))
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: shown}
-	if k.typ.Kind() == reflect.String {
+	switch {
+	case k.typ.Kind() == reflect.String:
 		n = stringNode(shown)
+	case k.isList():
+		n = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, text := range parseList(shown) {
+			n.Content = append(n.Content, stringNode(text))
+		}
 	}
 	if n.LineComment = c.sources[k.name]; n.LineComment == "" {
 		n.LineComment = "default"

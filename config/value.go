@@ -39,6 +39,8 @@ func parseKind(t reflect.Type, text string) (any, error) {
 			return nil, fmt.Errorf("reading %q as text", text)
 		}
 		return text, nil
+	case reflect.Slice:
+		return parseList(text), nil
 	case reflect.Bool:
 		switch strings.ToLower(text) {
 		case "true":
@@ -58,6 +60,17 @@ func parseKind(t reflect.Type, text string) (any, error) {
 	default:
 		return nil, fmt.Errorf("reading a %s: no setting may have this type", t)
 	}
+}
+
+// parseList reads texts with commas between them. The result is nil for an empty text.
+func parseList(text string) []string {
+	var list []string
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			list = append(list, one)
+		}
+	}
+	return list
 }
 
 func parseSize(text string) (int64, error) {
@@ -84,6 +97,8 @@ func (k key) expected() string {
 		return "a size in bytes such as 16777216 or 16MiB"
 	case k.typ.Kind() == reflect.String:
 		return "text"
+	case k.isList():
+		return "a list of texts"
 	case k.typ.Kind() == reflect.Bool:
 		return "true or false"
 	case k.typ.Kind() == reflect.Float64:
@@ -100,6 +115,8 @@ func (k key) format(value any) string {
 	switch v := value.(type) {
 	case time.Duration:
 		return formatDuration(v)
+	case []string:
+		return strings.Join(v, ",")
 	case int64:
 		if k.isSize() {
 			return formatSize(v)

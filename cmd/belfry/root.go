@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,10 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/app"
 )
-
-// version is set by the build: -ldflags "-X main.version=v1.2.3".
-var version string
 
 // keyFlags are the settings with a flag. Every setting has a variable and a key in the
 // file.
@@ -37,7 +34,7 @@ func newRootCmd() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "belfry",
 		Short:         "An event dispatcher beside Postgres",
-		Version:       versionText(),
+		Version:       app.Version(),
 		Args:          noSuchCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
@@ -146,20 +143,8 @@ func newVersionCmd() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "belfry %s\n", versionText())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "belfry %s\n", app.Version())
 			return err
 		},
 	}
-}
-
-// versionText returns the version set by the build. Without it, it returns the version
-// that Go recorded: of `go install`, or of the commit of a checkout.
-func versionText() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

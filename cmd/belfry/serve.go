@@ -30,7 +30,7 @@ accepts no new requests, finishes the requests in flight and exits with 0.`,
 					return errNoDatabase
 				}
 				return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
-					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", versionText()))
+					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", app.Version()))
 				})
 			})
 		},

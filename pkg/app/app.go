@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
@@ -79,7 +78,7 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 	peerWork, peersFailed := errgroup.WithContext(peers)
 	peerWork.Go(func() error { return p.listener.Run(peersFailed) })
 	peerWork.Go(func() error { return p.sender.Run(peersFailed) })
-	log.Info("serving", zap.String("address", ln.Addr().String()), zap.String("version", version()))
+	log.Info("serving", zap.String("address", ln.Addr().String()), zap.String("version", Version()))
 	ready(ln.Addr())
 
 	select {
@@ -151,13 +150,6 @@ func hostname() string {
 		return "unknown"
 	}
 	return name
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // heapFloor is how much further than Go's own rule the heap may grow before a collection. Without it

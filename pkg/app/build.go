@@ -105,7 +105,7 @@ func (b builder) build(ctx context.Context) error {
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Ping: b.pool.Ping, Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState,
-		Metrics: httpapi.NewMetrics(b.reg), Defaults: b.cfg.Defaults, Version: version(), Log: b.log,
+		Metrics: httpapi.NewMetrics(b.reg), Defaults: b.cfg.Defaults, Version: Version(), Log: b.log,
 	})
 	return nil
 }

@@ -121,3 +121,28 @@ func TestBodyThatEndsEarlyStoresNothing(t *testing.T) {
 	require.Zero(t, rec.Body.Len(), "the client has disconnected")
 	require.False(t, f.Reached())
 }
+
+// measured records how much memory is ready for the bytes that it returns.
+type measured struct {
+	*strings.Reader
+	ready int
+}
+
+func (m *measured) Read(b []byte) (int, error) {
+	m.ready = max(m.ready, len(b))
+	return m.Reader.Read(b)
+}
+
+// A body takes memory by the bytes that arrive, and not by its announced length.
+func TestAnnouncedLengthTakesLittleMemory(t *testing.T) {
+	t.Parallel()
+	for announced, most := range map[int64]int{42: 1 << 10, 8 << 20: 128 << 10} {
+		body := &measured{Reader: strings.NewReader(apitest.OnePush)}
+		s, _ := apitest.Server(&apitest.Fakes{})
+		r := httptest.NewRequest("POST", "/api/v1/push", body)
+		r.ContentLength = announced
+		require.Equal(t, 201, apitest.Send(s, r).Code)
+		require.Greater(t, body.ready, 42)
+		require.LessOrEqual(t, body.ready, most)
+	}
+}

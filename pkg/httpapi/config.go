@@ -16,21 +16,51 @@ type Config struct {
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
 	// ShutdownTimeout bounds how long a stop waits for requests in flight.
 	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
+	// BodyTimeout bounds how long a client may take to send a body; a slower one gets 408.
+	BodyTimeout time.Duration `mapstructure:"body_timeout"`
+	// WriteTimeout bounds how long a client may take to read an answer.
+	WriteTimeout time.Duration `mapstructure:"write_timeout"`
+	// MaxConnections bounds the open connections; a further one gets 503.
+	MaxConnections int `mapstructure:"max_connections"`
+	// MaxHeaderBytes bounds the headers of a request; larger ones get 431.
+	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
+	// CORSOrigins are the origins whose pages may send requests; * is every origin.
+	CORSOrigins []string `mapstructure:"cors_origins"`
 }
+
+// The largest values of two settings.
+const (
+	maxConnections = 1_000_000
+	maxHeaderBytes = 16 << 20
+)
 
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
-	return Config{Addr: ":6632", MaxBodyBytes: 16 << 20, ShutdownTimeout: 10 * time.Second}
+	return Config{
+		Addr: ":6632", MaxBodyBytes: 16 << 20, ShutdownTimeout: 10 * time.Second,
+		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
+	}
 }
 
 // Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
-	errs := []error{c.checkAddr()}
+	errs := append(checkOrigins(c.CORSOrigins), c.checkAddr())
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
 	}
-	if c.ShutdownTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("http.shutdown_timeout is %s: it must be positive", c.ShutdownTimeout))
+	for _, timeout := range []struct {
+		key   string
+		value time.Duration
+	}{{"shutdown_timeout", c.ShutdownTimeout}, {"body_timeout", c.BodyTimeout}, {"write_timeout", c.WriteTimeout}} {
+		if timeout.value <= 0 {
+			errs = append(errs, fmt.Errorf("http.%s is %s: it must be positive", timeout.key, timeout.value))
+		}
+	}
+	if c.MaxConnections < 1 || c.MaxConnections > maxConnections {
+		errs = append(errs, fmt.Errorf("http.max_connections is %d: it must be between 1 and %d", c.MaxConnections, maxConnections))
+	}
+	if c.MaxHeaderBytes < 4096 || c.MaxHeaderBytes > maxHeaderBytes {
+		errs = append(errs, fmt.Errorf("http.max_header_bytes is %d: it must be between 4096 and %d", c.MaxHeaderBytes, maxHeaderBytes))
 	}
 	return errors.Join(errs...)
 }

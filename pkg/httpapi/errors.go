@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
@@ -13,10 +14,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// handleError turns an error of a handler into an answer.
+// handleError turns an error of a handler into an answer. It counts and logs the error first,
+// because a client often gives up before the database work of its request fails.
 func (s *Server) handleError(err error, c echo.Context) {
-	if c.Response().Committed || c.Request().Context().Err() != nil {
-		return // the answer has begun, or the client has disconnected
+	if c.Response().Committed {
+		return
 	}
 	var routing *echo.HTTPError
 	if errors.As(err, &routing) {
@@ -27,23 +29,36 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if !errors.As(err, &coded) {
 		coded = &queue.Error{Code: queue.CodeInternal, Err: err}
 	}
+	// After a body that was too slow, net/http has ended the context of a client that is still there.
+	disconnected := c.Request().Context().Err() != nil && coded.Code != queue.CodeTooSlow
+	if disconnected && errors.Is(err, context.Canceled) {
+		return // the request failed only because the client left
+	}
+	text := s.report(c, coded, err)
+	if disconnected {
+		return
+	}
 	if coded.RetryAfter > 0 {
 		seconds := int(math.Ceil(coded.RetryAfter.Seconds()))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
+	s.answerError(c, wire.StatusOf(coded.Code), text)
+}
+
+// report counts and logs an error, and returns the text for the client.
+func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 	s.deps.Metrics.errors.WithLabelValues(string(coded.Code)).Inc()
-	text := coded.Message
 	switch coded.Code {
 	case queue.CodeInternal:
 		id := queue.NewID().String()
 		s.deps.Log.Error("a request failed", zap.String("error_id", id), zap.String("method", c.Request().Method),
 			zap.String("path", c.Request().URL.Path), zap.Error(err))
-		text = "internal error; the server's log has it under error_id " + id
+		return "internal error; the server's log has it under error_id " + id
 	case queue.CodeUnavailable:
 		s.deps.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	default:
 	}
-	s.answerError(c, wire.StatusOf(coded.Code), text)
+	return coded.Message
 }
 
 func routingText(code int, r *http.Request) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -21,7 +22,7 @@ import (
 func TestErrorCodesBecomeStatuses(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[queue.Code]int{
-		"invalid": 400, "too_large": 413, "not_found": 404, "lease_gone": 409, "queue_full": 429,
+		"invalid": 400, "too_large": 413, "too_slow": 408, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "internal": 500,
 	} {
 		coded := &queue.Error{Code: code, Message: "say it like this", Err: errors.New("the cause")}
@@ -83,14 +84,44 @@ func TestErrorTextIsEscapedInJSON(t *testing.T) {
 	require.Equal(t, strconv.Itoa(rec.Body.Len()), rec.Header().Get("Content-Length"))
 }
 
+// A client that left is counted as 499. A failure of the database is counted even if its client left.
 func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	s, logs := apitest.Server(apitest.Failing(context.Canceled))
-	cancel()
-	rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
-	require.Zero(t, rec.Body.Len())
-	require.Zero(t, logs.Len(), "a disconnect is not an error")
+	unavailable := func(cause error) error {
+		return &queue.Error{Code: queue.CodeUnavailable, Message: "later", Err: cause}
+	}
+	for name, c := range map[string]struct {
+		err     error
+		counted string
+		logged  zapcore.Level
+	}{
+		"only left":           {err: context.Canceled, logged: zap.DebugLevel},
+		"left before its row": {err: unavailable(context.Canceled), logged: zap.DebugLevel},
+		"a time-out":          {err: unavailable(context.DeadlineExceeded), counted: "unavailable", logged: zap.WarnLevel},
+		"a bug":               {err: errors.New("a bug"), counted: "internal", logged: zap.ErrorLevel},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, logs := apitest.Server(apitest.Failing(c.err))
+		cancel()
+		rec := apitest.Send(s, httptest.NewRequestWithContext(ctx, "POST", "/api/v1/push", strings.NewReader(apitest.OnePush)))
+		require.Zero(t, rec.Body.Len(), name)
+		worst := zap.DebugLevel
+		for _, entry := range logs.All() {
+			worst = max(worst, entry.Level)
+		}
+		require.Equal(t, c.logged, worst, name)
+		require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len(), name)
+
+		metrics := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()
+		require.Contains(t, metrics, `belfry_http_request_duration_seconds_count{route="/api/v1/push",status="499"} 1`, name)
+		for _, code := range []string{"unavailable", "internal"} {
+			count := 0
+			if code == c.counted {
+				count = 1
+			}
+			require.Contains(t, metrics, fmt.Sprintf("belfry_errors_total{code=%q} %d\n", code, count), name)
+		}
+	}
 }
 
 // A cancellation that the client did not cause must not look like a success: an
@@ -115,22 +146,5 @@ func TestUnknownRoutesAreJSONErrors(t *testing.T) {
 	f := &apitest.Fakes{}
 	require.Equal(t, "no such endpoint: GET /api/v1/nothing", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/nothing", ""), 404))
 	require.Equal(t, "GET is not allowed on /api/v1/push", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/push", ""), 405))
-	require.False(t, f.Reached())
-}
-
-func TestEveryAnswerHasTheCORSHeaders(t *testing.T) {
-	t.Parallel()
-	f := &apitest.Fakes{}
-	for _, rec := range []*httptest.ResponseRecorder{
-		apitest.Call(f, "GET", "/health", ""), apitest.Call(f, "GET", "/api/v1/nothing", ""), apitest.Call(f, "POST", "/api/v1/push", "x"),
-		apitest.Call(f, "OPTIONS", "/api/v1/push", ""), apitest.Call(f, "OPTIONS", "/anywhere/else", ""),
-	} {
-		require.Equal(t, "*", rec.Header().Get("Access-Control-Allow-Origin"))
-		require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", rec.Header().Get("Access-Control-Allow-Methods"))
-		require.Equal(t, "Content-Type, Authorization", rec.Header().Get("Access-Control-Allow-Headers"))
-	}
-	rec := apitest.Call(f, "OPTIONS", "/api/v1/push", "")
-	require.Equal(t, http.StatusNoContent, rec.Code)
-	require.Equal(t, "86400", rec.Header().Get("Access-Control-Max-Age"))
 	require.False(t, f.Reached())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -20,6 +21,10 @@ const (
 	ackRefused      = "refused"
 )
 
+// statusClientLeft is the status, in metrics only, of a request whose client disconnected or
+// stopped reading before the whole answer was written.
+const statusClientLeft = 499
+
 // Metrics are the metrics of the API.
 type Metrics struct {
 	reg *prometheus.Registry
@@ -30,6 +35,7 @@ type Metrics struct {
 	pushed   prometheus.Counter
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
+	refused  prometheus.Counter
 	// ingested and processed are the rates that Throughput returns.
 	ingested, processed rate
 }
@@ -56,6 +62,9 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 			Name: "belfry_ack_messages_total", Help: "Acknowledgments, by what became of them.",
 		}, []string{"result"}),
 	}
+	m.refused = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "belfry_http_connections_refused_total", Help: "Connections above http.max_connections.",
+	})
 	// A counter that appears with its first count hides it from increase().
 	for _, result := range []string{ackSucceeded, ackDeadLettered, ackRefused} {
 		m.acked.WithLabelValues(result)
@@ -63,7 +72,7 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeInternal} {
 		m.errors.WithLabelValues(string(code))
 	}
-	reg.MustRegister(m.requests, m.errors, m.delivery, m.pushed, m.popped, m.acked)
+	reg.MustRegister(m.requests, m.errors, m.delivery, m.pushed, m.popped, m.acked, m.refused)
 	return m
 }
 
@@ -112,6 +121,9 @@ func (m *Metrics) Acknowledged(results []queue.AckResult) {
 	m.processed.add(time.Now(), done)
 }
 
+// connectionRefused counts a connection above http.max_connections.
+func (m *Metrics) connectionRefused() { m.refused.Inc() }
+
 // Throughput returns the messages per second of the last minute: pushed ones, and
 // those consumed by a group.
 func (m *Metrics) Throughput() (ingested, processed float64) {
@@ -124,15 +136,21 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
 		err := next(c)
+		begun := c.Response().Committed
 		if err != nil {
 			c.Error(err)
+		}
+		status := c.Response().Status
+		if err != nil && (begun || !c.Response().Committed) {
+			status = statusClientLeft
+			s.deps.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
+				zap.String("path", c.Request().URL.Path), zap.Duration("after", time.Since(started)), zap.Error(err))
 		}
 		route := c.Path()
 		if route == "" {
 			route = "none"
 		}
-		status := strconv.Itoa(c.Response().Status)
-		s.deps.Metrics.requests.WithLabelValues(route, status).Observe(time.Since(started).Seconds())
+		s.deps.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 		return nil
 	}
 }

@@ -12,19 +12,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
 
-// documentTag is the ETag of the OpenAPI document. It depends only on the bytes.
-var documentTag = func() string {
-	sum := sha256.Sum256(openapi.Document)
-	return `"` + hex.EncodeToString(sum[:12]) + `"`
-}()
+// document is the OpenAPI document with the version of this server.
+type document struct {
+	body []byte
+	// tag is the ETag. It depends only on the bytes.
+	tag string
+}
+
+func newDocument(version string) document {
+	body := openapi.WithVersion(version)
+	sum := sha256.Sum256(body)
+	return document{body: body, tag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+}
 
 // openapi serves GET /openapi.json. It answers 304 when If-None-Match names the
 // document.
 func (s *Server) openapi(c echo.Context) error {
 	h := c.Response().Header()
-	h.Set("ETag", documentTag)
+	h.Set("ETag", s.document.tag)
 	h.Set("Cache-Control", "no-cache")
 	h.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
-	http.ServeContent(c.Response(), c.Request(), "openapi.json", time.Time{}, bytes.NewReader(openapi.Document))
+	http.ServeContent(c.Response(), c.Request(), "openapi.json", time.Time{}, bytes.NewReader(s.document.body))
 	return nil
 }

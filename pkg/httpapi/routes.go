@@ -82,18 +82,3 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	}
 	return data, admin
 }
-
-// cors adds the CORS headers to every answer and answers OPTIONS.
-func cors(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		h := c.Response().Header()
-		h.Set("Access-Control-Allow-Origin", "*")
-		h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
-		h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization")
-		if c.Request().Method == http.MethodOptions {
-			h.Set("Access-Control-Max-Age", "86400")
-			return c.NoContent(http.StatusNoContent)
-		}
-		return next(c)
-	}
-}

@@ -21,27 +21,34 @@ const (
 
 // Server serves the API on one listener.
 type Server struct {
-	deps Deps
-	cfg  Config
-	http *http.Server
+	deps    Deps
+	cfg     Config
+	origins origins
+	http    *http.Server
+	// document is what GET /openapi.json answers.
+	document document
 	// draining is closed by Drain.
 	draining chan struct{}
 }
 
 // New returns a Server. It serves nothing before Listen and Serve.
 func New(cfg Config, deps Deps) *Server {
-	s := &Server{deps: deps, cfg: cfg, draining: make(chan struct{})}
+	s := &Server{deps: deps, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(deps.Version), draining: make(chan struct{})}
+	if s.origins.any() {
+		deps.Log.Warn("http.cors_origins allows every web page to use this server")
+	}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
-	e.Pre(cors)
-	e.Use(s.measure)
+	e.Pre(s.limitTime, s.origins.headers)
+	e.Use(s.measure, s.refuse)
 	for _, r := range s.routeTable() {
 		e.Add(r.Method, r.Path, r.handler)
 	}
 	s.http = &http.Server{
 		Handler: e, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: zap.NewStdLog(deps.Log.Named("http")),
+		MaxHeaderBytes: int(cfg.MaxHeaderBytes),
+		ErrorLog:       zap.NewStdLog(deps.Log.Named("http")),
 	}
 	return s
 }
@@ -60,7 +67,7 @@ func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 
 // Serve answers requests. It blocks until Shutdown and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(limitConnections(ln, s.cfg.MaxConnections, s.deps.Metrics.connectionRefused)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving on %s: %w", ln.Addr(), err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -185,7 +186,7 @@ func TestShutdownClosesRequestsAfterTheTimeout(t *testing.T) {
 
 func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 	t.Parallel()
-	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.Deps{Log: zap.NewNop()})
+	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.Deps{Log: zap.NewNop(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry())})
 	ln, err := s.Listen(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, ln.Close())
@@ -194,14 +195,22 @@ func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 
 func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, httpapi.DefaultConfig().Validate())
-	require.NoError(t, httpapi.Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
-	err := httpapi.Config{MaxBodyBytes: 1023}.Validate()
-	for _, key := range []string{`http.addr is ""`, "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s"} {
+	cfg := httpapi.DefaultConfig()
+	require.NoError(t, cfg.Validate())
+	err := httpapi.Config{MaxBodyBytes: 1023, MaxHeaderBytes: 4095, MaxConnections: 1_000_001}.Validate()
+	for _, key := range []string{
+		`http.addr is ""`, "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s", "http.body_timeout is 0s", "http.write_timeout is 0s",
+		"http.max_connections is 1000001", "http.max_header_bytes is 4095",
+	} {
 		require.ErrorContains(t, err, key)
 	}
-	for _, addr := range []string{"6632", "localhost", "::1:80", ":http", ":65536", ":-1", "h:"} {
-		require.ErrorContains(t, httpapi.Config{Addr: addr, MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate(), "it must be host:port or :port", addr)
+	for _, cfg.Addr = range []string{"6632", "localhost", "::1:80", ":http", ":65536", ":-1", "h:"} {
+		require.ErrorContains(t, cfg.Validate(), "it must be host:port or :port", cfg.Addr)
 	}
-	require.NoError(t, httpapi.Config{Addr: "[::1]:65535", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
+	for _, cfg.Addr = range []string{"[::1]:65535", ":0"} {
+		require.NoError(t, cfg.Validate())
+	}
+	require.NoError(t, httpapi.Config{
+		Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1, BodyTimeout: 1, WriteTimeout: 1, MaxConnections: 1, MaxHeaderBytes: 4096,
+	}.Validate())
 }

@@ -17,6 +17,8 @@ const (
 	CodeInvalid Code = "invalid"
 	// CodeTooLarge: the body exceeds the limit. HTTP 413.
 	CodeTooLarge Code = "too_large"
+	// CodeTooSlow: the body did not arrive in time. HTTP 408.
+	CodeTooSlow Code = "too_slow"
 	// CodeNotFound: the named object does not exist. HTTP 404.
 	CodeNotFound Code = "not_found"
 	// CodeLeaseGone: the lease expired or never existed. HTTP 409.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
 
@@ -15,8 +16,10 @@ func TestStatusEndpointsFollowTheDocument(t *testing.T) {
 	c := start(t).client(t)
 	got := ask[map[string]any](c, get("/openapi.json"))
 	require.Equal(t, "3.1.0", got.ok(http.StatusOK)["openapi"])
-	require.Equal(t, openapi.Document, got.Raw)
-	requireCORS(t, got.reply)
+	require.Equal(t, openapi.WithVersion(app.Version()), got.Raw)
+	require.Contains(t, string(got.Raw), `"version": "`+app.Version()+`"`)
+	require.Equal(t, app.Version(), ask[map[string]any](c, get("/health")).ok(http.StatusOK)["version"])
+	requireNoCORS(t, got.reply)
 
 	c.begin(popCall("waited", "wait=true&consumerGroup=g"))
 	c.begin(popTaggedCall("wait=true&namespace=waited"))

@@ -12,19 +12,20 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-func requireCORS(t *testing.T, got reply) {
+// Without http.cors_origins no page of another origin can read an answer.
+func requireNoCORS(t *testing.T, got reply) {
 	t.Helper()
-	require.Equal(t, "*", got.Header.Get("Access-Control-Allow-Origin"))
-	require.Equal(t, "GET, POST, PUT, DELETE, OPTIONS", got.Header.Get("Access-Control-Allow-Methods"))
-	require.Equal(t, "Content-Type, Authorization", got.Header.Get("Access-Control-Allow-Headers"))
+	for name := range got.Header {
+		require.NotContains(t, name, "Access-Control-")
+	}
 }
 
 func TestRouting(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	t.Run("CORS", func(t *testing.T) {
+	t.Run("no CORS", func(t *testing.T) {
 		t.Parallel()
-		corsHeaders(t, s.client(t))
+		noCORSHeaders(t, s.client(t))
 	})
 	for _, one := range []struct {
 		method, target string
@@ -45,25 +46,24 @@ func TestRouting(t *testing.T) {
 			require.Equal(t, one.text, got.failure)
 			require.Equal(t, []string{"error"}, keys(t, got.Raw))
 			require.Equal(t, "application/json", got.Header.Get("Content-Type"))
-			requireCORS(t, got.reply)
+			requireNoCORS(t, got.reply)
 		})
 	}
 }
 
-func corsHeaders(t *testing.T, c client) {
+func noCORSHeaders(t *testing.T, c client) {
 	for _, target := range []string{"/", "/health", pushPath, "/api/v1/pop/queue/a%2Fb", "/api/v1/nope"} {
 		got := ask[any](c, call{Method: http.MethodOptions, Target: target})
 		require.Equal(t, http.StatusNoContent, got.Status, target)
 		require.Empty(t, got.Raw, target)
-		require.Equal(t, "86400", got.Header.Get("Access-Control-Max-Age"), target)
-		requireCORS(t, got.reply)
+		requireNoCORS(t, got.reply)
 	}
 	c.pushIDs("q", "", "a")
 	for _, what := range []call{
 		{Method: http.MethodGet, Target: "/health"}, popCall("q", ""), popCall("q", ""), pushCall(item{Queue: "q"}),
 		post(pushPath, "{"), extendCall("x", "{}"), deleteCall("q"),
 	} {
-		requireCORS(t, ask[any](c, what).reply)
+		requireNoCORS(t, ask[any](c, what).reply)
 	}
 }
 

@@ -11,10 +11,14 @@
 // test/contract compares the routes, and every answer of the integration tests,
 // with the document.
 //
-// It imports nothing. pkg/httpapi, tests and scripts import it.
+// It imports no package of Belfry. pkg/httpapi, tests and scripts import it.
 package openapi
 
-import "embed"
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+)
 
 //go:generate go run ../../../scripts/reference
 
@@ -27,3 +31,12 @@ var Sources embed.FS
 //
 //go:embed openapi.json
 var Document []byte
+
+// sourceVersion is the version in the sources, which no build sets.
+var sourceVersion = []byte(`"version": "unknown"`)
+
+// WithVersion returns the document of a server of this version.
+func WithVersion(version string) []byte {
+	quoted, _ := json.Marshal(version) // a string is never an error
+	return bytes.Replace(Document, sourceVersion, append([]byte(`"version": `), quoted...), 1)
+}

@@ -17,6 +17,7 @@ import (
 var statuses = map[queue.Code]int{
 	queue.CodeInvalid:     http.StatusBadRequest,
 	queue.CodeTooLarge:    http.StatusRequestEntityTooLarge,
+	queue.CodeTooSlow:     http.StatusRequestTimeout,
 	queue.CodeNotFound:    http.StatusNotFound,
 	queue.CodeLeaseGone:   http.StatusConflict,
 	queue.CodeQueueFull:   http.StatusTooManyRequests,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,6 +19,10 @@ type BodyReader struct {
 	// MaxBytes bounds a body; a larger one is refused with CodeTooLarge.
 	MaxBytes int64
 }
+
+// firstBuffer is the most memory that an announced Content-Length takes. The buffer of a longer
+// body grows as its bytes arrive.
+const firstBuffer = 64 << 10
 
 // errEmptyBody is the error for a body of zero bytes.
 var errEmptyBody = queue.Invalidf("Empty request body")
@@ -44,13 +49,13 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 }
 
 // Read returns the whole body. It returns the context's error when the client
-// has disconnected, CodeTooLarge above the limit, and CodeInvalid for a body
-// that is empty or is not UTF-8.
+// has disconnected, CodeTooLarge above the limit, CodeTooSlow after
+// http.body_timeout, and CodeInvalid for a body that is empty or is not UTF-8.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	buf := &bytes.Buffer{}
-	if 0 < request.ContentLength && request.ContentLength <= r.MaxBytes {
-		buf.Grow(int(request.ContentLength) + bytes.MinRead)
+	if 0 < request.ContentLength {
+		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, r.MaxBytes))
 	var tooLarge *http.MaxBytesError
@@ -58,6 +63,11 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	case errors.As(err, &tooLarge):
 		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
 			"the body is larger than %d bytes: send fewer items a call, or raise http.max_body_bytes", tooLarge.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded): // net/http has ended the context too
+		return nil, &queue.Error{
+			Code: queue.CodeTooSlow, Err: err,
+			Message: "the body did not arrive in time: send fewer items a call, or raise http.body_timeout",
+		}
 	case err != nil && request.Context().Err() != nil:
 		return nil, request.Context().Err()
 	case err != nil:

@@ -1,0 +1,119 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// anyOrigin in http.cors_origins allows the pages of every origin.
+const anyOrigin = "*"
+
+// origins decides which browser requests are served. A program that is no browser sends
+// neither Sec-Fetch-Site nor Origin, and all its requests are served.
+type origins struct {
+	allowed    []string
+	protection *http.CrossOriginProtection
+}
+
+// newOrigins expects origins that checkOrigins accepts.
+func newOrigins(allowed []string) origins {
+	o := origins{allowed: allowed, protection: http.NewCrossOriginProtection()}
+	for _, origin := range allowed {
+		_ = o.protection.AddTrustedOrigin(origin) // "*" is no origin: see allows
+	}
+	return o
+}
+
+// checkOrigins returns an error for each entry of http.cors_origins that is no origin.
+func checkOrigins(allowed []string) (errs []error) {
+	for _, origin := range allowed {
+		err := http.NewCrossOriginProtection().AddTrustedOrigin(origin)
+		if origin != anyOrigin && (err != nil || origin != strings.ToLower(origin)) {
+			errs = append(errs, fmt.Errorf(
+				"http.cors_origins has %q: it must be * or scheme://host:port in lower case, without a path, such as https://ops.example.com", origin))
+		}
+	}
+	return errs
+}
+
+// any reports whether the pages of every origin are allowed.
+func (o origins) any() bool { return slices.Contains(o.allowed, anyOrigin) }
+
+// allows reports whether pages of this origin may send requests.
+func (o origins) allows(origin string) bool {
+	return origin != "" && (o.any() || slices.Contains(o.allowed, origin))
+}
+
+// headers adds the CORS headers for an allowed origin, and answers OPTIONS.
+func (o origins) headers(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		if len(o.allowed) > 0 {
+			h.Add("Vary", "Origin")
+		}
+		if origin := c.Request().Header.Get("Origin"); o.allows(origin) {
+			h.Set("Access-Control-Allow-Origin", origin)
+			h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
+			h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization")
+			h.Set("Access-Control-Expose-Headers", "Retry-After")
+			if c.Request().Method == http.MethodOptions {
+				h.Set("Access-Control-Max-Age", "86400")
+			}
+		}
+		if c.Request().Method == http.MethodOptions {
+			return c.NoContent(http.StatusNoContent)
+		}
+		return next(c)
+	}
+}
+
+// refuse answers 403 to a request that a browser sends for a page of an origin that is not
+// allowed. It runs after the router, because only the route says that a GET is a pop.
+func (s *Server) refuse(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if s.origins.any() {
+			return next(c)
+		}
+		r := c.Request()
+		if strings.HasPrefix(c.Path(), "/api/v1/pop") {
+			r = asChange(r)
+		}
+		if s.origins.protection.Check(r) != nil {
+			s.answerError(c, http.StatusForbidden,
+				"a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins if it may do so")
+			return nil
+		}
+		return next(c)
+	}
+}
+
+// asChange returns a copy of a pop for the check of its origin. A pop takes messages, but it
+// is a GET, and the check passes every GET.
+//
+// Over plain HTTP, a browser sends neither Sec-Fetch-Site nor the Origin of a GET. Then the
+// copy has the origin of the Referer. A page can suppress the Referer. Then the origin of a
+// browser is unknown, which the origin null stands for. A page can suppress neither
+// User-Agent nor Accept-Language, which together tell a browser from other programs.
+func asChange(r *http.Request) *http.Request {
+	changed := *r
+	changed.Method = http.MethodPost
+	if r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != "" {
+		return &changed
+	}
+	origin := ""
+	if from, err := url.Parse(r.Header.Get("Referer")); err == nil && from.Host != "" {
+		origin = from.Scheme + "://" + from.Host
+	} else if strings.HasPrefix(r.UserAgent(), "Mozilla/") && len(r.Header["Accept-Language"]) > 0 {
+		origin = "null"
+	}
+	if origin != "" {
+		changed.Header = r.Header.Clone()
+		changed.Header.Set("Origin", origin)
+	}
+	return &changed
+}
