@@ -19,15 +19,18 @@ import (
 )
 
 const (
-	keyBytes = 32
+	// KeyBytes is the length of a key.
+	KeyBytes = 32
 	ivBytes  = 16
 	tagBytes = 16
 )
 
 // Config is the section "encryption".
 type Config struct {
-	// Key is 64 hexadecimal digits. Empty: encryption is off.
+	// Key is 64 hexadecimal digits. Empty: pushes to queues with encryptionEnabled are refused.
 	Key string `mapstructure:"key"`
+	// AllowPlaintext: without a key, those pushes are stored in the clear.
+	AllowPlaintext bool `mapstructure:"allow_plaintext"`
 }
 
 // Validate returns an error if the key is invalid. The error does not contain the key.
@@ -36,19 +39,22 @@ func (c Config) Validate() error {
 	return err
 }
 
-// Sealer encrypts and decrypts with one key. It is safe for concurrent use. A nil
-// Sealer has no key: Open fails, and Seal must not be called.
-type Sealer struct{ aead cipher.AEAD }
+// Sealer encrypts and decrypts with one key. It is safe for concurrent use. A nil Sealer
+// has no key and does not allow plaintext.
+type Sealer struct {
+	aead           cipher.AEAD // nil: no key
+	allowPlaintext bool
+}
 
-// New returns a Sealer, or nil if the config has no key.
+// New returns the Sealer of a config.
 func New(cfg Config) (*Sealer, error) {
 	if cfg.Key == "" {
-		return nil, nil //nolint:nilnil // a nil Sealer has no key
+		return &Sealer{allowPlaintext: cfg.AllowPlaintext}, nil
 	}
 	key, err := hex.DecodeString(cfg.Key)
-	if err != nil || len(key) != keyBytes {
+	if err != nil || len(key) != KeyBytes {
 		return nil, fmt.Errorf("encryption.key must be %d hexadecimal digits (%d bytes); it has %d characters",
-			2*keyBytes, keyBytes, len(cfg.Key))
+			2*KeyBytes, KeyBytes, len(cfg.Key))
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -58,8 +64,14 @@ func New(cfg Config) (*Sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the cipher: %w", err)
 	}
-	return &Sealer{aead: aead}, nil
+	return &Sealer{aead: aead, allowPlaintext: cfg.AllowPlaintext}, nil
 }
+
+// HasKey reports whether Seal can encrypt.
+func (s *Sealer) HasKey() bool { return s != nil && s.aead != nil }
+
+// AllowsPlaintext reports whether payloads are stored in the clear because there is no key.
+func (s *Sealer) AllowsPlaintext() bool { return s != nil && s.aead == nil && s.allowPlaintext }
 
 type envelope struct {
 	Encrypted []byte `json:"encrypted"`
@@ -67,8 +79,12 @@ type envelope struct {
 	AuthTag   []byte `json:"authTag"`
 }
 
-// Seal encrypts payload and returns the envelope. Each envelope has its own iv.
+// Seal encrypts payload and returns the envelope. Each envelope has its own iv. Without a
+// key it returns ErrNoKeyToSeal.
 func (s *Sealer) Seal(payload []byte) ([]byte, error) {
+	if !s.HasKey() {
+		return nil, ErrNoKeyToSeal
+	}
 	iv := make([]byte, ivBytes)
 	_, _ = rand.Read(iv) // never fails
 	sealed := s.aead.Seal(nil, iv, payload, nil)
@@ -76,13 +92,16 @@ func (s *Sealer) Seal(payload []byte) ([]byte, error) {
 	return json.Marshal(envelope{Encrypted: sealed[:cut], IV: iv, AuthTag: sealed[cut:]})
 }
 
+// ErrNoKeyToSeal means that a queue has encryptionEnabled and the server has no key.
+var ErrNoKeyToSeal = errors.New("encryption.key is not set, so the payload cannot be encrypted")
+
 // ErrNoKey means that a payload is encrypted and the server has no key.
 var ErrNoKey = errors.New("the payload is encrypted and encryption.key is not set")
 
 // Open returns the payload of an envelope. It fails for another key and for a changed
-// envelope. On a nil Sealer it returns ErrNoKey.
+// envelope. Without a key it returns ErrNoKey.
 func (s *Sealer) Open(sealed []byte) ([]byte, error) {
-	if s == nil {
+	if !s.HasKey() {
 		return nil, ErrNoKey
 	}
 	var e envelope

@@ -8,17 +8,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
 	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/store/internal/push"
 )
 
-// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip.
+// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip and pushes refuse.
 type Metrics struct {
 	flushes *groupcommit.Metrics
 	claims  *claim.Metrics
+	pushes  *push.Metrics
 }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg)}
+	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg), pushes: push.NewMetrics(reg)}
 }
 
 // observe registers the gauges of the store's managers.

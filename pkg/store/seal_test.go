@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
@@ -49,4 +50,38 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 	push("open again")
 	b.scan(`SELECT count(*) FROM belfry.message WHERE payload::text LIKE '%clear%'`, nil, &inClear)
 	require.Equal(t, 2, inClear)
+}
+
+// Encryption fails closed: without a key nothing is stored in the clear, also if the store cached the
+// queue before encryptionEnabled was set.
+func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "before")
+	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+	mixed := []queue.PushItem{item("p", "sealed"), item("p", "sealed too")}
+	mixed[0].Queue = "other"
+	pushes := func(s *store.Store) map[string]error {
+		_, push := s.Push(t.Context(), mixed)
+		_, transact := s.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Push: &mixed[1]}}})
+		return map[string]error{"push": push, "transaction": transact}
+	}
+	for name, err := range pushes(b.Store) {
+		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), name)
+		require.ErrorContains(t, err, `queue "q" has encryptionEnabled`, name)
+		require.ErrorContains(t, err, "set encryption.key", name)
+	}
+	var stored int
+	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
+	require.Equal(t, 1, stored, "nothing of a refused call is stored")
+	require.EqualValues(t, 3, b.counted("belfry_messages_refused_without_key_total"))
+
+	plaintext, err := seal.New(seal.Config{AllowPlaintext: true})
+	require.NoError(t, err)
+	mixed[1].TransactionID = ""
+	for name, err := range pushes(newStore(t, b.pool, prometheus.NewRegistry(), plaintext)) {
+		require.NoError(t, err, name)
+	}
+	b.scan(`SELECT count(*) FROM belfry.message WHERE NOT encrypted`, nil, &stored)
+	require.Equal(t, 4, stored, "encryption.allow_plaintext stores them")
 }

@@ -49,7 +49,7 @@ type Store struct {
 type Config struct {
 	// Defaults are given to queues that a push creates.
 	Defaults queue.Defaults
-	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
+	// Sealer may be nil: then pushes to queues with encryptionEnabled are refused.
 	Sealer *seal.Sealer
 	Batch  batch.Config
 	// Events carries what the store commits to the other rooms; nil: a bus of its own.
@@ -86,6 +86,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	quotas := quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{
 		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
+		Metrics: metrics.pushes,
 	}, cfg.Batch, observer("push"))
 	s.acks = ack.New(ack.Deps{
 		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),

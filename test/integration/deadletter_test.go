@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belfry-mq/belfry/config"
 )
 
 type letter struct {
@@ -331,9 +329,7 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 
 func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
 	t.Parallel()
-	key := strings.Repeat("5", 64)
-	s := start(t, func(cfg *config.Config) { cfg.Encryption.Key = key })
-	c := s.client(t)
+	c := start(t).client(t)
 	c.configure("sealed", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
 	c.push(item{Queue: "sealed", TransactionID: "a", Payload: json.RawMessage(`{"secret":"ü"}`)}).ok(http.StatusCreated)
 	c.deadLetterAll("sealed", "g")
