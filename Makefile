@@ -16,7 +16,14 @@ LINT_VERSION := v2.15.0
 VULN_VERSION := v1.9.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test pooler restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
+# Flags of go test, and what follows them.
+TEST_FLAGS ?=
+
+# How long a program with the race detector waits before it exits, so that other goroutines can still report a race. The
+# default is a second, and the tests start more than a hundred such programs.
+export GORACE ?= atexit_sleep_ms=50
+
+.PHONY: help run test pooler restore fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -24,12 +31,14 @@ help: ## List the targets.
 run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 	go run ./cmd/belfry dev
 
+# Many tests wait for timeouts, so three packages run at a time even with two processors. The package that takes longest
+# comes first.
 test: ## Run all tests with the race detector; needs the Postgres programs.
-	go test -race -shuffle=on -timeout 15m ./...
+	go test -race -shuffle=on -timeout 15m -p 3 $(TEST_FLAGS) ./test/integration ./...
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
-	go run ./test/chaos --seed 4 --duration 20s --pooler transaction --faults end-sessions,kill-postgres,kill-server
+	$(MAKE) chaos-pooler
 
 restore: ## Dump a database in use, restore it in a new cluster; needs pg_dump, psql.
 	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration
@@ -78,16 +87,31 @@ bench-dispatch: ## Measure wake-ups, waiting and timers of the dispatcher; 10 mi
 	go run ./test/bench/dispatch
 
 # The first run breaks processes, sessions, disks and clocks, the second the network, the
-# third several things at a time. The durations keep all three under three minutes. A fault
+# third several things at a time, the fourth what is behind PgBouncer. The first two run at
+# the same time. A run lasts longer than its duration if a fault was not injected yet. A fault
 # with a question mark is skipped with a message if the machine does not allow it: filling
 # a disk needs the right to mount one. The list and the seed determine the order of the
 # faults; the slowest come last.
-chaos: ## Break the environment of Belfry and check its promises; three minutes.
-	go run ./test/chaos --seed 1 --duration 45s --faults \
+chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 2.5 minutes.
+	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network
+	$(MAKE) chaos-mix chaos-pooler
+
+chaos-build:
+	go build -o bin/chaos ./test/chaos
+
+chaos-faults: chaos-build
+	bin/chaos --seed 1 --duration 45s --faults \
 		'step-clock,hold-snapshot,kill-server,end-listeners,stall-commits,fill-disk?,exhaust-connections,fail-over,stop-server,stop-postgres,kill-postgres,end-sessions'
-	go run ./test/chaos --seed 2 --duration 58s --faults \
+
+chaos-network: chaos-build
+	bin/chaos --seed 2 --duration 58s --faults \
 		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits
-	go run ./test/chaos --seed 3 --duration 25s --instances 3 --faults mix
+
+chaos-mix: chaos-build
+	bin/chaos --seed 3 --duration 25s --instances 3 --faults mix
+
+chaos-pooler: chaos-build
+	bin/chaos --seed 4 --duration 20s --pooler transaction --faults end-sessions,kill-postgres,kill-server
 
 SEED ?= 0
 MINUTES ?= 60

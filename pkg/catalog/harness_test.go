@@ -45,8 +45,14 @@ func newFixture(t *testing.T) *fixture {
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
+	return openPoolWithTimeout(t, dsn, testTimeout)
+}
+
+// openPoolWithTimeout opens a pool whose requests fail after the timeout.
+func openPoolWithTimeout(t *testing.T, dsn string, timeout time.Duration) *postgres.Pool {
+	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, testTimeout
+	cfg.URL, cfg.RequestTimeout = dsn, timeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -3,9 +3,11 @@ package catalog_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -129,16 +131,18 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	require.Equal(t, readiness{within: 3}, r.readiness(key))
 }
 
-// After a failed Configure, the same request completes the change.
+// After a failed Configure, the same request to the same instance completes the change. The first
+// request times out while it waits for the cursor: the end of its context does not cancel statements.
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	t.Parallel()
 	r, key, other := withLockedCursor(t)
+	impatient := catalog.New(openPoolWithTimeout(t, r.dsn, 3*time.Second), nil, r.bus, zap.NewNop())
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.DelayedProcessing = 3000
 	ctx, cancel := context.WithCancel(testContext(t))
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.Configure(ctx, set)
+		_, err := impatient.Configure(ctx, set)
 		done <- err
 	}()
 	r.await("Configure waits for the cursor", r.lockWaiters)
@@ -147,7 +151,7 @@ func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	_, err := other.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, readiness{now: 1, within: 2}, r.readiness(key))
-	_, err = r.Configure(testContext(t), set)
+	_, err = impatient.Configure(testContext(t), set)
 	require.NoError(t, err)
 	require.Equal(t, readiness{within: 3}, r.readiness(key))
 }

@@ -194,7 +194,10 @@ func freePort(ctx context.Context) (int, error) {
 }
 
 // portOf returns the port of a TCP listener.
-func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+func portOf(l net.Listener) int {
+	addr, _ := l.Addr().(*net.TCPAddr)
+	return addr.Port
+}
 
 // checkFree returns an error when no program can listen on the port.
 func checkFree(ctx context.Context, port int) error {

@@ -33,7 +33,7 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 //
 // Where a SQL consumer holds one of the cursors, Transact waits for it as Ack does.
 //
-// Errors: those of Push, CodeQueueFull among them. After CodeUnavailable the transaction was applied
+// Errors are the errors of Push, including CodeQueueFull. After CodeUnavailable the transaction was applied
 // or not. The same operations sent again, to any instance, are not applied twice: message ids hold a
 // fingerprint of the whole transaction. A repetition that finds its own messages gets the answer of
 // the first time, except the message id of a push without transaction id, and whether a failed ack

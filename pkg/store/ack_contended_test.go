@@ -49,14 +49,14 @@ func (b *bench) requireAcked(a acked) {
 	}
 }
 
-// late returns the delivery of an HTTP consumer whose lease has ended, and the open transaction of
+// lateDelivery returns the delivery of an HTTP consumer whose lease has ended, and the open transaction of
 // a SQL consumer that has popped the same message since.
-func (b *bench) late() (queue.Delivery, pgx.Tx) {
+func (b *bench) lateDelivery() (queue.Delivery, pgx.Tx) {
 	b.t.Helper()
 	b.register("g")
 	b.push("p", "1")
 	d := b.pop(request("g", 1))
-	b.crash()
+	b.endLeases()
 	tx := b.begin(b.connect())
 	require.Len(b.t, b.sqlPop(tx, "g", 1, 1), 1)
 	return d, tx
@@ -85,9 +85,9 @@ func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 		t.Run(fmt.Sprintf("the SQL transaction ends: %v", ends), func(t *testing.T) {
 			t.Parallel()
 			b := oneByOne(t)
-			d, tx := b.late()
+			d, tx := b.lateDelivery()
 			deliveries := b.popEach("s", 20)
-			release := b.occupy()
+			release := b.takeAllConnections()
 			strangers := []<-chan acked{b.beginAck(acks(deliveries[0], queue.AckCompleted, deliveries[0].Messages...))}
 			b.awaitGauge("belfry_batch_flushes_in_flight", "ack", 1)
 			held := b.beginAck(unfenced(d, queue.AckCompleted, d.Messages...))
@@ -125,7 +125,7 @@ func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	deliveries := b.popEach("held", cursors)
-	release := b.hold(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name LIKE 'held%' FOR UPDATE OF c`)
+	release := b.lockRows(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name LIKE 'held%' FOR UPDATE OF c`)
 	watch := b.connect()
 	var held []<-chan acked
 	for range calls {
@@ -167,7 +167,7 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 	released := make([]func(), cursors)
 	held := make([]<-chan acked, cursors)
 	for i, d := range deliveries {
-		released[i] = b.hold(fmt.Sprintf(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		released[i] = b.lockRows(fmt.Sprintf(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
 			WHERE p.name = '%s' FOR UPDATE OF c`, d.Messages[0].Partition.Name))
 	}
 	for i, d := range deliveries {
@@ -199,7 +199,7 @@ func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	for _, m := range d.Messages {
 		of[m.TransactionID] = m
 	}
-	release := b.hold(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'b' FOR UPDATE OF c`)
+	release := b.lockRows(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'b' FOR UPDATE OF c`)
 	wide := b.beginAck(unfenced(d, queue.AckCompleted, of["1"], of["3"]))
 	b.awaitGauge("belfry_batch_flushes_in_flight", "held", 1)
 	awaitLockWait(t, b)
@@ -223,7 +223,7 @@ func TestABadContendedCallFailsAlone(t *testing.T) {
 	b.register("g")
 	b.push("p", numbered("m", 10)...)
 	d := b.pop(request("g", 10))
-	release := b.hold(holdCursors)
+	release := b.lockRows(holdCursors)
 	const bad = 9
 	outs := make([]<-chan acked, len(d.Messages))
 	for i, m := range d.Messages {
@@ -242,7 +242,7 @@ func TestABadContendedCallFailsAlone(t *testing.T) {
 			b.requireAcked(a)
 		}
 	}
-	require.Empty(t, b.letters())
+	require.Empty(t, b.deadLetters())
 }
 
 // A contended call ends at its request timeout, and Close answers the waiting calls.
@@ -251,7 +251,7 @@ func TestAContendedCallIsAlwaysAnswered(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	d := b.popEach("p", 1)[0]
-	b.hold(holdCursors)
+	b.lockRows(holdCursors)
 	short := *b
 	short.Store = newStore(t, newPool(t, b.pool.Config().ConnString(), promptly), prometheus.NewRegistry(), nil)
 	soon := <-short.beginAck(acks(d, queue.AckCompleted, d.Messages...))

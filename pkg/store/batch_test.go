@@ -16,9 +16,9 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// hold locks the rows of query until release. A call that needs them waits, and the calls after it
+// lockRows locks the rows of query until release. A call that needs them waits, and the calls after it
 // gather in one batch.
-func (b *bench) hold(query string) (release func()) {
+func (b *bench) lockRows(query string) (release func()) {
 	b.t.Helper()
 	tx, err := b.pool.Begin(b.t.Context())
 	require.NoError(b.t, err)
@@ -57,9 +57,9 @@ func (b *bench) beginPush(items ...queue.PushItem) <-chan pushed {
 	return out
 }
 
-// occupy takes all connections until release. A flush waits for a connection, and the calls after
+// takeAllConnections takes all connections until release. A flush waits for a connection, and the calls after
 // it gather in one batch.
-func (b *bench) occupy() (release func()) {
+func (b *bench) takeAllConnections() (release func()) {
 	b.t.Helper()
 	conns := make([]*pgxpool.Conn, b.pool.Config().MaxConns)
 	for i := range conns {
@@ -103,7 +103,7 @@ func (b *bench) awaitGauge(name, op string, n int) {
 func (b *bench) together(n int, begin func(i int) <-chan pushed) []pushed {
 	b.t.Helper()
 	b.push("held", "before")
-	release := b.hold(holdPartition)
+	release := b.lockRows(holdPartition)
 	first := b.beginPush(item("held", "first"))
 	awaitLockWait(b.t, b)
 	outs := make([]<-chan pushed, n)
@@ -204,7 +204,7 @@ func TestAPushIsStoredOnceAfterALostCommit(t *testing.T) {
 	}
 }
 
-// The answer of the COMMIT of an ack is lost. The ack may be applied or not, so the caller gets
+// The answer of an ack is lost after its commit. The ack may be applied or not, so the caller gets
 // CodeUnavailable. Repeating the ack is safe.
 func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	t.Parallel()
@@ -213,8 +213,9 @@ func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	s := newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
 	direct.push("p", "1", "2")
 	d := direct.pop(request("g", 1))
-	network.CutCommit.Store(true)
+	network.CutRowOf.Store(pgproxy.AckColumns)
 	_, err := s.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
+	require.Zero(t, network.CutRowOf.Load(), "the answer was lost")
 	var unavailable *queue.Error
 	require.ErrorAs(t, err, &unavailable)
 	require.Equal(t, queue.CodeUnavailable, unavailable.Code)
@@ -231,7 +232,7 @@ func TestAPushIsRefusedIfTheDatabaseDoesNotKeepUp(t *testing.T) {
 	b.Store = newStore(t, newPool(t, b.pool.Config().ConnString(), 2*time.Second), prometheus.NewRegistry(), nil,
 		func(c *batch.Config) { c.QueueSize, c.MaxSize, c.MaxFlushes = 2, 1, 1 })
 	b.push("held", "before")
-	release := b.hold(holdPartition)
+	release := b.lockRows(holdPartition)
 	inFlight := b.beginPush(item("held", "inFlight"))
 	awaitLockWait(t, b)
 	outcomes := make(chan error, 5)
@@ -266,7 +267,7 @@ func TestAcksInOneFlushActInSequence(t *testing.T) {
 	ids := numbered("m", 10)
 	b.push("p", ids...)
 	d := b.pop(request("g", 10))
-	release := b.occupy()
+	release := b.takeAllConnections()
 	outcomes := make([]<-chan acked, len(ids))
 	for i := range ids {
 		outcomes[i] = b.beginAck(acks(d, queue.AckCompleted, d.Messages[i]))
@@ -298,7 +299,7 @@ func TestCloseCompletesAcceptedPushes(t *testing.T) {
 	t.Parallel()
 	b := oneByOne(t)
 	b.push("held", "before")
-	release := b.hold(holdPartition)
+	release := b.lockRows(holdPartition)
 	inFlight := b.beginPush(item("held", "inFlight"))
 	awaitLockWait(t, b)
 	waiting := b.beginPush(item("p", "waiting"))

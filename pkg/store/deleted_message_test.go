@@ -41,11 +41,11 @@ func TestTheMessageAfterADeletedMessageKeepsItsAttempts(t *testing.T) {
 	b.push("p", "1", "2")
 	for range 3 {
 		require.Len(t, b.pop(request("g", 1)).Messages, 1)
-		b.crash()
+		b.endLeases()
 	}
 	require.Len(t, b.pop(request("g", 2)).Messages, 2)
 	b.remove("1")
-	b.crash()
+	b.endLeases()
 	d := b.pop(request("g", 2))
 	require.Equal(t, []string{"2"}, transactionIDs(d))
 	require.Equal(t, 2, d.Messages[0].Attempt)

@@ -102,7 +102,7 @@ func TestAnEpochChangeDoesNotSplitAFlush(t *testing.T) {
 	b := oneByOne(t)
 	b.push("p", "1")
 	b.replaceDatabase()
-	release := b.occupy()
+	release := b.takeAllConnections()
 	var outs []<-chan pushed
 	for i := range calls {
 		outs = append(outs, b.beginPush(item("p", fmt.Sprintf("m%d", i))))

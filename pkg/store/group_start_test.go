@@ -9,9 +9,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// later registers group g to start in an hour. It pushes message a, dead-letters and redrives it,
+// registerForLater registers group g to start in an hour. It pushes message a, dead-letters and redrives it,
 // and pushes more messages. Group g gets none of those.
-func (b *bench) later(more ...string) {
+func (b *bench) registerForLater(more ...string) {
 	b.t.Helper()
 	b.register()
 	req := request("g", 9)
@@ -40,8 +40,8 @@ func (b *bench) wakeAll() {
 	require.NoError(b.t, err)
 }
 
-// starts makes the group start now and requires that it gets the next message.
-func (b *bench) starts() {
+// startGroup makes the group start now and requires that it gets the next message.
+func (b *bench) startGroup() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.cursor SET start_at = clock_timestamp() WHERE start_at IS NOT NULL`)
 	b.push("p", "first")
@@ -60,7 +60,7 @@ func TestAGroupGetsNoMessageFromBeforeItsStart(t *testing.T) {
 		},
 		"acknowledged after its lease": func(b *bench) {
 			d := b.pop(request("g", 9))
-			b.crash()
+			b.endLeases()
 			d.LeaseID = queue.ID{}
 			require.True(b.t, b.ack(d, queue.AckCompleted, d.Messages...)[0].Success)
 		},
@@ -72,7 +72,7 @@ func TestAGroupGetsNoMessageFromBeforeItsStart(t *testing.T) {
 		"given up": func(b *bench) {
 			b.option("max_deliveries = 1")
 			require.Equal(b.t, []string{"a"}, transactionIDs(b.pop(request("g", 9))))
-			b.crash()
+			b.endLeases()
 		},
 		"deleted":              func(b *bench) { b.deleteMessage("a") },
 		"deleted while leased": func(b *bench) { b.pop(request("g", 9)); b.deleteMessage("a") },
@@ -83,13 +83,13 @@ func TestAGroupGetsNoMessageFromBeforeItsStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.later("b", "c")
+			b.registerForLater("b", "c")
 			settle(b)
 			require.Empty(t, b.pop(request("g", 9)).Messages)
 			b.requireRedrives(0)
 			b.push("p", "d")
 			require.Empty(t, b.pop(request("g", 9)).Messages)
-			b.starts()
+			b.startGroup()
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestEarlierMessagesStayUnreadyBeforeTheWake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.later("b", "c")
+			b.registerForLater("b", "c")
 			b.deleteMessage("a")
 			// The state between the push and its wake.
 			b.exec(`UPDATE belfry.cursor SET committed = 1, ready_at = NULL`)
@@ -122,7 +122,7 @@ func TestEarlierMessagesStayUnreadyBeforeTheWake(t *testing.T) {
 			require.Empty(t, b.pop(request("g", 9)).Messages)
 			b.wakeAll()
 			require.Empty(t, b.pop(request("g", 9)).Messages)
-			b.starts()
+			b.startGroup()
 		})
 	}
 }

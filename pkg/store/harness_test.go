@@ -130,11 +130,11 @@ func (b *bench) scan(query string, args []any, into ...any) {
 	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
 }
 
-// life returns the epoch of the database.
-func (b *bench) life() (life int64) {
+// epoch returns the epoch of the database.
+func (b *bench) epoch() (epoch int64) {
 	b.t.Helper()
-	b.scan(`SELECT belfry.epoch()`, nil, &life)
-	return life
+	b.scan(`SELECT belfry.epoch()`, nil, &epoch)
+	return epoch
 }
 
 // stranded counts cursors that break I3.
@@ -158,4 +158,14 @@ func numbered(prefix string, n int) []string {
 		names[i] = fmt.Sprintf("%s%d", prefix, i)
 	}
 	return names
+}
+
+// completes returns the parameters of ack_apply for an ack without a lease that completes a message.
+func (b *bench) completes(partition int64, group string, seq int64) []any {
+	b.t.Helper()
+	var id [16]byte
+	b.scan(`SELECT uid FROM belfry.partition WHERE id = $1`, []any{partition}, &id)
+	return []any{
+		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, "1000",
+	}
 }

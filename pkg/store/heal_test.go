@@ -40,7 +40,7 @@ func TestAHealCountsOnlyTheCursorsItWakes(t *testing.T) {
 		require.Equal(t, 1, announced, why)
 		require.True(t, wrote, why)
 	}
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	b.option("delayed_processing = 3600")
 	b.push("p", "1")
 	quiet("the retry delay ends before the delay of the message")

@@ -8,10 +8,11 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// runs starts Run in the background and returns once its first heal has ended.
-func runs(t *testing.T, s *store.Store) {
+// startRun starts Run in the background and returns once its first heal has ended.
+func startRun(t *testing.T, s *store.Store) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -27,7 +28,7 @@ func runs(t *testing.T, s *store.Store) {
 // but no waiter learned of it. The second try announces them.
 func TestAPushWithALostAnswerIsAnnounced(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
 	heard := &receiver{}
 	s.Observe(heard)
@@ -43,7 +44,7 @@ func TestAPushWithALostAnswerIsAnnounced(t *testing.T) {
 // A transaction with a lost answer is sent again and announces its cursors.
 func TestATransactionWithALostAnswerIsAnnounced(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
 	heard := &receiver{}
 	s.Observe(heard)
@@ -59,14 +60,14 @@ func TestATransactionWithALostAnswerIsAnnounced(t *testing.T) {
 // resync event after the next heal.
 func TestALostConnectionCausesAResync(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1")
 	d := direct.pop(request("g", 1))
 	heard := &receiver{}
 	s.Observe(heard)
-	runs(t, s)
+	startRun(t, s)
 	require.Zero(t, heard.resyncs.Load())
-	network.CutCommit.Store(true)
+	network.CutRowOf.Store(pgproxy.AckColumns)
 	_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
@@ -80,7 +81,7 @@ func TestALostConnectionCausesAResync(t *testing.T) {
 // lease long before it would expire.
 func TestAHandoffWithALostAnswerIsReleased(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
 	req := request("g", 1)
 	target, _, err := direct.Resolve(t.Context(), req)
@@ -90,14 +91,14 @@ func TestAHandoffWithALostAnswerIsReleased(t *testing.T) {
 	_, err = s.Push(t.Context(), []queue.PushItem{item("p", "1")})
 	require.NoError(t, err)
 	require.Empty(t, direct.pop(req).Messages, "the lost call has leased the partition")
-	runs(t, s)
-	gotBack(t, direct, req)
+	startRun(t, s)
+	requireReleased(t, direct, req)
 }
 
 // The answer of a round of claims is lost. The store releases the leases of the round.
 func TestAClaimWithALostAnswerIsReleased(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1")
 	req := request("g", 1)
 	target, _, err := s.Resolve(t.Context(), req)
@@ -107,13 +108,13 @@ func TestAClaimWithALostAnswerIsReleased(t *testing.T) {
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.False(t, network.CutRow.Load())
 	require.Empty(t, direct.pop(req).Messages, "the lost call has leased the partition")
-	runs(t, s)
-	gotBack(t, direct, req)
+	startRun(t, s)
+	requireReleased(t, direct, req)
 }
 
-// gotBack waits until a leased message is released and requires that its lost delivery counted no
+// requireReleased waits until a leased message is released and requires that its lost delivery counted no
 // attempt.
-func gotBack(t *testing.T, b *bench, req *queue.PopRequest) {
+func requireReleased(t *testing.T, b *bench, req *queue.PopRequest) {
 	t.Helper()
 	var got queue.Delivery
 	await(t, "the message", func() bool {
@@ -127,7 +128,7 @@ func gotBack(t *testing.T, b *bench, req *queue.PopRequest) {
 // announces the partition of the first try.
 func TestTheReleasedLeaseOfAnEarlierTryIsAnnounced(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.register("g")
 	direct.push("p", "1")
 	direct.push("other", "2")

@@ -36,7 +36,7 @@ func TestCommitOrderIsDeliveryOrder(t *testing.T) {
 
 	_, err = slow.Exec(t.Context(), sql.Query("store/append"), []int64{partition}, []int64{1}, []time.Time{}, []int64{},
 		[]int32{1}, []int32{1}, [][16]byte{slowID}, []string{"slow"}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{},
-		[]bool{}, true, nil, b.life())
+		[]bool{}, true, nil, b.epoch())
 	require.NoError(t, err)
 
 	// Another push waits, because the slow producer has locked the partition.

@@ -55,7 +55,7 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64) 
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	var raw []byte
 	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/claim"),
-		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.life())
+		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.epoch())
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
 		Plan plan    `json:"Plan"`
@@ -130,7 +130,7 @@ func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
 		var raw []byte
 		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/append"),
 			[]int64{partition}, []int64{1}, []time.Time{}, []int64{}, []int32{1}, []int32{1}, [][16]byte{queue.NewID()},
-			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.life())
+			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.epoch())
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
 			Plan plan `json:"Plan"`
@@ -175,10 +175,10 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hot := []string{
-		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_lock", "store/ack_find",
-		"store/ack_apply", "store/redrive_find", "store/redrive_settle", "store/redrive_apply", "store/redrive_restore", "store/dead_letter_insert",
+		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_wait",
+		"store/ack_contended", "store/redrive_restore",
 		"store/lease_extend", "store/lease_release", "store/unconsume", "store/find_group", "store/find_partitions",
-		"store/preflight", "store/match_queues", "store/queue_depth", "store/transaction_lock",
+		"store/preflight", "store/match_queues", "store/queue_depth",
 		"store/group_partitions", "catalog/rearm_lock", "catalog/rearm_wait", "catalog/rearm", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
 		"sweep/find", "sweep/idle_find",
 		"catalog/queue_partitions", "catalog/groups_named", "catalog/group_cursors_count", "catalog/group_cursors_purge", "catalog/group_dead_letters_purge", "catalog/group_redrives_purge", "catalog/seek_target", "catalog/message_at",

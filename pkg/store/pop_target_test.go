@@ -53,7 +53,7 @@ func TestAPopOfALockedCursorReturnsItsTarget(t *testing.T) {
 	target, _, err := b.Resolve(t.Context(), req)
 	require.NoError(t, err)
 	b.push("p", "m")
-	b.hold(holdCursors)
+	b.lockRows(holdCursors)
 	held := b.pop(req)
 	require.Empty(t, held.Messages)
 	require.True(t, held.HasNext)

@@ -31,7 +31,7 @@ func (s *Store) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 // other pushes, so that it ends with the session of conn.
 //
 // A row that is refused because its queue is full stays in the inbox. After an error all rows stay.
-// Errors are those of Push, and the SQLSTATE postgres.InboxTaken: a row is not in the inbox.
+// Errors are the errors of Push, and the SQLSTATE postgres.InboxTaken: a row is not in the inbox.
 func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error) {
 	return s.pushes.Sequence(ctx, conn, push.Inbox{IDs: ids, Items: items})
 }

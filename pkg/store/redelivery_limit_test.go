@@ -17,7 +17,7 @@ func (b *bench) redriven(maxDeliveries string, ids ...string) {
 	b.t.Helper()
 	b.register("g")
 	b.push("p", ids...)
-	b.bury(ids...)
+	b.deadLetter(ids...)
 	b.option("max_deliveries = " + maxDeliveries)
 	require.Equal(b.t, len(ids), b.redrive())
 }
@@ -30,16 +30,16 @@ func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 	b := newBench(t)
 	b.redriven("2", "a", "fatal", "c")
 	require.Equal(t, []string{"a", "fatal", "c"}, transactionIDs(b.pop(request("g", 9))))
-	b.crash()
+	b.endLeases()
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"a"}, transactionIDs(d), "alone")
 	require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
 	require.Equal(t, []string{"fatal"}, transactionIDs(b.pop(request("g", 9))), "alone")
-	b.crash()
+	b.endLeases()
 	d = b.pop(request("g", 9))
 	require.Equal(t, []string{"c"}, transactionIDs(d), "alone")
-	require.Equal(t, []string{"fatal: delivered 2 times since it was redriven, without success (maxDeliveries) (3)"}, b.letters())
-	require.EqualValues(t, 1, b.counted("belfry_messages_given_up_total"))
+	require.Equal(t, []string{"fatal: delivered 2 times since it was redriven, without success (maxDeliveries) (3)"}, b.deadLetters())
+	require.EqualValues(t, 1, b.counter("belfry_messages_given_up_total"))
 	b.requireRedrives(1)
 	require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
 
@@ -48,11 +48,11 @@ func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 	b.requireRedrives(1)
 	for range 2 {
 		require.Equal(t, []string{"fatal"}, transactionIDs(b.pop(request("g", 9))))
-		b.crash()
+		b.endLeases()
 	}
 	b.push("p", "d")
 	require.Equal(t, []string{"d"}, transactionIDs(b.pop(request("g", 9))), "the same pop continues with the log")
-	require.Len(t, b.letters(), 1)
+	require.Len(t, b.deadLetters(), 1)
 	b.requireRedrives(0)
 }
 
@@ -68,10 +68,10 @@ func TestAReleasedRedeliveryDoesNotCount(t *testing.T) {
 		d := b.pop(request("g", 1))
 		require.Equal(t, []string{"a"}, transactionIDs(d))
 		require.True(t, b.ack(d, status, d.Messages...)[0].LeaseReleased)
-		require.Empty(t, b.letters())
+		require.Empty(t, b.deadLetters())
 	}
 	require.Empty(t, b.pop(request("g", 1)).Messages)
-	require.Len(t, b.letters(), 1)
+	require.Len(t, b.deadLetters(), 1)
 	b.requireRedrives(0)
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 }
@@ -85,7 +85,7 @@ func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 	b.exec(`UPDATE belfry.redrive SET deliveries = CASE seq WHEN 2 THEN 3 WHEN 4 THEN 2 ELSE 0 END`)
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"a", "c"}, transactionIDs(d))
-	require.Len(t, b.letters(), 1, "b")
+	require.Len(t, b.deadLetters(), 1, "b")
 	require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
 	d = b.pop(request("g", 9))
 	require.Equal(t, []string{"d"}, transactionIDs(d))
@@ -95,7 +95,7 @@ func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 	req.AutoAck = true
 	b.exec(`UPDATE belfry.redrive SET deliveries = 3 WHERE seq = 6`)
 	require.Equal(t, []string{"d", "e"}, transactionIDs(b.pop(req)))
-	require.Len(t, b.letters(), 2, "b and f")
+	require.Len(t, b.deadLetters(), 2, "b and f")
 	b.requireRedrives(0)
 }
 
@@ -113,7 +113,7 @@ func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	b.register("g")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
 	b.push("p", "a", "b")
-	b.bury("a", "b")
+	b.deadLetter("a", "b")
 	b.redrive()
 	b.exec(`UPDATE belfry.redrive SET failures = 1, attempts = 4, deliveries = 2, redriven_at = '2026-05-16 12:00:00.123456Z'`)
 	req := request("g", 9)

@@ -12,22 +12,22 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// rested dead-letters messages and redrives them for group g. Then the message with index fails
+// failRedriven dead-letters messages and redrives them for group g. Then the message with index fails
 // fails and gets a retry delay of ten minutes.
-func (b *bench) rested(fails int, ids ...string) {
+func (b *bench) failRedriven(fails int, ids ...string) {
 	b.t.Helper()
 	b.register("g")
 	b.option("retry_backoff_ms = 600000")
 	b.push("p", ids...)
-	b.bury(ids...)
+	b.deadLetter(ids...)
 	require.Equal(b.t, len(ids), b.redrive())
 	d := b.pop(request("g", 9))
 	require.Equal(b.t, ids, transactionIDs(d))
 	require.True(b.t, b.ack(d, queue.AckFailed, d.Messages[fails])[0].LeaseReleased)
 }
 
-// redriveRestOver ends the retry delay of every redriven message.
-func (b *bench) redriveRestOver() {
+// endRedriveRetryDelays ends the retry delay of every redriven message.
+func (b *bench) endRedriveRetryDelays() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.redrive SET retry_at = statement_timestamp() WHERE retry_at IS NOT NULL`)
 	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp() WHERE lease_id IS NULL`)
@@ -36,20 +36,20 @@ func (b *bench) redriveRestOver() {
 func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	for _, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
-		b.requireRest(want)
+		b.requireRetryDelay(want)
 		empty := b.pop(request("g", 9))
 		require.Empty(t, empty.Messages)
 		require.True(t, empty.HasNext, "the empty answer says when the delay ends")
 		require.Greater(t, empty.NextIn, want*8/10-time.Minute)
-		b.redriveRestOver()
+		b.endRedriveRetryDelays()
 		d := b.pop(request("g", 9))
 		require.Equal(t, []string{"a"}, transactionIDs(d))
 		b.ack(d, queue.AckFailed, d.Messages...)
 	}
 	b.requireRedrives(0)
-	require.Len(t, b.letters(), 1, "out of retries: a dead letter without a delay")
+	require.Len(t, b.deadLetters(), 1, "out of retries: a dead letter without a delay")
 }
 
 // Redriven messages keep their order. The messages after a delayed one wait for it, and the
@@ -57,12 +57,12 @@ func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
 func TestRedrivenMessagesWaitForADelayedOneBeforeThem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.rested(1, "a", "b", "c")
+	b.failRedriven(1, "a", "b", "c")
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"a"}, transactionIDs(d))
 	b.ack(d, queue.AckCompleted, d.Messages...)
-	b.requireRest(10 * time.Minute)
-	b.redriveRestOver()
+	b.requireRetryDelay(10 * time.Minute)
+	b.endRedriveRetryDelays()
 	require.Equal(t, []string{"b", "c"}, transactionIDs(b.pop(request("g", 9))))
 }
 
@@ -73,7 +73,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 	b := newBench(t)
 	heard := &receiver{}
 	b.Observe(heard)
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	heard.ready = nil
 	b.push("p", "1", "2", "3")
 	require.NotEmpty(t, heard.ready, "the push announces the cursor")
@@ -86,7 +86,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 	req := request("g", 2)
 	req.AutoAck = true
 	require.Equal(t, []string{"2", "3"}, transactionIDs(b.pop(req)))
-	b.requireRest(10 * time.Minute)
+	b.requireRetryDelay(10 * time.Minute)
 
 	for name, run := range map[string]func(){
 		"deleted messages": func() {
@@ -108,7 +108,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 		"an option": b.rearm,
 	} {
 		run()
-		b.requireRest(10 * time.Minute)
+		b.requireRetryDelay(10 * time.Minute)
 		b.push("p", name)
 		d := b.pop(request("g", 9))
 		require.Equal(t, []string{name}, transactionIDs(d), "after "+name)
@@ -130,7 +130,7 @@ func (b *bench) onlyPartition() (id int64) {
 func TestAHealFindsTheLogDuringARedriveDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	b.push("p", "1")
 	b.exec(`UPDATE belfry.cursor SET ready_at = (SELECT retry_at FROM belfry.redrive)`)
 	_, err := b.Heal(t.Context())
@@ -145,7 +145,7 @@ func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 	b.register("g")
 	b.option("retry_backoff_ms = 600000")
 	b.push("p", "a")
-	b.bury("a")
+	b.deadLetter("a")
 	b.redrive()
 	conn := b.connect()
 	popped := b.sqlPop(conn, "g", 9, 1)
@@ -154,15 +154,15 @@ func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, b.sqlPop(conn, "g", 9, 1))
 	require.Empty(t, b.pop(request("g", 9)).Messages)
-	b.requireRest(10 * time.Minute)
+	b.requireRetryDelay(10 * time.Minute)
 	b.push("p", "1")
 	popped = b.sqlPop(conn, "g", 9, 1)
 	require.Equal(t, []string{"1"}, sqlIDs(popped))
 	_, err = sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
 	require.NoError(t, err)
 	require.Empty(t, b.pop(request("g", 9)).Messages)
-	b.requireRest(10 * time.Minute)
-	b.redriveRestOver()
+	b.requireRetryDelay(10 * time.Minute)
+	b.endRedriveRetryDelays()
 	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 9, 1)))
 }
 
@@ -192,7 +192,7 @@ func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
-	b.requireRest(10 * time.Minute)
+	b.requireRetryDelay(10 * time.Minute)
 }
 
 // A SQL pop also gives up a redriven message after maxDeliveries, and the log continues.
@@ -206,7 +206,7 @@ func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp(), lease_until = statement_timestamp()`)
 	require.Empty(t, b.sqlPop(conn, "g", 1, 1))
 	b.requireRedrives(0)
-	require.Len(t, b.letters(), 1)
+	require.Len(t, b.deadLetters(), 1)
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)))
 }
 
@@ -214,11 +214,11 @@ func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	b.push("p", "1")
 	b.exec(`UPDATE belfry.cursor SET start_at = clock_timestamp() + interval '1 hour', ready_at = statement_timestamp()`)
 	require.Empty(t, b.pop(request("g", 9)).Messages)
-	b.requireRest(10 * time.Minute)
+	b.requireRetryDelay(10 * time.Minute)
 }
 
 // If the delay of a redriven message ends before the next message of the log is visible, the end of
@@ -226,7 +226,7 @@ func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
 func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	b.push("p", "1", "in an hour")
 	b.exec(`UPDATE belfry.message SET visible_at = clock_timestamp() + interval '1 hour' WHERE transaction_id = 'in an hour'`)
 	b.exec(`UPDATE belfry.partition SET visible_until = clock_timestamp() + interval '1 hour'`)
@@ -236,12 +236,12 @@ func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 	var taken int
 	b.scan(claim, nil, &taken)
 	require.Equal(t, 1, taken)
-	b.requireRest(10 * time.Minute)
+	b.requireRetryDelay(10 * time.Minute)
 	b.exec(`UPDATE belfry.cursor SET ready_at = statement_timestamp()`)
 	b.scan(claim, nil, &taken)
 	require.Zero(t, taken)
-	b.requireRest(10 * time.Minute)
-	b.redriveRestOver()
+	b.requireRetryDelay(10 * time.Minute)
+	b.endRedriveRetryDelays()
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
 }
 
@@ -250,7 +250,7 @@ func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 func TestTheWakeAfterAClaimFindsAConcurrentPush(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.rested(0, "a")
+	b.failRedriven(0, "a")
 	b.exec(`CREATE FUNCTION belfry.push_beside() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
 		    UPDATE belfry.partition p SET last_seq = 2, last_push_at = clock_timestamp() WHERE p.last_seq = 1;

@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
-// bury pops all messages of group g. It dead-letters the named messages and completes the others.
-func (b *bench) bury(ids ...string) {
+// deadLetter pops all messages of group g. It dead-letters the named messages and completes the others.
+func (b *bench) deadLetter(ids ...string) {
 	b.t.Helper()
 	d := b.pop(request("g", 100))
 	for _, m := range d.Messages {
@@ -61,7 +61,7 @@ func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "a", "b", "c", "d")
-	b.bury("b", "d", "a")
+	b.deadLetter("b", "d", "a")
 	b.push("p", "e", "f")
 	require.Equal(t, 3, b.redrive())
 	require.Zero(t, b.redrive(), "a second redrive finds no dead letter")
@@ -92,7 +92,7 @@ func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "a", "b")
-	b.bury("a", "b")
+	b.deadLetter("a", "b")
 	b.exec(`UPDATE belfry.dead_letter SET attempts = CASE seq WHEN 1 THEN 3 ELSE 1 END`)
 	require.Equal(t, 2, b.redrive())
 	d := b.pop(request("g", 9))
@@ -124,7 +124,7 @@ func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "a")
-	b.bury("a")
+	b.deadLetter("a")
 	b.redrive()
 	d := b.pop(request("g", 9))
 	require.NoError(t, b.Release(t.Context(), d.LeaseID))
@@ -170,7 +170,7 @@ func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "a", "x")
-	b.bury("a", "x")
+	b.deadLetter("a", "x")
 	b.exec(`UPDATE belfry.queue SET delayed_processing = 3600`)
 	b.push("p", "later")
 	require.Equal(t, 2, b.redrive())
@@ -194,7 +194,7 @@ func TestAnAutoAckPopSettlesARedelivery(t *testing.T) {
 	b.register("g")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
 	b.push("p", "a", "b", "c")
-	b.bury("a", "c")
+	b.deadLetter("a", "c")
 	b.redrive()
 	req := request("g", 1)
 	req.AutoAck = true
@@ -216,7 +216,7 @@ func TestAHealFindsRedrivenMessages(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.push("p", "a")
-	b.bury("a")
+	b.deadLetter("a")
 	b.redrive()
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 	require.Empty(t, b.pop(request("g", 1)).Messages)
@@ -238,8 +238,8 @@ func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
 	require.Equal(t, 1, b.redrive())
 	b.exec(`SELECT belfry.seek_cursors(ARRAY[partition_id], group_id, '-infinity') FROM belfry.cursor`)
 	b.ack(queue.Delivery{Group: "g"}, queue.AckDead, d.Messages...)
-	require.Len(t, b.letters(), 1)
+	require.Len(t, b.deadLetters(), 1)
 	require.Equal(t, 1, b.redrive())
-	require.Empty(t, b.letters())
+	require.Empty(t, b.deadLetters())
 	b.requireRedrives(1)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// restLeft returns how long the retry delay of the only cursor still lasts, by its ready_at.
-func (b *bench) restLeft() time.Duration {
+// retryDelayLeft returns how long the retry delay of the only cursor still lasts, by its ready_at.
+func (b *bench) retryDelayLeft() time.Duration {
 	b.t.Helper()
 	var seconds float64
 	b.scan(`SELECT coalesce(extract(epoch FROM ready_at - clock_timestamp()), -1)::float8 FROM belfry.cursor`, nil, &seconds)
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// restOver ends the retry delay of every cursor.
-func (b *bench) restOver() {
+// endRetryDelays ends the retry delay of every cursor.
+func (b *bench) endRetryDelays() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.cursor SET retry_at = statement_timestamp(), ready_at = statement_timestamp()`)
 }
@@ -32,11 +32,11 @@ func (b *bench) rearm() {
 	b.exec(sql.Query("catalog/rearm"), partitions, groups)
 }
 
-// requireRest requires a retry delay of want, a fifth more or less. It tolerates that the machine
+// requireRetryDelay requires a retry delay of want, a fifth more or less. It tolerates that the machine
 // paused for a minute after the delay began.
-func (b *bench) requireRest(want time.Duration) {
+func (b *bench) requireRetryDelay(want time.Duration) {
 	b.t.Helper()
-	left := b.restLeft()
+	left := b.retryDelayLeft()
 	require.Greater(b.t, left, want*8/10-time.Minute)
 	require.LessOrEqual(b.t, left, want*12/10)
 }
@@ -51,12 +51,12 @@ func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
 		d := b.pop(request("g", 9))
 		require.Len(t, d.Messages, 2)
 		b.ack(d, queue.AckFailed, d.Messages...)
-		b.requireRest(want)
+		b.requireRetryDelay(want)
 		empty := b.pop(request("g", 9))
 		require.Empty(t, empty.Messages)
 		require.True(t, empty.HasNext, "the empty answer says when the delay ends")
 		require.Greater(t, empty.NextIn, want*8/10-time.Minute)
-		b.restOver()
+		b.endRetryDelays()
 	}
 	d := b.pop(request("g", 9))
 	b.ack(d, queue.AckFailed, d.Messages[0])
@@ -90,7 +90,7 @@ func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 		"a dead letter after the failed message": func() { b.ack(unfenced, queue.AckDead, d.Messages[1]) },
 	} {
 		run()
-		left := b.restLeft()
+		left := b.retryDelayLeft()
 		require.Greater(t, left, 7*time.Minute, name)
 		require.LessOrEqual(t, left, 12*time.Minute, name)
 	}

@@ -74,7 +74,7 @@ func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 	var stored int
 	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
 	require.Equal(t, 1, stored, "nothing of a refused call is stored")
-	require.EqualValues(t, 3, b.counted("belfry_messages_refused_without_key_total"))
+	require.EqualValues(t, 3, b.counter("belfry_messages_refused_without_key_total"))
 
 	plaintext, err := seal.New(seal.Config{AllowPlaintext: true})
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
 	s := newStore(t, newPool(t, through, timeout), prometheus.NewRegistry(), nil)
 	direct.push("p", "1", "2")
 	d := direct.pop(request("g", 1))
-	release := direct.hold(holdCursors)
+	release := direct.lockRows(holdCursors)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))

@@ -86,7 +86,7 @@ func TestAnOldSnapshotIsFenced(t *testing.T) {
 		b.push("p", "1")
 		conn := b.connect()
 		popped := b.sqlPop(conn, "g", 1, 1)
-		b.crash()
+		b.endLeases()
 		tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), `SELECT`) // takes the snapshot

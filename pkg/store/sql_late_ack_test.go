@@ -16,7 +16,7 @@ func TestALateAckDoesNotDelayOtherAcks(t *testing.T) {
 	b.register("g")
 	b.push("p", "1")
 	late := b.pop(request("g", 1))
-	b.crash()
+	b.endLeases()
 	tx := b.begin(b.connect())
 	popped := b.sqlPop(tx, "g", 1, 1)
 	require.Len(t, popped, 1)

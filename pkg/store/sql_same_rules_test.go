@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// place returns the state of each cursor of a group, with its redriven messages and dead letters.
-func (b *bench) place(group string) (text string) {
+// cursorStates returns the state of each cursor of a group, with its redriven messages and dead letters.
+func (b *bench) cursorStates(group string) (text string) {
 	b.t.Helper()
 	b.scan(`SELECT string_agg(format('%s: committed %s failures %s attempts %s skip %s leased %s end %s consumed %s redrives %s (%s) dead %s',
 			c.partition_id, c.committed, c.failures, c.attempts, c.skip, c.lease_id IS NOT NULL, c.lease_end, c.consumed, c.redrives,
@@ -117,13 +117,13 @@ func TestSQLAcksFollowTheSameRules(t *testing.T) {
 		case n < 18:
 			w.acks()
 		case n < 19:
-			b.crash()
+			b.endLeases()
 		default:
 			redriven = b.redrive() > 0 || redriven
 		}
-		place := b.place("s")
+		place := b.cursorStates("s")
 		parked = parked || strings.Contains(place, "the reason")
-		require.Equal(t, b.place("h"), place, "after step %d of seed %d", step, seed)
+		require.Equal(t, b.cursorStates("h"), place, "after step %d of seed %d", step, seed)
 	}
 	var consumed int
 	b.scan(`SELECT sum(consumed) FROM belfry.cursor`, nil, &consumed)

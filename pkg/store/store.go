@@ -3,9 +3,12 @@ package store
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
@@ -17,6 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
 	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/store/internal/delivered"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/store/internal/push"
 	"github.com/belfry-mq/belfry/pkg/store/internal/quota"
@@ -43,6 +47,19 @@ type Store struct {
 	transactions *transaction.Runner
 	// heals and healed count the passes of Run and the partitions that they woke.
 	heals, healed atomic.Int64
+}
+
+// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip and pushes
+// refuse.
+type Metrics struct {
+	flushes *groupcommit.Metrics
+	claims  *claim.Metrics
+	pushes  *push.Metrics
+}
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg), pushes: push.NewMetrics(reg)}
 }
 
 // Config is what a Store needs to know.
@@ -78,24 +95,22 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		waker: wake.New(pool, cfg.Events, log), floors: scanfloor.New(), delivered: delivered.New(),
 	}
 	s.names = names.New(pool, cfg.Events, s.waker, cfg.Defaults, log)
-	observer := metrics.flushes.Observer
 	s.claims = claim.New(claim.Deps{
 		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
 		Sealer: cfg.Sealer, Metrics: metrics.claims, Log: log,
-	}, cfg.Batch, observer)
+	}, cfg.Batch, metrics.flushes)
 	quotas := quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{
 		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
 		Metrics: metrics.pushes,
-	}, cfg.Batch, observer("push"))
+	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
 		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),
-	}, cfg.Batch, observer)
+	}, cfg.Batch, metrics.flushes)
 	s.transactions = transaction.New(transaction.Deps{
 		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
-	}, cfg.Batch, observer("transaction"))
+	}, cfg.Batch, metrics.flushes)
 	cfg.Events.Subscribe(s)
-	metrics.observe(s)
 	return s
 }
 
@@ -110,3 +125,80 @@ func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
 func (s *Store) Close(ctx context.Context) error {
 	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.claims.Close(ctx), s.transactions.Close(ctx), s.acks.CloseWaiting(ctx))
 }
+
+// healInterval is the least time between two heals, however often connections break.
+const healInterval = time.Second
+
+// Heal wakes every partition that a crash between a commit and its wake left asleep, and returns how
+// many that were. Errors: CodeUnavailable.
+func (s *Store) Heal(ctx context.Context) (healed int, err error) { return s.waker.Heal(ctx) }
+
+// Run heals at the start and after every lost connection, and settles the cursors that SQL consumers
+// leave, until ctx ends. A failed heal is repeated.
+//
+// A lost connection may also have lost the answer of a wake: then the cursors are ready, no heal finds
+// them, and they were never announced. So a heal after a broken connection, or after the end of
+// another sequencer, is followed by a resync. Before it, Run releases the leases of claims whose
+// answer was lost.
+func (s *Store) Run(ctx context.Context) error {
+	var settling sync.WaitGroup
+	settling.Go(func() { s.waker.RunSettling(ctx) })
+	defer settling.Wait()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next.C:
+		}
+		healed, err := s.waker.Heal(ctx)
+		s.heals.Add(1)
+		s.healed.Add(int64(healed))
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			s.log.Warn("Healing failed and will be repeated.", zap.Error(err))
+			next.Reset(healInterval)
+			continue
+		case healed > 0:
+			s.log.Info("Woke partitions that a crash had left asleep.", zap.Int("partitions", healed))
+		}
+		s.claims.ReleaseOrphans(ctx)
+		if s.pool.TakeBroken() {
+			s.waker.Resync("the last commits may not have been announced")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.pool.Losses():
+			next.Reset(healInterval)
+		}
+	}
+}
+
+// Heals returns how often Run has healed, and how many partitions that woke.
+func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }
+
+// OnReady lowers the scan floors of the groups. Cursors that SQL consumers left are queued for
+// settling. A SQL consumer whose transaction may have been long announces a cursor without the
+// instant since when it is ready: then the floor of the group is dropped.
+func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
+	s.floors.Ready(ready...)
+	if from != events.SQL {
+		return
+	}
+	for _, r := range ready {
+		if r.At.IsZero() {
+			s.floors.Forget(r.Group)
+		}
+	}
+	s.waker.SettleLater(ready)
+}
+
+// OnResync drops all scan floors.
+func (s *Store) OnResync(string, events.Origin) { s.floors.ForgetAll() }
+
+// OnLeaseChanged forgets the delivery of a lease.
+func (s *Store) OnLeaseChanged(lease queue.ID) { s.delivered.Forget(lease) }

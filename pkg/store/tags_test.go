@@ -43,7 +43,7 @@ func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
 			d := b.pop(req)
 			require.Equal(t, []string{"plain"}, transactionIDs(d))
 			require.Equal(t, "ns.second", d.Queue)
-			require.EqualValues(t, 1, b.counted("belfry_pops_unopened_total"))
+			require.EqualValues(t, 1, b.counter("belfry_pops_unopened_total"))
 			_, err = b.Pop(t.Context(), req)
 			require.ErrorIs(t, err, seal.ErrNoKey, "no other queue has a message")
 			pushTo("ns.second", "later")

@@ -41,7 +41,7 @@ func TestAWaitingTransactionBlocksNoOtherCall(t *testing.T) {
 				b.push("p", numbered("m", transactions)...)
 				d := b.pop(request("g", transactions))
 				require.Len(t, d.Messages, transactions)
-				release := b.hold(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+				release := b.lockRows(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
 					WHERE p.name = 'p' FOR UPDATE OF c`)
 				began := time.Now()
 				waiting := make([]<-chan transacted, transactions)

@@ -17,8 +17,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
-// behind returns a bench, a proxy to its database, and a store that connects through the proxy.
-func behind(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
+// storeBehindProxy returns a bench, a proxy to its database, and a store that connects through the proxy.
+func storeBehindProxy(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 	t.Helper()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
@@ -29,7 +29,7 @@ func behind(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 // messages stored. The transaction is applied once, and the caller gets success.
 func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1", "2", "3")
 	direct.push("out", "before")
 	for _, name := range []string{"named", ""} {
@@ -58,7 +58,7 @@ func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 // CodeUnavailable, and the transaction is not applied twice.
 func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
 	t.Parallel()
-	direct, network, s := behind(t)
+	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1", "2")
 	d := direct.pop(request("g", 1))
 	fenced, open := transaction(unfenced(d, queue.AckCompleted, d.Messages...), d.LeaseID), transaction(unfenced(d, queue.AckCompleted, d.Messages...))
@@ -138,7 +138,7 @@ func TestTransactionsLockPartitionsFirst(t *testing.T) {
 	b := newBench(t)
 	b.push("held", "1", "2")
 	d := b.pop(request("g", 2))
-	release := b.hold(holdPartition)
+	release := b.lockRows(holdPartition)
 	done := b.beginTransact(transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("held", "3")))
 	awaitLockWait(t, b)
 	var free int

@@ -55,10 +55,10 @@ func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
 	}
 	req := request("g", 3)
 	req.AutoAck, req.Partitions = true, 2
-	before := b.place("g")
+	before := b.cursorStates("g")
 	_, err = keyless.Pop(t.Context(), req)
 	require.ErrorIs(t, err, seal.ErrNoKey)
-	require.Equal(t, before, b.place("g"))
+	require.Equal(t, before, b.cursorStates("g"))
 	require.Contains(t, before, "failures 2 attempts 2")
-	require.EqualValues(t, 1, b.counted("belfry_pops_unopened_total"))
+	require.EqualValues(t, 1, b.counter("belfry_pops_unopened_total"))
 }

@@ -17,20 +17,20 @@ func (b *bench) option(assignments string) {
 	b.exec("UPDATE belfry.queue SET " + assignments)
 }
 
-// crash ends every lease, as if its consumer had crashed and the lease had expired.
-func (b *bench) crash() {
+// endLeases ends every lease, as if its consumer had crashed and the lease had expired.
+func (b *bench) endLeases() {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.cursor SET lease_until = statement_timestamp(), ready_at = statement_timestamp() WHERE lease_id IS NOT NULL`)
 }
 
-// age makes the first n messages of each partition older.
-func (b *bench) age(n int, by time.Duration) {
+// ageMessages makes the first n messages of each partition older.
+func (b *bench) ageMessages(n int, by time.Duration) {
 	b.t.Helper()
 	b.exec(`UPDATE belfry.message SET created_at = created_at - $2::interval WHERE seq <= $1`, n, by)
 }
 
-// letters returns the dead letters as "transaction id: text (attempts)".
-func (b *bench) letters() []string {
+// deadLetters returns the dead letters as "transaction id: text (attempts)".
+func (b *bench) deadLetters() []string {
 	b.t.Helper()
 	var list []string
 	b.scan(`SELECT coalesce(array_agg(m.transaction_id || ': ' || d.error || ' (' || d.attempts || ')' ORDER BY d.partition_id, d.seq), '{}')
@@ -38,8 +38,8 @@ func (b *bench) letters() []string {
 	return list
 }
 
-// counted returns the value of a counter of the store.
-func (b *bench) counted(name string) int64 {
+// counter returns the value of a counter of the store.
+func (b *bench) counter(name string) int64 {
 	b.t.Helper()
 	families, err := b.reg.Gather()
 	require.NoError(b.t, err)
@@ -60,15 +60,15 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 		b.option("expire_after_seconds = 60")
 		b.push("p", "1", "2", "3")
 		b.push("p", "4", "5")
-		b.age(3, time.Minute)
+		b.ageMessages(3, time.Minute)
 		req := request("g", 9)
 		req.AutoAck = autoAck
 		require.Equal(t, []string{"4", "5"}, transactionIDs(b.pop(req)))
 		var expired, committed int64
 		b.scan(`SELECT expired, committed FROM belfry.cursor`, nil, &expired, &committed)
 		require.EqualValues(t, 3, expired)
-		require.EqualValues(t, 3, b.counted("belfry_messages_expired_total"))
-		require.Empty(t, b.letters(), "expired messages are counted only")
+		require.EqualValues(t, 3, b.counter("belfry_messages_expired_total"))
+		require.Empty(t, b.deadLetters(), "expired messages are counted only")
 		if autoAck {
 			require.EqualValues(t, 5, committed)
 		}
@@ -83,7 +83,7 @@ func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
 	b.register("g")
 	b.option("expire_after_seconds = 60")
 	b.push("p", "1", "2")
-	b.age(2, time.Hour)
+	b.ageMessages(2, time.Hour)
 	require.Empty(t, b.pop(request("g", 9)).Messages)
 	var asleep bool
 	b.scan(`SELECT ready_at IS NULL AND committed = 2 FROM belfry.cursor`, nil, &asleep)
@@ -101,14 +101,14 @@ func TestALeasedMessageExpiresAtItsNextDelivery(t *testing.T) {
 	b.option("expire_after_seconds = 60")
 	b.push("p", "1", "2")
 	first := b.pop(request("g", 1))
-	b.age(1, time.Hour)
+	b.ageMessages(1, time.Hour)
 	require.True(t, b.ack(first, queue.AckCompleted, first.Messages[0])[0].Success)
 	second := b.pop(request("g", 1))
 	require.Equal(t, []string{"2"}, transactionIDs(second))
-	b.age(2, time.Hour)
-	b.crash()
+	b.ageMessages(2, time.Hour)
+	b.endLeases()
 	require.Empty(t, b.pop(request("g", 1)).Messages)
-	require.EqualValues(t, 1, b.counted("belfry_messages_expired_total"))
+	require.EqualValues(t, 1, b.counter("belfry_messages_expired_total"))
 }
 
 func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
@@ -119,11 +119,11 @@ func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
 	b.push("p", "1", "2", "3", "4")
 	d := b.pop(request("g", 9))
 	b.ack(d, queue.AckDead, d.Messages[1])
-	b.age(3, time.Hour)
-	b.crash()
+	b.ageMessages(3, time.Hour)
+	b.endLeases()
 	require.Equal(t, []string{"4"}, transactionIDs(b.pop(request("g", 9))))
-	require.Equal(t, []string{"1: expired after 60 s (1)", "2: Retries exhausted (0)", "3: expired after 60 s (0)"}, b.letters())
-	require.EqualValues(t, 2, b.counted("belfry_messages_expired_total"), "a dead letter does not expire")
+	require.Equal(t, []string{"1: expired after 60 s (1)", "2: Retries exhausted (0)", "3: expired after 60 s (0)"}, b.deadLetters())
+	require.EqualValues(t, 2, b.counter("belfry_messages_expired_total"), "a dead letter does not expire")
 }
 
 // Many expired messages are dead-lettered a thousand at a time.
@@ -134,10 +134,10 @@ func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
 	b.option("expire_after_seconds = 60, dead_letter_expired = true")
 	b.push("p", numbered("old", 2500)...)
 	b.push("p", "new")
-	b.age(2500, time.Hour)
+	b.ageMessages(2500, time.Hour)
 	require.Equal(t, []string{"new"}, transactionIDs(b.pop(request("g", 9))))
-	require.Len(t, b.letters(), 2500)
-	require.EqualValues(t, 2500, b.counted("belfry_messages_expired_total"))
+	require.Len(t, b.deadLetters(), 2500)
+	require.EqualValues(t, 2500, b.counter("belfry_messages_expired_total"))
 }
 
 // One message crashes its consumer. The consumer crashes at most 2*maxDeliveries-1 times: with the
@@ -174,7 +174,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 		}
 		if dies {
 			crashes++
-			b.crash()
+			b.endLeases()
 			continue
 		}
 		b.ack(d, queue.AckCompleted, d.Messages...)
@@ -188,10 +188,10 @@ func crashLoop(t *testing.T, limit int, killer string) {
 		}
 	}
 	require.Equal(t, want, done, "all other messages, in order")
-	require.Equal(t, []string{fmt.Sprintf("%s: delivered %d times without success (maxDeliveries) (%d)", killer, limit, limit)}, b.letters())
+	require.Equal(t, []string{fmt.Sprintf("%s: delivered %d times without success (maxDeliveries) (%d)", killer, limit, limit)}, b.deadLetters())
 	require.GreaterOrEqual(t, deliveries[killer], limit)
 	require.LessOrEqual(t, crashes, max(1, 2*limit-1))
-	require.EqualValues(t, 1, b.counted("belfry_messages_given_up_total"))
+	require.EqualValues(t, 1, b.counter("belfry_messages_given_up_total"))
 	require.Zero(t, b.stranded())
 }
 
@@ -205,7 +205,7 @@ func TestAClaimContinuesAfterAMessageItGivesUp(t *testing.T) {
 	for range 2 {
 		d := b.pop(request("g", 1))
 		require.Equal(t, []string{"1"}, transactionIDs(d))
-		b.crash()
+		b.endLeases()
 	}
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"2", "3"}, transactionIDs(d))
@@ -235,5 +235,5 @@ func TestFailedAndRetriedDeliveriesCount(t *testing.T) {
 	require.Equal(t, []string{"1"}, transactionIDs(d), "the last attempt is made alone")
 	b.ack(d, queue.AckFailed, d.Messages[0])
 	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))))
-	require.Equal(t, []string{"1: delivered 3 times without success (maxDeliveries) (3)"}, b.letters())
+	require.Equal(t, []string{"1: delivered 3 times without success (maxDeliveries) (3)"}, b.deadLetters())
 }

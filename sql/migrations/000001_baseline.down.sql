@@ -9,16 +9,11 @@
 DO $$
 DECLARE
     k record;
+    v_role name;
 BEGIN
     FOR k IN SELECT a.target, a.queue FROM belfry.attachment a JOIN pg_catalog.pg_class c ON c.oid = a.target LOOP
         PERFORM belfry.detach(k.target, k.queue);
     END LOOP;
-END $$;
-
-DO $$
-DECLARE
-    v_role name;
-BEGIN
     FOREACH v_role IN ARRAY ARRAY['belfry_producer', 'belfry_consumer', 'belfry_admin']::name[] LOOP
         CONTINUE WHEN to_regrole(v_role::text) IS NULL;
         EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA belfry REVOKE ALL ON TABLES FROM %I',
@@ -42,4 +37,4 @@ BEGIN
     END LOOP;
 END $$;
 
-DROP TYPE belfry.claim_row;
+DROP TYPE belfry.claim_row, belfry.ack_row, belfry.ack_change;

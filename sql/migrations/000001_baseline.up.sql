@@ -37,8 +37,7 @@ CREATE TABLE belfry.queue (
     max_deliveries              bigint NOT NULL DEFAULT 0,
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Set when the deletion of the queue begins. The name is free again at once. The rows
-    -- that belong to the queue are deleted later, in small transactions.
+    -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
@@ -53,9 +52,8 @@ CREATE INDEX queue_swept ON belfry.queue (id)
 -- A partition: an ordered lane of a queue, and the unit of claiming. A push locks this row.
 -- No column that a push writes is indexed, so a push is a HOT update while its page has room.
 --
--- The table has no primary key. A unique index examines every version of its key, and a held
--- snapshot keeps old versions. So only the name is unique. The id comes from the sequence of
--- the table, and the uid is random.
+-- The table has no primary key: a unique index examines every version of its key, and a held
+-- snapshot keeps old versions. The id comes from the sequence of the table, and the uid is random.
 --
 -- How a statement reaches the newest version of a row: in an index, versions of one key are
 -- ordered by their place in the table, and a new version has the higher place. The clause
@@ -73,10 +71,8 @@ CREATE TABLE belfry.partition (
     last_push_at  timestamptz,
     -- The latest visible_at of all messages. After that instant no message is delayed.
     visible_until timestamptz,
-    -- Every message up to this seq is deleted.
-    trimmed       bigint NOT NULL DEFAULT 0,
-    -- The number of deleted messages above trimmed. The partition always stores
-    -- last_seq - trimmed - holes messages.
+    trimmed       bigint NOT NULL DEFAULT 0, -- Every message up to this seq is deleted.
+    -- Deleted messages above trimmed. The partition stores last_seq - trimmed - holes messages.
     holes         bigint NOT NULL DEFAULT 0,
     -- Every message up to this seq is deleted, or is kept for a dead letter.
     swept         bigint NOT NULL DEFAULT 0,
@@ -101,20 +97,15 @@ ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_nam
 -- every row, and the lock on the partition's row already gives the same guarantee.
 CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
-    -- The position in the partition, from 1. Deleted messages leave gaps.
-    seq            bigint NOT NULL,
-    -- It never decreases within a partition.
-    created_at     timestamptz NOT NULL,
-    -- Nobody may receive the message before this instant; NULL: no delay.
-    visible_at     timestamptz,
+    seq            bigint NOT NULL, -- The position, from 1. Deleted messages leave gaps.
+    created_at     timestamptz NOT NULL, -- It never decreases within a partition.
+    visible_at     timestamptz, -- Nobody may receive the message earlier; NULL: no delay.
     id             uuid NOT NULL,
     trace_id       uuid,
-    -- The payload is sealed with the key of the server.
-    encrypted      boolean NOT NULL DEFAULT false,
+    encrypted      boolean NOT NULL DEFAULT false, -- The key of the server seals the payload.
     -- The client's key against duplicates, unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
-    -- The subject of the producer's token.
-    producer_sub   text,
+    producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,
     PRIMARY KEY (partition_id, seq),
     UNIQUE (partition_id, transaction_id)
@@ -130,13 +121,11 @@ CREATE TABLE belfry.consumer_group (
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,
-    -- The group has a cursor in every partition. If false, the group has cursors only in
-    -- partitions from which it popped by name.
+    -- The group has a cursor in every partition, and not only where it popped by name.
     whole_queue boolean NOT NULL DEFAULT false,
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The row was kept when the group was deleted. Its mode and start_at decide where a new
-    -- group of that name starts, whatever the first pop asks for.
+    -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );
@@ -144,8 +133,8 @@ CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
 
 -- From sql/schema/group_deleted.sql.
 
--- A group whose deletion has begun. The row in consumer_group is already deleted, so every pop, ack
--- and extend fails. The cursors and dead letters of the group are deleted in small transactions.
+-- A group whose row in consumer_group is deleted, so every pop, ack and extend fails. Its cursors and
+-- dead letters are deleted in small transactions.
 CREATE TABLE belfry.group_deleted (
     group_id bigint PRIMARY KEY,
     queue_id bigint NOT NULL
@@ -155,15 +144,13 @@ CREATE TABLE belfry.group_deleted (
 
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. There is
--- one cursor for each pair all the same. open_partitions makes cursors together with a new
--- partition, under a share lock on the queue. join_group makes missing cursors, under an
--- update lock on the queue.
+-- The table has no unique index: an update would examine every version of its key. There is one
+-- cursor for each pair all the same: open_partitions makes cursors under a share lock on the queue,
+-- and join_group makes missing cursors under an update lock on it.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
-    -- The group has finished every message up to this seq.
-    committed    bigint NOT NULL DEFAULT 0,
+    committed    bigint NOT NULL DEFAULT 0, -- The group has finished every message up to this seq.
     -- The earliest instant at which a pop could return a message. NULL: nothing to return.
     ready_at     timestamptz,
     lease_until  timestamptz,
@@ -180,18 +167,14 @@ CREATE TABLE belfry.cursor (
     -- No pop returns the first message after committed before this instant. A failed ack sets
     -- it. The value has no meaning once it has passed or the cursor has moved.
     retry_at     timestamptz,
-    -- Up to this seq, messages are delivered one at a time (maxDeliveries).
-    alone_until  bigint,
+    alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
     -- Messages that the cursor passed because they had expired.
     expired      bigint NOT NULL DEFAULT 0,
-    -- Set while the subscription of the group starts in the future. Messages stored before
-    -- that instant are not for the group. ready_at is NULL until then. A wake moves the
-    -- cursor, and clears start_at when it finds the first message that is for the group.
+    -- Set while the subscription of the group starts in the future; until then ready_at is NULL. A
+    -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
     start_at     timestamptz,
-    -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    redrives     integer,
-    -- Dead-lettered seqs above committed; NULL: none.
-    skip         bigint[]
+    redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
+    skip         bigint[] -- Dead-lettered seqs above committed; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
@@ -219,9 +202,9 @@ CREATE INDEX dead_letter_message ON belfry.dead_letter (partition_id, seq);
 
 -- From sql/schema/redrive.sql.
 
--- A dead letter that was put back for its group, and is not settled yet. The message stays at
--- its position in the log. The cursor of the group is past that position or skips it, so claim
--- delivers the message from this table. Only the holder of the cursor's row lock writes a row.
+-- A dead letter that was put back for its group, and is not settled yet. The cursor is past its
+-- position in the log or skips it, so claim delivers the message from this table. Only the holder of
+-- the cursor's row lock writes a row.
 CREATE TABLE belfry.redrive (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -229,11 +212,9 @@ CREATE TABLE belfry.redrive (
     -- Failed acks and deliveries. The counts of the dead letter continue.
     failures     integer NOT NULL,
     attempts     integer NOT NULL,
-    -- The lease of the newest delivery, live or expired.
-    lease_id     uuid,
+    lease_id     uuid, -- The lease of the newest delivery, live or expired.
     redriven_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Deliveries since the message was put back.
-    deliveries   integer NOT NULL DEFAULT 0,
+    deliveries   integer NOT NULL DEFAULT 0, -- Deliveries since the message was put back.
     -- No delivery before this instant; a failed ack sets it. Redriven messages keep their
     -- order, so later redriven messages wait as well. Messages of the log do not wait.
     retry_at     timestamptz,
@@ -311,8 +292,7 @@ CREATE TABLE belfry.queue_sweep (
 --
 -- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
 -- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
--- setting. The setting is read in the function and not in a WHEN clause: a WHEN clause is planned
--- in every statement. 1111837766 is "BELF".
+-- setting. It is read here because a WHEN clause is planned in every statement. 1111837766 is "BELF".
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_awake boolean := false;
@@ -343,8 +323,7 @@ END $$;
 -- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
 -- producer's transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
-    -- In the order of the inserts.
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
     queue          text NOT NULL,
     partition      text NOT NULL DEFAULT 'Default',
     payload        json NOT NULL,
@@ -356,11 +335,9 @@ CREATE TABLE belfry.inbox (
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
-        -- The table is mostly empty and grows all the time. Truncation would take a lock that
-        -- producers wait for.
+        -- Truncation would take a lock that producers wait for.
         vacuum_truncate = false, toast.vacuum_truncate = false);
--- Finds rows that were committed after a snapshot, without passing rows that were deleted
--- before it. Deleted rows can stay unvacuumed for long.
+-- Finds rows that were committed after a snapshot without passing older, deleted rows.
 CREATE INDEX inbox_xid ON belfry.inbox (xid);
 CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
     FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();
@@ -370,8 +347,7 @@ CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
 -- Inbox rows that the sequencer could not push. A row stays until an operator deletes it or
 -- retries it (belfry.inbox_retry).
 CREATE TABLE belfry.inbox_rejected (
-    -- The id of the row in the inbox.
-    id             bigint PRIMARY KEY,
+    id             bigint PRIMARY KEY, -- The id of the row in the inbox.
     queue          text NOT NULL,
     partition      text NOT NULL,
     payload        json NOT NULL,
@@ -380,10 +356,8 @@ CREATE TABLE belfry.inbox_rejected (
     visible_at     timestamptz,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- invalid, too_large or queue_full.
-    code           text NOT NULL,
-    -- The error in words.
-    reason         text NOT NULL
+    code           text NOT NULL, -- invalid, too_large or queue_full.
+    reason         text NOT NULL -- The error in words.
 );
 
 -- From sql/functions/attach/is_utf8.sql.
@@ -469,12 +443,9 @@ CREATE TABLE belfry.attachment (
     -- The columns whose values form the partition name; empty: one partition for all rows.
     key         text[] NOT NULL,
     condition   text,
-    -- row or changes.
-    payload     text NOT NULL,
-    -- The columns in the payload; NULL: all.
-    columns     text[],
-    -- A failure to write messages fails the statement.
-    strict      boolean NOT NULL,
+    payload     text NOT NULL, -- row or changes.
+    columns     text[], -- The columns in the payload; NULL: all.
+    strict      boolean NOT NULL, -- A failure to write messages fails the statement.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (target, queue)
@@ -506,10 +477,9 @@ CREATE TRIGGER trim_attachment_failures BEFORE INSERT ON belfry.attachment_failu
 
 -- The attached tables as an operator sees them. A role sees the tables that it owns.
 --
--- triggers counts the enabled triggers; a complete attachment has one for each event. A
--- partitioned table counts one less if its trigger for rows is missing. It also counts one less
--- if the owner of the table, or of a partitioned table below it, may not execute the function of
--- that trigger, and so cannot make partitions. A name that is not valid UTF-8 is shown by its oid.
+-- triggers counts the enabled triggers; a complete attachment has one for each event. A partitioned
+-- table counts one less if its trigger for rows is missing, or if an owner in its tree may not
+-- execute the function of that trigger. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",
@@ -538,14 +508,11 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
 -- From sql/schema/claim_row.sql.
 
 -- One row of the result of belfry.claim. item says what the row describes, and only the columns of
--- that item are set. The rows come in this order: each partition, followed by its messages, and the
--- summary last. pkg/store/internal/claim/result.go names the values of item and outcome.
+-- that item are set. The messages follow their partition, and the summary is the last row.
+-- pkg/store/internal/claim/result.go names the values of item and outcome.
 CREATE TYPE belfry.claim_row AS (
-    -- 1: a partition that was due.  2: a message of the partition before it.  3: the summary.
-    item           smallint,
-    -- Of a partition and a message.
-    partition_id   bigint,
-
+    item           smallint, -- 1: a partition that was due.  2: a message.  3: the summary.
+    partition_id   bigint,   -- of a partition and a message
     -- Of a partition: what the claim did.
     -- 1: It delivered messages of the log.
     -- 2: It delivered redriven messages.
@@ -553,18 +520,16 @@ CREATE TYPE belfry.claim_row AS (
     -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
     --    caller settles it (store/settle).
     outcome        smallint,
-    -- Of a partition: ready_at of the cursor after the claim. With a lease, the end of the lease.
-    ready_at       timestamptz,
-    -- Of a partition: a wake must follow the commit. The cursor has no ready_at, or it waits for the
-    -- retry delay of redriven messages alone.
+    ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
+    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
+    -- redriven messages alone.
     needs_wake     boolean,
-    -- Of a partition: how many messages the claim moved past because they expired, and how many
-    -- because they reached maxDeliveries. NULL: it did not move the cursor for this reason.
+    -- Messages that the claim moved past because they expired, or because they reached
+    -- maxDeliveries. NULL: it did not move the cursor for this reason.
     expired        bigint,
     given_up       bigint,
-    -- Of a partition, after autoAck: what an undo of the delivery needs. outcome 1: failures and
-    -- attempts of the first message, if there were any (store/unconsume). outcome 2: the redrives
-    -- (store/redrive_restore).
+    -- After autoAck: what an undo of the delivery needs. outcome 1: failures and attempts of the
+    -- first message (store/unconsume). outcome 2: the redrives (store/redrive_restore).
     undo           json,
 
     -- Of a message.
@@ -576,21 +541,66 @@ CREATE TYPE belfry.claim_row AS (
     created_at     timestamptz,
     producer_sub   text,
     encrypted      boolean,
-    -- The number of its deliveries under a lease, including this one. 0 with autoAck.
-    attempt        integer,
+    attempt        integer, -- deliveries under a lease, including this one; 0 with autoAck
 
-    -- Of the summary: the group, its queue and its cursor in the requested partition exist.
-    group_exists   boolean,
-    -- A cursor was due, perhaps one that another session holds.
-    was_due        boolean,
-    -- When the next cursor is due, if none was due.
-    next_ready_at  timestamptz,
-    -- The clock of the database, by which the claim judged.
-    database_now   timestamptz,
-    -- The result of a scan: no cursor is due before due_floor, and none becomes ready between
-    -- database_now and next_floor. NULL: unknown.
+    -- Of the summary.
+    group_exists   boolean,     -- with its queue, and its cursor in the requested partition
+    was_due        boolean,     -- a cursor was due, perhaps one that another session holds
+    next_ready_at  timestamptz, -- when the next cursor is due, if none was due
+    database_now   timestamptz, -- the clock by which the claim judged
+    -- No cursor is due before due_floor, and none becomes ready between database_now and next_floor.
+    -- NULL: unknown.
     due_floor      timestamptz,
     next_floor     timestamptz
+);
+
+-- From sql/schema/ack_row.sql.
+
+-- One row of the result of belfry.apply_acks. item says what the row describes, and only the columns
+-- of that item are set. pkg/store/internal/ack/result.go names the values of item and verdict.
+CREATE TYPE belfry.ack_row AS (
+    -- 1: an ack that was not simply applied.
+    -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
+    item         smallint,
+    entry        integer, -- of an ack: its index
+    -- 1: The lease of the ack is not the live lease of the cursor.
+    -- 2: An earlier message failed in the same call, so this one is redelivered.
+    -- 3: The status has no effect.
+    -- 4: The ack was applied, and the message is a dead letter.
+    verdict      smallint,
+    cursor_index integer, -- of a cursor
+    partition_id bigint,
+    group_id     bigint,
+    lease_before uuid, -- the live lease before the acks
+    -- The call that ended the lease. 0: no lease was live. NULL: the lease is still live.
+    ended_by     integer,
+    -- When the cursor is ready, if the acks ended its lease, or changed it while no lease was live.
+    ready_at     timestamptz,
+    ready_in     float8,
+    -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
+    -- redriven messages alone.
+    needs_wake   boolean
+);
+
+-- From sql/schema/ack_change.sql.
+
+-- What acks change in one cursor. belfry.apply_acks collects these rows and then writes all of them.
+CREATE TYPE belfry.ack_change AS (
+    place            tid, -- of the locked cursor
+    cursor_index     integer,
+    partition_id     bigint,
+    group_id         bigint,
+    lease_before     uuid,
+    ended_by         integer,
+    released         boolean, -- no lease is live now, so ready_at is computed
+    committed        bigint,
+    skip             bigint[],
+    failures         integer,
+    attempts         integer,
+    retry_at         timestamptz,
+    settled          integer, -- redriven messages that were settled
+    settled_of_lease integer, -- those that the lease delivered
+    judged_at        timestamptz
 );
 
 -- From sql/functions/claim/due_at.sql.
@@ -629,10 +639,8 @@ $$;
 -- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
 -- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
 -- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
--- rule. The body is one expression, so the planner inlines it.
---
--- This form does not read belfry.redrive. It serves callers that know of no redrives, or that let
--- any redrive be ready now.
+-- rule. The body is one expression, so the planner inlines it. This form does not read
+-- belfry.redrive: any redrive is ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
@@ -656,6 +664,368 @@ CREATE FUNCTION belfry.ready_at(
     SELECT CASE WHEN NOT $8 THEN least(
         CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
+$$;
+
+-- From sql/functions/ack/ack.sql.
+
+-- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
+-- If the lease is over, the call raises BF010. The transaction rolls back, so the effects of two
+-- consumers never commit for one message. status is one of these:
+--
+--   completed  The messages, and all before them in the partition, are finished.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
+--              letter if no retry is left.
+--   retry      Delivered again, without counting a failure.
+--   dlq        A dead letter now.
+--
+-- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
+CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
+DECLARE
+    v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
+    v_held bigint[]; -- the messages of the call that the lease still holds
+    v_acked bigint[];
+    k record;
+    r record;
+BEGIN
+    IF lease IS NULL THEN
+        RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
+    ELSIF v_status IS NULL THEN
+        RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+    END IF;
+    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
+    IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
+        RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'The HTTP API gave it out; acknowledge it there.';
+    END IF;
+    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, coalesce(c.skip, '{}') AS skip
+      INTO k
+      FROM belfry.cursor c
+     WHERE c.lease_id = ack.lease
+     LIMIT 1
+       FOR NO KEY UPDATE;
+    IF k.live IS NOT TRUE THEN
+        PERFORM belfry.raise_lease_lost(lease);
+    END IF;
+    SELECT array_agg(h.seq ORDER BY h.seq) INTO v_held
+      FROM (SELECT m.seq, m.id FROM belfry.message m
+             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
+            UNION ALL
+            SELECT d.seq, (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq)
+              FROM belfry.redrive d
+             WHERE k.lease_end < 0 AND d.partition_id = k.partition_id AND d.group_id = k.group_id AND d.lease_id = ack.lease) AS h
+     WHERE message_ids IS NULL OR h.id = ANY (message_ids);
+    -- Completing the last message completes all. The end of the lease may be a deleted message.
+    v_acked := CASE WHEN v_status > 1 OR k.lease_end < 0 THEN v_held
+                    WHEN message_ids IS NULL THEN ARRAY[k.lease_end]
+                    ELSE v_held[cardinality(v_held):] END;
+    IF v_acked IS NULL THEN
+        RETURN 0;
+    END IF;
+    SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
+      FROM (SELECT p.id, p.uid FROM belfry.partition p
+             WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+      JOIN belfry.consumer_group g ON g.id = k.group_id
+     CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
+     CROSS JOIN LATERAL belfry.apply_acks(
+            ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
+            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n), NULL, true) AS a;
+    IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
+        PERFORM belfry.raise_lease_lost(lease);
+    ELSIF r.released THEN
+        PERFORM belfry.announce_ready(k.group_id, k.partition_id);
+    END IF;
+    RETURN coalesce(cardinality(v_held), 0);
+END $$;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
+
+-- From sql/functions/ack/apply_acks.sql.
+
+-- Applies acknowledgments: locks their cursors, judges the acks by the rules below, and writes the
+-- changes. The HTTP API (store/ack_apply) and belfry.ack call it.
+--
+--   By cursor:
+--   p_partitions, p_partition_uids, p_groups  A partition with another uid is another partition,
+--                   which got the same id after a restore.
+--   p_last_entries  The index of the last entry. A cursor without entries is only locked.
+--   By entry, sorted by cursor, call and seq:
+--   p_calls         The call, from 1. Each is judged as if it had its own transaction.
+--   p_seqs          The message. The completed acks of one call under one lease of the log may be
+--                   one entry with the last message.
+--   p_leases        The zero UUID: the ack is not fenced.
+--   p_statuses      0 no effect, 1 completed, 2 failed, 3 dlq, 4 retry
+--   p_errors        UTF-8 texts for dead letters. An empty array: none.
+--   p_patience      The lock_timeout from here on. NULL: unchanged.
+--   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
+--                   ready, and the server that gets the announcement, or the next pop, settles it.
+--
+-- The rules for the acks of one call and one cursor:
+--
+--   1. An ack is refused if its lease is not the live lease of the cursor.
+--   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
+--   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
+--      lease: its message and all later ones are redelivered. So completed acks of later messages
+--      are refused. A failed ack counts a failure and starts the retry delay.
+--   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message
+--      and stays where it is for the messages before it.
+--   5. The lease ends when the cursor reaches its end.
+--   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
+--      when all its messages are settled, or with the first failed ack or retry.
+--
+-- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
+-- sql/schema/partition.sql.
+CREATE FUNCTION belfry.apply_acks(
+    p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
+    p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
+    p_patience text, p_sql_consumer boolean DEFAULT false
+) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
+DECLARE
+    c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
+    c_completed constant smallint := 1;
+    c_failed constant smallint := 2;
+    c_dlq constant smallint := 3;
+    v_patience text;
+    k record;
+    v_now timestamptz;
+    v_changes belfry.ack_change[];
+    -- The state of the cursor.
+    v_lease uuid; -- the live lease
+    v_committed bigint;
+    v_skip bigint[];
+    v_failures integer;
+    v_attempts integer;
+    v_retry_at timestamptz;
+    -- What all calls did to the cursor.
+    v_changed boolean;
+    v_released boolean;
+    v_ended_by integer;
+    v_settled bigint[]; -- redriven messages
+    v_settled_of_lease integer;
+    v_redeliver boolean; -- a redriven message failed
+    -- The call.
+    v_call integer;
+    v_committed_before bigint;
+    v_touched boolean; -- it changes the cursor
+    v_stopped boolean; -- rule 3 stopped the cursor
+    v_failed boolean; -- a failed ack counts
+    -- The ack.
+    v_status smallint;
+    v_seq bigint;
+    v_verdict smallint;
+    v_redrive_failures integer;
+    v_redelivered boolean; -- the lease delivered the redriven message; NULL: the message is not redriven
+BEGIN
+    v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
+    FOR k IN
+        SELECT w.ord, w.retry_limit, w.retry_backoff_ms, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
+                  FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
+                 CROSS JOIN LATERAL (
+                        SELECT p.uid, p.queue_id FROM belfry.partition p
+                         WHERE p.id >= w.partition_id AND p.id <= w.partition_id
+                         ORDER BY p.id DESC
+                         LIMIT 1) AS p
+                 CROSS JOIN LATERAL (
+                        SELECT q.retry_limit, q.retry_backoff_ms
+                          FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
+                 CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
+                 WHERE p.uid = w.uid
+                 ORDER BY w.partition_id, g.id) AS w
+         CROSS JOIN LATERAL (
+                SELECT c.ctid, c.partition_id, c.group_id, c.committed, c.skip, c.failures, c.attempts, c.lease_id, c.lease_until,
+                       coalesce(c.lease_end, 0) AS lease_end, coalesce(c.redrives, 0) AS redrives, c.retry_at
+                  FROM belfry.cursor c
+                 WHERE c.partition_id = w.partition_id AND c.group_id >= w.group_id AND c.group_id <= w.group_id
+                 ORDER BY c.group_id DESC
+                 LIMIT 1
+                   FOR NO KEY UPDATE) AS c
+    LOOP
+        v_now := clock_timestamp();
+        v_lease := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
+        v_committed := k.committed;
+        v_skip := k.skip;
+        v_failures := k.failures;
+        v_attempts := k.attempts;
+        v_retry_at := k.retry_at;
+        v_changed := false;
+        v_released := false;
+        v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
+        v_settled := NULL;
+        v_settled_of_lease := 0;
+        v_redeliver := false;
+        v_call := 0;
+        FOR i IN coalesce(p_last_entries[k.ord - 1], 0) + 1 .. coalesce(p_last_entries[k.ord], 0) LOOP
+            -- A call begins.
+            IF p_calls[i] <> v_call THEN
+                v_call := p_calls[i];
+                v_committed_before := v_committed;
+                v_touched := false;
+                v_stopped := false;
+                v_failed := false;
+            END IF;
+
+            -- Judge the ack.
+            v_status := p_statuses[i];
+            v_seq := p_seqs[i];
+            v_verdict := CASE WHEN v_status = 0 THEN 3 END;
+            v_redelivered := NULL;
+            IF k.redrives > 0 THEN
+                SELECT x.failures, coalesce(x.lease_id = k.lease_id, false) INTO v_redrive_failures, v_redelivered
+                  FROM belfry.redrive x
+                 WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+            END IF;
+            IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
+                v_verdict := 1; -- rule 1
+            ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
+                NULL; -- no effect, or settled before
+            ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced AND (v_seq <= v_committed OR v_seq = ANY (v_skip)) THEN
+                -- A redriven message (rule 6).
+                IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
+                    v_settled := array_append(v_settled, v_seq);
+                    v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
+                    DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+                    IF v_status <> c_completed THEN
+                        v_verdict := 4;
+                        PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_redrive_failures + (v_status = c_failed)::integer, p_errors[i]);
+                    END IF;
+                ELSE
+                    v_redeliver := true;
+                    IF v_status = c_failed THEN
+                        UPDATE belfry.redrive x
+                           SET failures = x.failures + 1,
+                               retry_at = CASE WHEN k.retry_backoff_ms > 0
+                                   THEN v_now + belfry.retry_delay(k.retry_backoff_ms, x.failures + 1) END
+                         WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
+                    END IF;
+                END IF;
+            ELSIF k.lease_end < 0 AND p_leases[i] = v_lease THEN
+                NULL; -- settled before
+            ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
+                v_verdict := 4; -- rule 4
+                v_touched := true;
+                IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
+                    PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
+                    IF v_seq > v_committed THEN
+                        v_skip := array_append(v_skip, v_seq);
+                    END IF;
+                END IF;
+            ELSIF v_seq <= v_committed THEN
+                NULL; -- finished before
+            ELSIF v_status = c_completed AND v_stopped THEN
+                v_verdict := 2; -- rule 3
+            ELSE
+                v_touched := true;
+                IF v_status = c_completed THEN
+                    v_committed := v_seq;
+                    v_failures := 0;
+                ELSE
+                    v_stopped := true;
+                    v_failed := v_failed OR v_status = c_failed;
+                END IF;
+            END IF;
+            IF v_verdict IS NOT NULL THEN
+                RETURN NEXT ROW(1, i, v_verdict, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::belfry.ack_row;
+            END IF;
+
+            -- The call ends with its last ack: move the cursor past dead letters, count its failure, and
+            -- end the lease.
+            CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
+            IF v_touched THEN
+                v_changed := true;
+                IF v_skip IS NOT NULL THEN
+                    WHILE v_committed + 1 = ANY (v_skip) LOOP
+                        v_committed := v_committed + 1;
+                    END LOOP;
+                    v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
+                END IF;
+                IF v_committed > v_committed_before THEN
+                    v_failures := 0;
+                    v_retry_at := NULL;
+                    -- Within the delivered batch, the new first message was delivered once.
+                    v_attempts := CASE WHEN v_committed >= k.lease_end AND (k.lease_end >= 0 OR v_lease IS NULL) THEN 0
+                                       ELSE least(v_attempts, 1) END;
+                END IF;
+                IF v_failed AND v_lease IS NOT NULL THEN
+                    v_failures := v_failures + 1;
+                    IF k.retry_backoff_ms > 0 THEN
+                        v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
+                    END IF;
+                END IF;
+            END IF;
+            IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
+               OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
+            THEN
+                v_released := true;
+                IF v_lease IS NOT NULL THEN
+                    v_lease := NULL;
+                    v_ended_by := v_call;
+                END IF;
+            END IF;
+        END LOOP;
+
+        IF v_changed OR v_redeliver OR v_settled IS NOT NULL THEN
+            v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
+                v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, cardinality(v_settled), v_settled_of_lease,
+                v_now)::belfry.ack_change);
+        ELSE
+            RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
+        END IF;
+    END LOOP;
+
+    IF v_changes IS NULL THEN
+        RETURN;
+    END IF;
+    -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
+    RETURN QUERY
+    UPDATE belfry.cursor c
+       SET committed = d.committed, skip = nullif(d.skip, '{}'), failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
+           consumed = c.consumed + d.committed - c.committed,
+           consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,
+           redrives = CASE WHEN d.settled > 0 THEN nullif(c.redrives - d.settled, 0) ELSE c.redrives END,
+           lease_id = CASE WHEN NOT d.released THEN c.lease_id END,
+           lease_until = CASE WHEN NOT d.released THEN c.lease_until END,
+           lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
+           ready_at = CASE
+               WHEN NOT d.released THEN c.ready_at
+               WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
+               ELSE coalesce(
+                   belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
+                                   c.redrives - coalesce(d.settled, 0), d.group_id),
+                   CASE WHEN p_sql_consumer THEN d.judged_at END) END
+      FROM unnest(v_changes) AS d
+     CROSS JOIN LATERAL (
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+              FROM belfry.partition p
+             WHERE p.id >= d.partition_id AND p.id <= d.partition_id
+             ORDER BY p.id DESC
+             LIMIT 1) AS p
+     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
+     CROSS JOIN LATERAL (
+            SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+     WHERE c.ctid = d.place
+    RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
+              CASE WHEN d.released THEN c.ready_at END,
+              CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
+              d.released AND (c.ready_at IS NULL OR c.redrives > 0 OR d.settled > 0);
+END $$;
+
+-- From sql/functions/ack/park.sql.
+
+-- Makes a message a dead letter of a group, unless it is one already or was deleted. p_error is UTF-8.
+CREATE FUNCTION belfry.park(p_partition bigint, p_group bigint, p_seq bigint, p_failures integer, p_error bytea) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
+    SELECT p_partition, p_seq, p_group, p_failures, coalesce(nullif(convert_from(p_error, 'UTF8'), ''), 'Retries exhausted')
+      FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = p_seq
+    ON CONFLICT (partition_id, group_id, seq) DO NOTHING
 $$;
 
 -- From sql/functions/attach/attach.sql.
@@ -732,10 +1102,9 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in both places. Text that closes one place and goes on
-            -- with another statement is not valid in the other place. A cursor refuses several
-            -- statements. EXPLAIN is opened and never fetched, because planning would run the
-            -- immutable functions of the condition with the caller's rights.
+            -- The condition must be valid in both places, so it cannot close one and go on with
+            -- another statement; and a cursor refuses several statements. EXPLAIN is never fetched:
+            -- planning would run immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -763,8 +1132,8 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- The trigger for rows has a function that every role may execute. The creator of a partition
-    -- creates its trigger too, and may be another role than the owner at the time of attach.
+    -- Every role may execute the function of the trigger for rows: the creator of a partition
+    -- creates its trigger too.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
         -- The name depends on the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
@@ -790,9 +1159,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
-        -- stored. Without it, generated columns are NULL if a partition has another column order.
-        -- And MERGE reports the row it inserted last as the rows that it updates.
+        -- This trigger never runs. It makes Postgres read inserted rows as they were stored.
+        -- Without it, generated columns are NULL if a partition has another column order, and
+        -- MERGE reports the row it inserted last as the rows that it updates.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target
@@ -833,9 +1202,8 @@ END $$;
 -- From sql/functions/attach/attachment_function.sql.
 
 -- Returns the text of the function that runs after each statement with p_event. That function runs
--- with the rights of the table's owner, and other roles may create functions in the table's schema.
--- So every name in the text has its schema. Only a condition is read with the table's schema in the
--- search path.
+-- with the rights of the table's owner. So every name in the text has its schema; only a condition
+-- is read with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -896,13 +1264,9 @@ BEGIN
     v_from := CASE
         -- Pairs old and new rows by their position, because both tables have the order of the
         -- update. A row that a trigger drops on its way to another partition is only among the
-        -- old rows. Then positions do not match, the counts differ, and nothing is paired.
-        --
-        -- The plan is kept from a first statement that may have few rows. A FULL JOIN cannot
-        -- become a nested loop of n * n steps, and OFFSET 0 keeps it a FULL JOIN.
-        --
-        -- A row of a transition table has entries for dropped columns, and (new_one).* would
-        -- shift by them. The inner SELECT * removes those entries.
+        -- old rows. Then the counts differ, and nothing is paired. A FULL JOIN (kept by OFFSET 0)
+        -- cannot become a nested loop of n * n steps in a plan kept from a small statement. The
+        -- inner SELECT * removes the entries of dropped columns, by which (new_one).* would shift.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n
@@ -1146,13 +1510,10 @@ $$;
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
 --
--- Locks: the cursor row of each partition it delivers from. It skips locked cursors, and so waits
--- for nobody. A commit with a lease does not wait for the disk: a lease that a crash loses only
--- makes the messages due earlier.
---
--- It is a function because starting a plan of this size costs more than the claim of one message.
--- Each statement has a new snapshot. So a statement after the lock of a cursor sees the newest
--- version of the partition.
+-- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
+-- not wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
+-- snapshot, so after the lock of a cursor it sees the newest version of the partition. It is a
+-- function because starting such a plan costs more than the claim of one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
@@ -1402,13 +1763,11 @@ END $$;
 -- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
 -- left to deliver. Without any row, the first redriven message still waits for its retry delay.
 --
--- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
--- A message with one delivery left is delivered alone, so that only a fatal message uses up its
--- deliveries.
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
+-- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz := p_now;
     v_max_deliveries bigint;
     v_last bigint;
     v_seqs bigint[];
@@ -1480,8 +1839,8 @@ BEGIN
            SET lease_id = p_lease, attempts = d.attempts + 1, deliveries = d.deliveries + 1
          WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs);
         UPDATE belfry.cursor c
-           SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
-               ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
+           SET lease_id = p_lease, lease_until = p_now + p_lease_time, lease_end = -cardinality(v_seqs),
+               ready_at = p_now + p_lease_time, redrives = c.redrives - v_settled
          WHERE c.partition_id = p_partition AND c.group_id = p_group
         RETURNING c.ready_at INTO r.ready_at;
     ELSE
@@ -1496,7 +1855,7 @@ BEGIN
          WHERE c.partition_id = p_partition AND c.group_id = p_group;
         UPDATE belfry.cursor c
            SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
-               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE v_now END, redrives = v_left,
+               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE p_now END, redrives = v_left,
                ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                           p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
                                           c.retry_at, v_left, p_group)
@@ -1504,7 +1863,7 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id
          WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
         RETURNING c.ready_at INTO r.ready_at;
-        r.needs_wake := coalesce(r.ready_at > v_now, true);
+        r.needs_wake := coalesce(r.ready_at > p_now, true);
     END IF;
     RETURN NEXT r;
     RETURN QUERY
@@ -1523,8 +1882,7 @@ END $$;
 -- From sql/functions/claim/retry_delay.sql.
 
 -- Returns the delay before a message that failed p_failures times is delivered again. The delay
--- doubles with each failure, up to an hour, and varies by 20 % at random. pkg/store computes the
--- same delay.
+-- doubles with each failure, up to an hour, and varies by 20 % at random.
 CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
     SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
            * (0.8 + 0.4 * random()) * interval '1 millisecond'
@@ -1532,10 +1890,9 @@ $$;
 
 -- From sql/functions/claim/seq_at.sql.
 
--- Returns the last seq of a partition that was stored at or before p_instant. If all stored
--- messages are newer, it returns the seq before the first one. A group starts there, or seeks
--- there. created_at never decreases within a partition, so this is a binary search. Deleted
--- messages do not disturb it.
+-- Returns the last seq of a partition that was stored at or before p_instant, or the seq before the
+-- first stored message. A group starts or seeks there. created_at never decreases within a
+-- partition, so this is a binary search. Deleted messages do not disturb it.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -1573,12 +1930,11 @@ END $$;
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
 --    given_up counts it.
 --
--- alone: deliver the first message by itself. A lease that expires says that one of its messages
--- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
--- its end each message is delivered alone, and only the fatal one uses up its attempts.
+-- alone: deliver the first message by itself. An expired lease does not say which of its messages
+-- kills the consumer. So before the last attempt each message up to the end of the batch is
+-- delivered alone, and only the fatal one uses up its attempts.
 --
--- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
--- excludes dead letters.
+-- expired counts seqs, with deleted messages and without dead letters: a million cost as much as one.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
@@ -1627,9 +1983,8 @@ BEGIN
          ORDER BY m.seq
          LIMIT 1;
         IF v_head IS NOT NULL THEN
-            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-            VALUES (p_partition, v_head, p_group, c.attempts, 'delivered ' || c.attempts || ' times without success (maxDeliveries)')
-            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
+                                convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
             given_up := 1;
             committed := v_head;
         END IF;
@@ -1652,236 +2007,6 @@ BEGIN
     skip := nullif(c.skip, '{}');
     alone := p_max_deliveries > 0 AND (c.attempts >= p_max_deliveries - 1 OR c.alone_until > committed);
     RETURN NEXT;
-END $$;
-
--- From sql/functions/consume/ack.sql.
-
--- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
--- If the lease is over, the call raises BF010. The transaction rolls back. Its effects never
--- commit beside those of another consumer. status is one of these:
---
---   completed  The messages, and all before them in the partition, are finished.
---   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
---              letter if no retry is left.
---   retry      Delivered again, without counting a failure.
---   dlq        A dead letter now.
---
--- decideAck in pkg/store has the same rules for a call with one status. Returns the number of
--- messages that the call changed; 0: the lease holds none of them any more. Locks the cursor.
-CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
-DECLARE
-    k record;
-BEGIN
-    IF lease IS NULL THEN
-        RAISE EXCEPTION 'the lease is NULL' USING ERRCODE = 'null_value_not_allowed',
-            HINT = 'Give the lease that belfry.pop returned with the messages. Where it returned none there is nothing to acknowledge.';
-    ELSIF status IS NULL OR status NOT IN ('completed', 'success', 'failed', 'retry', 'dlq') THEN
-        RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
-    END IF;
-    PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
-    -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
-    IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
-        RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'The HTTP API gave it out; acknowledge it there.';
-    END IF;
-    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end INTO k
-      FROM belfry.cursor c
-     WHERE c.lease_id = ack.lease
-     LIMIT 1
-       FOR NO KEY UPDATE;
-    IF k.live IS NOT TRUE THEN
-        PERFORM belfry.raise_lease_lost(lease);
-    ELSIF k.lease_end < 0 THEN
-        RETURN belfry.ack_redelivery(k.partition_id, k.group_id, message_ids, status, error);
-    END IF;
-    RETURN belfry.ack_delivery(k.partition_id, k.group_id, message_ids, status, error);
-END $$;
-REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
-
--- From sql/functions/consume/ack_delivery.sql.
-
--- belfry.ack for a lease of messages from the log. The caller has locked the cursor.
---
--- ready_at is never set to NULL. A push that commits before this transaction would not see the
--- cursor without ready_at, and no wake can follow this commit. So a drained cursor stays marked
--- ready. The server that gets the announcement, or the next pop, settles it and runs a wake
--- afterwards.
-CREATE FUNCTION belfry.ack_delivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_seqs bigint[];
-    v_committed bigint;
-    v_skip bigint[];
-    v_dead boolean;
-    v_failures integer;
-    v_attempts integer;
-    v_release boolean := false;
-    v_retry_at timestamptz;
-    c record;
-    f record;
-BEGIN
-    SELECT k.ctid, k.committed, coalesce(k.skip, '{}') AS skip, k.lease_id, k.lease_end, k.failures, k.attempts, k.retry_at, k.redrives INTO c
-      FROM belfry.cursor k
-     WHERE k.partition_id = p_partition AND k.group_id >= p_group AND k.group_id <= p_group
-     ORDER BY k.group_id DESC
-     LIMIT 1;
-    SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.retry_limit, q.retry_backoff_ms,
-           q.paused OR g.paused AS paused INTO f
-      FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-              FROM belfry.partition p
-             WHERE p.id >= p_partition AND p.id <= p_partition
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
-      JOIN belfry.queue q ON q.id = p.queue_id
-      JOIN belfry.consumer_group g ON g.id = p_group;
-    IF NOT FOUND THEN -- the partition or the group is being deleted
-        PERFORM belfry.raise_lease_lost(c.lease_id);
-    END IF;
-    SELECT coalesce(array_agg(m.seq ORDER BY m.seq), '{}') INTO v_seqs
-      FROM belfry.message m
-     WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= c.lease_end AND m.seq <> ALL (c.skip)
-       AND (p_ids IS NULL OR m.id = ANY (p_ids));
-    v_committed := c.committed;
-    v_skip := c.skip;
-    v_failures := c.failures;
-    v_attempts := c.attempts;
-    v_dead := p_status = 'dlq' OR p_status = 'failed' AND c.failures >= f.retry_limit;
-    IF p_status IN ('completed', 'success') AND p_ids IS NULL THEN
-        v_committed := c.lease_end;
-    ELSIF v_seqs = '{}' THEN
-        RETURN 0;
-    ELSIF p_status IN ('completed', 'success') THEN
-        v_committed := v_seqs[cardinality(v_seqs)];
-    ELSIF v_dead THEN
-        v_skip := v_skip || v_seqs;
-        INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-        SELECT p_partition, s.seq, p_group, c.failures, coalesce(nullif(p_error, ''), 'Retries exhausted')
-          FROM unnest(v_seqs) AS s(seq)
-         ORDER BY s.seq
-        ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
-    ELSE
-        v_release := true;
-    END IF;
-    WHILE v_committed + 1 = ANY (v_skip) LOOP
-        v_committed := v_committed + 1;
-    END LOOP;
-    IF v_committed > c.committed THEN
-        v_failures := 0;
-        v_attempts := CASE WHEN v_committed >= c.lease_end THEN 0 ELSE least(c.attempts, 1) END;
-    ELSE
-        v_retry_at := c.retry_at;
-    END IF;
-    IF p_status = 'failed' AND v_release THEN
-        v_failures := v_failures + 1;
-        IF f.retry_backoff_ms > 0 THEN
-            v_retry_at := clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, v_failures);
-        END IF;
-    END IF;
-    v_release := v_release OR v_committed >= c.lease_end;
-    UPDATE belfry.cursor k
-       SET committed = v_committed, failures = v_failures, attempts = v_attempts, retry_at = v_retry_at,
-           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed),
-           consumed = k.consumed + v_committed - c.committed,
-           consumed_at = CASE WHEN v_committed > c.committed THEN clock_timestamp() ELSE k.consumed_at END,
-           lease_id = CASE WHEN v_release THEN NULL ELSE k.lease_id END,
-           lease_until = CASE WHEN v_release THEN NULL ELSE k.lease_until END,
-           lease_end = CASE WHEN v_release THEN NULL ELSE k.lease_end END,
-           ready_at = CASE WHEN v_release
-               THEN coalesce(CASE WHEN v_committed < f.last_seq THEN belfry.ready_at(p_partition, v_committed, f.last_seq, f.last_push_at, f.visible_until, f.delayed_processing,
-                                             f.window_buffer, f.paused, v_retry_at, c.redrives, p_group) END, clock_timestamp())
-               ELSE k.ready_at END
-     WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- the messages would not be acknowledged
-        RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
-    END IF;
-    IF v_release THEN
-        PERFORM belfry.announce_ready(p_group, p_partition);
-    END IF;
-    RETURN cardinality(v_seqs);
-END $$;
-
--- From sql/functions/consume/ack_redelivery.sql.
-
--- belfry.ack for a lease of redriven messages. The caller has locked the cursor. Each message is
--- settled by itself, and no other message with it.
-CREATE FUNCTION belfry.ack_redelivery(p_partition bigint, p_group bigint, p_ids uuid[], p_status text, p_error text) RETURNS bigint
-LANGUAGE plpgsql AS $$
-DECLARE
-    v_acked bigint := 0;
-    v_settled integer := 0;
-    v_release boolean := false;
-    c record;
-    f record;
-    r record;
-BEGIN
-    SELECT k.ctid, k.committed, k.lease_id, k.lease_end, k.retry_at, k.redrives INTO c
-      FROM belfry.cursor k
-     WHERE k.partition_id = p_partition AND k.group_id >= p_group AND k.group_id <= p_group
-     ORDER BY k.group_id DESC
-     LIMIT 1;
-    SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, q.retry_limit,
-           q.retry_backoff_ms, q.paused OR g.paused AS paused INTO f
-      FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
-              FROM belfry.partition p
-             WHERE p.id >= p_partition AND p.id <= p_partition
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
-      JOIN belfry.queue q ON q.id = p.queue_id
-      JOIN belfry.consumer_group g ON g.id = p_group;
-    IF NOT FOUND THEN
-        PERFORM belfry.raise_lease_lost(c.lease_id);
-    END IF;
-    FOR r IN
-        SELECT d.seq, d.failures
-          FROM belfry.redrive d
-         WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.lease_id = c.lease_id
-           AND (p_ids IS NULL OR (SELECT m.id FROM belfry.message m WHERE m.partition_id = p_partition AND m.seq = d.seq) = ANY (p_ids))
-         ORDER BY d.seq
-    LOOP
-        v_acked := v_acked + 1;
-        IF p_status = 'dlq' OR p_status = 'failed' AND r.failures >= f.retry_limit THEN
-            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-            VALUES (p_partition, r.seq, p_group, r.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
-                    coalesce(nullif(p_error, ''), 'Retries exhausted'))
-            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
-        ELSIF p_status IN ('failed', 'retry') THEN
-            v_release := true;
-            UPDATE belfry.redrive d
-               SET failures = d.failures + CASE p_status WHEN 'failed' THEN 1 ELSE 0 END,
-                   retry_at = CASE WHEN p_status = 'failed' AND f.retry_backoff_ms > 0
-                       THEN clock_timestamp() + belfry.retry_delay(f.retry_backoff_ms, d.failures + 1) END
-             WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
-            CONTINUE;
-        END IF;
-        DELETE FROM belfry.redrive d WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = r.seq;
-        v_settled := v_settled + 1;
-    END LOOP;
-    IF v_acked = 0 THEN
-        RETURN 0;
-    END IF;
-    v_release := v_release OR -c.lease_end - v_settled <= 0;
-    UPDATE belfry.cursor k
-       SET redrives = nullif(k.redrives - v_settled, 0),
-           consumed_at = CASE WHEN v_settled > 0 THEN clock_timestamp() ELSE k.consumed_at END,
-           lease_id = CASE WHEN v_release THEN NULL ELSE k.lease_id END,
-           lease_until = CASE WHEN v_release THEN NULL ELSE k.lease_until END,
-           lease_end = CASE WHEN v_release THEN NULL ELSE k.lease_end + v_settled END,
-           ready_at = CASE WHEN v_release
-               THEN coalesce(CASE WHEN c.committed < f.last_seq THEN belfry.ready_at(p_partition, c.committed, f.last_seq, f.last_push_at, f.visible_until, f.delayed_processing,
-                                             f.window_buffer, f.paused, c.retry_at, (c.redrives - v_settled)::integer, p_group) END, clock_timestamp())
-               ELSE k.ready_at END
-     WHERE k.ctid = c.ctid;
-    IF NOT FOUND THEN -- the messages would not be acknowledged
-        RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, p_partition;
-    END IF;
-    IF v_release THEN
-        PERFORM belfry.announce_ready(p_group, p_partition);
-    END IF;
-    RETURN v_acked;
 END $$;
 
 -- From sql/functions/consume/check_names.sql.
@@ -1936,11 +2061,12 @@ REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 
 -- Returns the instant from which a pop of this session scans cursors, or -infinity. save_scan_floor
 -- stored it in the setting p_setting. Any session can write the setting, so the pattern accepts
--- only digits, and a floor counts for at most ten seconds.
+-- only digits. The setting rolls back with the transaction. A pool may pass it to another client, so
+-- it is per group.
 --
--- A held snapshot keeps old index entries, and a scan walks all of them. Nobody tells a SQL session
--- about cursors that become ready below its floor. So a floor is kept only where scans are slow,
--- and not for long:
+-- A held snapshot keeps old index entries, and a scan walks all of them. A SQL session does not hear
+-- of cursors that become ready below its floor. So a floor is kept only where scans are slow, and
+-- not for long:
 --
 -- 1. After a scan of more than 2 ms, the next scans start at the floor for twenty times the
 --    duration of that scan, and at most ten seconds.
@@ -1949,13 +2075,9 @@ REVOKE ALL ON FUNCTION belfry.extend(uuid, bigint) FROM PUBLIC;
 -- 3. The floor is at least half a second before the statement. If a transaction took longer than
 --    that to make a cursor due, a pop may find the cursor only when the floor expires.
 -- 4. A REPEATABLE READ snapshot may be older than its statement, so it stores no floor.
---
--- The setting rolls back with the transaction. A pool may pass it to another client: the setting is
--- per group.
 CREATE FUNCTION belfry.load_scan_floor(p_setting text, p_now timestamptz) RETURNS timestamptz LANGUAGE plpgsql STABLE AS $$
 DECLARE
-    -- The floor, and the instant at which it expires, in microseconds. Any session can write any
-    -- value.
+    -- The floor, and the instant at which it expires, in microseconds.
     v_kept text[] := regexp_match(current_setting(p_setting, true), '^([0-9]{1,16})/([0-9]{1,16})$');
 BEGIN
     IF to_timestamp(v_kept[2]::bigint / 1e6) BETWEEN p_now AND p_now + interval '10 seconds' THEN
@@ -1970,17 +2092,14 @@ END $$;
 -- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
 -- or if other sessions hold everything that is due.
 --
--- Each partition has its own lease, which its rows share. If one transaction pops and acknowledges,
--- the row lock protects the messages: after a rollback or a lost connection they are due at once,
--- and the delivery does not count. After a commit the lease protects them for the queue's
--- leaseTime. Later, belfry.ack fails.
+-- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
+-- messages: after a rollback they are due at once, and the delivery does not count. After the commit
+-- the lease protects them for the queue's leaseTime. attempt counts the committed deliveries of the
+-- first message, including this one.
 --
--- attempt counts the committed deliveries of the first message, including this one.
---
--- Locks: one cursor for each partition it takes messages from. The candidates are selected without
--- locks. Each is locked in a subtransaction, which is rolled back if the claim returns nothing,
--- because this transaction may last long. The scan starts at the floor of the session; see
--- load_scan_floor.
+-- Locks one cursor for each partition it takes messages from, in a subtransaction. The
+-- subtransaction is rolled back if the claim returns nothing, because this transaction may last
+-- long. The scan starts at the floor of the session; see load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
     partitions integer DEFAULT 1
@@ -2037,9 +2156,6 @@ BEGIN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
-    -- The loop selects cursors without a lock, and locks them one by one. If a cursor gives no
-    -- message, the subtransaction releases its lock. This transaction may last long, and other
-    -- sessions could not use the locked partitions.
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -2079,9 +2195,7 @@ BEGIN
                 CONTINUE WHEN FOUND;
             END IF;
             FOR r IN
-                SELECT c.item, c.expired, c.given_up, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted,
-                       c.attempt
-                  FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
+                SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
                     v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;
@@ -2103,8 +2217,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- Messages were skipped (expired, or delivered too often). The subtransaction is
-                -- kept.
+                -- Messages were skipped (expired, or delivered too often), so the claim is kept.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group
@@ -2199,11 +2312,9 @@ REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBL
 
 -- Moves every id sequence past the ids in use, and returns the tables whose sequence moved.
 -- Postgres replicates rows and not sequences. So after a subscription filled the tables, ids would
--- be assigned twice.
---
--- A sequence that is not behind costs one index probe, and is not changed. The sequence is read
--- again after a higher id was found, because that row may be new. Other sessions may draw ids
--- meanwhile. So the sequence jumps a million ids ahead, and never goes back.
+-- be assigned twice. A sequence that is not behind costs one index probe. It is read again after a
+-- higher id was found, because that row may be new. Other sessions may draw ids meanwhile, so a
+-- sequence jumps a million ids ahead.
 CREATE FUNCTION belfry.advance_ids() RETURNS text[] LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
@@ -2243,10 +2354,9 @@ $$;
 
 -- From sql/functions/database/epoch.sql.
 
--- Returns the epoch of the data. The epoch changes when Postgres starts again, for example on a
--- standby or on restored files. It also changes when the table partition is rewritten, restored or
--- truncated. In a new epoch an id may stand for something else. So a server keeps what it knows by
--- id for one epoch only.
+-- Returns the epoch of the data. It changes when Postgres starts again, for example on a standby or
+-- on restored files, and when the table partition is rewritten, restored or truncated. In a new
+-- epoch an id may stand for something else, so a server keeps what it knows by id for one epoch.
 CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
            # pg_relation_filenode('belfry.partition'::regclass)::bigint
@@ -2255,9 +2365,8 @@ $$;
 -- From sql/functions/groups/join_group.sql.
 
 -- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
--- partition, or only in p_partition. What is stored already wins over p_mode and p_start. That
--- includes the subscription kept from a deleted group. Mode 'new' starts at p_start if it is given,
--- otherwise now. A start in the future is kept in the cursors.
+-- partition, or only in p_partition. What is stored already, also from a deleted group, wins over
+-- p_mode and p_start. Mode 'new' starts at p_start or now. Cursors keep a start in the future.
 --
 -- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
 -- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the
@@ -2386,9 +2495,8 @@ END $$;
 -- the group receives its dead letters again. After a move forward, dead letters ahead are still
 -- skipped. Returns the new positions. A wake must follow the commit.
 --
--- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
--- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
--- square of the page.
+-- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
+-- page of cursors would cost the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -2605,31 +2713,26 @@ $$;
 
 -- Appends messages to partitions. The query store/append is the only caller.
 --
--- Arrays with one element per partition, distinct and ascending:
---   p_partitions     ids.
---   p_counts         numbers of messages.
---   p_visible_until  the latest p_visible_at, or an empty array.
--- p_sealed lists the partitions whose payloads are sealed. p_bounded lists the partitions whose
--- queue has a maxSize; NULL: do not check that.
+-- By partition, distinct and ascending:
+--   p_partitions, p_counts   The ids, and the numbers of messages.
+--   p_visible_until          The latest p_visible_at, or an empty array.
+--   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
+--                            checked).
+-- By message:
+--   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
+--   p_ids, p_transactions, p_payloads
+--   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
+-- p_check_duplicates: a transaction id may be stored already. In the arrays it occurs once in a
+-- partition.
 --
--- Arrays with one element per message:
---   p_lanes          the index in p_partitions.
---   p_nths           the position among the messages of that partition, from 1.
---   p_ids, p_transactions, p_payloads: one value for each.
---   p_traces, p_subs, p_visible_at, p_encrypted: may also be empty.
--- A transaction id occurs once in a partition. p_check_duplicates says that a transaction id may be
--- stored already.
---
--- Returns a row for each duplicate: its position in the message arrays, from 1, and the stored id.
--- Raises BF001 if the caller's knowledge of a partition is out of date: the partition is deleted or
--- closed, or its queue changed sealing or maxSize.
+-- Returns the index of each duplicate, and the stored id. Raises BF001 if the caller's knowledge of
+-- a partition is out of date: it is deleted or closed, or its queue changed sealing or maxSize.
 --
 -- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
 -- The search for duplicates is a later statement, so its snapshot holds every stored message.
 --
--- It is a function for two reasons. Arrays with an index do what joins did in time that grows with
--- messages times partitions. And its plans are kept: starting a plan of this size costs more than
--- running it.
+-- It is a function because its plans are kept (starting a plan of this size costs more than running
+-- it), and because an array with an index replaces joins of messages with partitions.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],
@@ -2781,10 +2884,7 @@ END $$;
 --
 -- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
 -- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
--- NULLs.
---
--- Locks the partition, and then every cursor of it in group order. A wake of the partition must
--- follow the commit.
+-- NULLs. Locks the partition, then its cursors in group order. A wake must follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -2869,20 +2969,15 @@ BEGIN
         RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
         RETURN NEXT;
     END LOOP;
-    group_id := NULL;
-    lease_id := NULL;
-    ready_in := NULL;
-    RETURN NEXT;
+    RETURN QUERY SELECT NULL::bigint, NULL::uuid, NULL::float8;
 END $$;
 
 -- From sql/functions/redrive/redrive_dead_letters.sql.
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready (NULL: it is paused).
---
--- Locks the cursors in (partition, group) order before it reads. So each dead letter counts once,
--- even if two calls race.
+-- messages put back, and the seconds until it is ready (NULL: it is paused). Locks the cursors in
+-- (partition, group) order before it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -2983,15 +3078,14 @@ END $$;
 -- group has finished. The cost grows with groups and dead letters, not with messages. The body is
 -- one SELECT, so the planner inlines it.
 --
--- For each cursor, remaining is the number of messages that its group must still finish. waiting is
--- the part of remaining that no live lease of the log covers. Both include redriven messages. The
--- group with the most work left decides the state of a message. Without a group, every message is
--- pending. A dead-lettered message counts only as dead, whatever the other groups do with it.
+-- remaining is the number of messages that a group must still finish. waiting is the part of it that
+-- no live lease of the log covers. Both include redriven messages. The group with the most work left
+-- decides the state of a message. Without a group, every message is pending. A dead-lettered message
+-- counts only as dead.
 --
--- A cursor does not know every deleted message ahead of it: single deletions before the group
--- joined or sought back, and retention beyond a live lease. least() subtracts them from the waiting
--- messages, and never from the leased ones. Until the cursor has passed them, completed messages
--- may count as waiting, at most as many as were deleted.
+-- A cursor does not know every deleted message ahead of it. least() subtracts them from the waiting
+-- messages, never from the leased ones. Until the cursor has passed them, as many completed messages
+-- may count as waiting.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$
@@ -3085,24 +3179,21 @@ END $$;
 --          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
 --          Both need retentionEnabled.
 --
--- p_above: NULL; or a seq above which the already swept part of the log is examined again, for
--- messages that were kept before.
+-- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
+-- were kept before.
 --
 -- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
--- So no claim, ack, extend or seek runs at the same time. A lease that is live once they are locked
--- stays live until the commit: its messages are not deleted, and its cursor does not move.
+-- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
+-- move.
 --
 -- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
--- it together with its dead letters once all of them are old enough. A dead letter that another
--- session has locked is kept.
+-- it with its dead letters once all of them are old enough and no other session has locked them.
 --
--- created_at never decreases within a log, so old messages are a prefix. Reading the first p_limit
--- messages of the range is enough. The commit does not wait for the disk: a lost step is repeated
--- by the next sweep.
+-- created_at never decreases within a log, so the first p_limit messages of the range are enough.
+-- The commit does not wait for the disk: the next sweep repeats a lost step.
 --
--- Returns the counts by rule. skipped and unread are described in sql/schema/queue_sweep.sql. more:
--- another step may find work. seen: with p_above, where the next step goes on. groups and ready_in:
--- the moved cursors, as move_cursors returns them.
+-- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen:
+-- with p_above, where the next step goes on. groups, ready_in: the moved cursors, from move_cursors.
 CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
@@ -3131,7 +3222,6 @@ DECLARE
     q record;
     p record;
     rule record;
-    moved record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds,
@@ -3224,12 +3314,6 @@ BEGIN
                  ORDER BY c.group_id, m.seq
                 ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             END IF;
-            SELECT count(*) INTO v_n
-              FROM belfry.cursor c
-              JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
-             WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-               AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
-            expired := expired + v_n;
         ELSE
             v_kept := '{}';
             IF rule.name = 'retention' THEN
@@ -3271,17 +3355,21 @@ BEGIN
             END IF;
         END IF;
         IF rule.name <> 'completed' THEN
-            IF rule.name <> 'expired' AND v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
-                SELECT skipped + count(*) INTO skipped
+            IF rule.name = 'expired' OR v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
+                SELECT count(*) INTO v_n
                   FROM belfry.cursor c
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+                IF rule.name = 'expired' THEN
+                    expired := expired + v_n;
+                ELSE
+                    skipped := skipped + v_n;
+                END IF;
             END IF;
-            FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m LOOP
-                groups := groups || moved.group_id;
-                ready_in := ready_in || moved.ready_in;
-            END LOOP;
+            SELECT groups || array_agg(m.group_id), sweep_partition.ready_in || array_agg(m.ready_in)
+              INTO groups, ready_in
+              FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m;
         END IF;
     END LOOP;
     v_n := cardinality(groups);
@@ -3301,10 +3389,9 @@ BEGIN
          WHERE k.id = p_partition;
     END IF;
     -- A seek or a new group may have put a cursor before the first stored message.
-    FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
-        groups := groups || moved.group_id;
-        ready_in := ready_in || moved.ready_in;
-    END LOOP;
+    SELECT groups || array_agg(m.group_id), sweep_partition.ready_in || array_agg(m.ready_in)
+      INTO groups, ready_in
+      FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m;
     IF v_gone > 0 OR expired > 0 OR skipped > 0 THEN
         INSERT INTO belfry.queue_sweep AS t (queue_id, retention, completed, evicted, unread, expired, skipped)
         VALUES (p_queue, retention, completed, evicted, unread, expired, skipped)
@@ -3322,12 +3409,9 @@ END $$;
 -- value calls it, also for an instant in the future. pkg/listen describes the text.
 --
 -- The text has the instant at which the cursor is ready, so a server need not scan everything that
--- was ever due. An instant less than ten seconds ahead may pass before the commit. Then the text
--- has 0 (unknown).
---
--- A session with belfry.notify = off announces nothing. Then waiting requests see the cursor at the
--- next dispatch.fallback_interval. Nothing is announced while the notification queue of Postgres is
--- 97 % full, because one more could fail the transaction.
+-- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before
+-- the commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor
+-- at the next dispatch.fallback_interval.
 CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;
@@ -3354,12 +3438,10 @@ END $$;
 -- queue, group and partition, and asks the servers for a notification there. Both take effect at
 -- the commit, in this order. Returns the name of the channel.
 --
--- A request is answered once, so a session repeats the call after each pop that found nothing. A
--- server that has just connected notifies belfry_again, because it may have missed requests; then
--- every session calls again. The channel name is a hash of the request. So a session can wait for a
--- queue that does not exist yet, and nothing is written.
---
--- It runs with the caller's rights: LISTEN and NOTIFY need none.
+-- A request is answered once, so a session repeats the call after each pop that found nothing, and
+-- after belfry_again: a server that has just connected may have missed requests. The channel name is
+-- a hash of the request, so the queue need not exist. The function runs with the caller's rights:
+-- LISTEN and NOTIFY need none.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -3524,8 +3606,8 @@ END $$;
 --   belfry_admin     Has both rights, and reads and writes every table. It changes no
 --                    definition. The server needs these rights if it does not own the schema.
 --
--- Roles belong to the whole cluster, so a down migration keeps them. If the migrating role may
--- not create roles, the migration goes on without them, and "belfry roles" prints the statements.
+-- Roles belong to the whole cluster, so a down migration keeps them. A migrating role that may not
+-- create roles goes on without them.
 DO $$
 DECLARE
     v_kind text;

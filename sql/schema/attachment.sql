@@ -8,12 +8,9 @@ CREATE TABLE belfry.attachment (
     -- The columns whose values form the partition name; empty: one partition for all rows.
     key         text[] NOT NULL,
     condition   text,
-    -- row or changes.
-    payload     text NOT NULL,
-    -- The columns in the payload; NULL: all.
-    columns     text[],
-    -- A failure to write messages fails the statement.
-    strict      boolean NOT NULL,
+    payload     text NOT NULL, -- row or changes.
+    columns     text[], -- The columns in the payload; NULL: all.
+    strict      boolean NOT NULL, -- A failure to write messages fails the statement.
     attached_by name NOT NULL DEFAULT current_user,
     attached_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     UNIQUE (target, queue)

@@ -1,9 +1,8 @@
 -- The attached tables as an operator sees them. A role sees the tables that it owns.
 --
--- triggers counts the enabled triggers; a complete attachment has one for each event. A
--- partitioned table counts one less if its trigger for rows is missing. It also counts one less
--- if the owner of the table, or of a partitioned table below it, may not execute the function of
--- that trigger, and so cannot make partitions. A name that is not valid UTF-8 is shown by its oid.
+-- triggers counts the enabled triggers; a complete attachment has one for each event. A partitioned
+-- table counts one less if its trigger for rows is missing, or if an owner in its tree may not
+-- execute the function of that trigger. A name that is not valid UTF-8 is shown by its oid.
 CREATE VIEW belfry.attachments WITH (security_barrier) AS
 SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
             WHEN NOT belfry.is_utf8(n.nspname || '.' || r.relname) THEN 'unreadable (' || a.target::oid || ')' ELSE format('%I.%I', n.nspname, r.relname) END AS "table",

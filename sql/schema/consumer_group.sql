@@ -6,13 +6,11 @@ CREATE TABLE belfry.consumer_group (
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,
-    -- The group has a cursor in every partition. If false, the group has cursors only in
-    -- partitions from which it popped by name.
+    -- The group has a cursor in every partition, and not only where it popped by name.
     whole_queue boolean NOT NULL DEFAULT false,
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The row was kept when the group was deleted. Its mode and start_at decide where a new
-    -- group of that name starts, whatever the first pop asks for.
+    -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );

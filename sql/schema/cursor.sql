@@ -1,14 +1,12 @@
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. There is
--- one cursor for each pair all the same. open_partitions makes cursors together with a new
--- partition, under a share lock on the queue. join_group makes missing cursors, under an
--- update lock on the queue.
+-- The table has no unique index: an update would examine every version of its key. There is one
+-- cursor for each pair all the same: open_partitions makes cursors under a share lock on the queue,
+-- and join_group makes missing cursors under an update lock on it.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
-    -- The group has finished every message up to this seq.
-    committed    bigint NOT NULL DEFAULT 0,
+    committed    bigint NOT NULL DEFAULT 0, -- The group has finished every message up to this seq.
     -- The earliest instant at which a pop could return a message. NULL: nothing to return.
     ready_at     timestamptz,
     lease_until  timestamptz,
@@ -25,18 +23,14 @@ CREATE TABLE belfry.cursor (
     -- No pop returns the first message after committed before this instant. A failed ack sets
     -- it. The value has no meaning once it has passed or the cursor has moved.
     retry_at     timestamptz,
-    -- Up to this seq, messages are delivered one at a time (maxDeliveries).
-    alone_until  bigint,
+    alone_until  bigint, -- Up to this seq, messages are delivered one at a time (maxDeliveries).
     -- Messages that the cursor passed because they had expired.
     expired      bigint NOT NULL DEFAULT 0,
-    -- Set while the subscription of the group starts in the future. Messages stored before
-    -- that instant are not for the group. ready_at is NULL until then. A wake moves the
-    -- cursor, and clears start_at when it finds the first message that is for the group.
+    -- Set while the subscription of the group starts in the future; until then ready_at is NULL. A
+    -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
     start_at     timestamptz,
-    -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    redrives     integer,
-    -- Dead-lettered seqs above committed; NULL: none.
-    skip         bigint[]
+    redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
+    skip         bigint[] -- Dead-lettered seqs above committed; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);

@@ -2,8 +2,7 @@
 -- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
 -- producer's transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
-    -- In the order of the inserts.
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
     queue          text NOT NULL,
     partition      text NOT NULL DEFAULT 'Default',
     payload        json NOT NULL,
@@ -15,11 +14,9 @@ CREATE TABLE belfry.inbox (
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
-        -- The table is mostly empty and grows all the time. Truncation would take a lock that
-        -- producers wait for.
+        -- Truncation would take a lock that producers wait for.
         vacuum_truncate = false, toast.vacuum_truncate = false);
--- Finds rows that were committed after a snapshot, without passing rows that were deleted
--- before it. Deleted rows can stay unvacuumed for long.
+-- Finds rows that were committed after a snapshot without passing older, deleted rows.
 CREATE INDEX inbox_xid ON belfry.inbox (xid);
 CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
     FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();

@@ -1,8 +1,7 @@
 -- Inbox rows that the sequencer could not push. A row stays until an operator deletes it or
 -- retries it (belfry.inbox_retry).
 CREATE TABLE belfry.inbox_rejected (
-    -- The id of the row in the inbox.
-    id             bigint PRIMARY KEY,
+    id             bigint PRIMARY KEY, -- The id of the row in the inbox.
     queue          text NOT NULL,
     partition      text NOT NULL,
     payload        json NOT NULL,
@@ -11,8 +10,6 @@ CREATE TABLE belfry.inbox_rejected (
     visible_at     timestamptz,
     inserted_at    timestamptz NOT NULL,
     rejected_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- invalid, too_large or queue_full.
-    code           text NOT NULL,
-    -- The error in words.
-    reason         text NOT NULL
+    code           text NOT NULL, -- invalid, too_large or queue_full.
+    reason         text NOT NULL -- The error in words.
 );

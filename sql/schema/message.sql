@@ -2,20 +2,15 @@
 -- every row, and the lock on the partition's row already gives the same guarantee.
 CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
-    -- The position in the partition, from 1. Deleted messages leave gaps.
-    seq            bigint NOT NULL,
-    -- It never decreases within a partition.
-    created_at     timestamptz NOT NULL,
-    -- Nobody may receive the message before this instant; NULL: no delay.
-    visible_at     timestamptz,
+    seq            bigint NOT NULL, -- The position, from 1. Deleted messages leave gaps.
+    created_at     timestamptz NOT NULL, -- It never decreases within a partition.
+    visible_at     timestamptz, -- Nobody may receive the message earlier; NULL: no delay.
     id             uuid NOT NULL,
     trace_id       uuid,
-    -- The payload is sealed with the key of the server.
-    encrypted      boolean NOT NULL DEFAULT false,
+    encrypted      boolean NOT NULL DEFAULT false, -- The key of the server seals the payload.
     -- The client's key against duplicates, unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
-    -- The subject of the producer's token.
-    producer_sub   text,
+    producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,
     PRIMARY KEY (partition_id, seq),
     UNIQUE (partition_id, transaction_id)

@@ -1,9 +1,8 @@
 -- A partition: an ordered lane of a queue, and the unit of claiming. A push locks this row.
 -- No column that a push writes is indexed, so a push is a HOT update while its page has room.
 --
--- The table has no primary key. A unique index examines every version of its key, and a held
--- snapshot keeps old versions. So only the name is unique. The id comes from the sequence of
--- the table, and the uid is random.
+-- The table has no primary key: a unique index examines every version of its key, and a held
+-- snapshot keeps old versions. The id comes from the sequence of the table, and the uid is random.
 --
 -- How a statement reaches the newest version of a row: in an index, versions of one key are
 -- ordered by their place in the table, and a new version has the higher place. The clause
@@ -21,10 +20,8 @@ CREATE TABLE belfry.partition (
     last_push_at  timestamptz,
     -- The latest visible_at of all messages. After that instant no message is delayed.
     visible_until timestamptz,
-    -- Every message up to this seq is deleted.
-    trimmed       bigint NOT NULL DEFAULT 0,
-    -- The number of deleted messages above trimmed. The partition always stores
-    -- last_seq - trimmed - holes messages.
+    trimmed       bigint NOT NULL DEFAULT 0, -- Every message up to this seq is deleted.
+    -- Deleted messages above trimmed. The partition stores last_seq - trimmed - holes messages.
     holes         bigint NOT NULL DEFAULT 0,
     -- Every message up to this seq is deleted, or is kept for a dead letter.
     swept         bigint NOT NULL DEFAULT 0,

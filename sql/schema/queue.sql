@@ -31,8 +31,7 @@ CREATE TABLE belfry.queue (
     max_deliveries              bigint NOT NULL DEFAULT 0,
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Set when the deletion of the queue begins. The name is free again at once. The rows
-    -- that belong to the queue are deleted later, in small transactions.
+    -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;

@@ -1,6 +1,6 @@
--- A dead letter that was put back for its group, and is not settled yet. The message stays at
--- its position in the log. The cursor of the group is past that position or skips it, so claim
--- delivers the message from this table. Only the holder of the cursor's row lock writes a row.
+-- A dead letter that was put back for its group, and is not settled yet. The cursor is past its
+-- position in the log or skips it, so claim delivers the message from this table. Only the holder of
+-- the cursor's row lock writes a row.
 CREATE TABLE belfry.redrive (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -8,11 +8,9 @@ CREATE TABLE belfry.redrive (
     -- Failed acks and deliveries. The counts of the dead letter continue.
     failures     integer NOT NULL,
     attempts     integer NOT NULL,
-    -- The lease of the newest delivery, live or expired.
-    lease_id     uuid,
+    lease_id     uuid, -- The lease of the newest delivery, live or expired.
     redriven_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Deliveries since the message was put back.
-    deliveries   integer NOT NULL DEFAULT 0,
+    deliveries   integer NOT NULL DEFAULT 0, -- Deliveries since the message was put back.
     -- No delivery before this instant; a failed ack sets it. Redriven messages keep their
     -- order, so later redriven messages wait as well. Messages of the log do not wait.
     retry_at     timestamptz,

@@ -5,8 +5,8 @@
 --   belfry_admin     Has both rights, and reads and writes every table. It changes no
 --                    definition. The server needs these rights if it does not own the schema.
 --
--- Roles belong to the whole cluster, so a down migration keeps them. If the migrating role may
--- not create roles, the migration goes on without them, and "belfry roles" prints the statements.
+-- Roles belong to the whole cluster, so a down migration keeps them. A migrating role that may not
+-- create roles goes on without them.
 DO $$
 DECLARE
     v_kind text;

@@ -35,7 +35,7 @@ var floors = map[string]int{
 // its room and above all lower floors of the house, and is imported by its room and by the internal
 // rooms on higher inner floors.
 var innerFloors = map[string]int{
-	"pkg/store/internal/pipeline": 0, "pkg/store/internal/keyedmutex": 0, "pkg/store/internal/scanfloor": 0,
+	"pkg/store/internal/pipeline": 0, "pkg/store/internal/scanfloor": 0,
 	"pkg/store/internal/contention": 0, "pkg/store/internal/quota": 0, "pkg/store/internal/delivered": 0,
 	"pkg/store/internal/groupcommit": 0,
 

@@ -141,13 +141,13 @@ func (c *chaos) runClients(ctx context.Context, faults []world.Fault) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// injectFaults injects one fault after the other until the duration is over. Every fault is injected once before any is
-// repeated. After each fault it waits until everything works.
+// injectFaults injects one fault after the other until the duration is over and every fault was injected. Every fault is
+// injected once before any is repeated. After each fault it waits until everything works.
 func (c *chaos) injectFaults(ctx context.Context, faults []world.Fault) error {
 	choose := rand.New(rand.NewPCG(c.seed, 0))
 	until := time.Now().Add(c.duration)
 	var order []int
-	for time.Now().Before(until) {
+	for len(c.windows) < len(faults) || time.Now().Before(until) {
 		if !world.Pause(ctx, shortestQuiet+time.Duration(choose.Int64N(int64(longestQuiet-shortestQuiet)))) {
 			return nil
 		}

@@ -30,6 +30,8 @@ type Proxy struct {
 	Swallow, Stall atomic.Bool
 	// CutCommit discards the answer to the next COMMIT and closes its connection.
 	CutCommit atomic.Bool
+	// CutRowOf discards the next row with this many columns and closes its connection. 0: no row.
+	CutRowOf atomic.Int32
 	// CutRow discards the next row of an answer and closes its connection.
 	CutRow atomic.Bool
 	// Lag is a delay in nanoseconds for each piece of traffic. Pieces are delayed one after the other, so Lag also
@@ -43,6 +45,10 @@ type Proxy struct {
 	open   map[*gated]struct{}
 	closed bool
 }
+
+// AckColumns is the number of columns of the rows of belfry.apply_acks. The statement that calls it is a transaction of
+// its own, so CutRowOf loses the answer to the commit of an ack.
+const AckColumns = 11
 
 // New starts a proxy before the server of dsn until the test ends, and returns the DSN through it. The DSN has no TLS,
 // because the proxy parses messages.
@@ -63,7 +69,7 @@ func New(t *testing.T, dsn string) (p *Proxy, through string) {
 // Open starts a proxy before the Postgres at target, a host and a port. The caller must call Close.
 func Open(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, true) }
 
-// OpenPlain is Open for any protocol. Swallow, Stall, CutCommit and CutRow have no effect.
+// OpenPlain is Open for any protocol. Swallow, Stall, CutCommit, CutRow and CutRowOf have no effect.
 func OpenPlain(ctx context.Context, target string) (*Proxy, error) { return open(ctx, target, false) }
 
 func open(ctx context.Context, target string, postgres bool) (*Proxy, error) {
@@ -253,8 +259,11 @@ func (p *Proxy) copyMessages(to *gated, from io.Reader) error {
 		if string(message[5:]) == "COMMIT\x00" && p.CutCommit.CompareAndSwap(true, false) {
 			return net.ErrClosed
 		}
-		if head[0] == 'D' && p.CutRow.CompareAndSwap(true, false) { // DataRow
-			return net.ErrClosed
+		if head[0] == 'D' { // DataRow
+			columns := int32(binary.BigEndian.Uint16(message[5:]))
+			if p.CutRow.CompareAndSwap(true, false) || p.CutRowOf.CompareAndSwap(columns, 0) {
+				return net.ErrClosed
+			}
 		}
 		if string(message[5:]) == "LISTEN\x00" && p.Stall.Load() { // CommandComplete
 			<-to.done

@@ -37,6 +37,8 @@ var first = []string{
 	"schema/attachment_failure.sql",
 	"schema/attachments.sql",
 	"schema/claim_row.sql",
+	"schema/ack_row.sql",
+	"schema/ack_change.sql",
 	"functions/claim/due_at.sql",
 	"functions/claim/redrives_ready_at.sql",
 	"functions/claim/ready_at.sql",

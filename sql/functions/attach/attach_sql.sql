@@ -57,10 +57,9 @@ BEGIN
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
-            -- The condition must be valid in both places. Text that closes one place and goes on
-            -- with another statement is not valid in the other place. A cursor refuses several
-            -- statements. EXPLAIN is opened and never fetched, because planning would run the
-            -- immutable functions of the condition with the caller's rights.
+            -- The condition must be valid in both places, so it cannot close one and go on with
+            -- another statement; and a cursor refuses several statements. EXPLAIN is never fetched:
+            -- planning would run immutable functions of the condition with the caller's rights.
             FOREACH v_place IN ARRAY ARRAY['(%2$s' || E'\n)', 'CASE WHEN %2$s' || E'\nTHEN true END'] LOOP
                 OPEN v_plan FOR EXECUTE format(
                     'EXPLAIN SELECT 1 FROM (SELECT * FROM %1$s) AS new, (SELECT * FROM %1$s) AS old WHERE ' || v_place, target, condition);
@@ -88,8 +87,8 @@ BEGIN
     LOOP
         v_sql := v_sql || format(E'DROP FUNCTION %s;\n', old.id);
     END LOOP;
-    -- The trigger for rows has a function that every role may execute. The creator of a partition
-    -- creates its trigger too, and may be another role than the owner at the time of attach.
+    -- Every role may execute the function of the trigger for rows: the creator of a partition
+    -- creates its trigger too.
     FOREACH v_event IN ARRAY v_events || CASE WHEN v_rows THEN '{rows}'::text[] END LOOP
         -- The name depends on the owner, so functions of an earlier owner have other names.
         v_function := format('%I.%I', v_schema, 'belfry_' || left(md5(target::oid || '/' || v_owner || '/' || queue), 12) || '_' || v_event);
@@ -115,9 +114,9 @@ BEGIN
                              ELSE ' OLD TABLE AS belfry_old NEW TABLE AS belfry_new' END, v_function);
     END LOOP;
     IF v_rows THEN
-        -- This trigger never runs. Its presence makes Postgres read inserted rows as they were
-        -- stored. Without it, generated columns are NULL if a partition has another column order.
-        -- And MERGE reports the row it inserted last as the rows that it updates.
+        -- This trigger never runs. It makes Postgres read inserted rows as they were stored.
+        -- Without it, generated columns are NULL if a partition has another column order, and
+        -- MERGE reports the row it inserted last as the rows that it updates.
         SELECT r.relid INTO v_partition FROM pg_partition_tree(target) AS r WHERE NOT has_table_privilege(r.relid, 'TRIGGER') ORDER BY 1 LIMIT 1;
         IF v_partition IS NOT NULL THEN
             RAISE EXCEPTION '% may not make a trigger on %, a partition of %', current_user, v_partition, target

@@ -1,7 +1,6 @@
 -- Returns the text of the function that runs after each statement with p_event. That function runs
--- with the rights of the table's owner, and other roles may create functions in the table's schema.
--- So every name in the text has its schema. Only a condition is read with the table's schema in the
--- search path.
+-- with the rights of the table's owner. So every name in the text has its schema; only a condition
+-- is read with the table's schema in the search path.
 CREATE FUNCTION belfry.attachment_function(
     p_target regclass, p_name text, p_event text, p_queue text, p_key text[], p_condition text, p_payload text, p_columns text[],
     p_strict boolean
@@ -62,13 +61,9 @@ BEGIN
     v_from := CASE
         -- Pairs old and new rows by their position, because both tables have the order of the
         -- update. A row that a trigger drops on its way to another partition is only among the
-        -- old rows. Then positions do not match, the counts differ, and nothing is paired.
-        --
-        -- The plan is kept from a first statement that may have few rows. A FULL JOIN cannot
-        -- become a nested loop of n * n steps, and OFFSET 0 keeps it a FULL JOIN.
-        --
-        -- A row of a transition table has entries for dropped columns, and (new_one).* would
-        -- shift by them. The inner SELECT * removes those entries.
+        -- old rows. Then the counts differ, and nothing is paired. A FULL JOIN (kept by OFFSET 0)
+        -- cannot become a nested loop of n * n steps in a plan kept from a small statement. The
+        -- inner SELECT * removes the entries of dropped columns, by which (new_one).* would shift.
         WHEN v_pairs THEN format($t$
       FROM (SELECT n.nth, n.one AS new_one, o.one AS old_one
               FROM (SELECT pg_catalog.row_number() OVER () AS nth, %1$s AS one FROM (SELECT * FROM %2$s AS r) AS %1$s) AS n

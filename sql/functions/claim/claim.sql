@@ -11,13 +11,10 @@
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
 --
--- Locks: the cursor row of each partition it delivers from. It skips locked cursors, and so waits
--- for nobody. A commit with a lease does not wait for the disk: a lease that a crash loses only
--- makes the messages due earlier.
---
--- It is a function because starting a plan of this size costs more than the claim of one message.
--- Each statement has a new snapshot. So a statement after the lock of a cursor sees the newest
--- version of the partition.
+-- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
+-- not wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
+-- snapshot, so after the lock of a cursor it sees the newest version of the partition. It is a
+-- function because starting such a plan costs more than the claim of one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false

@@ -1,10 +1,8 @@
 -- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
 -- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
 -- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
--- rule. The body is one expression, so the planner inlines it.
---
--- This form does not read belfry.redrive. It serves callers that know of no redrives, or that let
--- any redrive be ready now.
+-- rule. The body is one expression, so the planner inlines it. This form does not read
+-- belfry.redrive: any redrive is ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
     delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer

@@ -5,13 +5,11 @@
 -- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
 -- left to deliver. Without any row, the first redriven message still waits for its retry delay.
 --
--- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again.
--- A message with one delivery left is delivered alone, so that only a fatal message uses up its
--- deliveries.
+-- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
+-- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
 CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
 RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
-    v_now timestamptz := p_now;
     v_max_deliveries bigint;
     v_last bigint;
     v_seqs bigint[];
@@ -83,8 +81,8 @@ BEGIN
            SET lease_id = p_lease, attempts = d.attempts + 1, deliveries = d.deliveries + 1
          WHERE d.partition_id = p_partition AND d.group_id = p_group AND d.seq = ANY (v_seqs);
         UPDATE belfry.cursor c
-           SET lease_id = p_lease, lease_until = v_now + p_lease_time, lease_end = -cardinality(v_seqs),
-               ready_at = v_now + p_lease_time, redrives = c.redrives - v_settled
+           SET lease_id = p_lease, lease_until = p_now + p_lease_time, lease_end = -cardinality(v_seqs),
+               ready_at = p_now + p_lease_time, redrives = c.redrives - v_settled
          WHERE c.partition_id = p_partition AND c.group_id = p_group
         RETURNING c.ready_at INTO r.ready_at;
     ELSE
@@ -99,7 +97,7 @@ BEGIN
          WHERE c.partition_id = p_partition AND c.group_id = p_group;
         UPDATE belfry.cursor c
            SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
-               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE v_now END, redrives = v_left,
+               consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE p_now END, redrives = v_left,
                ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                           p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
                                           c.retry_at, v_left, p_group)
@@ -107,7 +105,7 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id
          WHERE c.partition_id = p_partition AND c.group_id = p_group AND p.id = p_partition
         RETURNING c.ready_at INTO r.ready_at;
-        r.needs_wake := coalesce(r.ready_at > v_now, true);
+        r.needs_wake := coalesce(r.ready_at > p_now, true);
     END IF;
     RETURN NEXT r;
     RETURN QUERY

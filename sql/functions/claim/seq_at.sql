@@ -1,7 +1,6 @@
--- Returns the last seq of a partition that was stored at or before p_instant. If all stored
--- messages are newer, it returns the seq before the first one. A group starts there, or seeks
--- there. created_at never decreases within a partition, so this is a binary search. Deleted
--- messages do not disturb it.
+-- Returns the last seq of a partition that was stored at or before p_instant, or the seq before the
+-- first stored message. A group starts or seeks there. created_at never decreases within a
+-- partition, so this is a binary search. Deleted messages do not disturb it.
 CREATE FUNCTION belfry.seq_at(p_partition bigint, p_instant timestamptz) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE

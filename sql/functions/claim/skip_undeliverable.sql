@@ -7,12 +7,11 @@
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
 --    given_up counts it.
 --
--- alone: deliver the first message by itself. A lease that expires says that one of its messages
--- may kill the consumer, but not which one. So before the last attempt the batch is split: up to
--- its end each message is delivered alone, and only the fatal one uses up its attempts.
+-- alone: deliver the first message by itself. An expired lease does not say which of its messages
+-- kills the consumer. So before the last attempt each message up to the end of the batch is
+-- delivered alone, and only the fatal one uses up its attempts.
 --
--- expired counts seqs, so a million messages cost as much as one. It includes deleted messages and
--- excludes dead letters.
+-- expired counts seqs, with deleted messages and without dead letters: a million cost as much as one.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
@@ -61,9 +60,8 @@ BEGIN
          ORDER BY m.seq
          LIMIT 1;
         IF v_head IS NOT NULL THEN
-            INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error)
-            VALUES (p_partition, v_head, p_group, c.attempts, 'delivered ' || c.attempts || ' times without success (maxDeliveries)')
-            ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
+            PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
+                                convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
             given_up := 1;
             committed := v_head;
         END IF;

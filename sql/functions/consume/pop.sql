@@ -2,17 +2,14 @@
 -- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
 -- or if other sessions hold everything that is due.
 --
--- Each partition has its own lease, which its rows share. If one transaction pops and acknowledges,
--- the row lock protects the messages: after a rollback or a lost connection they are due at once,
--- and the delivery does not count. After a commit the lease protects them for the queue's
--- leaseTime. Later, belfry.ack fails.
+-- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
+-- messages: after a rollback they are due at once, and the delivery does not count. After the commit
+-- the lease protects them for the queue's leaseTime. attempt counts the committed deliveries of the
+-- first message, including this one.
 --
--- attempt counts the committed deliveries of the first message, including this one.
---
--- Locks: one cursor for each partition it takes messages from. The candidates are selected without
--- locks. Each is locked in a subtransaction, which is rolled back if the claim returns nothing,
--- because this transaction may last long. The scan starts at the floor of the session; see
--- load_scan_floor.
+-- Locks one cursor for each partition it takes messages from, in a subtransaction. The
+-- subtransaction is rolled back if the claim returns nothing, because this transaction may last
+-- long. The scan starts at the floor of the session; see load_scan_floor.
 CREATE FUNCTION belfry.pop(
     queue text, consumer_group text DEFAULT '__QUEUE_MODE__', batch integer DEFAULT 1, partition text DEFAULT NULL,
     partitions integer DEFAULT 1
@@ -69,9 +66,6 @@ BEGIN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
-    -- The loop selects cursors without a lock, and locks them one by one. If a cursor gives no
-    -- message, the subtransaction releases its lock. This transaction may last long, and other
-    -- sessions could not use the locked partitions.
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -111,9 +105,7 @@ BEGIN
                 CONTINUE WHEN FOUND;
             END IF;
             FOR r IN
-                SELECT c.item, c.expired, c.given_up, c.seq, c.id, c.transaction_id, c.trace_id, c.payload, c.created_at, c.encrypted,
-                       c.attempt
-                  FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
+                SELECT c.* FROM belfry.claim(v_group, k.partition_id, 1, v_room, v_lease) AS c
             LOOP
                 IF r.item = 1 THEN
                     v_skipped := r.expired IS NOT NULL OR r.given_up IS NOT NULL;
@@ -135,8 +127,7 @@ BEGIN
                 END IF;
             END LOOP;
             IF v_received = 0 AND v_skipped THEN
-                -- Messages were skipped (expired, or delivered too often). The subtransaction is
-                -- kept.
+                -- Messages were skipped (expired, or delivered too often), so the claim is kept.
                 UPDATE belfry.cursor c
                    SET ready_at = clock_timestamp()
                  WHERE c.partition_id = k.partition_id AND c.group_id = v_group

@@ -1,7 +1,6 @@
 -- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
--- partition, or only in p_partition. What is stored already wins over p_mode and p_start. That
--- includes the subscription kept from a deleted group. Mode 'new' starts at p_start if it is given,
--- otherwise now. A start in the future is kept in the cursors.
+-- partition, or only in p_partition. What is stored already, also from a deleted group, wins over
+-- p_mode and p_start. Mode 'new' starts at p_start or now. Cursors keep a start in the future.
 --
 -- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
 -- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the

@@ -4,9 +4,8 @@
 -- the group receives its dead letters again. After a move forward, dead letters ahead are still
 -- skipped. Returns the new positions. A wake must follow the commit.
 --
--- Locks each cursor with FOR NO KEY UPDATE. It is a function because each of its statements has a
--- plan by key, and costs the same for each cursor. One UPDATE joined to a page of cursors costs the
--- square of the page.
+-- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
+-- page of cursors would cost the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE

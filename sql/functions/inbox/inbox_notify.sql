@@ -11,8 +11,7 @@
 --
 -- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
 -- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
--- setting. The setting is read in the function and not in a WHEN clause: a WHEN clause is planned
--- in every statement. 1111837766 is "BELF".
+-- setting. It is read here because a WHEN clause is planned in every statement. 1111837766 is "BELF".
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     v_awake boolean := false;

@@ -1,30 +1,25 @@
 -- Appends messages to partitions. The query store/append is the only caller.
 --
--- Arrays with one element per partition, distinct and ascending:
---   p_partitions     ids.
---   p_counts         numbers of messages.
---   p_visible_until  the latest p_visible_at, or an empty array.
--- p_sealed lists the partitions whose payloads are sealed. p_bounded lists the partitions whose
--- queue has a maxSize; NULL: do not check that.
+-- By partition, distinct and ascending:
+--   p_partitions, p_counts   The ids, and the numbers of messages.
+--   p_visible_until          The latest p_visible_at, or an empty array.
+--   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
+--                            checked).
+-- By message:
+--   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
+--   p_ids, p_transactions, p_payloads
+--   p_traces, p_subs, p_visible_at, p_encrypted   May be empty.
+-- p_check_duplicates: a transaction id may be stored already. In the arrays it occurs once in a
+-- partition.
 --
--- Arrays with one element per message:
---   p_lanes          the index in p_partitions.
---   p_nths           the position among the messages of that partition, from 1.
---   p_ids, p_transactions, p_payloads: one value for each.
---   p_traces, p_subs, p_visible_at, p_encrypted: may also be empty.
--- A transaction id occurs once in a partition. p_check_duplicates says that a transaction id may be
--- stored already.
---
--- Returns a row for each duplicate: its position in the message arrays, from 1, and the stored id.
--- Raises BF001 if the caller's knowledge of a partition is out of date: the partition is deleted or
--- closed, or its queue changed sealing or maxSize.
+-- Returns the index of each duplicate, and the stored id. Raises BF001 if the caller's knowledge of
+-- a partition is out of date: it is deleted or closed, or its queue changed sealing or maxSize.
 --
 -- Locks the partitions in id order until the commit. The holder of the locks assigns the next seqs.
 -- The search for duplicates is a later statement, so its snapshot holds every stored message.
 --
--- It is a function for two reasons. Arrays with an index do what joins did in time that grows with
--- messages times partitions. And its plans are kept: starting a plan of this size costs more than
--- running it.
+-- It is a function because its plans are kept (starting a plan of this size costs more than running
+-- it), and because an array with an index replaces joins of messages with partitions.
 CREATE FUNCTION belfry.append(
     p_partitions bigint[], p_counts bigint[], p_visible_until timestamptz[], p_sealed bigint[],
     p_lanes integer[], p_nths integer[], p_ids uuid[], p_transactions text[], p_payloads text[],

@@ -3,10 +3,7 @@
 --
 -- Returns a row for each changed cursor: the lease that may hold the message (or NULL), and the
 -- seconds until the cursor is ready (NULL: it is not). If the message existed, a last row has only
--- NULLs.
---
--- Locks the partition, and then every cursor of it in group order. A wake of the partition must
--- follow the commit.
+-- NULLs. Locks the partition, then its cursors in group order. A wake must follow the commit.
 CREATE FUNCTION belfry.delete_message(p_partition bigint, p_transaction text)
 RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -91,8 +88,5 @@ BEGIN
         RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
         RETURN NEXT;
     END LOOP;
-    group_id := NULL;
-    lease_id := NULL;
-    ready_in := NULL;
-    RETURN NEXT;
+    RETURN QUERY SELECT NULL::bigint, NULL::uuid, NULL::float8;
 END $$;

@@ -2,15 +2,14 @@
 -- group has finished. The cost grows with groups and dead letters, not with messages. The body is
 -- one SELECT, so the planner inlines it.
 --
--- For each cursor, remaining is the number of messages that its group must still finish. waiting is
--- the part of remaining that no live lease of the log covers. Both include redriven messages. The
--- group with the most work left decides the state of a message. Without a group, every message is
--- pending. A dead-lettered message counts only as dead, whatever the other groups do with it.
+-- remaining is the number of messages that a group must still finish. waiting is the part of it that
+-- no live lease of the log covers. Both include redriven messages. The group with the most work left
+-- decides the state of a message. Without a group, every message is pending. A dead-lettered message
+-- counts only as dead.
 --
--- A cursor does not know every deleted message ahead of it: single deletions before the group
--- joined or sought back, and retention beyond a live lease. least() subtracts them from the waiting
--- messages, and never from the leased ones. Until the cursor has passed them, completed messages
--- may count as waiting, at most as many as were deleted.
+-- A cursor does not know every deleted message ahead of it. least() subtracts them from the waiting
+-- messages, never from the leased ones. Until the cursor has passed them, as many completed messages
+-- may count as waiting.
 CREATE FUNCTION belfry.partition_counts(p_partition bigint, p_last_seq bigint, p_trimmed bigint, p_holes bigint)
 RETURNS TABLE (total bigint, pending bigint, processing bigint, completed bigint, dead bigint, done bigint)
 LANGUAGE sql STABLE AS $$

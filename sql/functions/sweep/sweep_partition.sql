@@ -11,24 +11,21 @@
 --          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
 --          Both need retentionEnabled.
 --
--- p_above: NULL; or a seq above which the already swept part of the log is examined again, for
--- messages that were kept before.
+-- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
+-- were kept before.
 --
 -- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
--- So no claim, ack, extend or seek runs at the same time. A lease that is live once they are locked
--- stays live until the commit: its messages are not deleted, and its cursor does not move.
+-- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
+-- move.
 --
 -- A dead-lettered message is kept until its dead letters are settled or purged. 'retention' deletes
--- it together with its dead letters once all of them are old enough. A dead letter that another
--- session has locked is kept.
+-- it with its dead letters once all of them are old enough and no other session has locked them.
 --
--- created_at never decreases within a log, so old messages are a prefix. Reading the first p_limit
--- messages of the range is enough. The commit does not wait for the disk: a lost step is repeated
--- by the next sweep.
+-- created_at never decreases within a log, so the first p_limit messages of the range are enough.
+-- The commit does not wait for the disk: the next sweep repeats a lost step.
 --
--- Returns the counts by rule. skipped and unread are described in sql/schema/queue_sweep.sql. more:
--- another step may find work. seen: with p_above, where the next step goes on. groups and ready_in:
--- the moved cursors, as move_cursors returns them.
+-- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen:
+-- with p_above, where the next step goes on. groups, ready_in: the moved cursors, from move_cursors.
 CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
@@ -57,7 +54,6 @@ DECLARE
     q record;
     p record;
     rule record;
-    moved record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds,
@@ -150,12 +146,6 @@ BEGIN
                  ORDER BY c.group_id, m.seq
                 ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             END IF;
-            SELECT count(*) INTO v_n
-              FROM belfry.cursor c
-              JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
-             WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-               AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
-            expired := expired + v_n;
         ELSE
             v_kept := '{}';
             IF rule.name = 'retention' THEN
@@ -197,17 +187,21 @@ BEGIN
             END IF;
         END IF;
         IF rule.name <> 'completed' THEN
-            IF rule.name <> 'expired' AND v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
-                SELECT skipped + count(*) INTO skipped
+            IF rule.name = 'expired' OR v_free < v_upto AND (v_held IS NOT NULL OR v_kept <> '{}') THEN
+                SELECT count(*) INTO v_n
                   FROM belfry.cursor c
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
                    AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+                IF rule.name = 'expired' THEN
+                    expired := expired + v_n;
+                ELSE
+                    skipped := skipped + v_n;
+                END IF;
             END IF;
-            FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m LOOP
-                groups := groups || moved.group_id;
-                ready_in := ready_in || moved.ready_in;
-            END LOOP;
+            SELECT groups || array_agg(m.group_id), sweep_partition.ready_in || array_agg(m.ready_in)
+              INTO groups, ready_in
+              FROM belfry.move_cursors(p_partition, v_upto, v_now) AS m;
         END IF;
     END LOOP;
     v_n := cardinality(groups);
@@ -227,10 +221,9 @@ BEGIN
          WHERE k.id = p_partition;
     END IF;
     -- A seek or a new group may have put a cursor before the first stored message.
-    FOR moved IN SELECT m.group_id, m.ready_in FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m LOOP
-        groups := groups || moved.group_id;
-        ready_in := ready_in || moved.ready_in;
-    END LOOP;
+    SELECT groups || array_agg(m.group_id), sweep_partition.ready_in || array_agg(m.ready_in)
+      INTO groups, ready_in
+      FROM belfry.move_cursors(p_partition, v_trimmed, v_now) AS m;
     IF v_gone > 0 OR expired > 0 OR skipped > 0 THEN
         INSERT INTO belfry.queue_sweep AS t (queue_id, retention, completed, evicted, unread, expired, skipped)
         VALUES (p_queue, retention, completed, evicted, unread, expired, skipped)

@@ -2,12 +2,9 @@
 -- value calls it, also for an instant in the future. pkg/listen describes the text.
 --
 -- The text has the instant at which the cursor is ready, so a server need not scan everything that
--- was ever due. An instant less than ten seconds ahead may pass before the commit. Then the text
--- has 0 (unknown).
---
--- A session with belfry.notify = off announces nothing. Then waiting requests see the cursor at the
--- next dispatch.fallback_interval. Nothing is announced while the notification queue of Postgres is
--- 97 % full, because one more could fail the transaction.
+-- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before
+-- the commit. A session with belfry.notify = off announces nothing: waiting requests see the cursor
+-- at the next dispatch.fallback_interval.
 CREATE FUNCTION belfry.announce_ready(p_group bigint, p_partition bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_at timestamptz;

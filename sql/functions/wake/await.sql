@@ -2,12 +2,10 @@
 -- queue, group and partition, and asks the servers for a notification there. Both take effect at
 -- the commit, in this order. Returns the name of the channel.
 --
--- A request is answered once, so a session repeats the call after each pop that found nothing. A
--- server that has just connected notifies belfry_again, because it may have missed requests; then
--- every session calls again. The channel name is a hash of the request. So a session can wait for a
--- queue that does not exist yet, and nothing is written.
---
--- It runs with the caller's rights: LISTEN and NOTIFY need none.
+-- A request is answered once, so a session repeats the call after each pop that found nothing, and
+-- after belfry_again: a server that has just connected may have missed requests. The channel name is
+-- a hash of the request, so the queue need not exist. The function runs with the caller's rights:
+-- LISTEN and NOTIFY need none.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

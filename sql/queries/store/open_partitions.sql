@@ -1,6 +1,6 @@
--- Finds or creates queues and partitions by name; see belfry.open_partitions. $1 queue names, $2
--- partition names (pairs), $3 lease time and $4 retry limit of a new queue. born and queue_born:
--- the row is not in the snapshot of this statement, so another session created it. epoch: the ids
+-- Finds or creates queues and partitions by name; see belfry.open_partitions. $1 queue
+-- names, $2 partition names (pairs). A new queue gets lease time $3 and retry limit $4. born and
+-- queue_born: the row is not in the snapshot of this statement, so it was created since. epoch: the ids
 -- are valid in this epoch.
 SELECT o.queue_name, o.partition_name, o.queue_id, o.partition_id, o.partition_uid, o.sealed,
        coalesce((SELECT q.max_size > 0 FROM belfry.queue q WHERE q.id = o.queue_id), false) AS bounded,

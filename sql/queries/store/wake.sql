@@ -1,5 +1,5 @@
 -- Sets ready_at of cursors that have messages or redrives although their row says otherwise. $1:
--- partition ids. It runs after the commit of every change that can cause this; pkg/store/doc.go has
+-- partition ids. It runs after the commit of every change that can cause this; docs/design.md has
 -- the proof. It waits for cursor locks in (partition, group) order. Returns the cursors that became
 -- ready. The commit does not wait for the disk: a crash that loses it breaks every connection, and
 -- a resync follows.

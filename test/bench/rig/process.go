@@ -73,7 +73,7 @@ func Start(name string, env ...string) (*Process, error) {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), childVariable + "=" + name}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=" + os.Getenv("GORACE"), childVariable + "=" + name}, env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -69,9 +69,15 @@ func (l link) swallow(on bool) {
 	}
 }
 
+// cutCommit loses the answers to the commits of pushes and transactions, and of acks.
 func (l link) cutCommit(on bool) {
+	var columns int32
+	if on {
+		columns = pgproxy.AckColumns
+	}
 	for _, p := range l {
 		p.CutCommit.Store(on)
+		p.CutRowOf.Store(columns)
 	}
 }
 

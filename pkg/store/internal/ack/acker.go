@@ -1,5 +1,9 @@
-// Package ack applies acknowledgments: it finds their messages, locks the cursors, judges, writes,
-// commits and wakes.
+// Package ack applies acknowledgments: it finds their messages, applies the acks by the SQL function
+// belfry.apply_acks, and wakes.
+//
+// The rules of acks are in that function alone (sql/functions/ack/apply_acks.sql), because SQL consumers
+// acknowledge in their own sessions. The tests compare it with a model of the rules in Go. One call of
+// the function is one transaction: it locks the cursors of many acks, judges the acks and writes.
 //
 // Many calls of Ack share a transaction (group commit). A call that touches a contended cursor, which
 // a SQL consumer holds in an open transaction, leaves the shared flush and waits by itself
@@ -39,17 +43,12 @@ type Acker struct {
 	waiting *batch.Manager[*contendedCall]
 }
 
-// New returns an Acker. observer returns the observer of an operation's flushes.
-func New(deps Deps, cfg batch.Config, observer func(op string) batch.Observer) *Acker {
+// New returns an Acker.
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Acker {
 	a := &Acker{Deps: deps}
-	a.flushes = batch.New(cfg, a.flush, groupcommit.Judge, observer("ack"))
-	a.waiting = a.newWaiting(cfg, observer("held"))
+	a.flushes = groupcommit.NewManager(metrics, "ack", cfg, a.flush)
+	a.waiting = a.newWaiting(cfg, metrics)
 	return a
-}
-
-// Status returns the state of the managers, by operation.
-func (a *Acker) Status() map[string]func() batch.Status {
-	return map[string]func() batch.Status{"ack": a.flushes.Status, "held": a.waiting.Status}
 }
 
 // Close answers the acks that were accepted and refuses new ones, until ctx ends.
@@ -92,12 +91,16 @@ type Call struct {
 	Found []int
 	// Seqs are the positions of the messages, by item; 0: not known yet, or no such message.
 	Seqs []int64
+	// ofLog: the lease of the item delivered its message from the log.
+	ofLog []bool
 }
 
 // NewCall returns a call for items.
 func NewCall(items []queue.AckItem) *Call {
 	n := len(items)
-	return &Call{Items: items, Results: make([]queue.AckResult, n), Partitions: make([]*queue.Partition, n), Seqs: make([]int64, n)}
+	return &Call{
+		Items: items, Results: make([]queue.AckResult, n), Partitions: make([]*queue.Partition, n), Seqs: make([]int64, n), ofLog: make([]bool, n),
+	}
 }
 
 // Resolve finds the partitions of call, and the positions of recently delivered messages.
@@ -125,6 +128,7 @@ func (a *Acker) Resolve(ctx context.Context, call *Call) error {
 	for i, id := range ids {
 		if p := partitions[id]; p != nil {
 			call.Seqs[i] = finder.Seq(call.Items[i].LeaseID, p.Key, call.Items[i].TransactionID)
+			call.ofLog[i] = call.Seqs[i] > 0 // only deliveries of the log are remembered
 			call.Partitions[i] = p
 			call.Results[i].Queue, call.Results[i].Partition = p.Queue, p.Name
 			call.Found = append(call.Found, i)

@@ -18,7 +18,10 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlAckContended = sql.Query("store/ack_contended")
+var (
+	sqlAckContended = sql.Query("store/ack_contended")
+	sqlAckWait      = sql.Query("store/ack_wait")
+)
 
 const (
 	// LockPatience is how long a session that blocks other callers waits for one lock: a flush of many
@@ -29,10 +32,8 @@ const (
 	setPatience = "SELECT set_config('lock_timeout', $1, true)"
 )
 
-// queuePatience adds setPatience to b. 0 would mean no bound.
-func queuePatience(b *pgx.Batch, patience time.Duration) {
-	b.Queue(setPatience, fmt.Sprint(max(1, patience.Milliseconds())))
-}
+// lockTimeout returns the setting lock_timeout for patience. 0 would mean no bound.
+func lockTimeout(patience time.Duration) string { return fmt.Sprint(max(1, patience.Milliseconds())) }
 
 // ContendedError says that another session holds a cursor of a call, and that the call was not
 // applied.
@@ -75,17 +76,23 @@ func (a *Acker) KnownContended(call *Call) *ContendedError {
 	return nil
 }
 
-// flush applies the acknowledgments of calls in one transaction, without the calls that touch a
-// contended cursor: their error is a ContendedError, and they have to wait by themselves.
-func (a *Acker) flush(ctx context.Context, calls []*Call) ([]error, error) {
-	contended, free := map[*Call]*ContendedError{}, make([]*Call, 0, len(calls))
+// split returns the calls that touch no contended cursor, and the errors of the others.
+func split(calls []*Call, contendedIn func(*Call) *ContendedError) (free []*Call, contended map[*Call]*ContendedError) {
+	contended = map[*Call]*ContendedError{}
 	for _, call := range calls {
-		if err := a.KnownContended(call); err != nil {
+		if err := contendedIn(call); err != nil {
 			contended[call] = err
 		} else {
 			free = append(free, call)
 		}
 	}
+	return free, contended
+}
+
+// flush applies the acknowledgments of calls in one transaction, without the calls that touch a
+// contended cursor: their error is a ContendedError, and they have to wait by themselves.
+func (a *Acker) flush(ctx context.Context, calls []*Call) ([]error, error) {
+	free, contended := split(calls, a.KnownContended)
 	if len(free) > 0 {
 		found, err := a.applyTogether(ctx, free)
 		if err != nil {
@@ -146,7 +153,10 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 	if err != nil {
 		return nil, err
 	}
-	got := f.cursorNames()
+	got := make([]contention.Cursor, 0, len(f.Partitions)+1)
+	for i, partition := range f.Partitions {
+		got = append(got, contention.Cursor{Partition: partition, Group: f.groups[i]})
+	}
 	if how.waitForCursor != nil {
 		got = append(got, *how.waitForCursor)
 	}
@@ -155,17 +165,14 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 	for _, cursor := range found {
 		isContended[cursor] = true
 	}
-	contended, free := map[*Call]*ContendedError{}, make([]*Call, 0, len(f.calls))
-	for _, call := range f.calls {
-		free = append(free, call)
+	free, contended := split(f.calls, func(call *Call) *ContendedError {
 		for cursor := range call.cursors {
 			if isContended[cursor] {
-				contended[call] = &ContendedError{Cursor: cursor, Since: how.since, Cause: how.cause}
-				free = free[:len(free)-1]
-				break
+				return &ContendedError{Cursor: cursor, Since: how.since, Cause: how.cause}
 			}
 		}
-	}
+		return nil
+	})
 	if len(free) == 0 {
 		pipeline.Rollback(ctx, conn)
 		return contended, nil
@@ -184,15 +191,15 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how lockOptions) (contended []contention.Cursor, err error) {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	queuePatience(b, how.patience)
+	b.Queue(setPatience, lockTimeout(how.patience))
 	steps := []string{"beginning", "setting the lock timeout"}
 	if how.waitForCursor != nil {
-		b.Queue(sqlAckLock, []int64{how.waitForCursor.Partition}, []string{how.waitForCursor.Group})
+		b.Queue(sqlAckWait, how.waitForCursor.Partition, how.waitForCursor.Group)
 		steps = append(steps, "waiting for a cursor")
 	}
-	b.Queue(sqlAckContended, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(nil))
+	b.Queue(sqlAckContended, f.Partitions, f.groups, names.RawIDs(nil))
 	err = pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
-		if err := pipeline.SkipAll(results, steps...); err != nil {
+		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
 		}
 		contended, err = readContended(results.Query())
@@ -204,7 +211,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 // FindContended looks for a cursor of f that another session holds. The zero Cursor means that none
 // does.
 func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (contention.Cursor, error) {
-	found, err := readContended(conn.Query(ctx, sqlAckContended, pipeline.Array(f.partitions), pipeline.Array(f.groups), names.RawIDs(f.Leases)))
+	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions, f.groups, names.RawIDs(f.Leases)))
 	if err != nil || len(found) == 0 {
 		return contention.Cursor{}, err
 	}
@@ -212,15 +219,9 @@ func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush)
 	return found[0], nil
 }
 
-// readContended reads the result of ack_contended.sql.
-func readContended(rows pgx.Rows, err error) ([]contention.Cursor, error) {
-	var found []contention.Cursor
-	if err == nil {
-		found, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (cursor contention.Cursor, err error) {
-			err = row.Scan(&cursor.Partition, &cursor.Group)
-			return cursor, err
-		})
-	}
+// readContended reads the result of ack_contended.sql. rows hold the error of the query too.
+func readContended(rows pgx.Rows, _ error) ([]contention.Cursor, error) {
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[contention.Cursor])
 	if err != nil {
 		return nil, fmt.Errorf("finding contended cursors: %w", err)
 	}

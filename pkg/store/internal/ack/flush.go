@@ -1,308 +1,262 @@
 package ack
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
+	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/sql"
 )
 
 var (
-	sqlAckLock         = sql.Query("store/ack_lock")
-	sqlAckFind         = sql.Query("store/ack_find")
-	sqlTransactionLock = sql.Query("store/transaction_lock")
+	sqlAckFind        = sql.Query("store/ack_find")
+	sqlAckApply       = sql.Query("store/ack_apply")
+	sqlAckApplyLeases = sql.Query("store/ack_apply_leases")
 )
+
+// unknownLease stands for a lease id that no lease can have.
+var unknownLease = queue.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
 // Flush is what a number of calls change in one transaction.
 type Flush struct {
-	// Leases are the leases whose cursors are locked as well.
+	// Leases are leases whose cursors are locked as well.
 	Leases []queue.ID
 	// Patience bounds the wait for one lock.
 	Patience time.Duration
 
-	calls   []*Call
-	cursors []*cursor
-	// byName holds the cursors by name; nil: the cursor does not exist.
-	byName map[contention.Cursor]*cursor
-	// redriven: one of the cursors has redriven messages.
-	redriven   bool
-	partitions []int64
-	groups     []string
-	unknown    unknownSeqs
+	calls []*Call
+	// Partitions, partitionIDs and groups are the columns of the distinct cursors. index finds a cursor.
+	Partitions   []int64
+	partitionIDs [][16]byte
+	groups       []string
+	index        map[cursorKey]int
+	// unknown are the acks whose messages have to be looked up.
+	unknown []unknownSeq
+	// entries are the acks of existing messages, sorted by cursor, call and seq.
+	entries []*entry
 	// begun: the transaction is open already.
 	begun bool
+
+	// locked are the cursors after Read. ready is what the commit makes ready, and needWake the
+	// partitions that need a wake after it.
+	locked     []lockedCursor
+	liveLeases map[queue.ID]bool
+	ready      []queue.Ready
+	needWake   []int64
 }
 
-// unknownSeqs are the messages to look up, by array, and where to store their positions.
-type unknownSeqs struct {
-	partitions   []int64
-	transactions []string
-	seqs         []*int64
+// unknownSeq is an ack whose message has to be looked up.
+type unknownSeq struct {
+	call *Call
+	item int
 }
 
-// cursor is a cursor that the flush touches.
-type cursor struct {
-	partition, group int64
-	// partitionID is the wire id of its partition.
+// cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
+// different epochs.
+type cursorKey struct {
+	contention.Cursor
 	partitionID queue.ID
-	// lastSeq is the last seq of the partition when the cursor was locked, and redrives whether the
-	// cursor has redriven messages.
-	lastSeq  int64
-	redrives bool
-	state    cursorState
-	change   ackChange
-	dead     []deadLetter
-	// redriven are the redriven messages that are acknowledged, by seq, and redelivered what becomes of
-	// the cursor by them.
-	redriven    map[int64]*redriven
-	redelivered redeliveryChange
 }
 
-// deadLetter is a message to park.
-type deadLetter struct {
-	seq      int64
-	failures int32
-	reason   string
+// entry is an ack, or all acks of one call for one cursor, if all of them complete messages under one
+// lease of the log: completing the last message completes them all.
+type entry struct {
+	cursor     int
+	callNumber int32
+	call       *Call
+	items      []int
+	seq        int64 // of the last message
 }
 
 // NewFlush returns a flush of resolved calls.
 func NewFlush(calls []*Call) *Flush {
-	f := &Flush{calls: calls, byName: map[contention.Cursor]*cursor{}}
+	f := &Flush{
+		calls: calls, Partitions: []int64{}, partitionIDs: [][16]byte{}, groups: []string{}, index: map[cursorKey]int{},
+		liveLeases: map[queue.ID]bool{},
+	}
 	for _, call := range calls {
-		for _, i := range call.Found {
-			name := call.cursorOf(i)
-			if _, ok := f.byName[name]; !ok {
-				f.byName[name] = nil
-				f.partitions, f.groups = append(f.partitions, name.Partition), append(f.groups, name.Group)
+		for _, item := range call.Found {
+			key := call.keyOf(item)
+			if _, known := f.index[key]; !known {
+				f.index[key] = len(f.Partitions)
+				f.Partitions, f.groups = append(f.Partitions, key.Partition), append(f.groups, key.Group)
+				f.partitionIDs = append(f.partitionIDs, key.partitionID)
 			}
-			if call.Seqs[i] == 0 {
-				u := &f.unknown
-				u.partitions, u.transactions = append(u.partitions, name.Partition), append(u.transactions, call.Items[i].TransactionID)
-				u.seqs = append(u.seqs, &call.Seqs[i])
+			if call.Seqs[item] == 0 {
+				f.unknown = append(f.unknown, unknownSeq{call, item})
 			}
 		}
 	}
 	return f
 }
 
-// Partitions returns the partitions of the acks.
-func (f *Flush) Partitions() []int64 { return f.partitions }
-
-// Empty says that the flush has neither acks nor leases.
-func (f *Flush) Empty() bool { return len(f.partitions)+len(f.Leases) == 0 }
-
-func (f *Flush) cursorNames() []contention.Cursor { return slices.Collect(maps.Keys(f.byName)) }
-
-// cursor returns the cursor of an item, or nil when it does not exist. A cursor whose partition has
-// another wire id belongs to another partition, which got the same database id in another epoch.
-func (f *Flush) cursor(call *Call, item int) *cursor {
-	c := f.byName[call.cursorOf(item)]
-	if c == nil || c.partitionID != call.Partitions[item].ID {
-		return nil
-	}
-	return c
+// keyOf identifies the cursor of an item.
+func (call *Call) keyOf(item int) cursorKey {
+	return cursorKey{call.cursorOf(item), call.Partitions[item].ID}
 }
 
-// LiveLeases returns the live leases of the locked cursors.
-func (f *Flush) LiveLeases() map[string]bool {
-	live := map[string]bool{}
-	for _, c := range f.cursors {
-		if c.state.leaseLive {
-			live[c.state.leaseID] = true
-		}
+// NeedsFind says that Find must run before Queue.
+func (f *Flush) NeedsFind() bool { return len(f.unknown) > 0 }
+
+// QueueFind adds the look-up of messages to b. ReadFind reads its result.
+func (f *Flush) QueueFind(b *pgx.Batch) {
+	partitions, transactions := make([]int64, len(f.unknown)), make([]string, len(f.unknown))
+	for i, u := range f.unknown {
+		partitions[i], transactions[i] = u.call.Partitions[u.item].Key, u.call.Items[u.item].TransactionID
 	}
-	return live
+	b.Queue(sqlAckFind, partitions, transactions)
 }
 
-// LeaseOf returns the live lease of an item's cursor, or "". ok is false when there is no cursor.
-func (f *Flush) LeaseOf(call *Call, item int) (lease string, ok bool) {
-	c := f.cursor(call, item)
-	if c == nil {
-		return "", false
-	}
-	if !c.state.leaseLive {
-		return "", true
-	}
-	return c.state.leaseID, true
-}
-
-// run locks, judges, writes, commits and wakes.
-func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
-	b := &pgx.Batch{}
-	if !f.begun {
-		b.Queue("BEGIN")
-	}
-	f.QueueLook(b)
-	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
-		if !f.begun {
-			if err := pipeline.Skip(results, "beginning"); err != nil {
-				return err
-			}
-		}
-		return f.ReadLook(results)
-	})
-	if err != nil {
-		return err
-	}
-	if err := f.FindRedriven(ctx, conn); err != nil {
-		return err
-	}
-	for _, call := range f.calls {
-		f.Judge(call)
-	}
-	return f.apply(ctx, a, conn)
-}
-
-// QueueLook adds to b the statements that lock the cursors and find the messages.
-func (f *Flush) QueueLook(b *pgx.Batch) {
-	queuePatience(b, f.Patience)
-	if len(f.Leases) == 0 {
-		b.Queue(sqlAckLock, f.partitions, f.groups)
-	} else {
-		b.Queue(sqlTransactionLock, f.partitions, f.groups, names.RawIDs(f.Leases))
-	}
-	if len(f.unknown.partitions) > 0 {
-		b.Queue(sqlAckFind, f.unknown.partitions, f.unknown.transactions)
-	}
-}
-
-// ReadLook reads the results of QueueLook.
-func (f *Flush) ReadLook(results pgx.BatchResults) error {
-	if err := pipeline.Skip(results, "setting the lock timeout"); err != nil {
-		return err
-	}
-	if err := f.readCursors(results); err != nil {
-		return err
-	}
-	if len(f.unknown.partitions) == 0 {
-		return nil
-	}
-	return f.readSeqs(results)
-}
-
-func (f *Flush) readCursors(results pgx.BatchResults) error {
-	rows, err := results.Query()
-	if err != nil {
-		return fmt.Errorf("locking cursors: %w", err)
-	}
-	var c cursor
-	var name string
-	var lease pgtype.UUID
-	var backoff int64
-	var redriven pgtype.Bool
-	_, err = pgx.ForEachRow(rows, []any{
-		&c.partition, &c.group, &name, &c.state.committed, &c.state.skip, &c.state.failures, &c.state.attempts,
-		&lease, &c.state.leaseLive, &c.state.leaseEnd, &c.state.retryLimit, &backoff, &redriven, &c.lastSeq, (*[16]byte)(&c.partitionID),
-	}, func() error {
-		one := c
-		one.state.retryBackoff, one.state.random = time.Duration(backoff)*time.Millisecond, rand.Float64()
-		one.redrives = redriven.Bool
-		f.redriven = f.redriven || one.redrives
-		if lease.Valid {
-			one.state.leaseID = queue.ID(lease.Bytes).String()
-		}
-		f.byName[contention.Cursor{Partition: one.partition, Group: name}] = &one
-		f.cursors = append(f.cursors, &one)
-		c.state.skip = nil
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("locking cursors: %w", err)
-	}
-	return nil
-}
-
-func (f *Flush) readSeqs(results pgx.BatchResults) error {
-	rows, err := results.Query()
-	if err != nil {
-		return fmt.Errorf("finding messages: %w", err)
-	}
+// ReadFind reads the result of QueueFind into the calls.
+func (f *Flush) ReadFind(results pgx.BatchResults) error {
 	var ord, seq int64
-	_, err = pgx.ForEachRow(rows, []any{&ord, &seq}, func() error {
-		*f.unknown.seqs[ord-1] = seq
+	return pipeline.ForEach(results, "finding messages", []any{&ord, &seq}, func() error {
+		u := f.unknown[ord-1]
+		u.call.Seqs[u.item] = seq
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("finding messages: %w", err)
-	}
-	return nil
 }
 
-// Judge applies the rules to one call, cursor by cursor, and fills its results. Calls are judged one
-// after the other, as if each had its own transaction.
-func (f *Flush) Judge(call *Call) {
-	entries := map[*cursor][]ackEntry{}
-	var touched []*cursor
-	for _, i := range call.Found {
-		cursor := f.cursor(call, i)
-		switch {
-		case call.Seqs[i] == 0:
-			call.Results[i].Error = ErrMessageNotFound
-		case cursor == nil && call.Items[i].LeaseID != "":
-			// The group was deleted, and its leases with it.
-			call.Results[i].Error = errLease
-		case cursor == nil:
-			call.Results[i].Error = errNoCursor
-		default:
-			if entries[cursor] == nil {
-				touched = append(touched, cursor)
+// buildEntries makes the entries of the acks whose message exists.
+func (f *Flush) buildEntries() {
+	f.entries = nil
+	for number, call := range f.calls {
+		byCursor := map[int][]int{}
+		together := map[int]bool{}
+		for _, item := range call.Found {
+			if call.Seqs[item] == 0 {
+				continue
 			}
-			entries[cursor] = append(entries[cursor], ackEntry{
-				item: i, seq: call.Seqs[i], lease: strings.ToLower(call.Items[i].LeaseID), status: call.Items[i].Status,
-			})
+			at := f.index[call.keyOf(item)]
+			items := byCursor[at]
+			ack := &call.Items[item]
+			fits := ack.Status == queue.AckCompleted && call.ofLog[item]
+			together[at] = fits && (len(items) == 0 || together[at] && call.Items[items[0]].LeaseID == ack.LeaseID)
+			byCursor[at] = append(items, item)
+		}
+		for at, items := range byCursor {
+			one := entry{cursor: at, callNumber: int32(number + 1), call: call}
+			f.addEntries(one, items, together[at])
 		}
 	}
-	for _, cursor := range touched {
-		change, verdicts := cursor.judge(entries[cursor])
-		for k, verdict := range verdicts {
-			item := entries[cursor][k].item
-			result := &call.Results[item]
-			result.Success, result.Error, result.DeadLettered = verdict.success, verdict.err, verdict.dead
-			result.Resolved = verdict.success
-			result.LeaseReleased = !cursor.state.leaseLive || change.release || cursor.redelivered.release
-			if verdict.park {
-				reason := call.Items[item].Error
-				if reason == "" {
-					reason = defaultDeadReason
-				}
-				cursor.dead = append(cursor.dead, deadLetter{entries[cursor][k].seq, verdict.failures, reason})
-			}
-		}
-		cursor.follow(change)
-	}
+	slices.SortStableFunc(f.entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.cursor, b.cursor), cmp.Compare(a.callNumber, b.callNumber), cmp.Compare(a.seq, b.seq))
+	})
 }
 
-// follow adds change to what becomes of the cursor, and to what the next call sees.
-func (c *cursor) follow(change ackChange) {
-	if c.redelivered.release {
-		c.state.leaseLive, c.state.leaseID = false, ""
-	}
-	if !change.changed {
+// addEntries adds the acks of one call for one cursor; like has their common fields.
+func (f *Flush) addEntries(like entry, items []int, together bool) {
+	if together {
+		like.items = items
+		for _, item := range items {
+			like.seq = max(like.seq, like.call.Seqs[item])
+		}
+		f.entries = append(f.entries, &like)
 		return
 	}
-	before := c.change
-	c.change = change
-	c.change.done += before.done
-	c.change.release = c.change.release || before.release
-	if before.changed && before.committed == change.committed && change.retryDelay == 0 {
-		c.change.retryDelay = before.retryDelay // the message with the delay is still the first one
+	for _, item := range items {
+		one := like
+		one.items, one.seq = []int{item}, like.call.Seqs[item]
+		f.entries = append(f.entries, &one)
 	}
-	c.state.committed, c.state.skip = change.committed, change.skip
-	c.state.failures, c.state.attempts = change.failures, change.attempts
-	if change.release {
-		c.state.leaseLive, c.state.leaseID = false, ""
+}
+
+// Empty says that the flush has neither acks nor leases.
+func (f *Flush) Empty() bool { return len(f.Partitions)+len(f.Leases) == 0 }
+
+// LiveBefore says whether a lease was live before the acks. Its cursor must be one of the flush.
+func (f *Flush) LiveBefore(lease queue.ID) bool { return f.liveLeases[lease] }
+
+// LeaseBefore returns, by ack of a call, the live lease of its cursor before the acks; zero: none. An
+// ack without a cursor is missing.
+func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
+	leases := map[int]queue.ID{}
+	for _, e := range f.entries {
+		if e.call == call && f.locked[e.cursor].exists {
+			for _, item := range e.items {
+				leases[item] = f.locked[e.cursor].leaseBefore
+			}
+		}
 	}
+	return leases
+}
+
+// Ready returns what the commit makes ready.
+func (f *Flush) Ready() []queue.Ready { return f.ready }
+
+// run applies and commits the acks in one round trip: one statement is a transaction of its own. The
+// look-up of messages takes another round trip before it, and the wake of cursors that need one after
+// it.
+func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
+	if f.NeedsFind() {
+		b := &pgx.Batch{}
+		f.QueueFind(b)
+		if err := pipeline.Send(ctx, conn, b, f.ReadFind); err != nil {
+			return err
+		}
+	}
+	b := &pgx.Batch{}
+	f.Queue(b)
+	if f.begun {
+		b.Queue("COMMIT")
+	}
+	if err := pipeline.Send(ctx, conn, b, f.Read); err != nil {
+		return groupcommit.CommitError(err)
+	}
+	if len(f.needWake) > 0 {
+		f.ready = append(f.ready, a.Waker.WakeOn(ctx, conn, f.needWake)...)
+	}
+	a.Waker.Announce(f.ready)
+	return nil
+}
+
+// Queue adds to b the statement that locks the cursors and applies the acks. Read reads its result.
+func (f *Flush) Queue(b *pgx.Batch) {
+	f.buildEntries()
+	n := len(f.entries)
+	lastEntries := make([]int32, len(f.Partitions))
+	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
+	errors := [][]byte{}
+	for i, e := range f.entries {
+		ack := &e.call.Items[e.items[0]]
+		lastEntries[e.cursor] = int32(i + 1)
+		calls[i], seqs[i], leases[i], statuses[i] = e.callNumber, e.seq, leaseOf(ack), int16(ack.Status)
+		if ack.Error != "" && (ack.Status == queue.AckFailed || ack.Status == queue.AckDead) {
+			errors = slices.Concat(errors, make([][]byte, i+1-len(errors)))
+			errors[i] = []byte(ack.Error)
+		}
+	}
+	for i := 1; i < len(lastEntries); i++ {
+		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all messages of a cursor may be missing
+	}
+	args := []any{
+		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, lockTimeout(f.Patience),
+	}
+	if len(f.Leases) > 0 {
+		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)
+	} else {
+		b.Queue(sqlAckApply, args...)
+	}
+}
+
+// leaseOf returns the lease that fences an ack; the zero id: the ack is not fenced.
+func leaseOf(ack *queue.AckItem) queue.ID {
+	if ack.LeaseID == "" {
+		return queue.ID{}
+	}
+	id, err := queue.ParseID(ack.LeaseID)
+	if err != nil || id.IsZero() || id.String() != strings.ToLower(ack.LeaseID) {
+		return unknownLease
+	}
+	return id
 }

@@ -67,7 +67,7 @@ func TestOnlyACountedFailureDelaysTheNextDelivery(t *testing.T) {
 func TestARetryDelayLastsUntilTheCursorMoves(t *testing.T) {
 	t.Parallel()
 	flush := func(calls ...[]ackEntry) ackChange {
-		c := &cursor{state: patient(0)}
+		c := &modelCursor{state: patient(0)}
 		for _, entries := range calls {
 			change, _ := decideAck(c.state, entries)
 			c.follow(change)

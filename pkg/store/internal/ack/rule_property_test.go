@@ -24,7 +24,7 @@ func drawState(t *rapid.T) cursorState {
 		leaseLive: rapid.Bool().Draw(t, "live"), retryLimit: rapid.Int64Range(0, 4).Draw(t, "retry limit"),
 	}
 	if state.leaseLive || rapid.Bool().Draw(t, "expired") {
-		state.leaseID, state.leaseEnd = ours, rapid.Int64Range(committed+1, highest).Draw(t, "lease end")
+		state.leaseID, state.leaseEnd = liveLease, rapid.Int64Range(committed+1, highest).Draw(t, "lease end")
 	}
 	for seq := committed + 2; seq <= highest; seq++ {
 		if rapid.IntRange(0, 3).Draw(t, "skipped") == 0 {
@@ -37,7 +37,7 @@ func drawState(t *rapid.T) cursorState {
 func drawEntry(t *rapid.T, seq int64) ackEntry {
 	return ackEntry{
 		seq:    seq,
-		lease:  rapid.SampledFrom([]string{"", ours, ours, theirs}).Draw(t, "lease"),
+		lease:  rapid.SampledFrom([]string{"", liveLease, liveLease, otherLease}).Draw(t, "lease"),
 		status: queue.AckStatus(rapid.IntRange(int(queue.AckUnknown), int(queue.AckRetry)).Draw(t, "status")),
 	}
 }

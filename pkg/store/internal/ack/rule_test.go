@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	ours   = "0190f5fe-0000-7000-8000-000000000001"
-	theirs = "0190f5fe-0000-7000-8000-000000000002"
+	liveLease  = "0190f5fe-0000-7000-8000-000000000001"
+	otherLease = "0190f5fe-0000-7000-8000-000000000002"
 )
 
 // leased is a cursor after a pop of the messages from..to.
 func leased(from, to int64) cursorState {
-	return cursorState{committed: from - 1, attempts: 1, leaseID: ours, leaseLive: true, leaseEnd: to, retryLimit: 3}
+	return cursorState{committed: from - 1, attempts: 1, leaseID: liveLease, leaseLive: true, leaseEnd: to, retryLimit: 3}
 }
 
 // with returns the state changed.
@@ -29,7 +29,7 @@ func (state cursorState) with(edit func(*cursorState)) cursorState {
 func acks(status queue.AckStatus, seqs ...int64) []ackEntry {
 	var entries []ackEntry
 	for i, seq := range seqs {
-		entries = append(entries, ackEntry{item: i, seq: seq, lease: ours, status: status})
+		entries = append(entries, ackEntry{item: i, seq: seq, lease: liveLease, status: status})
 	}
 	return entries
 }
@@ -123,7 +123,7 @@ func TestAckScenarios(t *testing.T) {
 			[]ackVerdict{good, good, refused},
 		},
 		{
-			"8: somebody else popped", leased(1, 5).with(func(s *cursorState) { s.leaseID = theirs }), completed(1, 2),
+			"8: somebody else popped", leased(1, 5).with(func(s *cursorState) { s.leaseID = otherLease }), completed(1, 2),
 			ackChange{}, times(2, fenced),
 		},
 		{
@@ -133,7 +133,7 @@ func TestAckScenarios(t *testing.T) {
 			"9 again: the lease was cleared", free, failed(1), ackChange{}, times(1, fenced),
 		},
 		{
-			"10: no lease named, somebody holds one", leased(1, 5).with(func(s *cursorState) { s.leaseID = theirs }),
+			"10: no lease named, somebody holds one", leased(1, 5).with(func(s *cursorState) { s.leaseID = otherLease }),
 			under("", completed(1, 2)),
 			ackChange{changed: true, committed: 2, attempts: 1, done: 2}, times(2, good),
 		},
@@ -225,7 +225,7 @@ func TestAckRulesBeyondTheScenarios(t *testing.T) {
 		},
 		{
 			"a foreign entry does not spoil the others", leased(1, 5),
-			slices.Concat(completed(1), under(theirs, failed(2)), completed(3)),
+			slices.Concat(completed(1), under(otherLease, failed(2)), completed(3)),
 			ackChange{changed: true, committed: 3, attempts: 1, done: 3}, []ackVerdict{good, fenced, good},
 		},
 		{

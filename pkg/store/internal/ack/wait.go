@@ -57,30 +57,18 @@ func (c *contendedCall) stripes() []batch.LockStripe {
 // one connection waits. There are few flushes at a time, and each holds its connection for waitTurn
 // at most. Further calls wait in line; a call whose patience ends there is answered gaveUp. They are
 // not refused at once because most cursors are free again soon.
-func (a *Acker) newWaiting(cfg batch.Config, observer batch.Observer) *batch.Manager[*contendedCall] {
+func (a *Acker) newWaiting(cfg batch.Config, metrics *groupcommit.Metrics) *batch.Manager[*contendedCall] {
 	cfg.MaxWait, cfg.ConcurrentSize = 0, 1
 	cfg.MaxFlushes = max(1, min(maxWaitingFlushes, int(a.Pool.Config().MaxConns)/waitingShare))
-	m := batch.New(cfg, a.flushWaiting, groupcommit.Judge, observer)
+	m := groupcommit.NewManager(metrics, "held", cfg, a.flushWaiting)
 	m.SameStripesOnly()
 	return m
 }
 
-// Waiter lets a transaction wait for contended cursors.
-type Waiter struct {
-	a    *Acker
-	call *contendedCall
-}
-
-// NewWaiter returns a Waiter whose waits together last no longer than contention.Patience.
-func (a *Acker) NewWaiter() *Waiter { return &Waiter{a: a} }
-
-// Wait waits, holding nothing, until the cursor of contended is free. The error is CodeUnavailable
-// when the patience or ctx ends first.
-func (w *Waiter) Wait(ctx context.Context, contended *ContendedError) error {
-	if w.call == nil {
-		w.call = &contendedCall{until: contended.Since.Add(contention.Patience)}
-	}
-	return w.a.wait(ctx, w.call, contended)
+// WaitForCursor waits, holding nothing, until the cursor of contended is free. The error is
+// CodeUnavailable when until or the end of ctx comes first.
+func (a *Acker) WaitForCursor(ctx context.Context, contended *ContendedError, until time.Time) error {
+	return a.wait(ctx, &contendedCall{until: until}, contended)
 }
 
 // wait applies the acks of c, or only waits for its cursor. It returns the error of gaveUp when

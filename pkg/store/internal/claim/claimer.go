@@ -28,6 +28,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
@@ -63,9 +64,7 @@ type Metrics struct{ expired, givenUp, unopened prometheus.Counter }
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		reg.MustRegister(c)
-		return c
+		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &Metrics{
 		expired:  counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
@@ -80,35 +79,28 @@ type Claimer struct {
 	// leased and consuming commit together the pops of many callers. A lease does not wait for the
 	// disk and a consumption (autoAck) does, so they do not share transactions.
 	leased, consuming *batch.Manager[*call]
-	orphans           orphanedLeases
+	// orphans are leases that a claim may have taken and whose answer was lost.
+	orphans chan queue.ID
+	// urgent sends a pipeline on the connections of woken pops.
+	urgent pipeline.SendFunc
 	// passedOverLogged is when the log last said that pops by tags pass over a queue, in Unix seconds.
 	passedOverLogged atomic.Int64
 }
 
-// New returns a Claimer. observer returns the observer of an operation's flushes.
-func New(deps Deps, cfg batch.Config, observer func(op string) batch.Observer) *Claimer {
-	c := &Claimer{Deps: deps}
-	c.leased = batch.New(cfg, c.flush, groupcommit.Judge, observer("claim"))
-	c.consuming = batch.New(cfg, c.flush, groupcommit.Judge, observer("take"))
+// New returns a Claimer.
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
+	c := &Claimer{Deps: deps, orphans: make(chan queue.ID, maxOrphans), urgent: pipeline.On(deps.Pool.Pool)}
+	if deps.Urgent != nil {
+		c.urgent = pipeline.On(deps.Urgent)
+	}
+	c.leased = groupcommit.NewManager(metrics, "claim", cfg, c.flush)
+	c.consuming = groupcommit.NewManager(metrics, "take", cfg, c.flush)
 	return c
-}
-
-// Status returns the state of the managers, by operation.
-func (c *Claimer) Status() map[string]func() batch.Status {
-	return map[string]func() batch.Status{"claim": c.leased.Status, "take": c.consuming.Status}
 }
 
 // Close answers the pops that were accepted and refuses new ones, until ctx ends.
 func (c *Claimer) Close(ctx context.Context) error {
 	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
-}
-
-// urgent sends a pipeline on the connections of woken pops.
-func (c *Claimer) urgent() pipeline.SendFunc {
-	if c.Urgent != nil {
-		return pipeline.On(c.Urgent)
-	}
-	return pipeline.On(c.Pool.Pool)
 }
 
 // one makes one claim together with the claims of other callers.
@@ -142,13 +134,7 @@ func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 	return nil, c.send(ctx, pipeline.On(c.Pool.Pool), calls)
 }
 
-// Round makes the claims of one round of the dispatcher in one round trip, each with its own lease.
-// The deliveries are in the order of the assignments. A delivery without messages lost its partition
-// to another consumer, or its group does not exist any more. A delivery whose payloads cannot be
-// opened is released and marked contested; a Pop returns the reason.
-//
-// Errors: CodeUnavailable; leases that were taken all the same are released by ReleaseOrphans, or
-// expire.
+// Round makes the claims of one round of the dispatcher; see Store.Claim.
 func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -156,7 +142,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	for i, a := range assignments {
 		calls[i] = newCall(a.Request, a.Target)
 	}
-	err := c.send(ctx, c.urgent(), calls)
+	err := c.send(ctx, c.urgent, calls)
 	taken := err == nil
 	if taken {
 		err = c.finish(ctx, calls)
@@ -198,7 +184,7 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 		if err := c.namePartitions(ctx, one); err != nil {
 			return err
 		}
-		c.Delivered.Remember(&one.delivery, one.partitionOf)
+		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
 	}
 	return nil
 }
@@ -213,7 +199,7 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 	for _, p := range one.partitions {
 		c.Metrics.expired.Add(float64(p.expired))
 		c.Metrics.givenUp.Add(float64(p.givenUp))
-		if p.needsWake {
+		if p.needsWake.Bool {
 			needWake = append(needWake, p.id)
 		}
 		switch {

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -21,8 +20,7 @@ var (
 	sqlRedriveRestore = sql.Query("store/redrive_restore")
 )
 
-// Extend prolongs every live lease with the given id to now + d and returns the earliest expiry.
-// Errors: CodeNotFound for an unknown lease, CodeLeaseGone for an expired one, CodeUnavailable.
+// Extend prolongs a lease; see Store.Extend.
 func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -41,17 +39,11 @@ func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (
 	}
 }
 
-// Release gives back a lease whose delivery did not reach its client: the messages are poppable
-// again at once, and no attempt is counted. Releasing a lease that does not exist does nothing.
-// Errors: CodeUnavailable.
+// Release gives back a lease; see Store.Release.
 func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	rows, err := c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease))
-	if err != nil {
-		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
-	}
-	ready, notReady, err := wake.ReadReady(rows)
+	ready, notReady, err := wake.ReadReady(c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease)))
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
@@ -60,20 +52,15 @@ func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	return nil
 }
 
-// consumed is what an autoAck claim consumed from the logs of partitions, by array. heads hold the
-// failures and attempts that the first message had.
-type consumed struct {
-	partitions, first, last, n []int64
-	heads                      []string
-}
-
 // giveBack undoes a claim whose messages cannot be delivered.
 func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 	d, group := &one.delivery, one.target.Group
 	if !d.LeaseID.IsZero() {
 		return c.Release(ctx, d.LeaseID)
 	}
-	var log consumed
+	// By partition, what was consumed from its log, with the failures and attempts of the first message.
+	var partitions, first, last, counts []int64
+	var heads []string
 	var redriven []int64
 	var redrives []string
 	messages, of := d.Messages, one.partitionOf
@@ -85,17 +72,17 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 		switch {
 		case n == 0:
 		case p.outcome == outcomeRedriven:
-			redriven, redrives = append(redriven, p.id), append(redrives, p.undo)
+			redriven, redrives = append(redriven, p.id), append(redrives, string(p.undo))
 		default:
-			log.partitions, log.heads = append(log.partitions, p.id), append(log.heads, p.undo)
-			log.first, log.last = append(log.first, messages[0].Seq), append(log.last, messages[n-1].Seq)
-			log.n = append(log.n, int64(n))
+			partitions, heads = append(partitions, p.id), append(heads, string(p.undo))
+			first, last = append(first, messages[0].Seq), append(last, messages[n-1].Seq)
+			counts = append(counts, int64(n))
 		}
 		messages, of = messages[n:], of[n:]
 	}
 	defer c.Floors.Forget(group)
-	if err := c.undo(ctx, sqlUnconsume, group, log.partitions, log.first, log.last, log.n, log.heads); err != nil {
-		return fmt.Errorf("undoing the consumption of group %d in %d partitions: %w", group, len(log.partitions), err)
+	if err := c.undo(ctx, sqlUnconsume, group, partitions, first, last, counts, heads); err != nil {
+		return fmt.Errorf("undoing the consumption of group %d in %d partitions: %w", group, len(partitions), err)
 	}
 	if len(redriven) == 0 {
 		return nil
@@ -109,11 +96,7 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 // undo runs a statement that makes cursors due again, and announces them: another instance may be
 // able to open the messages.
 func (c *Claimer) undo(ctx context.Context, statement string, args ...any) error {
-	rows, err := c.Pool.Query(ctx, statement, args...)
-	if err != nil {
-		return err
-	}
-	ready, _, err := wake.ReadReady(rows)
+	ready, _, err := wake.ReadReady(c.Pool.Query(ctx, statement, args...))
 	c.Waker.Announce(ready)
 	return err
 }
@@ -121,49 +104,35 @@ func (c *Claimer) undo(ctx context.Context, statement string, args ...any) error
 // maxOrphans is how many leases wait to be released. A lease beyond it expires by itself.
 const maxOrphans = 1000
 
-// orphanedLeases are the leases that a claim may have taken and whose answer was lost.
-type orphanedLeases struct {
-	mu     sync.Mutex
-	leases []queue.ID
-}
-
-func (o *orphanedLeases) add(calls []*call) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, one := range calls {
-		if id := one.delivery.LeaseID; !id.IsZero() && len(o.leases) < maxOrphans {
-			o.leases = append(o.leases, id)
-		}
-	}
-}
-
-func (o *orphanedLeases) take() []queue.ID {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	leases := o.leases
-	o.leases = nil
-	return leases
-}
-
 // orphan notes the leases of calls that ended with err. taken says that the leases were taken for
 // certain; otherwise they were taken perhaps, and only if the connection was lost.
 func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
-	if taken || postgres.ConnectionLost(err) {
-		c.orphans.add(calls)
-	}
 	if taken {
 		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
+	} else if !postgres.ConnectionLost(err) {
+		return
+	}
+	for _, one := range calls {
+		if one.delivery.LeaseID.IsZero() {
+			continue
+		}
+		select {
+		case c.orphans <- one.delivery.LeaseID:
+		default: // maxOrphans
+		}
 	}
 }
 
 // ReleaseOrphans releases the leases of claims whose outcome is unknown. A failure is logged.
 func (c *Claimer) ReleaseOrphans(ctx context.Context) {
-	for _, id := range c.orphans.take() {
-		if ctx.Err() != nil {
+	for ctx.Err() == nil {
+		select {
+		case id := <-c.orphans:
+			if err := c.Release(ctx, id); err != nil {
+				c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
+			}
+		default:
 			return
-		}
-		if err := c.Release(ctx, id); err != nil {
-			c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
 		}
 	}
 }

@@ -27,12 +27,7 @@ const (
 	passedOverInterval = time.Minute
 )
 
-// Pop looks once and returns what it claimed, or a Delivery without messages when nothing was
-// poppable (I8). A queue or partition that does not exist is empty. Delivery.Target says what was
-// looked at. Pop ignores req.Wait.
-//
-// Errors: CodeUnavailable; a lease that was taken all the same is released by ReleaseOrphans, or
-// expires.
+// Pop looks once and returns what it claimed; see Store.Pop.
 func (c *Claimer) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()

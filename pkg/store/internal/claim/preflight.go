@@ -18,10 +18,8 @@ import (
 
 var sqlPreflight = sql.Query("store/preflight")
 
-// Preflight looks for many waiting pops with one read-only query. The results are in the order of
-// the probes. limit bounds the query on the server, so that the connection survives a time-out.
-//
-// Errors: CodeUnavailable, also when the query took longer than limit (SQLSTATE 57014).
+// Preflight looks for many waiting pops with one read-only query; see Store.Preflight. The server ends
+// the query after limit, so the connection survives a time-out.
 func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
@@ -39,15 +37,11 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 	b := &pgx.Batch{}
 	b.Queue("SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(limit.Milliseconds()))
 	b.Queue(sqlPreflight, groups, partitions, wants, due, next, epochs)
-	err := c.urgent()(ctx, b, func(results pgx.BatchResults) error {
+	err := c.urgent(ctx, b, func(results pgx.BatchResults) error {
 		if err := pipeline.Skip(results, "setting the time limit"); err != nil {
 			return err
 		}
-		rows, err := results.Query()
-		if err != nil {
-			return err
-		}
-		return readProbes(rows, found, saw)
+		return readProbes(results, found, saw)
 	})
 	if err != nil {
 		return nil, postgres.Wrap(fmt.Errorf("looking for %d waiting targets: %w", len(probes), err))
@@ -69,14 +63,15 @@ func orBeginning(at pgtype.Timestamptz) pgtype.Timestamptz {
 }
 
 // readProbes reads the rows of preflight.sql.
-func readProbes(rows pgx.Rows, found []queue.ProbeResult, saw []scanfloor.Observation) error {
+func readProbes(results pgx.BatchResults, found []queue.ProbeResult, saw []scanfloor.Observation) error {
 	var ord int64
 	var exists bool
 	var partition, depth pgtype.Int8
 	var seconds, lease pgtype.Float8
 	var now time.Time
 	var c queue.Candidate
-	_, err := pgx.ForEachRow(rows, []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}, func() error {
+	columns := []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}
+	return pipeline.ForEach(results, "reading the probes", columns, func() error {
 		f, o := &found[ord-1], &saw[ord-1]
 		f.Gone = !exists
 		if o.Now.IsZero() {
@@ -96,5 +91,4 @@ func readProbes(rows pgx.Rows, found []queue.ProbeResult, saw []scanfloor.Observ
 		}
 		return nil
 	})
-	return err
 }

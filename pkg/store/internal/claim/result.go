@@ -2,10 +2,12 @@ package claim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
@@ -35,45 +37,43 @@ const (
 	outcomeDrained outcome = 4
 )
 
-// row is one row of belfry.claim. Only the columns of its item are set.
-type row struct {
-	item        item
-	partition   pgtype.Int8 // of a partition and a message
-	ofPartition partitionColumns
-	ofMessage   messageColumns
-	ofSummary   summaryColumns
+// partition is a partition that was due, and what the claim did to it.
+type partition struct {
+	id      int64
+	outcome outcome
+	// readyAt is when the cursor is ready after the claim: with a lease, when the lease ends. Zero: not
+	// before a wake.
+	readyAt time.Time
+	// needsWake: a wake must follow the commit.
+	needsWake pgtype.Bool
+	// expired and givenUp count messages that the claim moved past.
+	expired, givenUp int64
+	// undo is what an undo of an autoAck delivery needs; see internal/claim/lease.go.
+	undo []byte
 }
 
-type partitionColumns struct {
-	outcome          pgtype.Int2
-	readyAt          pgtype.Timestamptz
-	needsWake        pgtype.Bool
-	expired, givenUp pgtype.Int8
-	undo             []byte
+// delivered says whether messages of the partition were delivered.
+func (p *partition) delivered() bool {
+	return p.outcome == outcomeLog || p.outcome == outcomeRedriven
 }
 
-type messageColumns struct {
-	seq           pgtype.Int8
-	id            pgtype.UUID
-	transactionID pgtype.Text
-	traceID       pgtype.UUID
-	payload       []byte
-	createdAt     pgtype.Timestamptz
-	producerSub   pgtype.Text
-	encrypted     pgtype.Bool
-	attempt       pgtype.Int4
+// summary is the last row.
+type summary struct {
+	groupExists, wasDue              bool
+	databaseNow                      time.Time
+	nextReadyAt, dueFloor, nextFloor time.Time // zero: unknown
 }
 
-type summaryColumns struct {
-	groupExists, wasDue      pgtype.Bool
-	nextReadyAt, databaseNow pgtype.Timestamptz
-	dueFloor, nextFloor      pgtype.Timestamptz
-}
-
-// rowReader reads rows of one claim. Reading only the columns of a row's item is faster than reading
-// all of them.
+// rowReader reads the rows of one claim. Reading only the columns of a row's item is faster than
+// reading all of them.
 type rowReader struct {
-	row
+	item      item
+	partition partition
+	// partitionOf is the partition of message.
+	partitionOf int64
+	message     queue.Message
+	encrypted   bool
+	summary     summary
 	// itemOnly, and by item the columns of the item: what Scan fills, with nil for other columns.
 	itemOnly []any
 	columns  [itemSummary + 1][]any
@@ -81,28 +81,36 @@ type rowReader struct {
 
 func newRowReader() *rowReader {
 	r := &rowReader{}
-	p, m, s := &r.ofPartition, &r.ofMessage, &r.ofSummary
+	p, m, s := &r.partition, &r.message, &r.summary
 	own := [itemSummary + 1][]any{
-		itemPartition: {&p.outcome, &p.readyAt, &p.needsWake, &p.expired, &p.givenUp, &p.undo},
-		itemMessage: {
-			&m.seq, &m.id, &m.transactionID, &m.traceID, &m.payload, &m.createdAt, &m.producerSub, &m.encrypted, &m.attempt,
+		itemPartition: {
+			(*int16)(&p.outcome), (*zeronull.Timestamptz)(&p.readyAt), &p.needsWake, (*zeronull.Int8)(&p.expired),
+			(*zeronull.Int8)(&p.givenUp), &p.undo,
 		},
-		itemSummary: {&s.groupExists, &s.wasDue, &s.nextReadyAt, &s.databaseNow, &s.dueFloor, &s.nextFloor},
+		itemMessage: {
+			&m.Seq, (*[16]byte)(&m.ID), &m.TransactionID, (*zeronull.UUID)(&m.TraceID), (*[]byte)(&m.Payload), &m.CreatedAt,
+			(*zeronull.Text)(&m.ProducerSub), &r.encrypted, &m.Attempt,
+		},
+		itemSummary: {
+			&s.groupExists, &s.wasDue, (*zeronull.Timestamptz)(&s.nextReadyAt), &s.databaseNow,
+			(*zeronull.Timestamptz)(&s.dueFloor), (*zeronull.Timestamptz)(&s.nextFloor),
+		},
 	}
+	ids := [itemSummary + 1]any{itemPartition: &p.id, itemMessage: &r.partitionOf}
 	all := 2 + len(own[itemPartition]) + len(own[itemMessage]) + len(own[itemSummary])
 	r.itemOnly = make([]any, all)
-	r.itemOnly[0] = &r.item
+	r.itemOnly[0] = (*int16)(&r.item)
 	at := 2
 	for item := itemPartition; item <= itemSummary; item++ {
 		r.columns[item] = make([]any, all)
-		r.columns[item][1] = &r.partition
+		r.columns[item][1] = ids[item]
 		copy(r.columns[item][at:], own[item])
 		at += len(own[item])
 	}
 	return r
 }
 
-// next reads the next row into r.row.
+// next reads the next row.
 func (r *rowReader) next(rows pgx.Rows) error {
 	if err := rows.Scan(r.itemOnly...); err != nil {
 		return err
@@ -130,24 +138,20 @@ type result struct {
 	settled bool
 }
 
-// partition is a partition that was due, and what the claim did to it.
-type partition struct {
-	id      int64
-	outcome outcome
-	// readyAt is when the cursor is ready after the claim: with a lease, when the lease ends. Zero: not
-	// before a wake.
-	readyAt time.Time
-	// needsWake: a wake must follow the commit.
-	needsWake bool
-	// expired and givenUp count messages that the claim moved past.
-	expired, givenUp int64
-	// undo is what an undo of an autoAck delivery needs; see internal/claim/lease.go.
-	undo string
-}
-
-// delivered says whether messages of the partition were delivered.
-func (p *partition) delivered() bool {
-	return p.outcome == outcomeLog || p.outcome == outcomeRedriven
+// logPartitionOf is partitionOf without the redriven messages, whose partition is 0.
+func (r *result) logPartitionOf() []int64 {
+	partitionOf := r.partitionOf
+	for _, p := range r.partitions {
+		if p.outcome == outcomeRedriven {
+			partitionOf = slices.Clone(partitionOf)
+			for i, id := range partitionOf {
+				if id == p.id {
+					partitionOf[i] = 0
+				}
+			}
+		}
+	}
+	return partitionOf
 }
 
 // read reads the rows of one claim.
@@ -160,25 +164,21 @@ func (c *Claimer) read(rows pgx.Rows, one *call) error {
 		}
 		switch r.item {
 		case itemPartition:
-			one.addPartition(r.partition.Int64, &r.ofPartition)
+			one.addPartition(r.partition)
 		case itemMessage:
-			if r.ofMessage.encrypted.Bool && one.sealed == nil {
-				r.ofMessage.payload, one.sealed = c.Sealer.Open(r.ofMessage.payload)
+			if r.encrypted && one.sealed == nil {
+				r.message.Payload, one.sealed = c.Sealer.Open(r.message.Payload)
 			}
-			one.partitionOf = append(one.partitionOf, r.partition.Int64)
-			one.delivery.Messages = append(one.delivery.Messages, r.ofMessage.message())
+			one.partitionOf = append(one.partitionOf, r.partitionOf)
+			one.delivery.Messages = append(one.delivery.Messages, r.message)
 		case itemSummary:
-			one.conclude(&r.ofSummary)
+			one.conclude(&r.summary)
 		}
 	}
 	return rows.Err()
 }
 
-func (r *result) addPartition(id int64, columns *partitionColumns) {
-	p := partition{
-		id: id, outcome: outcome(columns.outcome.Int16), readyAt: columns.readyAt.Time, needsWake: columns.needsWake.Bool,
-		expired: columns.expired.Int64, givenUp: columns.givenUp.Int64, undo: string(columns.undo),
-	}
+func (r *result) addPartition(p partition) {
 	r.partitions = append(r.partitions, p)
 	if p.delivered() {
 		r.delivery.Partitions++
@@ -188,29 +188,22 @@ func (r *result) addPartition(id int64, columns *partitionColumns) {
 	}
 }
 
-func (m *messageColumns) message() queue.Message {
-	return queue.Message{
-		Seq: m.seq.Int64, ID: m.id.Bytes, TransactionID: m.transactionID.String, TraceID: m.traceID.Bytes,
-		Payload: m.payload, ProducerSub: m.producerSub.String, CreatedAt: m.createdAt.Time, Attempt: int(m.attempt.Int32),
-	}
-}
-
-// conclude completes the result with the summary, which is the last row.
-func (r *result) conclude(s *summaryColumns) {
+// conclude completes the result with the summary.
+func (r *result) conclude(s *summary) {
 	d := &r.delivery
-	r.wasDue = s.wasDue.Bool
-	d.Gone = !s.groupExists.Bool
-	d.DatabaseNow = s.databaseNow.Time
+	r.wasDue = s.wasDue
+	d.Gone = !s.groupExists
+	d.DatabaseNow = s.databaseNow
 	d.Contested = r.wasDue && len(d.Messages) == 0
-	if s.nextReadyAt.Valid {
-		d.NoteDueIn(s.nextReadyAt.Time.Sub(d.DatabaseNow))
+	if !s.nextReadyAt.IsZero() {
+		d.NoteDueIn(s.nextReadyAt.Sub(d.DatabaseNow))
 	}
 	for _, p := range r.partitions {
 		if !p.readyAt.IsZero() {
 			d.NoteDueIn(p.readyAt.Sub(d.DatabaseNow))
 		}
 	}
-	if s.dueFloor.Valid {
-		r.saw = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor.Time, Next: s.nextFloor.Time}
+	if !s.dueFloor.IsZero() {
+		r.saw = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor, Next: s.nextFloor}
 	}
 }

@@ -1,8 +1,9 @@
 // Package delivered remembers the positions of recently delivered messages by lease, so that most
 // acknowledgments need no query to find their messages.
 //
-// The seq of a message never changes, so an entry stays true until it is forgotten. A message that
-// is not remembered is looked up in the database. The package is in memory and is imported by the
+// The seq of a message never changes, so an entry stays true until it is forgotten. Only messages of
+// the log are remembered, not redriven ones. A message that is not remembered is looked up in the
+// database. The package is in memory and is imported by the
 // other rooms below pkg/store.
 package delivered
 
@@ -26,24 +27,24 @@ type Cache struct {
 
 // lease is what one lease delivered, in the order of the delivery. It is immutable.
 type lease struct {
-	partitions   []int64
-	seqs         []int64
-	transactions []string
+	messages []messageKey
+	seqs     []int64
 }
 
 // New returns an empty Cache.
 func New() *Cache { return &Cache{leases: map[queue.ID]*lease{}} }
 
 // Remember adds a delivery and drops the oldest ones. partitions holds, by message, the id of its
-// partition; the caller must not change it afterwards.
+// partition, or 0: the message is not remembered.
 func (c *Cache) Remember(delivery *queue.Delivery, partitions []int64) {
 	n := len(delivery.Messages)
 	if delivery.LeaseID.IsZero() || n == 0 || n > maxMessages {
 		return
 	}
-	l := &lease{partitions: partitions, seqs: make([]int64, n), transactions: make([]string, n)}
+	l := &lease{messages: make([]messageKey, n), seqs: make([]int64, n)}
 	for i := range delivery.Messages {
-		l.seqs[i], l.transactions[i] = delivery.Messages[i].Seq, delivery.Messages[i].TransactionID
+		l.messages[i] = messageKey{partitions[i], delivery.Messages[i].TransactionID}
+		l.seqs[i] = delivery.Messages[i].Seq
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,15 +110,16 @@ func (f *Finder) Seq(leaseID string, partition int64, transactionID string) int6
 	if l == nil {
 		return 0
 	}
-	if at := f.next; at < len(l.seqs) && l.partitions[at] == partition && l.transactions[at] == transactionID {
+	key := messageKey{partition, transactionID}
+	if at := f.next; at < len(l.seqs) && l.messages[at] == key {
 		f.next++
 		return l.seqs[at]
 	}
 	if f.index == nil {
 		f.index = make(map[messageKey]int64, len(l.seqs))
 		for i, seq := range l.seqs {
-			f.index[messageKey{l.partitions[i], l.transactions[i]}] = seq
+			f.index[l.messages[i]] = seq
 		}
 	}
-	return f.index[messageKey{partition, transactionID}]
+	return f.index[key]
 }

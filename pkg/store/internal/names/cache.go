@@ -9,13 +9,10 @@
 //
 // # Epochs
 //
-// An id may come to stand for another partition or group: a standby without the last commits takes
-// over, or files or tables are restored or recreated while the servers run. So an id is valid only in
-// the epoch of the database in which it was looked up (belfry.epoch). Each statement that uses
-// an id names the epoch. In another epoch all ids count as missing: the names are looked up again,
-// everything from the previous epoch is forgotten, and every waiter on every instance looks. An ack
-// needs no epoch: it names its partition by UUID, and a cursor whose partition has another UUID is
-// not the cursor of the ack.
+// An id is valid only in the epoch of the database in which it was looked up (belfry.epoch, and
+// docs/design.md). Each statement that uses an id names the epoch. In another epoch all ids count as
+// missing. An ack needs no epoch: a cursor whose partition has another UUID is not the cursor of the
+// ack.
 //
 // It is imported by pkg/store and the other rooms below it.
 package names
@@ -57,19 +54,17 @@ type cache struct {
 }
 
 func newCache() *cache {
-	c := &cache{}
-	c.clearPartitionsLocked()
-	c.clearGroupsLocked()
-	return c
+	return &cache{
+		byName: map[PartitionName]*queue.Partition{}, byKey: map[int64]*queue.Partition{},
+		byID: map[queue.ID]*queue.Partition{}, groups: map[groupName]queue.Target{},
+	}
 }
 
 func (c *cache) clearPartitionsLocked() {
-	c.byName = map[PartitionName]*queue.Partition{}
-	c.byKey = map[int64]*queue.Partition{}
-	c.byID = map[queue.ID]*queue.Partition{}
+	clear(c.byName)
+	clear(c.byKey)
+	clear(c.byID)
 }
-
-func (c *cache) clearGroupsLocked() { c.groups = map[groupName]queue.Target{} }
 
 // enterLocked forgets everything when epoch is new. changed is false for the first epoch.
 func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
@@ -79,7 +74,7 @@ func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
 	changed = c.epoch != 0
 	c.epoch = epoch
 	c.clearPartitionsLocked()
-	c.clearGroupsLocked()
+	clear(c.groups)
 	return changed
 }
 
@@ -122,18 +117,20 @@ func (c *cache) forget(gone []*queue.Partition) {
 	}
 }
 
-// named moves the remembered partitions into found and returns the names that are not remembered.
-func (c *cache) named(wanted []PartitionName, found map[PartitionName]*queue.Partition) (missing []PartitionName) {
+// remembered copies the wanted partitions in table into found, and returns the missing keys.
+func remembered[K comparable](
+	c *cache, wanted []K, found map[K]*queue.Partition, table func(*cache) map[K]*queue.Partition,
+) (missing []K) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for _, name := range wanted {
-		if found[name] != nil {
+	for _, key := range wanted {
+		if found[key] != nil {
 			continue
 		}
-		if p := c.byName[name]; p != nil {
-			found[name] = p
+		if p := table(c)[key]; p != nil {
+			found[key] = p
 		} else {
-			missing = append(missing, name)
+			missing = append(missing, key)
 		}
 	}
 	return missing
@@ -152,7 +149,7 @@ func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool
 	defer c.mu.Unlock()
 	epochChanged = c.enterLocked(target.Epoch)
 	if len(c.groups) >= maxNames {
-		c.clearGroupsLocked()
+		clear(c.groups)
 	}
 	c.groups[name] = target
 	return epochChanged

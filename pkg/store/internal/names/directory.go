@@ -3,7 +3,6 @@ package names
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -11,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/store/internal/keyedmutex"
+	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -35,7 +34,7 @@ type Directory struct {
 	cache    *cache
 	// joins lets one group at a time join a queue. A join locks the row of the queue, and so does the
 	// creation of a partition.
-	joins keyedmutex.Mutex
+	joins keyedMutex
 }
 
 // New returns an empty Directory. defaults are the options of queues that Open creates.
@@ -49,7 +48,7 @@ func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[Parti
 	// The answer leaves out the partitions of a queue that is being deleted. The next attempt creates a
 	// new queue.
 	for range openAttempts {
-		missing := d.cache.named(wanted, found)
+		missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
 		if len(missing) == 0 {
 			return found, nil
 		}
@@ -81,10 +80,7 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 		}
 	}
 	options := d.defaults.Options()
-	rows, err := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit)
-	if err != nil {
-		return nil, nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
-	}
+	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit) // rows hold the error
 	created = map[PartitionName]struct{}{}
 	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
@@ -112,69 +108,49 @@ func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add
 
 // ByKeys returns the existing partitions of the given database ids of an epoch.
 func (d *Directory) ByKeys(ctx context.Context, epoch queue.Epoch, keys []int64) (map[int64]*queue.Partition, error) {
-	found, err := lookUp(ctx, d, keys, lookup[int64]{
-		table: func(c *cache) map[int64]*queue.Partition {
-			if c.epoch != epoch {
-				return nil
-			}
-			return c.byKey
-		},
-		key:  func(p *queue.Partition) int64 { return p.Key },
-		args: func(missing []int64) (keys, ids any) { return missing, [][16]byte{} },
+	found := make(map[int64]*queue.Partition, len(keys))
+	missing := remembered(d.cache, keys, found, func(c *cache) map[int64]*queue.Partition {
+		if c.epoch != epoch {
+			return nil
+		}
+		return c.byKey
 	})
-	maps.DeleteFunc(found, func(_ int64, p *queue.Partition) bool { return p.Epoch != epoch })
+	fresh, err := d.find(ctx, missing, nil)
+	for _, p := range fresh {
+		if p.Epoch == epoch {
+			found[p.Key] = p
+		}
+	}
 	return found, err
 }
 
 // ByIDs returns the existing partitions of the given wire ids.
 func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*queue.Partition, error) {
-	return lookUp(ctx, d, ids, lookup[queue.ID]{
-		table: func(c *cache) map[queue.ID]*queue.Partition { return c.byID },
-		key:   func(p *queue.Partition) queue.ID { return p.ID },
-		args:  func(missing []queue.ID) (keys, ids any) { return []int64{}, RawIDs(missing) },
-	})
+	found := make(map[queue.ID]*queue.Partition, len(ids))
+	missing := remembered(d.cache, ids, found, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
+	fresh, err := d.find(ctx, nil, missing)
+	for _, p := range fresh {
+		found[p.ID] = p
+	}
+	return found, err
 }
 
-// lookup says how partitions are found by K.
-type lookup[K comparable] struct {
-	table func(*cache) map[K]*queue.Partition
-	key   func(*queue.Partition) K
-	// args returns the parameters of find_partitions.sql.
-	args func(missing []K) (keys, ids any)
-}
-
-func lookUp[K comparable](ctx context.Context, d *Directory, wanted []K, by lookup[K]) (map[K]*queue.Partition, error) {
-	found := make(map[K]*queue.Partition, len(wanted))
-	var missing []K
-	d.cache.mu.RLock()
-	for _, key := range wanted {
-		if p := by.table(d.cache)[key]; p != nil {
-			found[key] = p
-		} else {
-			missing = append(missing, key)
-		}
+// find finds partitions by a query, and remembers them.
+func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*queue.Partition, error) {
+	n := len(keys) + len(ids)
+	if n == 0 {
+		return nil, nil
 	}
-	d.cache.mu.RUnlock()
-	if len(missing) == 0 {
-		return found, nil
-	}
-	keys, ids := by.args(missing)
-	rows, err := d.pool.Query(ctx, sqlFindPartitions, keys, ids)
-	if err != nil {
-		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
-	}
-	fresh, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+	rows, _ := d.pool.Query(ctx, sqlFindPartitions, pipeline.Array(keys), RawIDs(ids)) // rows hold the error
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
 		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Epoch)
 		return p, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("looking up %d partitions: %w", len(missing), err)
+		return nil, fmt.Errorf("looking up %d partitions: %w", n, err)
 	}
-	d.Remember(fresh...)
-	for _, p := range fresh {
-		found[by.key(p)] = p
-	}
+	d.Remember(found...)
 	return found, nil
 }
 

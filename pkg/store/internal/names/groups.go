@@ -147,11 +147,8 @@ func (d *Directory) Matches(ctx context.Context, req *queue.PopRequest) ([]Match
 }
 
 func (d *Directory) match(ctx context.Context, req *queue.PopRequest) ([]Match, error) {
-	rows, err := d.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group)
-	if err != nil {
-		return nil, fmt.Errorf("matching queues of namespace %q and task %q: %w", req.Tags.Namespace, req.Tags.Task, err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Match, error) {
+	rows, _ := d.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group) // rows hold the error
+	matches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Match, error) {
 		var m Match
 		var group pgtype.Int8
 		var seconds pgtype.Float8
@@ -160,4 +157,8 @@ func (d *Directory) match(ctx context.Context, req *queue.PopRequest) ([]Match, 
 		m.Group, m.Joined = group.Int64, group.Valid
 		return m, err
 	})
+	if err != nil {
+		return nil, fmt.Errorf("matching queues of namespace %q and task %q: %w", req.Tags.Namespace, req.Tags.Task, err)
+	}
+	return matches, nil
 }

@@ -60,20 +60,22 @@ func Rollback(ctx context.Context, conn *pgxpool.Conn) {
 	}
 }
 
-// Skip reads one result and ignores its rows. step names the statement in the error.
-func Skip(results pgx.BatchResults, step string) error {
-	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("%s: %w", step, err)
+// Skip reads one result for each step and ignores its rows. step names the statement in the error.
+func Skip(results pgx.BatchResults, steps ...string) error {
+	for _, step := range steps {
+		if _, err := results.Exec(); err != nil {
+			return fmt.Errorf("%s: %w", step, err)
+		}
 	}
 	return nil
 }
 
-// SkipAll reads one result for each step and ignores the rows.
-func SkipAll(results pgx.BatchResults, steps ...string) error {
-	for _, step := range steps {
-		if err := Skip(results, step); err != nil {
-			return err
-		}
+// ForEach reads one result: it scans each row into targets and calls each. step names the statement in
+// the error.
+func ForEach(results pgx.BatchResults, step string, targets []any, each func() error) error {
+	rows, _ := results.Query() // rows hold the error
+	if _, err := pgx.ForEachRow(rows, targets, each); err != nil {
+		return fmt.Errorf("%s: %w", step, err)
 	}
 	return nil
 }

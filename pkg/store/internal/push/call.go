@@ -51,14 +51,11 @@ type Pusher struct {
 }
 
 // New returns a Pusher.
-func New(deps Deps, cfg batch.Config, observer batch.Observer) *Pusher {
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Pusher {
 	p := &Pusher{Deps: deps}
-	p.flushes = batch.New(cfg, p.flush, groupcommit.Judge, observer)
+	p.flushes = groupcommit.NewManager(metrics, "push", cfg, p.flush)
 	return p
 }
-
-// Status returns the state of group commit.
-func (p *Pusher) Status() batch.Status { return p.flushes.Status() }
 
 // Close answers the pushes that were accepted and refuses new ones, until ctx ends.
 func (p *Pusher) Close(ctx context.Context) error { return p.flushes.Close(ctx) }

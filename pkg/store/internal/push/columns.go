@@ -66,8 +66,7 @@ func (c *columns) setPayload(at, n int, ref ItemRef, sealer *seal.Sealer) error 
 			return fmt.Errorf("sealing a payload: %w", err)
 		}
 		payload = sealed
-		c.encrypted = grow(c.encrypted, n)
-		c.encrypted[at] = true
+		set(&c.encrypted, n, at, true)
 	}
 	c.payload[at] = string(payload)
 	return nil
@@ -77,27 +76,23 @@ func (c *columns) setPayload(at, n int, ref ItemRef, sealer *seal.Sealer) error 
 func (c *columns) setOptions(at, n int, ref ItemRef, partition int) {
 	item := &ref.call.Items[ref.Item]
 	if !item.TraceID.IsZero() {
-		c.traces = grow(c.traces, n)
-		c.traces[at] = pgtype.UUID{Bytes: item.TraceID, Valid: true}
+		set(&c.traces, n, at, pgtype.UUID{Bytes: item.TraceID, Valid: true})
 	}
 	if item.ProducerSub != "" {
-		c.subs = grow(c.subs, n)
-		c.subs[at] = pgtype.Text{String: item.ProducerSub, Valid: true}
+		set(&c.subs, n, at, pgtype.Text{String: item.ProducerSub, Valid: true})
 	}
 	if !item.VisibleAt.IsZero() {
-		c.visibleAt = grow(c.visibleAt, n)
-		c.visibleAt[at] = pgtype.Timestamptz{Time: item.VisibleAt, Valid: true}
-		c.visibleUntil = grow(c.visibleUntil, len(c.counts))
-		if c.visibleUntil[partition].Time.Before(item.VisibleAt) {
-			c.visibleUntil[partition] = c.visibleAt[at]
+		set(&c.visibleAt, n, at, pgtype.Timestamptz{Time: item.VisibleAt, Valid: true})
+		if c.visibleUntil == nil || c.visibleUntil[partition].Time.Before(item.VisibleAt) {
+			set(&c.visibleUntil, len(c.counts), partition, c.visibleAt[at])
 		}
 	}
 }
 
-// grow creates a column at its first value.
-func grow[T any](column []T, n int) []T {
-	if column == nil {
-		return make([]T, n)
+// set sets a value of a column of n values, and creates the column at its first value.
+func set[T any](column *[]T, n, at int, value T) {
+	if *column == nil {
+		*column = make([]T, n)
 	}
-	return column
+	(*column)[at] = value
 }

@@ -3,7 +3,6 @@ package push
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -42,7 +41,8 @@ func (r ItemRef) Partition() *queue.Partition {
 type Flush struct {
 	calls []*Call
 	// Partitions are the distinct partitions, in id order. sealed are the partitions with sealed
-	// payloads, and bounded those of queues with a maxSize.
+	// payloads, and bounded the partitions of queues
+	// with a maxSize.
 	Partitions, sealed, bounded []int64
 	// epoch is the epoch of the partition ids; zero, which matches no epoch, when the calls disagree.
 	epoch queue.Epoch
@@ -148,8 +148,10 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
+	steps := []string{"beginning a push"}
 	if len(taken) > 0 {
 		b.Queue(sqlInboxTake, taken)
+		steps = append(steps, "taking rows from the inbox")
 	}
 	QueueAppend(b, args)
 	b.Queue("COMMIT")
@@ -158,13 +160,8 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	var ready []queue.Ready
 	var committed bool
 	err = send(ctx, b, func(results pgx.BatchResults) error {
-		if err := pipeline.Skip(results, "beginning a push"); err != nil {
+		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
-		}
-		if len(taken) > 0 {
-			if err := pipeline.Skip(results, "taking rows from the inbox"); err != nil {
-				return err
-			}
 		}
 		if err := f.readDuplicates(results); err != nil {
 			return err
@@ -204,24 +201,17 @@ func QueueAppend(b *pgx.Batch, columns []any) { b.Queue(sqlAppend, columns...) }
 
 // ReadStored reads which items were stored before: their ids, by index in Stored.
 func (f *Flush) ReadStored(results pgx.BatchResults) (map[int]queue.ID, error) {
-	rows, err := results.Query()
-	if err != nil {
-		return nil, fmt.Errorf("inserting %d messages: %w", len(f.Stored), err)
-	}
 	var before map[int]queue.ID // mostly none
 	var ord int64
 	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&ord, &id}, func() error {
+	err := pipeline.ForEach(results, "inserting messages", []any{&ord, &id}, func() error {
 		if before == nil {
 			before = map[int]queue.ID{}
 		}
 		before[int(ord-1)] = id
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("inserting %d messages: %w", len(f.Stored), err)
-	}
-	return before, nil
+	return before, err
 }
 
 // readDuplicates marks the items that were stored before, and the repeats of this flush.

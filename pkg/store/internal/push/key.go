@@ -2,6 +2,7 @@ package push
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -11,12 +12,10 @@ type Metrics struct{ refusedWithoutKey prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	m := &Metrics{refusedWithoutKey: prometheus.NewCounter(prometheus.CounterOpts{
+	return &Metrics{refusedWithoutKey: promauto.With(reg).NewCounter(prometheus.CounterOpts{
 		Name: "belfry_messages_refused_without_key_total",
 		Help: "Messages refused because their queue has encryptionEnabled and this server has no encryption.key.",
 	})}
-	reg.MustRegister(m.refusedWithoutKey)
-	return m
 }
 
 // CheckKey refuses a call with a message that must be sealed while there is no key. The partitions

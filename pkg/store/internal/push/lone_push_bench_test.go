@@ -36,15 +36,15 @@ func newPusher(b *testing.B) *Pusher {
 	bus, log, reg := &events.Bus{}, zap.NewNop(), prometheus.NewRegistry()
 	waker := wake.New(pool, bus, log)
 	directory := names.New(pool, bus, waker, queue.DefaultDefaults(), log)
-	observer := groupcommit.NewMetrics(reg).Observer
+	metrics := groupcommit.NewMetrics(reg)
 	claims := claim.New(claim.Deps{
 		Pool: pool, Names: directory, Waker: waker, Floors: scanfloor.New(), Delivered: delivered.New(),
 		Metrics: claim.NewMetrics(reg), Log: log,
-	}, batch.DefaultConfig(), observer)
+	}, batch.DefaultConfig(), metrics)
 	p := New(Deps{
 		Pool: pool, Names: directory, Quotas: quota.New(nil), Waker: waker, Claims: claims,
 		Handoffs: func(_, _ string) []queue.Handoff { return nil },
-	}, batch.DefaultConfig(), observer("push"))
+	}, batch.DefaultConfig(), metrics)
 	b.Cleanup(func() { require.NoError(b, p.Close(context.Background())) })
 	return p
 }

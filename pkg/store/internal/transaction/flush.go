@@ -17,16 +17,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
 
-// flush is one try to commit a transaction, in two round trips: the first one locks, appends and
-// reads, the second one writes, commits and wakes.
+// flush is one try to commit a transaction, in two round trips: the first one appends the messages and
+// applies the acks, the second one commits and wakes. A refused transaction is rolled back instead. The
+// look-up of acknowledged messages takes a round trip between the append and the acks.
 type flush struct {
 	t    *call
 	push *push.Flush
 	acks *ack.Flush
-	// call holds the acks of this try.
+	// call holds the acks. A message of this transaction may get another seq than in an earlier try.
 	call *ack.Call
 	// before are the ids of the messages that were stored before, by index in push.Stored.
 	before map[int]queue.ID
+	// earlier are the results of the acks before this try.
+	earlier []queue.AckResult
 }
 
 // flush commits one transaction. When the outcome of an earlier try is unknown and it pushed
@@ -43,10 +46,12 @@ func (r *Runner) flush(ctx context.Context, calls []*call) ([]error, error) {
 	if contended := r.Acks.KnownContended(t.acks); contended != nil {
 		return []error{contended}, nil
 	}
-	// A message of this transaction may get another seq than in an earlier try.
 	acks := *t.acks
 	acks.Seqs = slices.Clone(t.acks.Seqs)
-	f := &flush{t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{&acks}), call: &acks}
+	f := &flush{
+		t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{&acks}), call: &acks,
+		earlier: slices.Clone(t.acks.Results),
+	}
 	f.acks.Leases, f.acks.Patience = t.required, ack.LockPatience
 	contended, err := r.run(ctx, f)
 	if contended != nil {
@@ -81,28 +86,25 @@ func (r *Runner) run(ctx context.Context, f *flush) (contended *ack.ContendedErr
 }
 
 func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
-	if err := f.look(ctx, r, conn); err != nil {
+	if err := f.apply(ctx, r, conn); err != nil {
 		return err
 	}
 	if f.findAppliedBefore(); f.t.appliedBefore {
 		return nil
 	}
-	if err := f.acks.FindRedriven(ctx, conn); err != nil {
-		return err
-	}
 	f.judge()
 	if f.t.refused() {
 		return nil
 	}
-	err := f.apply(ctx, r, conn)
+	err := f.commit(ctx, r, conn)
 	if len(f.push.Stored) == 0 {
 		return groupcommit.CommitError(err) // without messages no try can find out the outcome
 	}
 	return err
 }
 
-// look locks partitions and then cursors, appends, and finds messages.
-func (f *flush) look(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
+// apply locks partitions and then cursors, appends the messages and applies the acks.
+func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	pushes, acks := len(f.push.Stored) > 0, !f.acks.Empty()
@@ -113,10 +115,14 @@ func (f *flush) look(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 		}
 		push.QueueAppend(b, columns)
 	}
-	if acks {
-		f.acks.QueueLook(b)
+	find := acks && f.acks.NeedsFind()
+	switch {
+	case find:
+		f.acks.QueueFind(b)
+	case acks:
+		f.acks.Queue(b)
 	}
-	return pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
+	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.Skip(results, "beginning a transaction"); err != nil {
 			return err
 		}
@@ -125,15 +131,45 @@ func (f *flush) look(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 				return err
 			}
 		}
-		if acks {
-			return f.acks.ReadLook(results)
+		switch {
+		case find:
+			return f.acks.ReadFind(results)
+		case acks:
+			return f.acks.Read(results)
 		}
 		return nil
 	})
+	if err != nil || !find {
+		return err
+	}
+	f.hideLaterPushes()
+	b = &pgx.Batch{}
+	f.acks.Queue(b)
+	return pipeline.Send(ctx, conn, b, f.acks.Read)
+}
+
+// hideLaterPushes makes a message unknown to an ack that comes before its push, as if the operations
+// were done one after the other.
+func (f *flush) hideLaterPushes() {
+	type messageKey struct {
+		partition     int64
+		transactionID string
+	}
+	pushedAt := make(map[messageKey]int, len(f.push.Stored))
+	for at, ref := range f.push.Stored {
+		if _, duplicate := f.before[at]; !duplicate {
+			pushedAt[messageKey{ref.Partition().Key, ref.Result().TransactionID}] = f.t.pushAt[ref.Item]
+		}
+	}
+	for _, i := range f.call.Found {
+		if at, ok := pushedAt[messageKey{f.call.Partitions[i].Key, f.call.Items[i].TransactionID}]; ok && at > f.t.ackAt[i] {
+			f.call.Seqs[i] = 0
+		}
+	}
 }
 
 // findAppliedBefore sees whether this very transaction was committed before: then one of its
-// messages is stored.
+// messages is stored. The acks keep the results of the try that judged them first.
 func (f *flush) findAppliedBefore() {
 	t := f.t
 	for at, id := range f.before {
@@ -146,7 +182,11 @@ func (f *flush) findAppliedBefore() {
 			ref.Result().MessageID = f.before[at]
 		}
 	}
-	if t.appliedBefore && !t.judged {
+	if !t.appliedBefore {
+		return
+	}
+	copy(t.acks.Results, f.earlier) // the acks were judged against what they had changed
+	if !t.judged {
 		for i := range t.acks.Results {
 			t.acks.Results[i].Success, t.acks.Results[i].Error = true, ""
 			t.acks.Results[i].DeadLettered = t.acks.Items[i].Status == queue.AckDead
@@ -154,19 +194,17 @@ func (f *flush) findAppliedBefore() {
 	}
 }
 
-// judge judges the operations. Until now only the messages are written.
+// judge refuses the operations that could not be applied. Nothing is committed yet.
 func (f *flush) judge() {
 	t := f.t
 	for at := range f.before {
 		item := f.push.Stored[at].Item
 		t.failures[t.pushAt[item]] = duplicate(&t.push.Items[item])
 	}
-	f.hideLaterPushes()
-	uncovered := f.uncovered() // before the rules release leases
-	f.acks.Judge(f.call)
 	t.judged = true
+	uncovered := f.uncovered()
 	for i, at := range t.ackAt {
-		switch result := &f.call.Results[i]; {
+		switch result := &t.acks.Results[i]; {
 		case !result.Success:
 			t.failures[at] = result.Error
 		case uncovered[i]:
@@ -175,68 +213,34 @@ func (f *flush) judge() {
 	}
 }
 
-// hideLaterPushes makes a message unknown to an ack that comes before its push, as if the operations
-// were done one after the other.
-func (f *flush) hideLaterPushes() {
-	type messageKey struct {
-		partition     int64
-		transactionID string
-	}
-	if len(f.call.Items) == 0 {
-		return
-	}
-	pushedAt := make(map[messageKey]int, len(f.push.Stored))
-	for at, ref := range f.push.Stored {
-		if _, duplicate := f.before[at]; duplicate {
-			continue
-		}
-		pushedAt[messageKey{ref.Partition().Key, ref.Result().TransactionID}] = f.t.pushAt[ref.Item]
-	}
-	for _, i := range f.call.Found {
-		if at, ok := pushedAt[messageKey{f.call.Partitions[i].Key, f.call.Items[i].TransactionID}]; ok && at > f.t.ackAt[i] {
-			f.call.Seqs[i] = 0
-		}
-	}
-}
-
-// uncovered says, by ack, whether it had to be under a required lease and is not. A required lease
-// that is not live refuses the whole transaction.
+// uncovered says, by ack, whether it had to be under a required lease and was not. A required lease
+// that was not live refuses the whole transaction.
 func (f *flush) uncovered() []bool {
-	out := make([]bool, len(f.call.Items))
+	acks := f.t.acks
+	out := make([]bool, len(acks.Items))
 	if len(f.t.required) == 0 {
 		return out
 	}
-	live := f.acks.LiveLeases()
-	required := map[string]bool{}
-	for _, id := range f.t.required {
-		lease := id.String()
-		if required[lease] = true; !live[lease] {
-			f.t.failure = leaseNotLive(lease)
+	for _, lease := range f.t.required {
+		if !f.acks.LiveBefore(lease) {
+			f.t.failure = leaseNotLive(lease.String())
 		}
 	}
-	for _, i := range f.call.Found {
-		if f.call.Items[i].LeaseID == "" {
-			lease, exists := f.acks.LeaseOf(f.call, i)
-			out[i] = exists && !required[lease]
-		}
+	for i, lease := range f.acks.LeaseBefore(f.call) {
+		out[i] = acks.Items[i].LeaseID == "" && !slices.Contains(f.t.required, lease)
 	}
 	return out
 }
 
-// apply writes the cursors and commits. The wake follows in the same round trip.
-func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
-	w, touched := f.acks.Writes(), f.touched()
+// commit commits. The wake follows in the same round trip.
+func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
+	touched := f.touched()
 	b := &pgx.Batch{}
-	w.Queue(b)
 	b.Queue("COMMIT")
 	wake.Queue(b, touched)
 	var committed bool
-	var ready []queue.Ready
+	ready := f.acks.Ready()
 	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
-		var err error
-		if ready, _, err = w.Read(results); err != nil {
-			return err
-		}
 		if err := pipeline.Skip(results, "committing a transaction"); err != nil {
 			return err
 		}
@@ -253,7 +257,7 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 
 // touched returns the partitions in which something may have become poppable.
 func (f *flush) touched() []int64 {
-	all := slices.Concat(f.push.Partitions, f.acks.Partitions())
+	all := slices.Concat(f.push.Partitions, f.acks.Partitions)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -1,19 +1,23 @@
 // Package transaction applies pushes and acks together or not at all, in a database transaction of
 // their own.
 //
-// It uses the parts of internal/push and internal/ack: the same statements, locks and rules. It is
-// imported by pkg/store.
+// It uses the parts of internal/push and internal/ack: the same statements, locks and rules. A
+// transaction commits alone, because a refused one is rolled back. Between its two round trips it holds
+// its partitions, so everything that can be refused without a lock is refused before. It is imported by
+// pkg/store.
 package transaction
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/ack"
+	"github.com/belfry-mq/belfry/pkg/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/store/internal/push"
@@ -51,15 +55,12 @@ type Runner struct {
 // New returns a Runner. Each transaction has a flush of its own, because a refused transaction is
 // rolled back. The manager only orders them: transactions that share a partition do not hold
 // connections while they wait for each other.
-func New(deps Deps, cfg batch.Config, observer batch.Observer) *Runner {
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Runner {
 	cfg.MaxSize, cfg.MaxWait, cfg.ConcurrentSize = 1, 0, 1
 	r := &Runner{Deps: deps}
-	r.flushes = batch.New(cfg, r.flush, groupcommit.Judge, observer)
+	r.flushes = groupcommit.NewManager(metrics, "transaction", cfg, r.flush)
 	return r
 }
-
-// Status returns the state of the manager.
-func (r *Runner) Status() batch.Status { return r.flushes.Status() }
 
 // Close answers the transactions that were accepted and refuses new ones, until ctx ends.
 func (r *Runner) Close(ctx context.Context) error { return r.flushes.Close(ctx) }
@@ -79,14 +80,17 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	if t.push.Items, err = r.Pushes.ResolveDelays(ctx, t.push.Items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
-	waiter := r.Acks.NewWaiter()
+	var waitUntil time.Time // all waits for contended cursors together last contention.Patience
 	for attempt := 0; ; {
 		err := r.try(ctx, t)
 		if err == nil {
 			return t.result(), nil
 		}
 		if contended := ack.ContendedIn(err); contended != nil {
-			if err = waiter.Wait(ctx, contended); err == nil {
+			if waitUntil.IsZero() {
+				waitUntil = contended.Since.Add(contention.Patience)
+			}
+			if err = r.Acks.WaitForCursor(ctx, contended, waitUntil); err == nil {
 				continue
 			}
 		}

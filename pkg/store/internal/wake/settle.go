@@ -41,10 +41,6 @@ type pendingSettle struct {
 	signal chan struct{}
 }
 
-func newPendingSettle() pendingSettle {
-	return pendingSettle{cursors: map[queue.Target]struct{}{}, signal: make(chan struct{}, 1)}
-}
-
 // SettleLater queues cursors that SQL consumers left; RunSettling settles them. It does not block.
 func (w *Waker) SettleLater(ready []queue.Ready) {
 	p := &w.pending
@@ -136,7 +132,7 @@ func (w *Waker) SettleOne(ctx context.Context, partition, group int64) error {
 	Queue(b, []int64{partition})
 	var ready []queue.Ready
 	err := pipeline.On(w.pool.Pool)(ctx, b, func(results pgx.BatchResults) error {
-		if err := pipeline.SkipAll(results, "beginning", "locking", "moving", "committing"); err != nil {
+		if err := pipeline.Skip(results, "beginning", "locking", "moving", "committing"); err != nil {
 			return fmt.Errorf("settling the cursor of group %d in partition %d: %w", group, partition, err)
 		}
 		ready = w.Read(results, 1)

@@ -21,7 +21,11 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlWake = sql.Query("store/wake")
+var (
+	sqlWake            = sql.Query("store/wake")
+	sqlHeal            = sql.Query("store/heal")
+	sqlGroupPartitions = sql.Query("store/group_partitions")
+)
 
 // Waker runs wakes. It is safe for concurrent use.
 type Waker struct {
@@ -33,7 +37,10 @@ type Waker struct {
 
 // New returns a Waker that announces on bus.
 func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Waker {
-	return &Waker{pool: pool, bus: bus, log: log, pending: newPendingSettle()}
+	return &Waker{
+		pool: pool, bus: bus, log: log,
+		pending: pendingSettle{cursors: map[queue.Target]struct{}{}, signal: make(chan struct{}, 1)},
+	}
 }
 
 // Announce publishes what became ready here.
@@ -58,11 +65,7 @@ type Querier interface {
 
 // WakeOn is Wake on a connection, without the announcement.
 func (w *Waker) WakeOn(ctx context.Context, conn Querier, partitions []int64) []queue.Ready {
-	rows, err := conn.Query(ctx, sqlWake, partitions)
-	var ready []queue.Ready
-	if err == nil {
-		ready, _, err = ReadReady(rows)
-	}
+	ready, _, err := ReadReady(conn.Query(ctx, sqlWake, partitions))
 	if err != nil {
 		w.failed(len(partitions), err)
 	}
@@ -87,8 +90,9 @@ func (w *Waker) failed(partitions int, err error) {
 }
 
 // ReadReady reads rows of (group, partition, seconds until ready or NULL, instant). notReady are the
-// partitions of the rows with NULL.
-func ReadReady(rows pgx.Rows) (ready []queue.Ready, notReady []int64, err error) {
+// partitions of the rows with NULL. The second parameter is not used, because rows hold the error too:
+// with it, ReadReady takes the results of Query.
+func ReadReady(rows pgx.Rows, _ error) (ready []queue.Ready, notReady []int64, err error) {
 	var group, partition int64
 	var seconds pgtype.Float8
 	var at pgtype.Timestamptz
@@ -108,13 +112,68 @@ func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // ReadReadyResult reads the next result of a pipeline, which has the columns of ReadReady.
 func ReadReadyResult(results pgx.BatchResults, step string) ([]queue.Ready, error) {
-	rows, err := results.Query()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", step, err)
-	}
-	ready, _, err := ReadReady(rows)
+	ready, _, err := ReadReady(results.Query())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", step, err)
 	}
 	return ready, nil
+}
+
+// healPage is how many partitions one statement of Heal covers.
+const healPage = 5000
+
+// Heal wakes every partition that needs a wake: a cursor says that nothing is left although
+// something is. Only a crash between a commit and its wake leaves such a cursor. Heal works page by
+// page, so no statement takes long. It returns how many partitions a wake changed; a partition that
+// is paused or waits for the right instant already is not counted. Errors: CodeUnavailable.
+func (w *Waker) Heal(ctx context.Context) (healed int, err error) {
+	for above := int64(0); ; {
+		var ready []queue.Ready
+		above, ready, err = w.healPage(ctx, above)
+		switch {
+		case postgres.IsNoRows(err):
+			return healed, nil
+		case err != nil:
+			return healed, fmt.Errorf("healing partitions above %d: %w", above, postgres.Wrap(err))
+		case ctx.Err() != nil:
+			return healed, ctx.Err()
+		}
+		woken := map[int64]struct{}{}
+		for _, r := range ready {
+			woken[r.Partition] = struct{}{}
+		}
+		healed += len(woken)
+	}
+}
+
+// healPage heals the partitions of one page and returns where the next page begins. pgx.ErrNoRows:
+// there is no page.
+func (w *Waker) healPage(ctx context.Context, above int64) (next int64, ready []queue.Ready, err error) {
+	ctx, cancel := w.pool.Bounded(ctx)
+	defer cancel()
+	var partitions []int64
+	if err := w.pool.QueryRow(ctx, sqlHeal, above, int64(healPage)).Scan(&next, &partitions); err != nil {
+		return above, nil, err
+	}
+	if len(partitions) > 0 {
+		ready = w.WakeOn(ctx, w.pool, partitions)
+		w.Announce(ready)
+	}
+	return next, ready, nil
+}
+
+// WakeGroup wakes every partition of a group whose cursors were just created.
+func (w *Waker) WakeGroup(ctx context.Context, group int64) error {
+	for above := int64(0); ; {
+		rows, _ := w.pool.Query(ctx, sqlGroupPartitions, group, above, int64(healPage)) // rows hold the error
+		partitions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil {
+			return fmt.Errorf("listing the partitions of group %d: %w", group, err)
+		}
+		if len(partitions) == 0 {
+			return nil
+		}
+		w.Wake(ctx, partitions)
+		above = partitions[len(partitions)-1]
+	}
 }

@@ -9,14 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Why an ack was not applied. Clients compare these texts (docs/compatibility.md).
-const (
-	ErrMessageNotFound = "Message not found"
-	errLease           = "Invalid or expired lease"
-	errNoCursor        = "The consumer group has not popped from this partition"
-	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
-	defaultDeadReason  = "Retries exhausted"
-)
+// The rules of acks as a model in Go. The rules are in belfry.apply_acks; TestTheRulesInSQLAreTheModel
+// compares both.
 
 // retryJitter is the share of a retry delay that randomness adds or removes.
 const retryJitter = 0.2
@@ -191,4 +185,29 @@ func passOver(committed int64, skip []int64) (int64, []int64) {
 		}
 	}
 	return committed, kept
+}
+
+// modelCursor is a cursor through the calls of a flush.
+type modelCursor struct {
+	state  cursorState
+	change ackChange
+}
+
+// follow adds the change of one call to what becomes of the cursor, and to what the next call sees.
+func (c *modelCursor) follow(change ackChange) {
+	if !change.changed {
+		return
+	}
+	before := c.change
+	c.change = change
+	c.change.done += before.done
+	c.change.release = c.change.release || before.release
+	if before.changed && before.committed == change.committed && change.retryDelay == 0 {
+		c.change.retryDelay = before.retryDelay // the message with the delay is still the first one
+	}
+	c.state.committed, c.state.skip = change.committed, change.skip
+	c.state.failures, c.state.attempts = change.failures, change.attempts
+	if change.release {
+		c.state.leaseLive, c.state.leaseID = false, ""
+	}
 }

@@ -1,4 +1,4 @@
-package keyedmutex
+package names
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 func TestOneCallerHoldsAKeyAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var mutex Mutex
+		var mutex keyedMutex
 		unlock, err := mutex.Lock(t.Context(), "q")
 		require.NoError(t, err)
 
