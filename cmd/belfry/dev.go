@@ -115,7 +115,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	}
 	cfg := d.cfg
 	cfg.Database.URL, cfg.Database.ListenURL = cluster.URL(devDatabase), ""
-	if cfg.Encryption.Key == "" {
+	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
 		key, err := devKey(cluster.Dir())
 		if err != nil {
 			return err

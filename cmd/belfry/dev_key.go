@@ -15,7 +15,7 @@ import (
 // devKeyName is the file with the key of `belfry dev`, in the folder of its Postgres.
 const devKeyName = "encryption.key"
 
-// devKey returns the encryption key of a data folder. It creates the key if there is none. The
+// devKey returns the encryption key of a data folder. A folder without a key gets one. The
 // key is kept with --fresh.
 func devKey(dir string) (string, error) {
 	path := filepath.Join(dir, devKeyName)

@@ -85,3 +85,30 @@ func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 	b.scan(`SELECT count(*) FROM belfry.message WHERE NOT encrypted`, nil, &stored)
 	require.Equal(t, 4, stored, "encryption.allow_plaintext stores them")
 }
+
+// A payload that was moved to another message cannot be opened there. The error names the message.
+// With a key ring, messages of the earlier key are delivered.
+func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+	earlier, err := seal.New(seal.Config{Keys: "old:" + strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), earlier)
+	pushed := b.push("p", "one", "two")
+	ring, err := seal.New(seal.Config{Keys: "new:" + strings.Repeat("8", 64) + ",old:" + strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), ring)
+	b.push("p", "three")
+	b.exec(`UPDATE belfry.message SET payload = (SELECT payload FROM belfry.message WHERE transaction_id = 'one')
+		WHERE transaction_id = 'two'`)
+	for _, autoAck := range []bool{false, true} {
+		req := request("g", 10)
+		req.AutoAck = autoAck
+		_, err = b.Pop(t.Context(), req)
+		require.ErrorContains(t, err, "message "+pushed[1].MessageID.String())
+	}
+	b.exec(`DELETE FROM belfry.message WHERE transaction_id = 'two'`)
+	require.Equal(t, []string{"one", "three"}, transactionIDs(b.pop(request("g", 10))))
+}

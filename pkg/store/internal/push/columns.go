@@ -61,7 +61,9 @@ func (f *Flush) Columns(sealer *seal.Sealer) ([]any, error) {
 func (c *columns) setPayload(at, n int, ref ItemRef, sealer *seal.Sealer) error {
 	payload := ref.call.Items[ref.Item].Payload
 	if ref.Partition().Sealed && !sealer.AllowsPlaintext() {
-		sealed, err := sealer.Seal(payload)
+		sealed, err := sealer.Seal(payload, seal.Message{
+			Queue: ref.Partition().Queue, Partition: ref.Partition().Name, ID: ref.ID(),
+		})
 		if err != nil {
 			return fmt.Errorf("sealing a payload: %w", err)
 		}
