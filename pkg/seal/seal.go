@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const (
@@ -114,7 +115,7 @@ func (s *Sealer) Open(sealed []byte, of Message) ([]byte, error) {
 	if e.KeyID != nil {
 		bound = of.bound()
 	}
-	box := append(e.Encrypted, e.AuthTag...)
+	box := slices.Concat(e.Encrypted, e.AuthTag)
 	err := fmt.Errorf("encryption.keys has no key %q", e.keyID())
 	for i := range s.keys {
 		// encryption.key may have moved into encryption.keys, where it has an id.

@@ -327,7 +327,7 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
-func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
+func TestAnEncryptedQueueIsReadableByOperators(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("sealed", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
@@ -338,6 +338,8 @@ func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
 	shown := ask[map[string]any](c, get(messagePath(got, ""))).ok(http.StatusOK)
 	require.Equal(t, true, shown["isEncrypted"])
 	require.Equal(t, map[string]any{"secret": "ü"}, shown["payload"])
+	c.trace(got, `"data":1,"traceNames":"flow"`).ok(http.StatusCreated)
+	require.Equal(t, map[string]any{"secret": "ü"}, c.traces("by-name/flow").Traces[0].Payload)
 	require.Equal(t, 1, c.redriveAll("sealed", "g").Redriven)
 	require.Equal(t, []string{"a"}, c.popIDs("sealed", "consumerGroup=g"))
 }
