@@ -85,7 +85,7 @@ func FuzzSetting(f *testing.F) {
 func requireLoadsBack(t *testing.T, cfg Config, path string) {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
-	cfg.Encryption.Key = ""
+	cfg.Encryption.Key, cfg.Encryption.Keys = "", ""
 	for _, secret := range []*string{&cfg.Database.URL, &cfg.Database.ListenURL} {
 		if hideSecrets(*secret) != *secret {
 			*secret = ""

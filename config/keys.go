@@ -58,7 +58,7 @@ func (k key) redact(text string) string {
 	switch {
 	case strings.HasSuffix(k.name, "url"):
 		return hideSecrets(text)
-	case k.name == "encryption.key" && text != "":
+	case (k.name == "encryption.key" || k.name == "encryption.keys") && text != "":
 		return hidden
 	default:
 		return text

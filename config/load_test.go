@@ -95,6 +95,8 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 			value = "json"
 		case "encryption.key":
 			value = strings.Repeat("a", 64)
+		case "encryption.keys":
+			value = "a:" + strings.Repeat("a", 64)
 		case "listen.peer_timeout":
 			value = "20s" // above listen.canary_interval
 		}

@@ -115,6 +115,13 @@ func TestEncryptionKeyIsNeverShown(t *testing.T) {
 	require.NoError(t, cfg.Print(&out))
 	require.NotContains(t, out.String(), key)
 	require.Contains(t, out.String(), "key: '***' # env QUEEN_ENCRYPTION_KEY")
+	cfg.Encryption.Keys = "a:" + key
+	out.Reset()
+	require.NoError(t, cfg.Print(&out))
+	require.NotContains(t, out.String(), key)
+	_, err = Load(Options{Environ: []string{"BELFRY_ENCRYPTION_KEYS=a:" + key + "zz"}})
+	require.ErrorContains(t, err, "(env BELFRY_ENCRYPTION_KEYS)")
+	require.NotContains(t, err.Error(), key)
 	_, err = Load(Options{Environ: []string{"QUEEN_ENCRYPTION_KEY=" + key + "zz"}})
 	require.ErrorContains(t, err, "encryption.key must be 64 hexadecimal digits")
 	require.NotContains(t, err.Error(), key)

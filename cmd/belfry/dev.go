@@ -115,6 +115,13 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	}
 	cfg := d.cfg
 	cfg.Database.URL, cfg.Database.ListenURL = cluster.URL(devDatabase), ""
+	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
+		key, err := devKey(cluster.Dir())
+		if err != nil {
+			return err
+		}
+		cfg.Encryption.Key = key
+	}
 
 	serving, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})

@@ -96,7 +96,7 @@ func (b builder) build(ctx context.Context) error {
 	}
 	b.bus.Subscribe(b.sender)
 
-	b.operator = catalog.New(b.pool, b.bus, b.log)
+	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))

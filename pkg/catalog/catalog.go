@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -27,6 +28,7 @@ const pageSize = 1000
 // Catalog runs the administrative verbs. It is safe for concurrent use.
 type Catalog struct {
 	pool   *postgres.Pool
+	sealer *seal.Sealer
 	log    *zap.Logger
 	events *events.Bus
 	// purgeRequested holds at most one signal: there may be rows to purge.
@@ -38,9 +40,10 @@ type Catalog struct {
 	recomputePending sync.Map
 }
 
-// New returns a Catalog on pool that publishes its changes on bus.
-func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, log: log, events: bus, purgeRequested: make(chan struct{}, 1)}
+// New returns a Catalog on pool that publishes its changes on bus. sealer says whether this server can
+// encrypt; it may be nil.
+func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Catalog {
+	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: make(chan struct{}, 1)}
 }
 
 func (c *Catalog) requestPurge() {

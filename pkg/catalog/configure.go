@@ -3,6 +3,8 @@ package catalog
 import (
 	"context"
 
+	"go.uber.org/zap"
+
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -29,7 +31,15 @@ type Configured struct {
 	// QueueID and PartitionID (of the partition "Default") are wire ids.
 	QueueID     queue.ID
 	PartitionID queue.ID
+	// Warning says that the queue has encryptionEnabled and this server cannot encrypt, or is empty.
+	Warning string
 }
+
+// What a Configure with encryptionEnabled warns of on a server without a key.
+const (
+	warningRefused   = "options.encryptionEnabled is true and encryption.key is not set: this server refuses pushes to the queue"
+	warningPlaintext = "options.encryptionEnabled has no effect: encryption.key is not set, and encryption.allow_plaintext stores payloads unencrypted"
+)
 
 // Configure creates the queue with its partition "Default" if it does not exist, and replaces its
 // tags and all its options. It waits for transactions that hold a cursor of the queue. Errors:
@@ -39,6 +49,14 @@ func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, erro
 	out, err := c.configure(ctx, set)
 	if err != nil {
 		c.events.Resync("the outcome of configuring a queue is unknown", events.Here)
+	}
+	if set.Options.EncryptionEnabled && !c.sealer.HasKey() {
+		out.Warning = warningRefused
+		if c.sealer.AllowsPlaintext() {
+			out.Warning = warningPlaintext
+		}
+		c.log.Warn("a queue was configured with encryption, and this server has no encryption.key",
+			zap.String("queue", set.Queue), zap.String("warning", out.Warning))
 	}
 	return out, postgres.Wrapf(err, "configuring queue %q", set.Queue)
 }

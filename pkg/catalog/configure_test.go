@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
 )
 
 // stored reads the settings of a queue from its table.
@@ -144,7 +146,7 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 	go func() {
 		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 		set.Options.DelayedProcessing = 3600
-		_, err := catalog.New(r.pool, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
+		_, err := catalog.New(r.pool, nil, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
 		done <- err
 	}()
 	r.await("Configure waits for the cursor", r.lockWaiters)
@@ -167,4 +169,32 @@ func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, existed)
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.queue WHERE deleted_at IS NOT NULL"))
+}
+
+// Encryption without a key is configured, and the answer and the log warn.
+func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+	set.Options.EncryptionEnabled = true
+	made, err := r.Configure(testContext(t), set)
+	require.NoError(t, err)
+	require.Empty(t, made.Warning, "this server has a key")
+
+	plaintext, err := seal.New(seal.Config{AllowPlaintext: true})
+	require.NoError(t, err)
+	for want, sealer := range map[string]*seal.Sealer{"refuses pushes": nil, "stores payloads unencrypted": plaintext} {
+		core, logged := observer.New(zap.WarnLevel)
+		keyless := catalog.New(r.pool, sealer, r.bus, zap.New(core))
+		made, err = keyless.Configure(testContext(t), set)
+		require.NoError(t, err)
+		require.Contains(t, made.Warning, want)
+		require.Len(t, logged.FilterField(zap.String("queue", "orders")).All(), 1)
+		stored, _ := r.stored("orders")
+		require.True(t, stored.Options.EncryptionEnabled)
+		plain := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+		made, err = keyless.Configure(testContext(t), plain)
+		require.NoError(t, err)
+		require.Empty(t, made.Warning)
+	}
 }

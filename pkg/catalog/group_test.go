@@ -52,7 +52,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 	require.NoError(t, err)
 
 	// Another process purges a group whose deletion this one began.
-	stop := run(t, catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop()))
+	stop := run(t, catalog.New(openPool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()))
 	r.await("the group is purged", func() bool { return r.rowsOf("group_deleted", gone) == 0 })
 	require.NoError(t, stop())
 	require.Zero(t, r.rowsOf("cursor", gone))

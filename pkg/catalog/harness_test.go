@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -36,7 +38,9 @@ func newFixture(t *testing.T) *fixture {
 	dsn := pgtest.Database(t)
 	pool := openPool(t, dsn)
 	bus := &events.Bus{}
-	return &fixture{Catalog: catalog.New(pool, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
+	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	return &fixture{Catalog: catalog.New(pool, sealer, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
 }
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {

@@ -70,7 +70,7 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 	require.Less(t, left.messages, int64(12000), "the statement that waited completes")
 	require.Equal(t, int64(1), left.queues, "the queue is still marked as deleted")
 
-	require.NoError(t, catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop()).Purge(testContext(t)))
+	require.NoError(t, catalog.New(openPool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()).Purge(testContext(t)))
 	require.Equal(t, rows{}, r.count(h))
 	require.NoError(t, r.Purge(testContext(t)), "a purge without deleted queues is no error")
 }
@@ -90,7 +90,7 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 	}
 	done, ctx := make(chan error, 3), testContext(t)
 	for range cap(done) {
-		instance := catalog.New(openPool(t, r.dsn), &events.Bus{}, zap.NewNop())
+		instance := catalog.New(openPool(t, r.dsn), nil, &events.Bus{}, zap.NewNop())
 		go func() { done <- instance.Purge(ctx) }()
 	}
 	for range cap(done) {
@@ -116,7 +116,7 @@ func TestAFailedPurgeIsRepeated(t *testing.T) {
 		warned <- e
 		return nil
 	}))
-	stop := run(t, catalog.New(r.pool, &events.Bus{}, log))
+	stop := run(t, catalog.New(r.pool, nil, &events.Bus{}, log))
 	select {
 	case e := <-warned:
 		require.Equal(t, zapcore.WarnLevel, e.Level)

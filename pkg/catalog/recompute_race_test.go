@@ -136,7 +136,7 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	t.Parallel()
 	r, key, other := withLockedCursor(t)
-	impatient := catalog.New(openPoolWithTimeout(t, r.dsn, 3*time.Second), r.bus, zap.NewNop())
+	impatient := catalog.New(openPoolWithTimeout(t, r.dsn, 3*time.Second), nil, r.bus, zap.NewNop())
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.DelayedProcessing = 3000
 	ctx, cancel := context.WithCancel(testContext(t))

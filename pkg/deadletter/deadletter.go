@@ -100,18 +100,20 @@ func (l *Letters) readLetter(row pgx.CollectableRow) (one Letter, err error) {
 		&one.PartitionID, (*zeronull.UUID)(&one.MessageID), (*zeronull.Text)(&one.TransactionID), &one.Payload, &encrypted,
 		(*zeronull.Text)(&one.ProducerSub), (*zeronull.Timestamptz)(&one.CreatedAt))
 	if err == nil {
-		one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted)
+		one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted, seal.Message{
+			Queue: one.Queue, Partition: one.Partition, ID: one.MessageID,
+		})
 	}
 	return one, err
 }
 
 // decrypt returns the payload, or the reason why it cannot be decrypted. The reason is a text and
 // not an error, so that one such payload does not hide the other dead letters.
-func (l *Letters) decrypt(payload []byte, encrypted bool) (opened []byte, failure string) {
+func (l *Letters) decrypt(payload []byte, encrypted bool, of seal.Message) (opened []byte, failure string) {
 	if !encrypted {
 		return payload, ""
 	}
-	opened, err := l.sealer.Open(payload)
+	opened, err := l.sealer.Open(payload, of)
 	if err != nil {
 		return nil, err.Error()
 	}

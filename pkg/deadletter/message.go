@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -74,7 +75,7 @@ func (l *Letters) Message(ctx context.Context, partition queue.ID, transactionID
 	if err != nil {
 		return m, err
 	}
-	m.Payload, m.PayloadError = l.decrypt(m.Payload, m.Encrypted)
+	m.Payload, m.PayloadError = l.decrypt(m.Payload, m.Encrypted, seal.Message{Queue: m.Queue, Partition: m.Partition, ID: m.ID})
 	rows, _ := l.pool.Query(ctx, sqlMessageGroups, m.partitionID, m.seq)
 	m.Groups, err = pgx.CollectRows(rows, readGroupState) // also returns the error of Query
 	return m, postgres.Wrapf(err, "reading the consumer groups of partition %s", partition)

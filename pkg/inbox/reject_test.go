@@ -130,3 +130,32 @@ func TestQueueOptionsApply(t *testing.T) {
 	require.Equal(t, []string{"same"}, r.stored("b"))
 	require.Equal(t, int64(1), r.metric(t, "belfry_inbox_duplicates_total"))
 }
+
+// A row that cannot be encrypted is rejected, and its neighbours are stored. With a key it can be
+// retried.
+func TestARowThatCannotBeSealedIsRejected(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.exec(`INSERT INTO belfry.queue (name, encryption_enabled) VALUES ('secret', true)`)
+	s := r.session()
+	s.exec("BEGIN")
+	s.insert("a", "before")
+	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('secret', 'a', '1', 'sealed'), ('secret', 'b', '1', 'sealed too')`)
+	s.insert("a", "behind")
+	s.exec("COMMIT")
+	r.runStep()
+	require.Equal(t, []string{"before", "behind"}, r.stored("a"))
+	require.Len(t, r.rejected(), 2)
+	require.Contains(t, r.rejected()[0], `sealed invalid: queue "secret" has encryptionEnabled`)
+	require.Contains(t, r.rejected()[1], "set encryption.key")
+	require.Zero(t, r.number(`SELECT count(*) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+		JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'secret'`))
+
+	sealer, err := seal.New(seal.Config{Key: strings.Repeat("ab", 32)})
+	require.NoError(t, err)
+	r.resign(testContext(t))
+	r.instance = newInstance(t, r.dsn, sealer)
+	require.Equal(t, int64(2), r.number("SELECT belfry.inbox_retry()"))
+	r.runStep()
+	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM belfry.message m WHERE m.encrypted`))
+}

@@ -1,88 +1,107 @@
 // Package seal encrypts payloads at rest for queues with encryptionEnabled. It uses
-// AES-256-GCM and the envelope of the reference system, so that both store a message
-// in the same form:
+// AES-256-GCM and an envelope like that of the reference system:
 //
-//	{"encrypted": base64, "iv": base64 of 16 bytes, "authTag": base64 of 16 bytes}
+//	{"encrypted": base64, "iv": base64 of 16 bytes, "authTag": base64 of 16 bytes, "keyId": text}
+//
+// keyId is the id of the key in encryption.keys, or "" for encryption.key. An envelope with a
+// keyId is bound to its message: it cannot be opened as another message. An envelope without
+// one is older and not bound.
 //
 // Open returns exactly the bytes that were passed to Seal, or an error. The package
 // has no I/O. It is on floor 0 and importable by every package.
 package seal
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"encoding/hex"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 const (
-	keyBytes = 32
 	ivBytes  = 16
 	tagBytes = 16
 )
 
-// Config is the section "encryption".
-type Config struct {
-	// Key is 64 hexadecimal digits. Empty: encryption is off.
-	Key string `mapstructure:"key"`
+// Sealer encrypts with the current key, and decrypts with all keys. It is safe for concurrent
+// use. A nil Sealer has no key and does not allow plaintext.
+type Sealer struct {
+	// keys are the keys, the current one first.
+	keys           []key
+	allowPlaintext bool
 }
 
-// Validate returns an error if the key is invalid. The error does not contain the key.
-func (c Config) Validate() error {
-	_, err := New(c)
-	return err
+// key is one key of the ring; encryption.key has the id "".
+type key struct {
+	id   string
+	aead cipher.AEAD
 }
 
-// Sealer encrypts and decrypts with one key. It is safe for concurrent use. A nil
-// Sealer has no key: Open fails, and Seal must not be called.
-type Sealer struct{ aead cipher.AEAD }
-
-// New returns a Sealer, or nil if the config has no key.
+// New returns the Sealer of a config.
 func New(cfg Config) (*Sealer, error) {
-	if cfg.Key == "" {
-		return nil, nil //nolint:nilnil // a nil Sealer has no key
-	}
-	key, err := hex.DecodeString(cfg.Key)
-	if err != nil || len(key) != keyBytes {
-		return nil, fmt.Errorf("encryption.key must be %d hexadecimal digits (%d bytes); it has %d characters",
-			2*keyBytes, keyBytes, len(cfg.Key))
-	}
-	block, err := aes.NewCipher(key)
+	keys, err := cfg.ring()
 	if err != nil {
-		return nil, fmt.Errorf("making the cipher: %w", err)
+		return nil, err
 	}
-	aead, err := cipher.NewGCMWithNonceSize(block, ivBytes)
-	if err != nil {
-		return nil, fmt.Errorf("making the cipher: %w", err)
+	return &Sealer{keys: keys, allowPlaintext: cfg.AllowPlaintext}, nil
+}
+
+// HasKey reports whether Seal can encrypt.
+func (s *Sealer) HasKey() bool { return s != nil && len(s.keys) > 0 }
+
+// AllowsPlaintext reports whether payloads are stored in the clear because there is no key.
+func (s *Sealer) AllowsPlaintext() bool { return s != nil && len(s.keys) == 0 && s.allowPlaintext }
+
+// Message says which message an envelope belongs to.
+type Message struct {
+	Queue, Partition string
+	ID               [16]byte
+}
+
+// bound returns the additional data of the message's envelope.
+func (m *Message) bound() []byte {
+	data := []byte("belfry/1")
+	for _, name := range []string{m.Queue, m.Partition} {
+		data = append(binary.AppendUvarint(data, uint64(len(name))), name...)
 	}
-	return &Sealer{aead: aead}, nil
+	return append(data, m.ID[:]...)
 }
 
 type envelope struct {
 	Encrypted []byte `json:"encrypted"`
 	IV        []byte `json:"iv"`
 	AuthTag   []byte `json:"authTag"`
+	// KeyID is nil in an envelope that is not bound to its message.
+	KeyID *string `json:"keyId"`
 }
 
-// Seal encrypts payload and returns the envelope. Each envelope has its own iv.
-func (s *Sealer) Seal(payload []byte) ([]byte, error) {
+// Seal encrypts the payload of a message and returns the envelope. Each envelope has its own
+// iv. Without a key it returns ErrNoKeyToSeal.
+func (s *Sealer) Seal(payload []byte, of Message) ([]byte, error) {
+	if !s.HasKey() {
+		return nil, ErrNoKeyToSeal
+	}
+	current := &s.keys[0]
 	iv := make([]byte, ivBytes)
 	_, _ = rand.Read(iv) // never fails
-	sealed := s.aead.Seal(nil, iv, payload, nil)
+	sealed := current.aead.Seal(nil, iv, payload, of.bound())
 	cut := len(sealed) - tagBytes
-	return json.Marshal(envelope{Encrypted: sealed[:cut], IV: iv, AuthTag: sealed[cut:]})
+	return json.Marshal(envelope{Encrypted: sealed[:cut], IV: iv, AuthTag: sealed[cut:], KeyID: &current.id})
 }
+
+// ErrNoKeyToSeal means that a queue has encryptionEnabled and the server has no key.
+var ErrNoKeyToSeal = errors.New("encryption.key is not set, so the payload cannot be encrypted")
 
 // ErrNoKey means that a payload is encrypted and the server has no key.
 var ErrNoKey = errors.New("the payload is encrypted and encryption.key is not set")
 
-// Open returns the payload of an envelope. It fails for another key and for a changed
-// envelope. On a nil Sealer it returns ErrNoKey.
-func (s *Sealer) Open(sealed []byte) ([]byte, error) {
-	if s == nil {
+// Open returns the payload of a message's envelope. It fails for another key, for another
+// message and for a changed envelope. Without a key it returns ErrNoKey.
+func (s *Sealer) Open(sealed []byte, of Message) ([]byte, error) {
+	if !s.HasKey() {
 		return nil, ErrNoKey
 	}
 	var e envelope
@@ -92,9 +111,29 @@ func (s *Sealer) Open(sealed []byte) ([]byte, error) {
 	if len(e.IV) != ivBytes || len(e.AuthTag) != tagBytes {
 		return nil, errors.New("the envelope is damaged: iv or authTag has the wrong length")
 	}
-	payload, err := s.aead.Open(nil, e.IV, append(e.Encrypted, e.AuthTag...), nil)
-	if err != nil {
-		return nil, fmt.Errorf("opening with this encryption.key: %w", err)
+	var bound []byte
+	if e.KeyID != nil {
+		bound = of.bound()
 	}
-	return payload, nil
+	box := slices.Concat(e.Encrypted, e.AuthTag)
+	err := fmt.Errorf("encryption.keys has no key %q", e.keyID())
+	for i := range s.keys {
+		// encryption.key may have moved into encryption.keys, where it has an id.
+		if id := e.keyID(); id != "" && id != s.keys[i].id {
+			continue
+		}
+		var payload []byte
+		if payload, err = s.keys[i].aead.Open(nil, e.IV, box, bound); err == nil {
+			return payload, nil
+		}
+		err = fmt.Errorf("opening with this encryption.key: %w", err)
+	}
+	return nil, err
+}
+
+func (e *envelope) keyID() string {
+	if e.KeyID == nil {
+		return ""
+	}
+	return *e.KeyID
 }

@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 	conn, err := pgx.Connect(t.Context(), cfg.URL)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, &events.Bus{}, zap.NewNop()), conn: conn}
+	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, nil, &events.Bus{}, zap.NewNop()), conn: conn}
 }
 
 func (r *fixture) exec(statement string, args ...any) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
@@ -49,4 +50,65 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 	push("open again")
 	b.scan(`SELECT count(*) FROM belfry.message WHERE payload::text LIKE '%clear%'`, nil, &inClear)
 	require.Equal(t, 2, inClear)
+}
+
+// Encryption fails closed: without a key nothing is stored in the clear, also if the store cached the
+// queue before encryptionEnabled was set.
+func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "before")
+	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+	mixed := []queue.PushItem{item("p", "sealed"), item("p", "sealed too")}
+	mixed[0].Queue = "other"
+	pushes := func(s *store.Store) map[string]error {
+		_, push := s.Push(t.Context(), mixed)
+		_, transact := s.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Push: &mixed[1]}}})
+		return map[string]error{"push": push, "transaction": transact}
+	}
+	for name, err := range pushes(b.Store) {
+		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), name)
+		require.ErrorContains(t, err, `queue "q" has encryptionEnabled`, name)
+		require.ErrorContains(t, err, "set encryption.key", name)
+	}
+	var stored int
+	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
+	require.Equal(t, 1, stored, "nothing of a refused call is stored")
+	require.EqualValues(t, 3, b.counter("belfry_messages_refused_without_key_total"))
+
+	plaintext, err := seal.New(seal.Config{AllowPlaintext: true})
+	require.NoError(t, err)
+	mixed[1].TransactionID = ""
+	for name, err := range pushes(newStore(t, b.pool, prometheus.NewRegistry(), plaintext)) {
+		require.NoError(t, err, name)
+	}
+	b.scan(`SELECT count(*) FROM belfry.message WHERE NOT encrypted`, nil, &stored)
+	require.Equal(t, 4, stored, "encryption.allow_plaintext stores them")
+}
+
+// A payload that was moved to another message cannot be opened there. The error names the message.
+// With a key ring, messages of the earlier key are delivered.
+func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+	earlier, err := seal.New(seal.Config{Keys: "old:" + strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), earlier)
+	pushed := b.push("p", "one", "two")
+	ring, err := seal.New(seal.Config{Keys: "new:" + strings.Repeat("8", 64) + ",old:" + strings.Repeat("7", 64)})
+	require.NoError(t, err)
+	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), ring)
+	b.push("p", "three")
+	b.exec(`UPDATE belfry.message SET payload = (SELECT payload FROM belfry.message WHERE transaction_id = 'one')
+		WHERE transaction_id = 'two'`)
+	for _, autoAck := range []bool{false, true} {
+		req := request("g", 10)
+		req.AutoAck = autoAck
+		_, err = b.Pop(t.Context(), req)
+		require.ErrorContains(t, err, "message "+pushed[1].MessageID.String())
+	}
+	b.exec(`DELETE FROM belfry.message WHERE transaction_id = 'two'`)
+	require.Equal(t, []string{"one", "three"}, transactionIDs(b.pop(request("g", 10))))
 }

@@ -49,22 +49,24 @@ type Store struct {
 	heals, healed atomic.Int64
 }
 
-// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip.
+// Metrics are the metrics of a Store: of group commit by operation, and of what claims skip and pushes
+// refuse.
 type Metrics struct {
 	flushes *groupcommit.Metrics
 	claims  *claim.Metrics
+	pushes  *push.Metrics
 }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
-	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg)}
+	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg), pushes: push.NewMetrics(reg)}
 }
 
 // Config is what a Store needs to know.
 type Config struct {
 	// Defaults are given to queues that a push creates.
 	Defaults queue.Defaults
-	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
+	// Sealer may be nil: then pushes to queues with encryptionEnabled are refused.
 	Sealer *seal.Sealer
 	Batch  batch.Config
 	// Events carries what the store commits to the other rooms; nil: a bus of its own.
@@ -100,6 +102,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	quotas := quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{
 		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
+		Metrics: metrics.pushes,
 	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
 		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),

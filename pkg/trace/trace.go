@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -155,11 +156,13 @@ func (t *Traces) ByName(ctx context.Context, name string, after Position, limit,
 func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {
 	var transaction pgtype.Text
 	var encrypted bool
-	err = row.Scan(append(one.columns(), &transaction, &one.Payload, &encrypted, (*[16]byte)(&one.PartitionID),
+	var message zeronull.UUID
+	err = row.Scan(append(one.columns(), &message, &transaction, &one.Payload, &encrypted, (*[16]byte)(&one.PartitionID),
 		&one.Partition, &one.Queue)...)
 	one.TransactionID = transaction.String
 	if err == nil && encrypted {
-		one.Payload, _ = t.sealer.Open(one.Payload) // nil on failure, so that the trace is listed without its payload
+		of := seal.Message{Queue: one.Queue, Partition: one.Partition, ID: message}
+		one.Payload, _ = t.sealer.Open(one.Payload, of) // nil on failure, so that the trace is listed without its payload
 	}
 	return one, err
 }

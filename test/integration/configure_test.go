@@ -60,6 +60,17 @@ func configureEcho(t *testing.T, c client, queue string) {
 	require.Equal(t, got.PartitionID, c.pushIDs(queue, "", "1")[0].PartitionID, "the partition is Default")
 }
 
+func TestEncryptionWithoutAKeyFailsClosed(t *testing.T) {
+	t.Parallel()
+	c := start(t, func(cfg *config.Config) { cfg.Encryption.Key = "" }).client(t)
+	made := c.configure("secret", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
+	require.Equal(t, []string{"options.encryptionEnabled is true and encryption.key is not set: this server refuses pushes to the queue"}, made.Warnings)
+	c.push(item{Queue: "secret"}).refused(`queue "secret" has encryptionEnabled, and this server cannot encrypt: ` +
+		"set encryption.key, or encryption.allow_plaintext to store its messages unencrypted")
+	c.pushIDs("other", "", "1")
+	require.Empty(t, c.popIDs("secret", ""))
+}
+
 func configureReplaces(t *testing.T, c client, queue string) {
 	c.configure(queue, map[string]any{"leaseTime": 1, "retryLimit": 7, "deadLetterQueue": true, "delayedProcessing": 3600}).ok(http.StatusOK)
 	want := defaultOptions()

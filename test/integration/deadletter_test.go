@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belfry-mq/belfry/config"
 )
 
 type letter struct {
@@ -329,11 +327,9 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
 }
 
-func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
+func TestAnEncryptedQueueIsReadableByOperators(t *testing.T) {
 	t.Parallel()
-	key := strings.Repeat("5", 64)
-	s := start(t, func(cfg *config.Config) { cfg.Encryption.Key = key })
-	c := s.client(t)
+	c := start(t).client(t)
 	c.configure("sealed", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
 	c.push(item{Queue: "sealed", TransactionID: "a", Payload: json.RawMessage(`{"secret":"ü"}`)}).ok(http.StatusCreated)
 	c.deadLetterAll("sealed", "g")
@@ -342,6 +338,8 @@ func TestDeadLettersOfAnEncryptedQueueAreReadable(t *testing.T) {
 	shown := ask[map[string]any](c, get(messagePath(got, ""))).ok(http.StatusOK)
 	require.Equal(t, true, shown["isEncrypted"])
 	require.Equal(t, map[string]any{"secret": "ü"}, shown["payload"])
+	c.trace(got, `"data":1,"traceNames":"flow"`).ok(http.StatusCreated)
+	require.Equal(t, map[string]any{"secret": "ü"}, c.traces("by-name/flow").Traces[0].Payload)
 	require.Equal(t, 1, c.redriveAll("sealed", "g").Redriven)
 	require.Equal(t, []string{"a"}, c.popIDs("sealed", "consumerGroup=g"))
 }

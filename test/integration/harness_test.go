@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +77,7 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	cfg.Database.PoolSize = 8
 	cfg.Database.RequestTimeout = patience
 	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.Encryption.Key = strings.Repeat("5", 64)
 	for _, option := range options {
 		option(&cfg)
 	}

@@ -23,7 +23,11 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
 		"queue", set.Queue, "namespace", set.Namespace, "task", set.Task, "options", set.optionsInForce(),
 	}
-	if warnings := set.warnings(); len(warnings) > 0 {
+	warnings := set.warnings()
+	if made.Warning != "" {
+		warnings = append(warnings, made.Warning)
+	}
+	if len(warnings) > 0 {
 		answer = append(answer, "warnings", warnings)
 	}
 	return answer, err

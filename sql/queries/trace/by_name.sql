@@ -1,7 +1,7 @@
 -- Lists the traces named $1, the oldest first. $2 and $3: only traces after this created_at and id,
 -- or NULL. $4: how many. $5: how many to skip. The columns of a deleted message are NULL.
 SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data,
-       m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted, p.uid AS partition_uid,
+       m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted, p.uid AS partition_uid,
        p.name AS partition_name, q.name AS queue_name
   FROM (SELECT n.trace_id
           FROM belfry.trace_name n
@@ -17,6 +17,6 @@ SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data
  CROSS JOIN LATERAL (SELECT p.uid, p.name, p.queue_id FROM belfry.partition p WHERE p.id = t.partition_id OFFSET 0) AS p
  CROSS JOIN LATERAL (SELECT q.name FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
   LEFT JOIN LATERAL (
-        SELECT m.transaction_id, m.payload, m.encrypted
+        SELECT m.id, m.transaction_id, m.payload, m.encrypted
           FROM belfry.message m WHERE m.partition_id = t.partition_id AND m.seq = t.seq OFFSET 0) AS m ON true
  ORDER BY t.created_at, t.id

@@ -189,10 +189,6 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 	}
 	c.Waker.Wake(ctx, needWake)
 	for _, one := range calls {
-		if one.sealed != nil {
-			c.giveBackSealed(ctx, one)
-			continue
-		}
 		for _, p := range one.partitions {
 			if p.outcome != outcomeDrained {
 				continue
@@ -204,6 +200,10 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 		}
 		if err := c.namePartitions(ctx, one); err != nil {
 			return err
+		}
+		if one.sealed != nil {
+			c.giveBackSealed(ctx, one)
+			continue
 		}
 		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
 	}
@@ -244,7 +244,7 @@ func (c *Claimer) giveBackSealed(ctx context.Context, one *call) {
 	one.delivery.Messages, one.delivery.Contested = nil, true
 }
 
-// namePartitions fills in the partitions of the delivered messages.
+// namePartitions fills in the partitions of the delivered messages, and opens their payloads.
 func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 	keys, d := one.partitionOf, &one.delivery
 	if len(keys) == 0 {
@@ -260,6 +260,9 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 	if err != nil {
 		return err
 	}
+	if one.sealed = c.open(one, named); one.sealed != nil {
+		return nil
+	}
 	kept := d.Messages[:0]
 	for i := range d.Messages {
 		// A partition without a name was deleted during the claim.
@@ -269,6 +272,21 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 		}
 	}
 	d.Messages = kept
+	return nil
+}
+
+// open opens the encrypted payloads of a claim. The first error ends it.
+func (c *Claimer) open(one *call, named map[int64]*queue.Partition) (err error) {
+	for _, i := range one.encrypted {
+		m, p := &one.delivery.Messages[i], named[one.partitionOf[i]]
+		if p == nil {
+			continue
+		}
+		m.Payload, err = c.Sealer.Open(m.Payload, seal.Message{Queue: p.Queue, Partition: p.Name, ID: m.ID})
+		if err != nil {
+			return fmt.Errorf("message %s: %w", m.ID, err)
+		}
+	}
 	return nil
 }
 

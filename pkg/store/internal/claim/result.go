@@ -129,6 +129,8 @@ type result struct {
 	// partition.
 	partitions  []partition
 	partitionOf []int64
+	// encrypted are the indexes of the messages whose payloads must be opened.
+	encrypted []int
 	// sealed is why a payload could not be opened. It fails this call alone.
 	sealed error
 	// saw is what the scan saw; its Now is zero when the scan moves no floors.
@@ -166,8 +168,8 @@ func (c *Claimer) read(rows pgx.Rows, one *call) error {
 		case itemPartition:
 			one.addPartition(r.partition)
 		case itemMessage:
-			if r.encrypted && one.sealed == nil {
-				r.message.Payload, one.sealed = c.Sealer.Open(r.message.Payload)
+			if r.encrypted {
+				one.encrypted = append(one.encrypted, len(one.partitionOf))
 			}
 			one.partitionOf = append(one.partitionOf, r.partitionOf)
 			one.delivery.Messages = append(one.delivery.Messages, r.message)

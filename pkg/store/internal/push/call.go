@@ -38,8 +38,10 @@ type Deps struct {
 	Claims *claim.Claimer
 	// Handoffs returns the claims to make with a push to one partition, in order.
 	Handoffs func(queueName, partition string) []queue.Handoff
-	// Sealer may be nil: then queues with encryptionEnabled store in the clear.
-	Sealer *seal.Sealer
+	// Sealer seals the payloads of queues with encryptionEnabled. Without a key, pushes to them are
+	// refused, unless plaintext is allowed.
+	Sealer  *seal.Sealer
+	Metrics *Metrics
 }
 
 // Pusher stores messages. It is safe for concurrent use.
@@ -83,6 +85,9 @@ func (p *Pusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.Push
 func (p *Pusher) push(ctx context.Context, call *Call) error {
 	stripes, err := p.Open(ctx, call)
 	if err != nil {
+		return err
+	}
+	if err := p.CheckKey(call); err != nil {
 		return err
 	}
 	admission, err := p.Quotas.Admit(ctx, call.Demands())

@@ -60,8 +60,10 @@ func (f *Flush) Columns(sealer *seal.Sealer) ([]any, error) {
 // setPayload sets the payload of the message at index at of n, sealed where the queue wants it.
 func (c *columns) setPayload(at, n int, ref ItemRef, sealer *seal.Sealer) error {
 	payload := ref.call.Items[ref.Item].Payload
-	if ref.Partition().Sealed && sealer != nil {
-		sealed, err := sealer.Seal(payload)
+	if ref.Partition().Sealed && !sealer.AllowsPlaintext() {
+		sealed, err := sealer.Seal(payload, seal.Message{
+			Queue: ref.Partition().Queue, Partition: ref.Partition().Name, ID: ref.ID(),
+		})
 		if err != nil {
 			return fmt.Errorf("sealing a payload: %w", err)
 		}

@@ -51,6 +51,7 @@ func (p *Pusher) sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) (
 		return nil, call, err
 	}
 	call.refuse(admission, results)
+	p.refuseSealed(call, results)
 	kept := make([]int, 0, len(rows.Items))
 	for i := range results {
 		if results[i].Refused == nil {

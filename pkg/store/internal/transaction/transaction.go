@@ -108,6 +108,9 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 	if err != nil {
 		return err
 	}
+	if err := r.Pushes.CheckKey(t.push); err != nil {
+		return err
+	}
 	stripes = append(stripes, t.acks.Stripes()...)
 	admission, err := r.Quotas.Admit(ctx, t.push.Demands())
 	if err != nil {

@@ -1,0 +1,82 @@
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// KeyBytes is the length of a key.
+const KeyBytes = 32
+
+// Config is the section "encryption".
+type Config struct {
+	// Key is 64 hexadecimal digits. Without Key and Keys, pushes to queues with encryptionEnabled
+	// are refused.
+	Key string `mapstructure:"key"`
+	// Keys are pairs id:key, separated by commas. The first one is current. The other ones and Key
+	// open older payloads.
+	Keys string `mapstructure:"keys"`
+	// AllowPlaintext: without a key, those pushes are stored in the clear.
+	AllowPlaintext bool `mapstructure:"allow_plaintext"`
+}
+
+// Validate returns an error if a key is invalid. The error does not contain the key.
+func (c Config) Validate() error {
+	_, err := c.ring()
+	return err
+}
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+
+// ring returns the keys, the current one first.
+func (c Config) ring() ([]key, error) {
+	var keys []key
+	if c.Keys != "" {
+		for i, pair := range strings.Split(c.Keys, ",") {
+			id, digits, _ := strings.Cut(strings.TrimSpace(pair), ":")
+			if !validID.MatchString(id) {
+				return nil, fmt.Errorf("encryption.keys has no valid id in its pair %d of id:key: use up to 32 letters, digits, . _ and -", i+1)
+			}
+			if slices.ContainsFunc(keys, func(k key) bool { return k.id == id }) {
+				return nil, fmt.Errorf("encryption.keys has the id %s twice: give each key its own id", id)
+			}
+			aead, err := newAEAD(strings.TrimSpace(digits))
+			if err != nil {
+				return nil, fmt.Errorf("encryption.keys holds the key %s, which %w", id, err)
+			}
+			keys = append(keys, key{id, aead})
+		}
+	}
+	if c.Key != "" {
+		aead, err := newAEAD(c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("encryption.key %w", err)
+		}
+		keys = append(keys, key{"", aead})
+	}
+	return keys, nil
+}
+
+var errNotAKey = errors.New("must be 64 hexadecimal digits (32 bytes)")
+
+func newAEAD(digits string) (cipher.AEAD, error) {
+	bytes, err := hex.DecodeString(digits)
+	if err != nil || len(bytes) != KeyBytes {
+		return nil, fmt.Errorf("%w; it has %d characters", errNotAKey, len(digits))
+	}
+	block, err := aes.NewCipher(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("has no cipher: %w", err)
+	}
+	aead, err := cipher.NewGCMWithNonceSize(block, ivBytes)
+	if err != nil {
+		return nil, fmt.Errorf("has no cipher: %w", err)
+	}
+	return aead, nil
+}
