@@ -16,8 +16,8 @@ import (
 func TestManyUnreadablePayloadsRequestFewLooks(t *testing.T) {
 	t.Parallel()
 	const many, bursts = 10_000, 10
-	dsn := pgtest.EmptyDatabase(t)
-	a := proven(t, dsn, dsn, listen.DefaultConfig())
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	began := time.Now()
 	var last time.Time
