@@ -102,7 +102,7 @@ release: ## Build static binaries for all platforms, and their checksums, in dis
 	@for platform in $(PLATFORMS); do \
 		name="belfry-$(VERSION)-$${platform%/*}-$${platform#*/}"; echo "building dist/$$name"; \
 		CGO_ENABLED=0 GOOS="$${platform%/*}" GOARCH="$${platform#*/}" \
-			go build -trimpath -ldflags '$(LDFLAGS)' -o "dist/$$name" ./cmd/belfry; \
+			go build -tags release -trimpath -ldflags '$(LDFLAGS)' -o "dist/$$name" ./cmd/belfry; \
 	done
 	cp LICENSE THIRD_PARTY_NOTICES dist/
 	cd dist && sha256sum * >SHA256SUMS
