@@ -16,7 +16,7 @@ LINT_VERSION := v2.15.0
 VULN_VERSION := v1.9.0
 LINT := .bin/golangci-lint
 
-.PHONY: help run test pooler restore fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
+.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -33,6 +33,9 @@ pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbou
 
 restore: ## Dump a database in use, restore it in a new cluster; needs pg_dump, psql.
 	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration
+
+postgres-versions: ## Test on Postgres 14 and 18; needs npm.
+	scripts/test-on-postgres
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s); a failing input stays in testdata.
 	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort -u | \
