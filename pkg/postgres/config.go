@@ -24,7 +24,7 @@ type Config struct {
 	// MigrateOnStart: the server migrates the schema at start.
 	MigrateOnStart bool `mapstructure:"migrate_on_start"`
 	// MigrateLockTimeout is how long an instance waits while another instance
-	// migrates.
+	// migrates, and how long a migration is repeated while its table is in use.
 	MigrateLockTimeout time.Duration `mapstructure:"migrate_lock_timeout"`
 }
 
