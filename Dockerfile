@@ -10,7 +10,7 @@ RUN go mod download
 COPY . .
 # The build has no git history, so the version is an argument.
 ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X github.com/belfry-mq/belfry/pkg/app.linkedVersion=${VERSION}" -o /belfry ./cmd/belfry
+RUN CGO_ENABLED=0 go build -tags release -trimpath -ldflags "-s -w -X github.com/belfry-mq/belfry/pkg/app.linkedVersion=${VERSION}" -o /belfry ./cmd/belfry
 
 # The image has CA certificates and time zones, but no shell and no package manager.
 FROM scratch

@@ -23,7 +23,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test pooler restore fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
+.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -42,6 +42,9 @@ pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbou
 
 restore: ## Dump a database in use, restore it in a new cluster; needs pg_dump, psql.
 	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration
+
+postgres-versions: ## Test on Postgres 14 and 18; needs npm.
+	scripts/test-on-postgres
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s); a failing input stays in testdata.
 	@grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort -u | \
@@ -126,7 +129,7 @@ release: ## Build static binaries for all platforms, and their checksums, in dis
 	@for platform in $(PLATFORMS); do \
 		name="belfry-$(VERSION)-$${platform%/*}-$${platform#*/}"; echo "building dist/$$name"; \
 		CGO_ENABLED=0 GOOS="$${platform%/*}" GOARCH="$${platform#*/}" \
-			go build -trimpath -ldflags '$(LDFLAGS)' -o "dist/$$name" ./cmd/belfry; \
+			go build -tags release -trimpath -ldflags '$(LDFLAGS)' -o "dist/$$name" ./cmd/belfry; \
 	done
 	cp LICENSE THIRD_PARTY_NOTICES dist/
 	cd dist && sha256sum * >SHA256SUMS

@@ -1,3 +1,5 @@
+//go:build !release
+
 package main
 
 import (
@@ -178,17 +180,4 @@ Ctrl-C stops the server and its Postgres.
 		return fmt.Errorf("printing the greeting: %w", err)
 	}
 	return nil
-}
-
-// reachable returns host:port for a client on this machine. If the server listens on every
-// address, that is localhost.
-func reachable(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return addr
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -46,4 +47,17 @@ func askHealth(ctx context.Context, addr string) error {
 		return fmt.Errorf("%s answered %s", url, resp.Status)
 	}
 	return nil
+}
+
+// reachable returns host:port for a client on this machine. If the server listens on every
+// address, that is localhost.
+func reachable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
 }

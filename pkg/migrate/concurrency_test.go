@@ -183,7 +183,7 @@ func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 		"CREATE TABLE belfry.two (n int); ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")
 	first := fstest.MapFS{"000001_step_1.up.sql": files["000001_step_1.up.sql"]}
 	require.NoError(t, migrator(dsn, first).Up(t.Context()))
-	m := migrate.New(migrate.Config{URL: dsn, StatementLockTimeout: 50 * time.Millisecond, Source: files}, nil)
+	m := migrate.New(migrate.Config{URL: dsn, StatementLockTimeout: 50 * time.Millisecond, LockTimeout: 100 * time.Millisecond, Source: files}, nil)
 
 	conn := connect(t, dsn)
 	exec(t, conn, "BEGIN; SELECT 1 FROM belfry.one")
@@ -197,6 +197,31 @@ func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 	require.Equal(t, []string{"one"}, tables(t, conn))
 	requireAt(t, m, 1)
 	require.NoError(t, m.Up(t.Context()), "no repair is needed")
+}
+
+func TestMigrationLetsTheUsersOfABusyTablePass(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	files := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one",
+		"ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")
+	first := fstest.MapFS{"000001_step_1.up.sql": files["000001_step_1.up.sql"]}
+	require.NoError(t, migrator(dsn, first).Up(t.Context()))
+	core, logged := observer.New(zap.InfoLevel)
+	m := migrate.New(migrate.Config{URL: dsn, StatementLockTimeout: 50 * time.Millisecond, Source: files}, zap.New(core))
+
+	holder, user := connect(t, dsn), connect(t, dsn)
+	exec(t, holder, "BEGIN; SELECT 1 FROM belfry.one")
+	done := inBackground(func() error { return m.Up(t.Context()) })
+	const waits = "the migration waits for a table that another session uses"
+	require.Eventually(t, func() bool { return logged.FilterMessage(waits).Len() > 0 }, patience, 5*time.Millisecond)
+	require.Contains(t, logged.FilterMessage(waits).All()[0].ContextMap()["oldest_user"], "one, pid "+strconv.Itoa(int(holder.PgConn().PID())))
+	exec(t, user, "SET statement_timeout = '5s'")
+	for range 20 {
+		exec(t, user, "SELECT 1 FROM belfry.one")
+	}
+	exec(t, holder, "ROLLBACK")
+	require.NoError(t, result(t, done))
+	requireAt(t, m, 2)
 }
 
 func TestKilledConnectionLeavesNothingButTheMark(t *testing.T) {

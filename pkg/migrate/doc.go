@@ -18,7 +18,8 @@
 //     got no lock, or was cancelled, removes the mark and can be run again.
 //   - Traffic goes on. While a statement waits for a table lock, later users of
 //     the table wait behind it. So the statement gives up after
-//     Config.StatementLockTimeout.
+//     Config.StatementLockTimeout, and the migration is repeated after a random
+//     pause, for Config.LockTimeout at most.
 //
 // The record is the table belfry.schema_migrations in golang-migrate's layout,
 // plus the column previous: the version that the schema still has while dirty is

@@ -79,8 +79,7 @@ func (d *driver) Run(migration io.Reader) error {
 	if err := d.s.write(d.ctx, record{version: d.target, dirty: true, previous: &d.from.version}); err != nil {
 		return err
 	}
-	err = d.s.conn.PgConn().Exec(d.ctx, string(text)+"\n;\n"+cleanRecord).Close()
-	if err != nil {
+	if err := d.s.runPatiently(d.ctx, string(text)+"\n;\n"+cleanRecord); err != nil {
 		return d.failed(string(text), err)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 
 const (
 	defaultLockTimeout          = time.Minute
-	defaultStatementLockTimeout = 10 * time.Second
+	defaultStatementLockTimeout = time.Second
 )
 
 // Config has the database, the migrations and the timeouts.
@@ -20,11 +20,12 @@ type Config struct {
 	// URL is a DSN of Postgres without a pooler, because the lock belongs to the
 	// session.
 	URL string
-	// LockTimeout bounds the wait for another instance that is migrating. Zero
-	// means one minute.
+	// LockTimeout bounds the wait for another instance that is migrating, and the
+	// tries of a migration whose table is in use. Zero means one minute.
 	LockTimeout time.Duration
 	// StatementLockTimeout bounds the wait of one statement for a table that
-	// another session uses. Zero means ten seconds.
+	// another session uses; the migration is repeated until LockTimeout has passed.
+	// Zero means one second.
 	StatementLockTimeout time.Duration
 	// Source holds NNNNNN_name.up.sql and NNNNNN_name.down.sql in its root. Nil
 	// means the files embedded in the binary.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,12 +36,45 @@ SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''
   LEFT JOIN pg_stat_activity a ON a.pid = l.pid
  WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
    AND l.classid::bigint = $1::bigint >> 32 AND l.objid::bigint = $1::bigint & 4294967295`
+	// oldestUser is the session with the oldest transaction that uses a table of the schema.
+	oldestUser = `
+SELECT format('%s, pid %s, application %L', c.relname, l.pid, a.application_name)
+  FROM pg_locks l
+  JOIN pg_class c ON c.oid = l.relation AND c.relkind = 'r' AND c.relnamespace = 'belfry'::regnamespace
+  JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+  JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.granted AND l.pid <> pg_backend_pid()
+ ORDER BY a.xact_start, l.pid LIMIT 1`
 )
 
 // session is the one connection of a run. The lock, the record and the migrations
 // use it.
 type session struct {
-	conn *pgx.Conn
+	conn     *pgx.Conn
+	patience time.Duration // bounds the tries of a migration whose table is in use
+	log      *zap.Logger
+}
+
+// runPatiently runs the statements of text in one transaction. A try that waits longer than
+// lock_timeout for a table is rolled back, so that the users of the table go on, and repeated after a
+// random pause. It returns the error of the last try.
+func (s *session) runPatiently(ctx context.Context, text string) error {
+	for started := time.Now(); ; {
+		err := s.conn.PgConn().Exec(ctx, text).Close()
+		if postgres.SQLState(err) != "55P03" || time.Since(started) >= s.patience {
+			return err
+		}
+		pause := maxLockDelay/2 + rand.N(maxLockDelay)
+		var user string // empty when the session has ended since
+		_ = s.conn.QueryRow(ctx, oldestUser).Scan(&user)
+		s.log.Info("the migration waits for a table that another session uses", zap.String("oldest_user", user),
+			zap.Duration("next_try_in", pause), zap.Duration("giving_up_after", s.patience))
+		select {
+		case <-time.After(min(pause, s.patience)):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // connect opens the session, within connectTimeout at most.
@@ -68,7 +102,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, unreachable(ctx, cc, err)
 	}
-	s := &session{conn: conn}
+	s := &session{conn: conn, patience: m.cfg.LockTimeout, log: m.log}
 	// Settings of the role or the database must not change what a migration means.
 	if err := postgres.ConfigureSession(ctx, conn); err != nil {
 		s.close(ctx)

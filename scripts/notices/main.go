@@ -38,7 +38,7 @@ func modules() ([]module, error) {
 	var all []module
 	for _, platform := range platforms {
 		system, arch, _ := strings.Cut(platform, "/")
-		list := exec.Command("go", "list", "-deps", "-f",
+		list := exec.Command("go", "list", "-tags", "release", "-deps", "-f",
 			`{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}`, "github.com/belfry-mq/belfry/cmd/belfry")
 		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
 		list.Stderr = os.Stderr
