@@ -81,7 +81,7 @@ func TestFileFollowsAnchors(t *testing.T) {
 func TestFileMistakes(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"http: 8080":                         "section http must hold keys with values: addr, max_body_bytes, shutdown_timeout (file %s:1)",
+		"http: 8080":                         "section http must hold keys with values: addr, max_body_bytes, max_response_bytes, shutdown_timeout (file %s:1)",
 		"[1, 2]":                             "the file must hold keys with values: database, http, dispatch, batch, smart_poll, listen, defaults, sweep, encryption, log (file %s:1)",
 		"http:\n  addr: 6632":                "http.addr is 6632: it must be text, put it in quotes (file %s:2)",
 		"http:\n  addr:":                     "http.addr has no value: it must be text; remove the line to keep the default (file %s:2)",

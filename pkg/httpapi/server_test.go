@@ -195,13 +195,13 @@ func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, httpapi.DefaultConfig().Validate())
-	require.NoError(t, httpapi.Config{Addr: ":0", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
+	require.NoError(t, httpapi.Config{Addr: ":0", MaxBodyBytes: 1024, MaxResponseBytes: 1024, ShutdownTimeout: 1}.Validate())
 	err := httpapi.Config{MaxBodyBytes: 1023}.Validate()
-	for _, key := range []string{`http.addr is ""`, "http.max_body_bytes is 1023", "http.shutdown_timeout is 0s"} {
+	for _, key := range []string{`http.addr is ""`, "http.max_body_bytes is 1023", "http.max_response_bytes is 0", "http.shutdown_timeout is 0s"} {
 		require.ErrorContains(t, err, key)
 	}
 	for _, addr := range []string{"6632", "localhost", "::1:80", ":http", ":65536", ":-1", "h:"} {
-		require.ErrorContains(t, httpapi.Config{Addr: addr, MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate(), "it must be host:port or :port", addr)
+		require.ErrorContains(t, httpapi.Config{Addr: addr, MaxBodyBytes: 1024, MaxResponseBytes: 1024, ShutdownTimeout: 1}.Validate(), "it must be host:port or :port", addr)
 	}
-	require.NoError(t, httpapi.Config{Addr: "[::1]:65535", MaxBodyBytes: 1024, ShutdownTimeout: 1}.Validate())
+	require.NoError(t, httpapi.Config{Addr: "[::1]:65535", MaxBodyBytes: 1024, MaxResponseBytes: 1024, ShutdownTimeout: 1}.Validate())
 }
