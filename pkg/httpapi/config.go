@@ -14,6 +14,8 @@ type Config struct {
 	Addr string `mapstructure:"addr"`
 	// MaxBodyBytes bounds a request body; a larger one gets 413.
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
+	// MaxResponseBytes bounds the answer of a pop, which has at least one message.
+	MaxResponseBytes int64 `mapstructure:"max_response_bytes"`
 	// ShutdownTimeout bounds how long a stop waits for requests in flight.
 	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
 	// BodyTimeout bounds how long a client may take to send a body; a slower one gets 408.
@@ -37,7 +39,7 @@ const (
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
 	return Config{
-		Addr: ":6632", MaxBodyBytes: 16 << 20, ShutdownTimeout: 10 * time.Second,
+		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
 	}
 }
@@ -47,6 +49,9 @@ func (c Config) Validate() error {
 	errs := append(checkOrigins(c.CORSOrigins), c.checkAddr())
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
+	}
+	if c.MaxResponseBytes < 1024 || c.MaxResponseBytes > 1<<30 {
+		errs = append(errs, fmt.Errorf("http.max_response_bytes is %d: it must be from 1024 to 1GiB", c.MaxResponseBytes))
 	}
 	for _, timeout := range []struct {
 		key   string

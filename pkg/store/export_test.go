@@ -37,3 +37,6 @@ func (s *Store) DueFloor(group int64) time.Time { return s.floors.Lowest(group).
 
 // SettleInterval is the minimum time between two rounds in which Run settles announced cursors.
 const SettleInterval = wake.SettleInterval
+
+// LimitPops sets Config.MaxPopBytes. It must not be called during a pop.
+func (s *Store) LimitPops(bytes int64) { s.claims.MaxBytes = bytes }

@@ -69,6 +69,9 @@ type Config struct {
 	// Sealer may be nil: then pushes to queues with encryptionEnabled are refused.
 	Sealer *seal.Sealer
 	Batch  batch.Config
+	// MaxPopBytes bounds the messages of one pop in bytes of its answer; a pop delivers at least one
+	// message. 0: 16 MiB.
+	MaxPopBytes int64
 	// Events carries what the store commits to the other rooms; nil: a bus of its own.
 	Events *events.Bus
 	// Handoffs knows the requests that wait for a push; nil: none.
@@ -85,10 +88,16 @@ type Handoffs interface {
 	Handoffs(queueName, partition string) []queue.Handoff
 }
 
+// defaultMaxPopBytes is the default of Config.MaxPopBytes.
+const defaultMaxPopBytes = 16 << 20
+
 // New returns a Store on pool. Close it after the last verb.
 func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *Store {
 	if cfg.Events == nil {
 		cfg.Events = &events.Bus{}
+	}
+	if cfg.MaxPopBytes == 0 {
+		cfg.MaxPopBytes = defaultMaxPopBytes
 	}
 	s := &Store{
 		pool: pool, bus: cfg.Events, handoffs: cfg.Handoffs, log: log,
@@ -97,7 +106,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	s.names = names.New(pool, cfg.Events, s.waker, cfg.Defaults, log)
 	s.claims = claim.New(claim.Deps{
 		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
-		Sealer: cfg.Sealer, Metrics: metrics.claims, Log: log,
+		Sealer: cfg.Sealer, MaxBytes: cfg.MaxPopBytes, Metrics: metrics.claims, Log: log,
 	}, cfg.Batch, metrics.flushes)
 	quotas := quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{

@@ -666,6 +666,20 @@ CREATE FUNCTION belfry.ready_at(
         belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
 $$;
 
+-- From sql/functions/claim/delivery_bytes.sql.
+
+-- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
+-- rest. Without exact the result may be too high for a compressed payload, which is then not
+-- decompressed: pglz and lz4 expand a value at most 256 times. The body is one expression, so the
+-- planner inlines it.
+CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
+RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT 1024 + octet_length($2) + coalesce(octet_length($3), 0) + CASE
+        WHEN pg_column_compression($1) IS NULL THEN pg_column_size($1)
+        WHEN $4 THEN octet_length($1::text)
+        ELSE 256 * least(pg_column_size($1), 8000000) END
+$$;
+
 -- From sql/functions/ack/ack.sql.
 
 -- Acknowledges messages that belfry.pop returned. message_ids NULL: all that the lease still holds.
@@ -1506,6 +1520,8 @@ $$;
 --   p_floor       The caller knows that no cursor is due before this instant. NULL: unknown.
 --   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
 --   p_look        Verify p_floor, and return due_floor and next_floor.
+--   p_bytes       The messages take at most so many bytes in an answer; see delivery_bytes. The first
+--                 message is delivered at any size. NULL: no limit.
 --
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
@@ -1516,7 +1532,8 @@ $$;
 -- function because starting such a plan costs more than the claim of one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
-    p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
+    p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
+    p_bytes bigint DEFAULT NULL
 ) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -1524,6 +1541,8 @@ DECLARE
     v_due timestamptz;
     v_lease timestamptz;
     v_room bigint := p_batch;
+    v_bytes_left bigint := p_bytes;
+    v_bytes bigint;
     v_taken bigint;
     v_upto bigint;
     v_limit bigint;
@@ -1553,7 +1572,14 @@ DECLARE
                  WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
+    sizes CURSOR (upto bigint) FOR
+        SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+          FROM belfry.message m
+         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= upto
+           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         ORDER BY m.seq;
     f record;
+    next record;
     skipped record;
     r belfry.claim_row;
 BEGIN
@@ -1586,18 +1612,26 @@ BEGIN
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
             -- Redriven messages come first, in a delivery of their own.
-            RETURN QUERY
-            SELECT d.*
-              FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now) AS d;
-            GET DIAGNOSTICS v_taken = ROW_COUNT;
+            v_taken := 0;
+            v_bytes := 0;
+            FOR r IN
+                SELECT d.*
+                  FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now, v_bytes_left, v_room < p_batch) AS d
+            LOOP
+                RETURN NEXT r;
+                v_taken := v_taken + 1;
+                v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, true), 0);
+            END LOOP;
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row stands for the partition
+                v_bytes_left := v_bytes_left - v_bytes;
                 CONTINUE;
             END IF;
             v_moved := true;
             SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_redrives_ready
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
+            EXIT WHEN v_redrives_ready <= v_now; -- its bytes do not fit
         END IF;
         IF k.start_at IS NOT NULL THEN
             f.ready_at := NULL;
@@ -1655,8 +1689,8 @@ BEGIN
                      LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
-        SELECT count(*), max(s.seq) INTO v_taken, v_upto
-          FROM (SELECT m.seq
+        SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
+          FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, false) AS bytes
                   FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq < v_hidden_from
                    AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
@@ -1667,6 +1701,28 @@ BEGIN
             RETURN NEXT r;
             CONTINUE;
         END IF;
+        IF v_bytes > v_bytes_left AND p_batch > 1 THEN
+            -- FETCH, because FOR would read the sizes of more messages than the answer takes.
+            v_taken := 0;
+            v_bytes := 0;
+            OPEN sizes (v_upto);
+            LOOP
+                FETCH sizes INTO next;
+                EXIT WHEN NOT FOUND OR v_bytes + next.bytes > v_bytes_left AND (v_taken > 0 OR v_room < p_batch);
+                v_taken := v_taken + 1;
+                v_bytes := v_bytes + next.bytes;
+                v_upto := next.seq;
+            END LOOP;
+            CLOSE sizes;
+            IF v_taken = 0 THEN -- the cursor stays due
+                IF v_moved THEN
+                    r.outcome := 3;
+                    RETURN NEXT r;
+                END IF;
+                EXIT;
+            END IF;
+        END IF;
+        v_bytes_left := v_bytes_left - v_bytes;
         v_room := v_room - v_taken;
 
         IF p_lease IS NOT NULL THEN
@@ -1761,12 +1817,16 @@ END $$;
 --
 -- Returns the row of the partition and then a row for each message, each with its own attempt. With
 -- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
--- left to deliver. Without any row, the first redriven message still waits for its retry delay.
+-- left to deliver. Without any row, the first redriven message still waits for its retry delay, or it
+-- has more than p_bytes bytes. The first message is delivered at any size, unless p_delivered: the
+-- pop delivers other messages already.
 --
 -- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
 -- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
-CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
-RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.redeliver(
+    p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
+    p_bytes bigint, p_delivered boolean
+) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_max_deliveries bigint;
     v_last bigint;
@@ -1774,6 +1834,7 @@ DECLARE
     v_attempts integer[];
     v_given_up bigint[];
     v_settled bigint;
+    v_bytes bigint := 0;
     v_left integer;
     v_waiting_seq bigint;
     one record;
@@ -1784,10 +1845,13 @@ BEGIN
       JOIN belfry.queue q ON q.id = p.queue_id
      WHERE p.id = p_partition;
     FOR one IN
-        SELECT d.seq, d.attempts, d.deliveries, d.retry_at
+        SELECT d.seq, d.attempts, d.deliveries, d.retry_at, m.bytes
           FROM belfry.redrive d
+         CROSS JOIN LATERAL (
+                SELECT belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+                  FROM belfry.message m
+                 WHERE m.partition_id = d.partition_id AND m.seq = d.seq OFFSET 0) AS m
          WHERE d.partition_id = p_partition AND d.group_id = p_group
-           AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq)
          ORDER BY d.seq
          LIMIT p_batch
     LOOP
@@ -1796,11 +1860,15 @@ BEGIN
             EXIT;
         ELSIF one.deliveries >= v_max_deliveries THEN
             v_given_up := array_append(v_given_up, one.seq);
+        ELSIF v_bytes + one.bytes > p_bytes AND (p_delivered OR v_seqs IS NOT NULL) THEN
+            v_waiting_seq := one.seq;
+            EXIT;
         ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
             EXIT; -- the last delivery of this message is a delivery of its own
         ELSE
             v_seqs := array_append(v_seqs, one.seq);
             v_attempts := array_append(v_attempts, one.attempts + 1);
+            v_bytes := v_bytes + one.bytes;
         END IF;
         v_last := one.seq;
         EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;

@@ -42,6 +42,7 @@ var first = []string{
 	"functions/claim/due_at.sql",
 	"functions/claim/redrives_ready_at.sql",
 	"functions/claim/ready_at.sql",
+	"functions/claim/delivery_bytes.sql",
 }
 
 // last are the files that need all others.

@@ -7,6 +7,8 @@
 --   p_floor       The caller knows that no cursor is due before this instant. NULL: unknown.
 --   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
 --   p_look        Verify p_floor, and return due_floor and next_floor.
+--   p_bytes       The messages take at most so many bytes in an answer; see delivery_bytes. The first
+--                 message is delivered at any size. NULL: no limit.
 --
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
@@ -17,7 +19,8 @@
 -- function because starting such a plan costs more than the claim of one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
-    p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false
+    p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
+    p_bytes bigint DEFAULT NULL
 ) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -25,6 +28,8 @@ DECLARE
     v_due timestamptz;
     v_lease timestamptz;
     v_room bigint := p_batch;
+    v_bytes_left bigint := p_bytes;
+    v_bytes bigint;
     v_taken bigint;
     v_upto bigint;
     v_limit bigint;
@@ -54,7 +59,14 @@ DECLARE
                  WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
+    sizes CURSOR (upto bigint) FOR
+        SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+          FROM belfry.message m
+         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= upto
+           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         ORDER BY m.seq;
     f record;
+    next record;
     skipped record;
     r belfry.claim_row;
 BEGIN
@@ -87,18 +99,26 @@ BEGIN
         v_redrives_ready := NULL;
         IF k.redrives > 0 AND NOT f.paused THEN
             -- Redriven messages come first, in a delivery of their own.
-            RETURN QUERY
-            SELECT d.*
-              FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now) AS d;
-            GET DIAGNOSTICS v_taken = ROW_COUNT;
+            v_taken := 0;
+            v_bytes := 0;
+            FOR r IN
+                SELECT d.*
+                  FROM belfry.redeliver(p_group, k.partition_id, v_room, p_lease, f.lease_time, v_now, v_bytes_left, v_room < p_batch) AS d
+            LOOP
+                RETURN NEXT r;
+                v_taken := v_taken + 1;
+                v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, true), 0);
+            END LOOP;
             IF v_taken > 0 THEN
                 v_room := v_room - (v_taken - 1); -- the first row stands for the partition
+                v_bytes_left := v_bytes_left - v_bytes;
                 CONTINUE;
             END IF;
             v_moved := true;
             SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_redrives_ready
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
+            EXIT WHEN v_redrives_ready <= v_now; -- its bytes do not fit
         END IF;
         IF k.start_at IS NOT NULL THEN
             f.ready_at := NULL;
@@ -156,8 +176,8 @@ BEGIN
                      LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
-        SELECT count(*), max(s.seq) INTO v_taken, v_upto
-          FROM (SELECT m.seq
+        SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
+          FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, false) AS bytes
                   FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq < v_hidden_from
                    AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
@@ -168,6 +188,28 @@ BEGIN
             RETURN NEXT r;
             CONTINUE;
         END IF;
+        IF v_bytes > v_bytes_left AND p_batch > 1 THEN
+            -- FETCH, because FOR would read the sizes of more messages than the answer takes.
+            v_taken := 0;
+            v_bytes := 0;
+            OPEN sizes (v_upto);
+            LOOP
+                FETCH sizes INTO next;
+                EXIT WHEN NOT FOUND OR v_bytes + next.bytes > v_bytes_left AND (v_taken > 0 OR v_room < p_batch);
+                v_taken := v_taken + 1;
+                v_bytes := v_bytes + next.bytes;
+                v_upto := next.seq;
+            END LOOP;
+            CLOSE sizes;
+            IF v_taken = 0 THEN -- the cursor stays due
+                IF v_moved THEN
+                    r.outcome := 3;
+                    RETURN NEXT r;
+                END IF;
+                EXIT;
+            END IF;
+        END IF;
+        v_bytes_left := v_bytes_left - v_bytes;
         v_room := v_room - v_taken;
 
         IF p_lease IS NOT NULL THEN

@@ -3,12 +3,16 @@
 --
 -- Returns the row of the partition and then a row for each message, each with its own attempt. With
 -- p_lease NULL the messages are settled on delivery (autoAck). The outcome is 3 if no message is
--- left to deliver. Without any row, the first redriven message still waits for its retry delay.
+-- left to deliver. Without any row, the first redriven message still waits for its retry delay, or it
+-- has more than p_bytes bytes. The first message is delivered at any size, unless p_delivered: the
+-- pop delivers other messages already.
 --
 -- maxDeliveries counts from the redrive on. A message that reached it becomes a dead letter again. A
 -- message with one delivery left is delivered alone, so only a fatal message uses up its deliveries.
-CREATE FUNCTION belfry.redeliver(p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz)
-RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
+CREATE FUNCTION belfry.redeliver(
+    p_group bigint, p_partition bigint, p_batch bigint, p_lease uuid, p_lease_time interval, p_now timestamptz,
+    p_bytes bigint, p_delivered boolean
+) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_max_deliveries bigint;
     v_last bigint;
@@ -16,6 +20,7 @@ DECLARE
     v_attempts integer[];
     v_given_up bigint[];
     v_settled bigint;
+    v_bytes bigint := 0;
     v_left integer;
     v_waiting_seq bigint;
     one record;
@@ -26,10 +31,13 @@ BEGIN
       JOIN belfry.queue q ON q.id = p.queue_id
      WHERE p.id = p_partition;
     FOR one IN
-        SELECT d.seq, d.attempts, d.deliveries, d.retry_at
+        SELECT d.seq, d.attempts, d.deliveries, d.retry_at, m.bytes
           FROM belfry.redrive d
+         CROSS JOIN LATERAL (
+                SELECT belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
+                  FROM belfry.message m
+                 WHERE m.partition_id = d.partition_id AND m.seq = d.seq OFFSET 0) AS m
          WHERE d.partition_id = p_partition AND d.group_id = p_group
-           AND (SELECT true FROM belfry.message m WHERE m.partition_id = d.partition_id AND m.seq = d.seq)
          ORDER BY d.seq
          LIMIT p_batch
     LOOP
@@ -38,11 +46,15 @@ BEGIN
             EXIT;
         ELSIF one.deliveries >= v_max_deliveries THEN
             v_given_up := array_append(v_given_up, one.seq);
+        ELSIF v_bytes + one.bytes > p_bytes AND (p_delivered OR v_seqs IS NOT NULL) THEN
+            v_waiting_seq := one.seq;
+            EXIT;
         ELSIF one.deliveries = v_max_deliveries - 1 AND v_seqs IS NOT NULL AND p_lease IS NOT NULL THEN
             EXIT; -- the last delivery of this message is a delivery of its own
         ELSE
             v_seqs := array_append(v_seqs, one.seq);
             v_attempts := array_append(v_attempts, one.attempts + 1);
+            v_bytes := v_bytes + one.bytes;
         END IF;
         v_last := one.seq;
         EXIT WHEN one.deliveries = v_max_deliveries - 1 AND p_lease IS NOT NULL;

@@ -53,9 +53,11 @@ type Deps struct {
 	Floors    *scanfloor.Floors
 	Delivered *delivered.Cache
 	// Sealer opens sealed payloads; nil: none can be opened.
-	Sealer  *seal.Sealer
-	Metrics *Metrics
-	Log     *zap.Logger
+	Sealer *seal.Sealer
+	// MaxBytes bounds what one claim delivers; it delivers at least one message.
+	MaxBytes int64
+	Metrics  *Metrics
+	Log      *zap.Logger
 }
 
 // Metrics count what claims do beside delivering.

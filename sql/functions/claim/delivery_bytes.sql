@@ -1,0 +1,11 @@
+-- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
+-- rest. Without exact the result may be too high for a compressed payload, which is then not
+-- decompressed: pglz and lz4 expand a value at most 256 times. The body is one expression, so the
+-- planner inlines it.
+CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
+RETURNS integer LANGUAGE sql STABLE AS $$
+    SELECT 1024 + octet_length($2) + coalesce(octet_length($3), 0) + CASE
+        WHEN pg_column_compression($1) IS NULL THEN pg_column_size($1)
+        WHEN $4 THEN octet_length($1::text)
+        ELSE 256 * least(pg_column_size($1), 8000000) END
+$$;
