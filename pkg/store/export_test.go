@@ -40,3 +40,11 @@ const SettleInterval = wake.SettleInterval
 
 // LimitPops sets Config.MaxPopBytes. It must not be called during a pop.
 func (s *Store) LimitPops(bytes int64) { s.claims.MaxBytes = bytes }
+
+// HealPass is a heal of all cursors that goes on after an error.
+type HealPass = wake.Pass
+
+// GoOnHealing goes on with pass.
+func (s *Store) GoOnHealing(ctx context.Context, pass *HealPass) error {
+	return s.waker.Heal(ctx, pass)
+}

@@ -1,9 +1,14 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // requireHeal requires that a heal wakes want partitions. It returns the number of announced
@@ -70,4 +75,61 @@ func TestAHealCountsPartitions(t *testing.T) {
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 	announced, _ := b.requireHeal(2, heard)
 	require.Equal(t, 4, announced, "two groups in each partition")
+}
+
+// drained makes a queue with partitions and groups, and a drained cursor for each pair. Every partition
+// has one message.
+func (b *bench) drained(partitions, groups int) {
+	b.t.Helper()
+	conn := b.connect() // without the time limit of the pool
+	for _, statement := range []string{
+		`INSERT INTO belfry.queue (name) VALUES ('q')`,
+		fmt.Sprintf(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT q.id, 'g' || i, true FROM belfry.queue q, generate_series(1, %d) i`, groups),
+		fmt.Sprintf(`INSERT INTO belfry.partition (queue_id, name, last_seq) SELECT q.id, 'p' || i, 1 FROM belfry.queue q, generate_series(1, %d) i`, partitions),
+		`INSERT INTO belfry.message (partition_id, seq, id, transaction_id, payload, created_at)
+			SELECT p.id, 1, gen_random_uuid(), p.name, '1', now() FROM belfry.partition p`,
+		`INSERT INTO belfry.cursor (partition_id, group_id, committed) SELECT p.id, g.id, 1 FROM belfry.partition p, belfry.consumer_group g ORDER BY 1, 2`,
+		`ANALYZE belfry.cursor, belfry.partition`,
+	} {
+		_, err := conn.Exec(b.t.Context(), statement)
+		require.NoError(b.t, err)
+	}
+}
+
+// A heal examines cursors page by page. After an error it goes on after the last page, with a smaller
+// page.
+func TestAHealGoesOnWhereItFailed(t *testing.T) {
+	t.Parallel()
+	direct := newBench(t)
+	s := newStore(t, newPool(t, direct.pool.Config().ConnString(), 2*time.Second), prometheus.NewRegistry(), nil)
+	direct.drained(200, 30) // 6,000 cursors: two pages
+	const strand = `UPDATE belfry.cursor SET committed = 0 WHERE partition_id IN (SELECT id FROM belfry.partition WHERE name = 'p1' OR name = 'p190')`
+	direct.exec(strand)
+	release := direct.lockRows(`SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'p190' FOR UPDATE OF c`)
+	var pass store.HealPass
+	require.Error(t, s.GoOnHealing(t.Context(), &pass), "the second page waits for a lock")
+	require.Equal(t, []int{5000, 1}, []int{pass.Cursors, pass.Partitions})
+	release()
+	direct.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	direct.exec(strand)
+	require.NoError(t, s.GoOnHealing(t.Context(), &pass))
+	require.Equal(t, []int{6000, 2}, []int{pass.Cursors, pass.Partitions})
+	require.Equal(t, 30, direct.stranded(), "the cursors of p1, which the pass had left behind")
+	healed, err := s.Heal(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, healed)
+	require.Zero(t, direct.stranded())
+}
+
+// BenchmarkHeal measures a heal of many drained cursors.
+func BenchmarkHeal(b *testing.B) {
+	const partitions = 1_000_000
+	s := newBench(b)
+	s.drained(partitions, 1)
+	b.ResetTimer()
+	for range b.N {
+		healed, err := s.Heal(b.Context())
+		require.NoError(b, err)
+		require.Zero(b, healed)
+	}
 }

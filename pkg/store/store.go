@@ -140,10 +140,14 @@ const healInterval = time.Second
 
 // Heal wakes every partition that a crash between a commit and its wake left asleep, and returns how
 // many that were. Errors: CodeUnavailable.
-func (s *Store) Heal(ctx context.Context) (healed int, err error) { return s.waker.Heal(ctx) }
+func (s *Store) Heal(ctx context.Context) (healed int, err error) {
+	var pass wake.Pass
+	err = s.waker.Heal(ctx, &pass)
+	return pass.Partitions, err
+}
 
 // Run heals at the start and after every lost connection, and settles the cursors that SQL consumers
-// leave, until ctx ends. A failed heal is repeated.
+// leave, until ctx ends. A failed heal goes on where it failed.
 //
 // A lost connection may also have lost the answer of a wake: then the cursors are ready, no heal finds
 // them, and they were never announced. So a heal after a broken connection, or after the end of
@@ -154,6 +158,7 @@ func (s *Store) Run(ctx context.Context) error {
 	settling.Go(func() { s.waker.RunSettling(ctx) })
 	defer settling.Wait()
 	next := time.NewTimer(0)
+	var pass wake.Pass
 	defer next.Stop()
 	for {
 		select {
@@ -161,19 +166,17 @@ func (s *Store) Run(ctx context.Context) error {
 			return nil
 		case <-next.C:
 		}
-		healed, err := s.waker.Heal(ctx)
-		s.heals.Add(1)
-		s.healed.Add(int64(healed))
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			s.log.Warn("Healing failed and will be repeated.", zap.Error(err))
+		if err := s.heal(ctx, &pass); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			s.log.Warn("Healing failed and will go on.", zap.Int("cursors", pass.Cursors), zap.Error(err))
 			next.Reset(healInterval)
 			continue
-		case healed > 0:
-			s.log.Info("Woke partitions that a crash had left asleep.", zap.Int("partitions", healed))
 		}
+		s.log.Info("Searched for partitions that a crash had left asleep.", zap.Int("cursors", pass.Cursors),
+			zap.Int("woken_partitions", pass.Partitions), zap.Duration("took", time.Since(pass.Began)))
+		pass = wake.Pass{}
 		s.claims.ReleaseOrphans(ctx)
 		if s.pool.TakeBroken() {
 			s.waker.Resync("the last commits may not have been announced")
@@ -185,6 +188,15 @@ func (s *Store) Run(ctx context.Context) error {
 			next.Reset(healInterval)
 		}
 	}
+}
+
+// heal goes on with pass and counts.
+func (s *Store) heal(ctx context.Context, pass *wake.Pass) error {
+	before := pass.Partitions
+	err := s.waker.Heal(ctx, pass)
+	s.heals.Add(1)
+	s.healed.Add(int64(pass.Partitions - before))
+	return err
 }
 
 // Heals returns how often Run has healed, and how many partitions that woke.

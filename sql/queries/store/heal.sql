@@ -1,13 +1,24 @@
--- Finds partitions that need a wake by their data and not by ready_at. $1: examine partitions above
--- this id. $2: number of partitions. Returns the partitions to wake, and the id to continue from.
--- No row: the end.
-SELECT max(s.id) AS upto,
-       coalesce(array_agg(s.id) FILTER (WHERE s.owes), '{}') AS partition_ids
-  FROM (SELECT p.id, EXISTS (
-                SELECT 1 FROM belfry.cursor c
-                 WHERE c.partition_id = p.id AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)) AS owes
-          FROM belfry.partition p
-         WHERE p.id > $1::bigint
-         ORDER BY p.id
-         LIMIT $2::bigint) AS s
-HAVING count(*) > 0
+-- Finds partitions that need a wake by their data and not by ready_at. Examines the cursors after
+-- partition $1 and group $2, at most $3, in this order. Returns the partitions to wake, the number of
+-- examined cursors, and the last one. No row: the end. The cost grows with $3 alone.
+WITH page AS MATERIALIZED (
+    SELECT c.partition_id, c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id
+      FROM belfry.cursor c
+     WHERE (c.partition_id, c.group_id) > ($1::bigint, $2::bigint)
+     ORDER BY c.partition_id, c.group_id
+     LIMIT $3::bigint
+)
+SELECT last.partition_id, last.group_id, (SELECT count(*) FROM page) AS cursors, ARRAY (
+        SELECT DISTINCT s.partition_id
+          FROM page s
+         CROSS JOIN LATERAL (
+                SELECT p.last_seq FROM belfry.partition p
+                 WHERE p.id >= s.partition_id AND p.id <= s.partition_id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
+         WHERE (s.ready_at IS NULL OR s.redrives > 0)
+           AND belfry.needs_wake(s.ready_at, s.committed, p.last_seq, s.redrives, s.lease_id)
+         ORDER BY 1) AS partition_ids
+  FROM page AS last
+ ORDER BY last.partition_id DESC, last.group_id DESC
+ LIMIT 1
