@@ -57,11 +57,13 @@ func (b *harness) gatherRound(n, partitions int, change func(*fakeStore)) []<-ch
 		b.ready(1, int64(p+1), 1)
 	}
 	synctest.Wait()
-	b.store.onPreflight, b.store.onClaim = nil, nil
-	change(b.store)
+	b.store.change(func(f *fakeStore) {
+		f.onPreflight, f.onClaim = nil, nil
+		change(f)
+	})
 	release()
 	delivered(b.t, first)
-	b.store.claims = b.store.claims[1:]
+	b.store.change(func(f *fakeStore) { f.claims = f.claims[1:] })
 	return outs
 }
 
@@ -106,7 +108,7 @@ func TestARefusedClaimIsNotGivenToEachWaitingRequest(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, failed)
-		b.store.onClaim = nil
+		b.store.change(func(f *fakeStore) { f.onClaim = nil })
 		time.Sleep(time.Second)
 		require.Equal(t, 2, b.store.calls().claims, "a second request probes after a while")
 	})
@@ -124,15 +126,17 @@ func TestOneRefusedTargetOfAPreflightFailsAlone(t *testing.T) {
 			b.ready(g, 1, 1)
 		}
 		synctest.Wait()
-		b.store.onPreflight = func(time.Duration) error {
-			b.store.mu.Lock()
-			defer b.store.mu.Unlock()
-			last := b.store.probes[len(b.store.probes)-1]
-			if slices.ContainsFunc(last, func(p queue.Probe) bool { return p.Target.Group == 7 }) {
-				return errUnreadable
+		b.store.change(func(f *fakeStore) {
+			f.onPreflight = func(time.Duration) error {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				last := f.probes[len(f.probes)-1]
+				if slices.ContainsFunc(last, func(p queue.Probe) bool { return p.Target.Group == 7 }) {
+					return errUnreadable
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		release()
 		require.ErrorIs(t, answered(t, outs[6]).err, errUnreadable)
 		got, errs := outcomes(t, slices.Delete(outs, 6, 7))
@@ -245,7 +249,7 @@ func TestAPanicInARoundFailsItsRequests(t *testing.T) {
 				}
 				require.Positive(t, b.value("belfry_dispatch_panics_total"))
 				require.Equal(t, int(b.value("belfry_dispatch_panics_total")), b.logs.FilterMessageSnippet("panicked").Len())
-				b.store.onPreflight, b.store.onClaim, b.store.onPop = nil, nil, nil
+				b.store.change(func(f *fakeStore) { f.onPreflight, f.onClaim, f.onPop = nil, nil, nil })
 				after := b.begin(t.Context(), request(time.Hour))
 				b.ready(1, 3, 1)
 				delivered(t, after)

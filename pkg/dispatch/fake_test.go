@@ -53,6 +53,13 @@ type part struct {
 	leased   bool
 }
 
+// change sets hooks while the dispatcher works.
+func (f *fakeStore) change(set func(*fakeStore)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set(f)
+}
+
 // put adds messages that are poppable in a while.
 func (f *fakeStore) put(group, partition int64, n int, in time.Duration) {
 	f.mu.Lock()
@@ -151,9 +158,10 @@ func (f *fakeStore) Forget(*queue.PopRequest, queue.Target) {
 func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	f.mu.Lock()
 	f.pops = append(f.pops, time.Now())
+	onPop := f.onPop
 	f.mu.Unlock()
-	if f.onPop != nil {
-		if err := f.onPop(req); err != nil {
+	if onPop != nil {
+		if err := onPop(req); err != nil {
 			return queue.Delivery{}, err
 		}
 	}
@@ -175,9 +183,10 @@ func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit tim
 	f.mu.Lock()
 	f.preflights, f.limits = append(f.preflights, time.Now()), append(f.limits, limit)
 	f.probes = append(f.probes, probes)
+	onPreflight := f.onPreflight
 	f.mu.Unlock()
-	if f.onPreflight != nil {
-		if err := f.onPreflight(limit); err != nil {
+	if onPreflight != nil {
+		if err := onPreflight(limit); err != nil {
 			return nil, err
 		}
 	}
@@ -218,9 +227,10 @@ func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]
 		list := f.matchingLocked(a.Target)
 		due[i] = len(list) > 0 && !f.parts[list[0]].readyAt.After(time.Now())
 	}
+	onClaim := f.onClaim
 	f.mu.Unlock()
-	if f.onClaim != nil {
-		if err := f.onClaim(assignments); err != nil {
+	if onClaim != nil {
+		if err := onClaim(assignments); err != nil {
 			return nil, err
 		}
 	}
