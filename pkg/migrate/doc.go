@@ -25,9 +25,10 @@
 // plus the column previous: the version that the schema still has while dirty is
 // set.
 //
-// The baseline migration creates the function belfry.baseline. A schema that has
-// a version and lacks this function was made by an unreleased version of Belfry,
-// whatever its version is. Every method refuses such a schema (UnreleasedError).
+// The baseline migration creates the function belfry.baseline, with a digest of its own
+// text as comment. A schema that has a version and lacks this function or this digest was
+// made by an unreleased version of Belfry, whatever its version is. Every method refuses
+// such a schema (UnreleasedError).
 //
 // Importable by the floors above 2, and by test/pgtest.
 package migrate

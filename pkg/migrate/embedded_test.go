@@ -70,6 +70,18 @@ func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	require.NoError(t, m.Up(t.Context()), "after what the error says")
 }
 
+// Before the first release, the baseline changes without a new number.
+func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
+	require.NoError(t, m.Up(t.Context()))
+	exec(t, conn, "COMMENT ON FUNCTION belfry.baseline() IS 'an earlier one'")
+	var refused *migrate.UnreleasedError
+	require.ErrorAs(t, m.Check(t.Context()), &refused)
+	require.ErrorAs(t, m.Up(t.Context()), &refused)
+}
+
 // The number alone says nothing: later releases reach the old numbers again.
 func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
 	t.Parallel()

@@ -4,17 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"regexp"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
 )
 
 // These statements are not in sql/queries, because they run before the schema
 // exists and cannot be checked against it.
 const (
-	hasRecord   = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
-	hasBaseline = `SELECT to_regprocedure('belfry.baseline()') IS NOT NULL`
+	hasRecord = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
+	// hasBaseline compares the marker of the schema with that of the binary.
+	hasBaseline = `SELECT coalesce(obj_description(to_regprocedure('belfry.baseline()'), 'pg_proc') = $1, false)`
 	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
 	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
@@ -27,13 +32,26 @@ const (
 	version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint)`
 )
 
+// baselineMarker returns the comment that the baseline gives to the function
+// belfry.baseline: a digest of its own text.
+var baselineMarker = sync.OnceValue(func() string {
+	text, err := fs.ReadFile(sql.Migrations, "migrations/000001_baseline.up.sql")
+	found := markerComment.FindSubmatch(text)
+	if err != nil || found == nil {
+		panic("the baseline migration of the binary has no marker")
+	}
+	return string(found[1])
+})
+
+var markerComment = regexp.MustCompile(`(?m)^COMMENT ON FUNCTION belfry\.baseline\(\) IS '([0-9a-f]+)';$`)
+
 // record is the version record of the database. No row and a row with version -1
 // both mean version 0: golang-migrate writes -1 for the empty schema.
 type record struct {
 	version  uint
 	dirty    bool
 	previous *uint // the version the schema still has; only while dirty, nil if unknown
-	baseline bool  // the schema was made by the baseline migration of a release
+	baseline bool  // the baseline migration of this binary made the schema
 }
 
 // applied returns the version that the tables have.
@@ -72,7 +90,7 @@ func (s *session) record(ctx context.Context) (record, error) {
 	var version int64
 	var previous *int64
 	var r record
-	if err := s.conn.QueryRow(ctx, hasBaseline).Scan(&r.baseline); err != nil {
+	if err := s.conn.QueryRow(ctx, hasBaseline, baselineMarker()).Scan(&r.baseline); err != nil {
 		return record{}, fmt.Errorf("looking for the marker of the baseline: %w", err)
 	}
 	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)

@@ -2416,8 +2416,8 @@ REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
 
 -- From sql/functions/database/baseline.sql.
 
--- The marker of the baseline migration. pkg/migrate refuses a database that has a schema version
--- and lacks this function: an unreleased version of Belfry made that database.
+-- The marker of the baseline migration, with a digest of it as comment. pkg/migrate refuses a
+-- database that has a schema version and lacks this marker: an unreleased version of Belfry made it.
 CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT 1
 $$;
@@ -3703,3 +3703,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
+COMMENT ON FUNCTION belfry.baseline() IS '19c1cae8aa4ab2f0ed811fd65f3cc5c7e2db1fb39bd410e63336d364d9c4c408';

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -64,6 +65,9 @@ func Create(sqlDir fs.FS) (string, error) {
 		}
 		fmt.Fprintf(&statements, "\n-- From sql/%s.\n\n%s", name, text)
 	}
+	// pkg/migrate reads this digest to tell the baseline from an earlier, unreleased one.
+	digest := sha256.Sum256([]byte(statements.String()))
+	fmt.Fprintf(&statements, "COMMENT ON FUNCTION belfry.baseline() IS '%x';\n", digest)
 	return statements.String(), nil
 }
 
