@@ -80,6 +80,24 @@ func TestNoMessageIsSkipped(t *testing.T) {
 			},
 		},
 		{
+			"a lost autoAck delivery explains no gap behind messages that another one consumed", "skipped", `starts with "d" at 4, but "c" at 3`, 5,
+			func(r *run) {
+				r.op(3).Items, r.op(3).AutoAck, r.op(3).LeaseID = delivered("b"), true, ""
+				r.op(4).Items = nil
+				o := r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true})
+				o.Begin, o.End = r.op(3).Begin, r.op(3).Begin
+				r.op(5).Items = delivered("d")
+			},
+			// It goes on behind "b" if that is a dead letter.
+			func(r *run) {
+				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = false, "L0", delivered("a", "b", "c")
+				r.op(4).LeaseID, r.op(4).Items = "L0", acked("dlq", "b")
+				r.op(4).Items[0].DeadLettered = true
+				r.op(9).Begin, r.op(9).End = 7*time.Second, 8*time.Second
+				r.cursor().Dead, r.cursor().Consumed = []int64{2, 4}, 3
+			},
+		},
+		{
 			"autoAck consumes what it delivers", "skipped", `starts with "c" at 3, but "b" at 2`, 5,
 			func(r *run) {
 				r.op(3).AutoAck, r.op(3).LeaseID, r.op(3).Items = true, "", delivered("a")

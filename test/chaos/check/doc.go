@@ -81,9 +81,9 @@
 //   - Sought and deleted groups do not use autoAck. Dead letters of deleted groups are not redriven.
 //   - A redrive returns all dead letters of its group in its queue or its partition. Their deliveries contain nothing
 //     else, and each ack of them settles a single message.
-//   - An autoAck pop of unknown outcome may have consumed one run of messages in each partition of its queue. The same is
-//     true of an answered one during a fault that breaks connections: the server claims again when the answer to its claim
-//     is lost.
+//   - An autoAck pop of unknown outcome may have consumed one run of messages in each partition of its queue. Dead letters
+//     do not end the run. The same is true of an answered one during a fault that breaks connections: the server claims
+//     again when the answer to its claim is lost.
 //   - An ack without a lease id counts like any other.
 //   - A push by SQL is stored some time after its commit, behind the pushes by SQL committed before it began.
 //

@@ -12,7 +12,9 @@ import (
 type progress struct {
 	// done holds by ordinal whether a single message may be settled.
 	done []bool
-	next int
+	// consumed holds by ordinal whether an answered autoAck pop consumed the message.
+	consumed []bool
+	next     int
 	// events are the events still to apply.
 	events []event
 	// excuses counts lost autoAck deliveries that have not explained a gap yet.
@@ -45,6 +47,7 @@ func (f *progress) apply(now time.Duration) {
 		default:
 			for _, ordinal := range e.ordinals {
 				f.done[ordinal] = true
+				f.consumed[ordinal] = f.consumed[ordinal] || e.consumed
 			}
 		}
 		f.events = f.events[1:]
@@ -53,13 +56,14 @@ func (f *progress) apply(now time.Duration) {
 }
 
 // reaches reports whether everything before an ordinal may be settled. Each lost autoAck delivery may explain one run.
+// A run goes on behind messages that a delivery leaves out, because they were dead-lettered, expired or deleted.
 func (f *progress) reaches(ordinal int) bool {
 	for f.next < ordinal {
 		if f.excuses == 0 {
 			return false
 		}
 		f.excuses--
-		for f.next < ordinal && !f.done[f.next] {
+		for f.next < ordinal && !f.consumed[f.next] {
 			f.next++
 		}
 		f.advance()
@@ -74,6 +78,7 @@ type event struct {
 	upto        bool
 	ordinals    []int
 	lostAutoAck bool
+	consumed    bool // by an answered autoAck pop
 	sought      bool
 }
 
@@ -93,7 +98,7 @@ func (r *reader) progressEvents() []event {
 		if !d.op.AutoAck {
 			continue
 		}
-		e := event{at: d.after}
+		e := event{at: d.after, consumed: true}
 		for _, m := range d.entries {
 			e.ordinals = append(e.ordinals, m.ordinal)
 		}
@@ -123,7 +128,9 @@ func (r *reader) progressEvents() []event {
 // passed that message. Deliveries are taken in the order of their ends, each with all events that began by then.
 func (r *reader) unskipped() []Violation {
 	var found []Violation
-	f := &progress{done: make([]bool, len(r.lane.log)+1), next: 1, events: r.progressEvents()}
+	f := &progress{
+		done: make([]bool, len(r.lane.log)+1), consumed: make([]bool, len(r.lane.log)+1), next: 1, events: r.progressEvents(),
+	}
 	begin, known := r.start()
 	if f.settleUpTo(begin); r.gen != nil {
 		for ordinal := range r.gen.skip {

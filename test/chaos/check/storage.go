@@ -201,7 +201,7 @@ func (r *reader) delivered(options *Options) []Violation {
 	dead := r.dead()
 	ended := r.gen != nil && !r.gen.last
 	left := 0
-	// An autoAck pop with a lost answer took at most one run of messages.
+	// An autoAck pop with a lost answer took at most one run of messages. It left out the dead letters between them.
 	excuses, excused := len(r.lostAutoAcks())+len(r.repeatedAutoAcks()), false
 	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
@@ -209,7 +209,7 @@ func (r *reader) delivered(options *Options) []Violation {
 			left++
 		}
 		if got[e.ordinal] || dead[e.seq] || sought || r.mayMiss(e, options) {
-			excused = false
+			excused = excused && !got[e.ordinal]
 			continue
 		}
 		beyond := e.seq > r.cursor.Committed

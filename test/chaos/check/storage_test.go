@@ -194,6 +194,18 @@ func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 			},
 		},
 		{
+			"a lost autoAck delivery leaves out an expired message", "delivered", `"a" at 1`, 1,
+			func(r *run) {
+				r.part().ExpireAfter = time.Second
+				r.state.Sweeps = []check.Sweep{{Queue: "q", Expired: 1}}
+				h := another(r)
+				h.Consumed, h.Dead, h.Expired = 3, []int64{2}, []check.Expiry{{Seq: 2, Age: time.Minute}}
+			},
+			func(r *run) {
+				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
+			},
+		},
+		{
 			"lost by an autoAck pop of another partition", "delivered", `"a" at 1`, 1,
 			func(r *run) {
 				another(r)
