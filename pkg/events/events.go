@@ -30,8 +30,8 @@ type Handler interface {
 	// OnCreated is called when a partition was created. An empty partition stands for the queue;
 	// both are empty when a peer did not say which.
 	OnCreated(queueName, partition string, from Origin)
-	// OnResync is called when something may have become poppable and nobody can say what: every
-	// waiter looks, and everything remembered about emptiness is dropped.
+	// OnResync is called when something may have become poppable and it is unknown which partition:
+	// every waiter looks again, and no partition is known to be empty any more.
 	OnResync(reason string, from Origin)
 	// OnLeaseChanged is called when a message that the lease covers was deleted, so that what is
 	// remembered of the delivery no longer holds.

@@ -25,7 +25,7 @@ var reportOrder = []string{TimePush, TimePop, TimeFromStart, TimeFromAnswer}
 // Meter counts and times one measurement. It is safe for concurrent use.
 type Meter struct {
 	Pushed, Delivered Messages
-	// Requests counts all requests, Failed those that failed.
+	// Requests counts all requests. Failed counts the failed ones.
 	Requests, Failed atomic.Int64
 	// Times has the times of each name in reportOrder.
 	Times map[string]*Times
@@ -37,7 +37,7 @@ type Meter struct {
 	examples    map[string]string
 }
 
-// Messages counts messages: all, and those that were answered within the measured interval.
+// Messages counts messages. Within counts the messages answered within the measured interval.
 type Messages struct{ All, Within atomic.Int64 }
 
 // NewMeter returns a meter that measures nothing before Measure.
