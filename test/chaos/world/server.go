@@ -88,7 +88,7 @@ func serve(dsn, listenDSN string) error {
 	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupInterval = sweepInterval, sweepInterval, sweepInterval
 	cfg.Sweep.PartitionCleanupDays = cleanupDays
 	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
-	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)
 	}
