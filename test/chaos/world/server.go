@@ -83,12 +83,13 @@ func serve(dsn, listenDSN string) error {
 	}()
 	cfg := config.Default()
 	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
+	cfg.HTTP.DrainDelay = 0
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
 	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupInterval = sweepInterval, sweepInterval, sweepInterval
 	cfg.Sweep.PartitionCleanupDays = cleanupDays
 	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
-	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
+	cfg.HTTP.Addr = "127.0.0.1:0"
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)
 	}
