@@ -117,6 +117,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	}
 	cfg := d.cfg
 	cfg.Database.URL, cfg.Database.ListenURL = cluster.URL(devDatabase), ""
+	cfg.HTTP.DrainDelay = 0 // there is no load balancer
 	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
 		key, err := devKey(cluster.Dir())
 		if err != nil {

@@ -76,6 +76,7 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 		key, err := devKey(dir)
 		require.NoError(t, err)
 		require.Equal(t, key, cfg.Encryption.Key, "encryption works without a setting")
+		require.Zero(t, cfg.HTTP.DrainDelay, "a stop is quick")
 		require.Equal(t, "150", one(t, cfg.Database.URL, "SHOW max_connections"))
 		ready(&net.TCPAddr{IP: net.IPv6unspecified, Port: 7001})
 		stop()

@@ -9,10 +9,12 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -26,9 +28,9 @@ const warmConnections = 2
 // database that is down makes the drain take this long.
 const drainTimeout = 15 * time.Second
 
-// Run serves until ctx ends, then stops in order and returns nil. It calls ready with the address
-// once it answers requests. An error means that the server could not start, or that a part of it
-// failed. In every case all resources are released.
+// Run serves until ctx ends, then stops in order and returns nil. It listens at once, and answers 503
+// until it calls ready with the address. An error means that the server could not start, or that a
+// part of it failed. In every case all resources are released.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
 	defer holdHeap()()
 	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
@@ -36,29 +38,49 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return err
 	}
 	defer pool.Close()
-	if err := pool.Wait(ctx, cfg.Database.StartTimeout, log); err != nil {
-		return ended(ctx, err)
-	}
-	if err := prepareSchema(ctx, cfg.Database, log); err != nil {
-		return ended(ctx, err)
-	}
-	if err := advanceIDs(ctx, pool, log); err != nil {
-		return ended(ctx, err)
-	}
-	p, err := build(ctx, cfg, pool, log)
-	defer p.close()
+	pinger, err := postgres.NewPinger(cfg.Database, "belfry-health")
 	if err != nil {
 		return err
 	}
-	ln, err := p.server.Listen(ctx)
+	defer pinger.Close()
+	registry := prometheus.NewRegistry()
+	server := httpapi.New(cfg.HTTP, httpapi.StartDeps{
+		Ping: pinger.Ping, Metrics: httpapi.NewMetrics(registry), Version: Version(), Log: log,
+	})
+	ln, err := server.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, ln, log, ready)
+	log.Info("listening", zap.String("address", ln.Addr().String()))
+	var serving errgroup.Group
+	serving.Go(func() error { return server.Serve(ln) })
+	b := newBuilder(cfg, pool, server, registry, log)
+	defer b.close()
+	if err := b.start(ctx); err != nil {
+		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
+	}
+	return b.run(ctx, serving.Wait, log, func() { ready(ln.Addr()) })
 }
 
-// run starts the background work and serves, and stops all of it in order.
-func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready func(addr net.Addr)) error {
+// start waits for the database, migrates and constructs the rooms.
+func (b builder) start(ctx context.Context) error {
+	if err := b.pool.Wait(ctx, b.cfg.Database.StartTimeout, b.log); err != nil {
+		return err
+	}
+	b.server.SetPhase(httpapi.Migrating)
+	if err := prepareSchema(ctx, b.cfg.Database, b.log); err != nil {
+		return err
+	}
+	b.server.SetPhase(httpapi.Starting)
+	if err := advanceIDs(ctx, b.pool, b.log); err != nil {
+		return err
+	}
+	return b.build(ctx)
+}
+
+// run starts the background work and opens the API, and stops all of it in order. serve returns when
+// the server has stopped.
+func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, ready func()) error {
 	// Background work outlives ctx: it ends after the last request.
 	background, endBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBackground()
@@ -74,22 +96,30 @@ func (p *parts) run(ctx context.Context, ln net.Listener, log *zap.Logger, ready
 		work.Go(func() error { return run(workFailed) })
 	}
 	work.Go(func() error { return p.sqlWaiters.Run(sqlWaiting) })
-	work.Go(func() error { return p.server.Serve(ln) })
+	work.Go(serve)
 	peerWork, peersFailed := errgroup.WithContext(peers)
 	peerWork.Go(func() error { return p.listener.Run(peersFailed) })
 	peerWork.Go(func() error { return p.sender.Run(peersFailed) })
-	log.Info("serving", zap.String("address", ln.Addr().String()), zap.String("version", Version()))
-	ready(ln.Addr())
+	p.server.Open(p.api)
+	log.Info("serving", zap.String("version", Version()))
+	ready()
 
+	var delay time.Duration
 	select {
 	case <-ctx.Done():
-		log.Info("stopping", zap.Int("waiting", p.dispatcher.Waiting()))
+		delay = p.drainDelay
+		log.Info("stopping", zap.Int("waiting", p.dispatcher.Waiting()), zap.Duration("drain_delay", delay))
 	case <-workFailed.Done():
 		log.Error("a part of the server failed; stopping")
 	case <-peersFailed.Done():
 		log.Error("the listener or the sender failed; stopping")
 	}
 	p.server.Drain()
+	select {
+	case <-time.After(delay): // load balancers notice
+	case <-workFailed.Done():
+	case <-peersFailed.Done():
+	}
 	p.dispatcher.Stop()
 	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,9 @@ type parts struct {
 	listener   *listen.Listener
 	sender     *listen.Sender
 	server     *httpapi.Server
+	// api is what the server uses once it is open.
+	api        httpapi.Deps
+	drainDelay time.Duration
 	// closers release what build opened.
 	closers []func()
 }
@@ -62,16 +66,18 @@ type builder struct {
 	log  *zap.Logger
 }
 
-// build constructs every room, each with its dependencies. The caller closes the result, also after
-// an error.
+// newBuilder returns a builder without rooms. The caller closes it.
+func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
+	return builder{
+		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay},
+		cfg:   cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log,
+	}
+}
+
+// build constructs every room, each with its dependencies.
 //
 // The bus calls its handlers in the order of construction. So the store resets its scan floors before
 // the dispatcher wakes a request, and the other instances are notified last.
-func build(ctx context.Context, cfg config.Config, pool *postgres.Pool, log *zap.Logger) (*parts, error) {
-	b := builder{parts: &parts{}, cfg: cfg, pool: pool, bus: &events.Bus{}, reg: prometheus.NewRegistry(), log: log}
-	return b.parts, b.build(ctx)
-}
-
 func (b builder) build(ctx context.Context) error {
 	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sealer, err := seal.New(b.cfg.Encryption)
@@ -101,13 +107,12 @@ func (b builder) build(ctx context.Context) error {
 	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
-	b.server = httpapi.New(b.cfg.HTTP, httpapi.Deps{
+	b.api = httpapi.Deps{
 		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Ping: b.pool.Ping, Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState,
-		Metrics: httpapi.NewMetrics(b.reg), Defaults: b.cfg.Defaults, Version: Version(), Log: b.log,
-	})
+		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
+	}
 	return nil
 }
 

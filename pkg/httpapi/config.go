@@ -16,6 +16,8 @@ type Config struct {
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
 	// MaxResponseBytes bounds the answer of a pop, which has at least one message.
 	MaxResponseBytes int64 `mapstructure:"max_response_bytes"`
+	// DrainDelay is how long a stop still takes new requests after /readyz answers 503.
+	DrainDelay time.Duration `mapstructure:"drain_delay"`
 	// ShutdownTimeout bounds how long a stop waits for requests in flight.
 	ShutdownTimeout time.Duration `mapstructure:"shutdown_timeout"`
 	// BodyTimeout bounds how long a client may take to send a body; a slower one gets 408.
@@ -39,7 +41,8 @@ const (
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
 	return Config{
-		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, ShutdownTimeout: 10 * time.Second,
+		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20,
+		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
 	}
 }
@@ -60,6 +63,9 @@ func (c Config) Validate() error {
 		if timeout.value <= 0 {
 			errs = append(errs, fmt.Errorf("http.%s is %s: it must be positive", timeout.key, timeout.value))
 		}
+	}
+	if c.DrainDelay < 0 {
+		errs = append(errs, fmt.Errorf("http.drain_delay is %s: it must not be negative", c.DrainDelay))
 	}
 	if c.MaxConnections < 1 || c.MaxConnections > maxConnections {
 		errs = append(errs, fmt.Errorf("http.max_connections is %d: it must be between 1 and %d", c.MaxConnections, maxConnections))

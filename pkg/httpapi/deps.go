@@ -3,8 +3,6 @@ package httpapi
 import (
 	"context"
 
-	"go.uber.org/zap"
-
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -40,14 +38,9 @@ type Deps struct {
 	Resources   adminplane.Resources
 	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces
-	// Ping returns an error when the database does not answer.
-	Ping func(ctx context.Context) error
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.
 	Inbox    func(ctx context.Context) (InboxState, error)
-	Metrics  *Metrics
 	Defaults queue.Defaults
-	Version  string
-	Log      *zap.Logger
 }

@@ -47,15 +47,15 @@ func (s *Server) handleError(err error, c echo.Context) {
 
 // report counts and logs an error, and returns the text for the client.
 func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
-	s.deps.Metrics.errors.WithLabelValues(string(coded.Code)).Inc()
+	s.start.Metrics.errors.WithLabelValues(string(coded.Code)).Inc()
 	switch coded.Code {
 	case queue.CodeInternal:
 		id := queue.NewID().String()
-		s.deps.Log.Error("a request failed", zap.String("error_id", id), zap.String("method", c.Request().Method),
+		s.start.Log.Error("a request failed", zap.String("error_id", id), zap.String("method", c.Request().Method),
 			zap.String("path", c.Request().URL.Path), zap.Error(err))
 		return "internal error; the server's log has it under error_id " + id
 	case queue.CodeUnavailable:
-		s.deps.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
+		s.start.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	default:
 	}
 	return coded.Message
@@ -75,6 +75,6 @@ func routingText(code int, r *http.Request) string {
 func (s *Server) answerError(c echo.Context, status int, text string) {
 	body := append(wire.AppendString(nil, `{"error":`, text), '}')
 	if err := wire.Answer(c, status, body); err != nil {
-		s.deps.Log.Debug("an error answer could not be sent", zap.Error(err))
+		s.start.Log.Debug("an error answer could not be sent", zap.Error(err))
 	}
 }

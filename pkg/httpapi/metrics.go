@@ -143,22 +143,29 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 		status := c.Response().Status
 		if err != nil && (begun || !c.Response().Committed) {
 			status = statusClientLeft
-			s.deps.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
+			s.start.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
 				zap.String("path", c.Request().URL.Path), zap.Duration("after", time.Since(started)), zap.Error(err))
 		}
 		route := c.Path()
 		if route == "" {
 			route = "none"
 		}
-		s.deps.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
+		s.start.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 		return nil
 	}
 }
 
-// prometheus serves GET /metrics/prometheus.
+// prometheus serves GET /metrics/prometheus. Some metrics are read from the database.
 func (s *Server) prometheus(c echo.Context) error {
+	release, err := s.statistics.acquire(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	gather := sync.OnceValues(s.start.Metrics.reg.Gather)
+	_, _ = gather() // HandlerFor reads the result
+	release()
 	c.Response().Header().Set("Cache-Control", "no-cache")
-	promhttp.HandlerFor(s.deps.Metrics.reg, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
 	return nil
 }
 

@@ -18,12 +18,10 @@ type Route struct {
 
 // routeTable is the whole API on one screen.
 func (s *Server) routeTable() []Route {
-	const get, head, post, remove = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete
+	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
-	answer := wire.JSON
-	return []Route{
-		{get, "/health", s.health},
-		{head, "/health", s.health},
+	answer, count := wire.JSON, s.statistics.limit
+	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), []Route{
 		{get, "/metrics/prometheus", s.prometheus},
 		{get, "/openapi.json", s.openapi},
 
@@ -38,24 +36,24 @@ func (s *Server) routeTable() []Route {
 
 		{post, "/api/v1/configure", answer(admin.Configure)},
 		{remove, "/api/v1/resources/queues/:queue", answer(admin.DeleteQueue)},
-		{get, "/api/v1/consumer-groups", answer(admin.ListGroups)},
-		{get, "/api/v1/consumer-groups/lagging", answer(admin.LaggingGroups)},
-		{get, "/api/v1/consumer-groups/:group", answer(admin.ShowGroup)},
+		{get, "/api/v1/consumer-groups", answer(count(admin.ListGroups))},
+		{get, "/api/v1/consumer-groups/lagging", answer(count(admin.LaggingGroups))},
+		{get, "/api/v1/consumer-groups/:group", answer(count(admin.ShowGroup))},
 		{remove, "/api/v1/consumer-groups/:group", answer(admin.DeleteGroup)},
 		{remove, "/api/v1/consumer-groups/:group/queues/:queue", answer(admin.DeleteGroupOfQueue)},
 		{post, "/api/v1/consumer-groups/:group/subscription", answer(admin.SetSubscriptionStart)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", answer(admin.SeekQueue)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", answer(admin.SeekPartition)},
-		{get, "/api/v1/resources/queues", answer(admin.Queues)},
-		{get, "/api/v1/resources/queues/:queue", answer(admin.Queue)},
-		{get, "/api/v1/resources/namespaces", answer(admin.Namespaces)},
-		{get, "/api/v1/resources/tasks", answer(admin.Tasks)},
-		{get, "/api/v1/resources/overview", answer(admin.Overview)},
+		{get, "/api/v1/resources/queues", answer(count(admin.Queues))},
+		{get, "/api/v1/resources/queues/:queue", answer(count(admin.Queue))},
+		{get, "/api/v1/resources/namespaces", answer(count(admin.Namespaces))},
+		{get, "/api/v1/resources/tasks", answer(count(admin.Tasks))},
+		{get, "/api/v1/resources/overview", answer(count(admin.Overview))},
 		{get, "/api/v1/messages", answer(admin.Messages)},
-		{get, "/api/v1/status/queues", answer(admin.QueueStatuses)},
-		{get, "/api/v1/status/queues/:queue", answer(admin.QueueStatus)},
+		{get, "/api/v1/status/queues", answer(count(admin.QueueStatuses))},
+		{get, "/api/v1/status/queues/:queue", answer(count(admin.QueueStatus))},
 		{get, "/api/v1/status/queues/:queue/messages", answer(admin.QueueMessages)},
-		{get, "/api/v1/status/dispatcher", answer(admin.DispatcherStatus)},
+		{get, "/api/v1/status/dispatcher", answer(count(admin.DispatcherStatus))},
 		{get, "/api/v1/status/sweeps", answer(admin.Sweeps)},
 		{get, "/api/v1/dlq", answer(admin.ListDeadLetters)},
 		{remove, "/api/v1/dlq", answer(admin.PurgeDeadLetters)},
@@ -68,17 +66,30 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/names", answer(admin.TraceNames)},
 		{get, "/api/v1/traces/by-name/:name", answer(admin.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", answer(admin.MessageTraces)},
+	}...)
+}
+
+// probes are the routes that a server answers from its start on.
+func (s *Server) probes(listener func() ListenerState, waiting func() int) []Route {
+	health := s.health(listener, waiting)
+	return []Route{
+		{http.MethodGet, "/livez", live},
+		{http.MethodHead, "/livez", live},
+		{http.MethodGet, "/readyz", s.ready},
+		{http.MethodHead, "/readyz", s.ready},
+		{http.MethodGet, "/health", health},
+		{http.MethodHead, "/health", health},
 	}
 }
 
 func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Meter: d.Metrics, Defaults: d.Defaults, Bodies: bodies}
+	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies}
 	admin := &adminplane.Handlers{
 		Acker: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
 		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Listener: d.Listener, Inbox: d.Inbox,
-		Meter: d.Metrics, Defaults: d.Defaults, Bodies: bodies,
+		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -21,36 +22,59 @@ const (
 
 // Server serves the API on one listener.
 type Server struct {
-	deps    Deps
+	start   StartDeps
+	deps    Deps // written by Open, read only by the routes that exist since then
 	cfg     Config
 	origins origins
 	http    *http.Server
+	// api answers the requests. Open replaces it.
+	api   atomic.Pointer[echo.Echo]
+	phase atomic.Pointer[Phase]
+	// database is what /readyz knows of the database.
+	database    databaseCheck
+	connections *connections
+	statistics  statisticsLimit
 	// document is what GET /openapi.json answers.
 	document document
 	// draining is closed by Drain.
 	draining chan struct{}
 }
 
-// New returns a Server. It serves nothing before Listen and Serve.
-func New(cfg Config, deps Deps) *Server {
-	s := &Server{deps: deps, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(deps.Version), draining: make(chan struct{})}
+// New returns a Server that answers only the probes, and every other request with 503, until Open. It
+// serves nothing before Listen and Serve.
+func New(cfg Config, start StartDeps) *Server {
+	s := &Server{
+		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(start.Version), draining: make(chan struct{}),
+		database:    databaseCheck{ping: start.Ping},
+		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
+		statistics:  newStatisticsLimit(),
+	}
 	if s.origins.any() {
-		deps.Log.Warn("http.cors_origins allows every web page to use this server")
+		start.Log.Warn("http.cors_origins allows every web page to use this server")
 	}
-	e := echo.New()
-	e.HideBanner, e.HidePort = true, true
-	e.HTTPErrorHandler = s.handleError
-	e.Pre(s.limitTime, s.origins.headers)
-	e.Use(s.measure, s.refuse)
-	for _, r := range s.routeTable() {
-		e.Add(r.Method, r.Path, r.handler)
-	}
+	s.SetPhase(Starting)
+	s.api.Store(s.router(s.startingRoutes(), s.answerStarting))
 	s.http = &http.Server{
-		Handler: e, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Load().ServeHTTP(w, r) }),
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: int(cfg.MaxHeaderBytes),
-		ErrorLog:       zap.NewStdLog(deps.Log.Named("http")),
+		ErrorLog:       zap.NewStdLog(start.Log.Named("http")),
 	}
 	return s
+}
+
+// router returns the handler of some routes. handleError answers the errors of their handlers, and
+// requests without a route.
+func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = handleError
+	e.Pre(s.limitTime, s.origins.headers)
+	e.Use(s.measure, s.refuse)
+	for _, r := range routes {
+		e.Add(r.Method, r.Path, r.handler)
+	}
+	return e
 }
 
 // Handler returns the API as a handler.
@@ -67,19 +91,32 @@ func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 
 // Serve answers requests. It blocks until Shutdown and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(limitConnections(ln, s.cfg.MaxConnections, s.deps.Metrics.connectionRefused)); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(limitedListener{ln, s.connections}); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving on %s: %w", ln.Addr(), err)
 	}
 	return nil
 }
 
-// Drain makes /health answer 503, so that load balancers send no new requests.
-// The caller calls it once.
+// Drain makes /readyz and /health answer 503, so that load balancers send no new requests. All
+// requests are still served. The caller calls it once.
 func (s *Server) Drain() { close(s.draining) }
 
-// Shutdown accepts no new requests and waits for the requests in flight. After
-// http.shutdown_timeout it closes their connections and returns an error.
+func (s *Server) isDraining() bool {
+	select {
+	case <-s.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// Shutdown accepts no new requests and waits for the requests in flight. A client
+// that sends slowly has half of http.shutdown_timeout, and then gets 408. A client that reads slowly has
+// four fifths. After http.shutdown_timeout, Shutdown closes the connections of the other requests and
+// returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
+	now, timeout := time.Now(), s.cfg.ShutdownTimeout
+	s.connections.endBy(ends{read: now.Add(timeout / 2), write: now.Add(timeout * 4 / 5)})
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ShutdownTimeout)
 	defer cancel()
 	if err := s.http.Shutdown(ctx); err != nil {

@@ -186,7 +186,7 @@ func TestShutdownClosesRequestsAfterTheTimeout(t *testing.T) {
 
 func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 	t.Parallel()
-	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.Deps{Log: zap.NewNop(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry())})
+	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.StartDeps{Log: zap.NewNop(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry())})
 	ln, err := s.Listen(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, ln.Close())
@@ -197,9 +197,9 @@ func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	t.Parallel()
 	cfg := httpapi.DefaultConfig()
 	require.NoError(t, cfg.Validate())
-	err := httpapi.Config{MaxBodyBytes: 1023, MaxHeaderBytes: 4095, MaxConnections: 1_000_001}.Validate()
+	err := httpapi.Config{DrainDelay: -1, MaxBodyBytes: 1023, MaxHeaderBytes: 4095, MaxConnections: 1_000_001}.Validate()
 	for _, key := range []string{
-		`http.addr is ""`, "http.max_body_bytes is 1023", "http.max_response_bytes is 0", "http.shutdown_timeout is 0s", "http.body_timeout is 0s", "http.write_timeout is 0s",
+		`http.addr is ""`, "http.max_body_bytes is 1023", "http.max_response_bytes is 0", "http.drain_delay is -1ns", "http.shutdown_timeout is 0s", "http.body_timeout is 0s", "http.write_timeout is 0s",
 		"http.max_connections is 1000001", "http.max_header_bytes is 4095",
 	} {
 		require.ErrorContains(t, err, key)

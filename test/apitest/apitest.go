@@ -40,18 +40,22 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	if f.Ping == nil {
 		f.Ping = func(context.Context) error { return nil }
 	}
+	if f.Metrics == nil {
+		f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry())
+	}
 	cfg := httpapi.DefaultConfig()
 	cfg.Addr = "127.0.0.1:0"
 	deps := httpapi.Deps{
 		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
-		Ping: f.Ping, Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState,
-		Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Defaults: queue.DefaultDefaults(), Version: "1.2.3", Log: zap.New(core),
+		Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {
 		edit(&cfg, &deps)
 	}
-	return httpapi.New(cfg, deps), logs
+	s := httpapi.New(cfg, httpapi.StartDeps{Ping: f.Ping, Metrics: f.Metrics, Version: "1.2.3", Log: zap.New(core)})
+	s.Open(deps)
+	return s, logs
 }
 
 // Call sends one request to a new server on the fakes.

@@ -25,6 +25,7 @@ type Fakes struct {
 	Delete    func(name string) (bool, error)
 	Seek      func(call GroupCall) (catalog.PartitionSeek, int64, error)
 	Ping      func(ctx context.Context) error
+	Metrics   *httpapi.Metrics
 
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress

@@ -84,13 +84,18 @@ func composeBreaches(compose, config *yaml.Node) []string {
 	if err != nil {
 		return append(complaints, fmt.Sprintf("config/belfry.yaml: http.shutdown_timeout: %v", err))
 	}
+	delay, err := duration(at(config, "http", "drain_delay"))
+	if err != nil {
+		return append(complaints, fmt.Sprintf("config/belfry.yaml: http.drain_delay: %v", err))
+	}
+	stop += delay
 	grace, err := duration(at(compose, "services", "belfry", "stop_grace_period"))
 	if err != nil {
 		return append(complaints, fmt.Sprintf("docker-compose.yml: stop_grace_period of belfry: %v", err))
 	}
 	if grace <= stop {
 		complaints = append(complaints, fmt.Sprintf(
-			"docker-compose.yml kills belfry after %s, but a stop may take http.shutdown_timeout, which is %s", grace, stop))
+			"docker-compose.yml kills belfry after %s, but a stop may take http.drain_delay and http.shutdown_timeout, which is %s", grace, stop))
 	}
 	return complaints
 }
@@ -111,7 +116,7 @@ func TestComposeUsesOnlyConfigKeys(t *testing.T) {
 
 func TestComposeBreachesAreFound(t *testing.T) {
 	t.Parallel()
-	config := parseYAML(t, "database:\n  url: \"\"\nhttp:\n  addr: \":1\"\n  shutdown_timeout: 10s\n")
+	config := parseYAML(t, "database:\n  url: \"\"\nhttp:\n  addr: \":1\"\n  drain_delay: 5s\n  shutdown_timeout: 10s\n")
 	const good = "services:\n  belfry:\n    stop_grace_period: 30s\n    environment:\n      BELFRY_DATABASE_URL: x\n"
 	for _, c := range []struct {
 		compose string
@@ -123,7 +128,7 @@ func TestComposeBreachesAreFound(t *testing.T) {
 		{good + "      BELFRY_HTTP_ADR: \":2\"\n", "BELFRY_HTTP_ADR"},
 		{good + "      OTHER: ${BELFRY_PASSWORD}\n", "BELFRY_PASSWORD"},
 		{strings.Replace(good, ":\n      BELFRY_DATABASE_URL: x", ":\n      - BELFRY_DATABASE=x", 1), "BELFRY_DATABASE,"},
-		{strings.Replace(good, "30s", "10s", 1), "kills belfry after 10s"},
+		{strings.Replace(good, "30s", "15s", 1), "kills belfry after 15s"},
 		{strings.Replace(good, "30s", "soon", 1), "stop_grace_period"},
 		{strings.Replace(good, "stop_grace_period", "stop_signal", 1), "is not set"},
 	} {

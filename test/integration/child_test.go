@@ -57,7 +57,7 @@ func startChild(t *testing.T, dsn, listenDSN string) child {
 func serveChild(dsn, listenDSN string) int {
 	cfg := config.Default()
 	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
-	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	log, err := zap.NewProduction(zap.IncreaseLevel(zap.ErrorLevel))
 	if err == nil {
 		err = app.Run(context.Background(), cfg, log, func(addr net.Addr) { fmt.Println(addr) })

@@ -76,7 +76,7 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	cfg.Database.URL = dsn
 	cfg.Database.PoolSize = 8
 	cfg.Database.RequestTimeout = patience
-	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Encryption.Key = strings.Repeat("5", 64)
 	for _, option := range options {
 		option(&cfg)

@@ -134,7 +134,7 @@ func TestUnknownQueuesAreNotFound(t *testing.T) {
 func TestOverviewShowsTheThroughputOfThisServer(t *testing.T) {
 	t.Parallel()
 	metrics := httpapi.NewMetrics(prometheus.NewRegistry())
-	s, _ := apitest.Server(&apitest.Fakes{}, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Metrics = metrics })
+	s, _ := apitest.Server(&apitest.Fakes{Metrics: metrics})
 	for range 3 {
 		metrics.Pushed(40)
 		metrics.Delivered(&queue.Delivery{LeaseID: apitest.IDOne, Messages: make([]queue.Message, 5)})

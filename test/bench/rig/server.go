@@ -74,7 +74,7 @@ func StartListening(name string, env ...string) (*Server, error) {
 // StartServer starts a server on a database. It blocks until the server answers and receives
 // notifications.
 func StartServer(ctx context.Context, dsn string, env ...string) (*Server, error) {
-	s, err := StartListening(serverChild, append(env, "BELFRY_DATABASE_URL="+dsn, "BELFRY_HTTP_ADDR=127.0.0.1:0")...)
+	s, err := StartListening(serverChild, append(env, "BELFRY_DATABASE_URL="+dsn, "BELFRY_HTTP_ADDR=127.0.0.1:0", "BELFRY_HTTP_DRAIN_DELAY=0s")...)
 	if err != nil {
 		return nil, err
 	}

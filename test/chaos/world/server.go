@@ -83,6 +83,7 @@ func serve(dsn, listenDSN string) error {
 	}()
 	cfg := config.Default()
 	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
+	cfg.HTTP.DrainDelay = 0
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
 	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupInterval = sweepInterval, sweepInterval, sweepInterval

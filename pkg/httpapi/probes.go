@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+)
+
+const (
+	// pingTimeout bounds a ping of the database.
+	pingTimeout = 2 * time.Second
+	// pingInterval is the least time between two pings for /readyz.
+	pingInterval = time.Second
+	// pingFailures is how many pings in a row must fail before /readyz answers 503.
+	pingFailures = 2
+)
+
+// live serves GET /livez. It does no work, so only a process that hangs does not answer.
+func live(c echo.Context) error { return wire.Answer(c, http.StatusOK, []byte(`{"status":"alive"}`)) }
+
+// ready serves GET /readyz: 200 when load balancers may send requests, else 503 with the reason.
+func (s *Server) ready(c echo.Context) error {
+	reason := string(s.currentPhase())
+	switch {
+	case s.isDraining():
+		reason = "draining"
+	case reason == "" && s.database.away(c.Request().Context()):
+		reason = "database_away"
+	}
+	if reason != "" {
+		return wire.Answer(c, http.StatusServiceUnavailable, fmt.Appendf(nil, `{"status":"not_ready","reason":%q}`, reason))
+	}
+	return wire.Answer(c, http.StatusOK, []byte(`{"status":"ready"}`))
+}
+
+// health returns the handler of GET /health: 200 when this server can work now, else 503 with the
+// reason.
+func (s *Server) health(listener func() ListenerState, waiting func() int) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		status, state, database := http.StatusOK, "healthy", "connected"
+		// A ping that is cut off costs its connection, so it does not end with the request.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), pingTimeout)
+		defer cancel()
+		if err := s.start.Ping(ctx); err != nil {
+			status, state, database = http.StatusServiceUnavailable, "unhealthy", "disconnected"
+		}
+		if s.currentPhase() != serving {
+			status, state = http.StatusServiceUnavailable, "starting"
+		}
+		if s.isDraining() {
+			status, state = http.StatusServiceUnavailable, "stopping"
+		}
+		b := fmt.Appendf(nil, `{"status":%q,"database":%q`, state, database)
+		b = wire.AppendString(b, `,"server":"belfry","version":`, s.start.Version)
+		l := listener()
+		b = fmt.Appendf(b, `,"waiting":%d,"listener":{"state":%q,"secondsSinceProof":%.3f}}`, waiting(), l.State, l.Proof.Seconds())
+		return wire.Answer(c, status, b)
+	}
+}
+
+// databaseCheck reports whether the database is away, for /readyz. It pings at most once in
+// pingInterval and only when a probe asks. One failed ping changes nothing, because a probe that
+// takes every server out of service for a moment does more harm than the failure.
+type databaseCheck struct {
+	ping func(ctx context.Context) error
+
+	mu       sync.Mutex
+	pinged   time.Time // the end of the latest ping, under mu
+	failures int       // how many of the latest pings failed in a row, under mu
+}
+
+// away blocks during a ping, for at most pingTimeout.
+func (d *databaseCheck) away(ctx context.Context) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.pinged.IsZero() || time.Since(d.pinged) >= pingInterval {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingTimeout)
+		err := d.ping(ctx)
+		cancel()
+		d.pinged = time.Now()
+		d.failures++
+		if err == nil {
+			d.failures = 0
+		}
+	}
+	return d.failures >= pingFailures
+}

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Pinger asks over a connection of its own whether the database answers. So a pool whose connections
+// are all in use does not delay a ping. The Pinger connects at the first ping, and sends nothing
+// between pings. Its methods are safe for concurrent use.
+type Pinger struct {
+	config *pgconn.Config
+	// turn holds one element during a ping.
+	turn chan struct{}
+	conn *pgconn.PgConn // during a turn; nil while there is no connection
+}
+
+// NewPinger returns a Pinger for database.url. Close releases it. An error means that the URL is invalid.
+func NewPinger(cfg Config, applicationName string) (*Pinger, error) {
+	config, err := pgconn.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("reading database.url: %w", err)
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = applicationName
+	}
+	return &Pinger{config: config, turn: make(chan struct{}, 1)}, nil
+}
+
+// Ping returns nil when the database answers, and an error when it does not answer before ctx ends. Pings
+// wait for each other.
+func (p *Pinger) Ping(ctx context.Context) error {
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for another ping: %w", ctx.Err())
+	}
+	defer func() { <-p.turn }()
+	if p.conn != nil && p.pingOpen(ctx) == nil {
+		return nil
+	}
+	conn, err := pgconn.ConnectConfig(ctx, p.config)
+	if err != nil {
+		return fmt.Errorf("connecting to ping the database: %w", err)
+	}
+	p.conn = conn
+	return p.ping(ctx)
+}
+
+// pingOpen pings over a connection of an earlier ping. It leaves half of the time for a new connection,
+// because a connection whose other end is gone can be silent.
+func (p *Pinger) pingOpen(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	return p.ping(ctx)
+}
+
+// ping drops the connection if it fails.
+func (p *Pinger) ping(ctx context.Context) error {
+	err := p.conn.Ping(ctx)
+	if err != nil {
+		_ = p.conn.Conn().Close() // a regular close could block
+		p.conn = nil
+		return fmt.Errorf("pinging the database: %w", err)
+	}
+	return nil
+}
+
+// Close closes the connection. No ping may follow.
+func (p *Pinger) Close() {
+	p.turn <- struct{}{}
+	if p.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = p.conn.Close(ctx)
+}
