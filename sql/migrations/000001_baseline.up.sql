@@ -147,9 +147,9 @@ CREATE TABLE belfry.group_deleted (
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
 -- The table has no unique index: an update would examine every version of its key. There is one
--- cursor for each pair all the same: open_partitions makes the cursors of a partition with it, under a
--- share lock on the queue. join_group makes missing cursors under an update lock on the queue, and
--- join_page under an update lock on a group that joins.
+-- cursor for each pair all the same. open_partitions makes the cursors of a partition with it, under a
+-- share lock on the queue. join_group makes missing cursors under an update lock on the queue.
+-- join_page does it under an update lock on a group that joins.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -2367,7 +2367,7 @@ END $$;
 -- stored at or before start_at. An existing group keeps its subscription.
 --
 -- Locks the queue until the end of the transaction: no session can create a partition of it
--- meanwhile. So the call belongs in a transaction of its own.
+-- meanwhile. So the call belongs in a transaction of its own. Pops create the cursors beyond 2,000.
 CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -3821,4 +3821,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '0b186ce99b734d9cc4dbf22c03d14d9cc519b8c3279f3f77b8ceebda3d2d9957';
+COMMENT ON FUNCTION belfry.baseline() IS 'dcf90d441a3dec49fa71eec8cf66d71bc67f028329631b3d866bf4e091dd080b';

@@ -88,7 +88,7 @@ func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (found
 	if req.Partition != nil && !partition.Valid {
 		return Found{}, false, false, nil
 	}
-	found.Target.Group, found.Target.Partition = group.Int64, partition.Int64
+	found.Group, found.Partition = group.Int64, partition.Int64
 	if group.Valid {
 		d.remember(req, found)
 	}
@@ -120,7 +120,7 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Foun
 	var joining bool
 	var unready []int64
 	err = d.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, refreshed).
-		Scan(&found.Target.Group, &joining, &unready)
+		Scan(&found.Group, &joining, &unready)
 	if postgres.IsNoRows(err) {
 		return false, nil
 	}

@@ -153,7 +153,7 @@ func (r *joinRuns) awaited(target queue.Target) bool {
 	return r.steps[target].waiting > 0
 }
 
-// joinPage creates the cursors of one page, and wakes those that a push may have missed. Cursors of a
+// joinPage creates the cursors of one page, and wakes the cursors that a push may have missed. Cursors of a
 // page may become ready below the scan floors of the group.
 func (d *Directory) joinPage(target queue.Target) (done bool, err error) {
 	ctx, cancel := d.pool.Bounded(d.runs.ctx)
