@@ -28,6 +28,10 @@ func (d *Dispatcher) resolve(in *intent) (queue.Target, []readiness.Key, error) 
 // claimed. again is true if the target is out of date and must be resolved again.
 func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err error) {
 	target := in.target
+	if target.Group != in.probed && in.probed != 0 {
+		in.firstProbeDone = false // a group was recreated, and may still join its queue
+	}
+	in.probed = target.Group
 	switch {
 	case in.req.Tags != nil:
 		return d.probeTags(in)

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -19,6 +21,8 @@ type intent struct {
 	deadline time.Time
 	// firstProbeDone: the first probe was made, or was not needed.
 	firstProbeDone bool
+	// probed is the group of the last probe.
+	probed int64
 	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
 	// them.
 	emptyProbes int
@@ -93,6 +97,12 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 		armedAt := time.Now()
 		in.ticket = d.Readiness.Ticket(keys...)
 		found, again, err := d.probe(in)
+		var joining error
+		if errors.Is(err, queue.ErrJoining) {
+			// The request does not sleep before the end of the join: the next probe is a pop too.
+			in.firstProbeDone = false
+			again, joining, err = true, err, nil
+		}
 		if err == nil && found == nil && !again {
 			d.countWake(woken, false)
 			return false, nil
@@ -108,7 +118,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 			return true, nil
 		}
 		if over, err := d.waitIsOver(in); over {
-			return true, err
+			return true, cmp.Or(err, joining)
 		}
 		if gone > goneRetries {
 			at := armedAt.Add(goneBackoff.Delay(gone-goneRetries, 0))

@@ -50,6 +50,19 @@ type Error struct {
 	Err error
 }
 
+// ErrJoining is the cause of a CodeOverloaded error of a pop: its group still joins the queue, and no
+// partition with a cursor had anything. The pop may be sent again.
+var ErrJoining = errors.New("the consumer group is joining the queue")
+
+// Joining returns the error of a pop of group, for ErrJoining.
+func Joining(queueName, group string) *Error {
+	return &Error{
+		Code: CodeOverloaded, RetryAfter: time.Second, Err: ErrJoining,
+		Message: fmt.Sprintf("group %q is joining queue %q, which has many partitions; nothing was found in the joined ones so far; send the request again",
+			group, queueName),
+	}
+}
+
 // Error returns the message, followed by the cause if there is one.
 func (e *Error) Error() string {
 	if e.Err == nil {

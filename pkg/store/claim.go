@@ -16,7 +16,8 @@ var sqlNotify = sql.Query("store/notify")
 // poppable (I8). A queue or partition that does not exist is empty. Delivery.Target says what was
 // looked at. Pop ignores req.Wait.
 //
-// Errors: CodeUnavailable; a lease that was taken all the same is released by Run, or expires.
+// Errors: queue.ErrJoining when nothing was found and the group still joins the queue after a second;
+// CodeUnavailable; a lease that was taken all the same is released by Run, or expires.
 func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	return s.claims.Pop(ctx, req)
 }
@@ -47,16 +48,16 @@ func (s *Store) Preflight(ctx context.Context, probes []queue.Probe, limit time.
 func (s *Store) Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
-	target, ok, err = s.names.Group(ctx, req)
-	return target, ok, postgres.Wrap(err)
+	found, ok, err := s.names.Group(ctx, req)
+	return found.Target, ok, postgres.Wrap(err)
 }
 
 // Find is Resolve without the registration: registered is false when the group does not exist.
 func (s *Store) Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
-	target, registered, ok, err = s.names.FindGroup(ctx, req)
-	return target, registered, ok, postgres.Wrap(err)
+	found, registered, ok, err := s.names.FindGroup(ctx, req)
+	return found.Target, registered, ok, postgres.Wrap(err)
 }
 
 // Forget drops what Resolve remembers of a pop, if that is still the target that does not exist any

@@ -70,7 +70,7 @@ func (b *bench) fill(n int) (group int64) {
 	b.t.Helper()
 	b.exec(`INSERT INTO belfry.queue (name) VALUES ('q')`)
 	b.exec(`INSERT INTO belfry.partition (queue_id, name) SELECT q.id, 'p' || i FROM belfry.queue q, generate_series(1, $1::int) i`, n)
-	b.pop(request("g", 1))
+	b.join("g")
 	b.push("p"+strconv.Itoa(n), "only")
 	b.scan(`SELECT id FROM belfry.consumer_group`, nil, &group)
 	return group
@@ -179,7 +179,7 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 		"store/ack_contended", "store/redrive_restore",
 		"store/lease_extend", "store/lease_release", "store/postpone", "store/unconsume", "store/find_group", "store/find_partitions",
 		"store/preflight", "store/match_queues", "store/queue_depth",
-		"store/group_partitions", "catalog/recompute_ready_lock", "catalog/recompute_ready_wait", "catalog/recompute_ready", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
+		"catalog/recompute_ready_lock", "catalog/recompute_ready_wait", "catalog/recompute_ready", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
 		"sweep/find", "sweep/idle_find",
 		"catalog/queue_partitions", "catalog/groups_named", "catalog/group_cursors_count", "catalog/group_cursors_purge", "catalog/group_dead_letters_purge", "catalog/group_redrives_purge", "catalog/seek_target", "catalog/message_at",
 		"stats/group_lag", "stats/group_partitions", "stats/lagging",

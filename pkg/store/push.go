@@ -38,11 +38,11 @@ func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, i
 
 // depthOf returns the function that measures queues with a maxSize.
 func depthOf(pool *postgres.Pool) quota.DepthFunc {
-	return func(ctx context.Context, queueKey int64) (limit, depth int64, err error) {
-		err = pool.QueryRow(ctx, sqlQueueDepth, queueKey).Scan(&limit, &depth)
+	return func(ctx context.Context, queueKey int64) (d quota.Depth, err error) {
+		err = pool.QueryRow(ctx, sqlQueueDepth, queueKey).Scan(&d.Limit, &d.Waiting, &d.Unread)
 		if postgres.IsNoRows(err) {
-			return 0, 0, nil
+			return quota.Depth{}, nil
 		}
-		return limit, depth, err
+		return d, err
 	}
 }

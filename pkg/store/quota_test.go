@@ -91,6 +91,7 @@ func TestConsumptionMakesRoom(t *testing.T) {
 	// Partition "lonely" has no cursor: all its stored messages count, and deleted messages do not.
 	b.option("max_size = 9")
 	b.pushSoon("lonely", 5)
+	b.exec(`UPDATE belfry.consumer_group SET whole_queue = false`) // as if the groups had popped from "p" alone
 	b.exec(`DELETE FROM belfry.cursor WHERE partition_id = (SELECT id FROM belfry.partition WHERE name = 'lonely')`)
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", 1)))
 	b.exec(`DELETE FROM belfry.message WHERE seq <= 2 AND partition_id = (SELECT id FROM belfry.partition WHERE name = 'lonely')`)

@@ -103,7 +103,9 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		pool: pool, bus: cfg.Events, handoffs: cfg.Handoffs, log: log,
 		waker: wake.New(pool, cfg.Events, log), floors: scanfloor.New(), delivered: delivered.New(),
 	}
-	s.names = names.New(pool, cfg.Events, s.waker, cfg.Defaults, log)
+	s.names = names.New(names.Deps{
+		Pool: pool, Events: cfg.Events, Waker: s.waker, Floors: s.floors, Defaults: cfg.Defaults, Log: log,
+	})
 	s.claims = claim.New(claim.Deps{
 		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
 		Sealer: cfg.Sealer, MaxBytes: cfg.MaxPopBytes, Metrics: metrics.claims, Log: log,
@@ -132,6 +134,7 @@ func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
 
 // Close answers the calls that were accepted and refuses new ones, until ctx ends.
 func (s *Store) Close(ctx context.Context) error {
+	defer s.names.Close()
 	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.claims.Close(ctx), s.transactions.Close(ctx), s.acks.CloseWaiting(ctx))
 }
 
@@ -178,6 +181,9 @@ func (s *Store) Run(ctx context.Context) error {
 			zap.Int("woken_partitions", pass.Partitions), zap.Duration("took", time.Since(pass.Began)))
 		pass = wake.Pass{}
 		s.claims.ReleaseOrphans(ctx)
+		if err := s.names.ResumeJoins(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("Joins that had not ended were not resumed.", zap.Error(err))
+		}
 		if s.pool.TakeBroken() {
 			s.waker.Resync("the last commits may not have been announced")
 		}

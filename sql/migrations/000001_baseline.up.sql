@@ -123,6 +123,8 @@ CREATE TABLE belfry.consumer_group (
     start_at    timestamptz,
     -- The group has a cursor in every partition, and not only where it popped by name.
     whole_queue boolean NOT NULL DEFAULT false,
+    -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
+    joined_upto text,
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
@@ -145,8 +147,9 @@ CREATE TABLE belfry.group_deleted (
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
 -- The table has no unique index: an update would examine every version of its key. There is one
--- cursor for each pair all the same: open_partitions makes cursors under a share lock on the queue,
--- and join_group makes missing cursors under an update lock on it.
+-- cursor for each pair all the same. open_partitions makes the cursors of a partition with it, under a
+-- share lock on the queue. join_group makes missing cursors under an update lock on the queue.
+-- join_page does it under an update lock on a group that joins.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -2160,7 +2163,9 @@ END $$;
 
 -- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
 -- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
--- or if other sessions hold everything that is due.
+-- or if other sessions hold everything that is due. A group is registered at its first pop. While it
+-- joins, a pop that finds nothing creates more cursors, and returns no rows only at the end of the
+-- join. Then it holds the row of the group until the commit; see join_page.
 --
 -- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
 -- messages: after a rollback they are due at once, and the delivery does not count. After the commit
@@ -2183,6 +2188,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SE
 DECLARE
     v_queue record;
     v_group bigint;
+    v_joining boolean; -- the group has no cursor yet in some partitions
     v_partition bigint;
     v_lease uuid;
     v_room bigint := pop.batch;
@@ -2214,18 +2220,21 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    SELECT g.id INTO v_group
+    SELECT g.id, v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_group, v_joining
       FROM belfry.consumer_group g
      WHERE g.queue_id = v_queue.id AND g.name = pop.consumer_group
-       AND (g.whole_queue OR EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = v_partition AND c.group_id = g.id));
+       AND (g.whole_queue AND (v_partition IS NULL OR g.joined_upto IS NULL) OR EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = v_partition AND c.group_id = g.id));
     IF NOT FOUND THEN
         v_group := belfry.join_in_transaction(pop.queue, pop.consumer_group, pop.partition, 'all', NULL);
+        SELECT v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_joining FROM belfry.consumer_group g WHERE g.id = v_group;
     END IF;
 
-    IF v_partition IS NULL THEN
+    -- A commit of join_page may make cursors ready below a floor.
+    IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
+    LOOP
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -2305,6 +2314,11 @@ BEGIN
             PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
     END LOOP;
+    -- A pop that found nothing goes on with the join of its group.
+    EXIT WHEN NOT v_joining OR v_room < pop.batch;
+    v_joining := NOT belfry.join_page_in_transaction(v_group);
+    v_now := clock_timestamp();
+    END LOOP;
     IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM belfry.save_scan_floor(v_floor_setting, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));
     END IF;
@@ -2353,7 +2367,7 @@ END $$;
 -- stored at or before start_at. An existing group keeps its subscription.
 --
 -- Locks the queue until the end of the transaction: no session can create a partition of it
--- meanwhile. So the call belongs in a transaction of its own.
+-- meanwhile. So the call belongs in a transaction of its own. Pops create the cursors beyond 2,000.
 CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -2432,95 +2446,188 @@ CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
            # pg_relation_filenode('belfry.partition'::regclass)::bigint
 $$;
 
+-- From sql/functions/groups/create_cursors.sql.
+
+-- Creates the cursors that group p_group lacks in p_partitions. They start behind the last message
+-- stored at or before p_start; NULL: at the first message. Cursors keep a start in the future.
+--
+-- The caller holds a lock that no other session can create cursors of this group under; see
+-- join_group and join_page. A push that commits meanwhile may miss a new cursor. Returns the
+-- partitions whose cursor is not ready: a wake of them must follow the commit.
+CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_start timestamptz) RETURNS bigint[] LANGUAGE sql AS $$
+    WITH made AS (
+        INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
+        SELECT s.id, p_group, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
+               belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
+                               s.delayed_processing, s.window_buffer, s.paused, NULL, NULL)
+          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer, g.paused,
+                       CASE WHEN p_start IS NULL THEN p.trimmed
+                            WHEN p.last_push_at <= p_start THEN p.last_seq
+                            ELSE belfry.seq_at(p.id, p_start)
+                       END AS committed
+                  FROM (SELECT q.delayed_processing, q.window_buffer, q.paused OR g.paused AS paused
+                          FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+                         WHERE g.id = p_group OFFSET 0) AS g
+                 CROSS JOIN unnest(p_partitions) AS w(id)
+                 CROSS JOIN LATERAL (
+                        SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
+                         WHERE p.id >= w.id AND p.id <= w.id
+                         ORDER BY p.id DESC
+                         LIMIT 1) AS p
+                 WHERE (SELECT c.group_id FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = p_group) IS NULL
+                OFFSET 0) AS s
+        RETURNING partition_id, ready_at
+    )
+    SELECT coalesce(array_agg(made.partition_id ORDER BY made.partition_id), '{}') FROM made WHERE made.ready_at IS NULL
+$$;
+
 -- From sql/functions/groups/join_group.sql.
 
--- Registers a consumer group at its first pop, and creates the cursors that it lacks: in every
--- partition, or only in p_partition. What is stored already, also from a deleted group, wins over
--- p_mode and p_start. Mode 'new' starts at p_start or now. Cursors keep a start in the future.
+-- Registers a consumer group at its first pop: for every partition, or only for p_partition. What is
+-- stored already, also from a deleted group, wins over p_mode and p_start. Mode 'new' starts at
+-- p_start or now. For every partition, joining is true in the result until belfry.join_page has
+-- created all cursors. For p_partition the cursor exists afterwards.
 --
--- Returns no row for an unknown queue. Locks the queue with FOR NO KEY UPDATE, against new
--- partitions. A push that commits meanwhile may miss a new cursor, so the caller wakes the
--- partitions after the commit.
+-- Returns no row for an unknown queue. Registering locks the queue with FOR NO KEY UPDATE until the
+-- commit, against new partitions. A wake of unready must follow the commit.
 CREATE FUNCTION belfry.join_group(
     p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz
-) RETURNS TABLE (queue_id bigint, group_id bigint, cursors_made bigint)
+) RETURNS TABLE (queue_id bigint, group_id bigint, joining boolean, unready bigint[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    v_queue belfry.queue;
+    v_queue bigint;
     v_group belfry.consumer_group;
+    v_partitions bigint[];
     v_start timestamptz := CASE p_mode WHEN 'new' THEN coalesce(p_start, clock_timestamp()) WHEN 'timestamp' THEN p_start END;
-    v_made bigint := 0;
 BEGIN
-    SELECT q.* INTO v_queue FROM belfry.queue q
-     WHERE q.name = p_queue AND q.deleted_at IS NULL FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN;
+    SELECT q.id INTO v_queue FROM belfry.queue q WHERE q.name = p_queue AND q.deleted_at IS NULL;
+    SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group;
+    unready := '{}';
+    IF NOT coalesce(v_group.whole_queue, false) THEN
+        SELECT q.id INTO v_queue FROM belfry.queue q
+         WHERE q.name = p_queue AND q.deleted_at IS NULL FOR NO KEY UPDATE;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+        INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue, joined_upto)
+        VALUES (v_queue, p_group, p_mode, v_start, p_partition IS NULL, CASE WHEN p_partition IS NULL THEN '' END)
+        ON CONFLICT (queue_id, name) DO NOTHING;
+        SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group;
+        IF p_partition IS NULL AND NOT v_group.whole_queue THEN
+            UPDATE belfry.consumer_group g
+               SET whole_queue = true, joined_upto = '',
+                   mode = CASE WHEN g.kept THEN g.mode ELSE p_mode END,
+                   start_at = CASE WHEN g.kept THEN g.start_at ELSE v_start END
+             WHERE g.id = v_group.id
+            RETURNING g.* INTO v_group;
+        END IF;
     END IF;
-
-    INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, whole_queue)
-    VALUES (v_queue.id, p_group, p_mode, v_start, p_partition IS NULL)
-    ON CONFLICT (queue_id, name) DO NOTHING;
-    SELECT g.* INTO v_group FROM belfry.consumer_group g WHERE g.queue_id = v_queue.id AND g.name = p_group;
-
-    IF p_partition IS NULL AND NOT v_group.whole_queue THEN
-        UPDATE belfry.consumer_group g
-           SET whole_queue = true,
-               mode = CASE WHEN g.kept THEN g.mode ELSE p_mode END,
-               start_at = CASE WHEN g.kept THEN g.start_at ELSE v_start END
-         WHERE g.id = v_group.id
-        RETURNING g.* INTO v_group;
+    IF p_partition IS NOT NULL THEN
+        v_partitions := ARRAY (SELECT p.id FROM belfry.partition p WHERE p.queue_id = v_queue AND p.name = p_partition);
+        IF NOT v_group.whole_queue THEN
+            unready := belfry.create_cursors(v_group.id, v_partitions, CASE WHEN v_group.kept THEN v_group.start_at ELSE v_start END);
+        ELSIF v_group.joined_upto IS NOT NULL THEN
+            SELECT j.unready INTO unready FROM belfry.join_page(v_group.id, 1, v_partitions) AS j;
+        END IF;
     END IF;
-    IF v_group.whole_queue OR v_group.kept THEN
-        v_start := v_group.start_at;
-    END IF;
-
-    INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
-    SELECT s.id, v_group.id, s.committed, CASE WHEN v_start > clock_timestamp() THEN v_start END,
-           belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
-                           v_queue.delayed_processing, v_queue.window_buffer, v_queue.paused OR v_group.paused, NULL, NULL)
-      FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until,
-                   CASE WHEN v_start IS NULL THEN p.trimmed
-                        WHEN p.last_push_at <= v_start THEN p.last_seq
-                        ELSE belfry.seq_at(p.id, v_start)
-                   END AS committed
-              FROM belfry.partition p
-             WHERE p.queue_id = v_queue.id AND (p_partition IS NULL OR p.name = p_partition)
-               AND (SELECT c.group_id FROM belfry.cursor c
-                     WHERE c.partition_id = p.id AND c.group_id = v_group.id) IS NULL
-            OFFSET 0) s;
-    GET DIAGNOSTICS v_made = ROW_COUNT;
-    RETURN QUERY SELECT v_queue.id, v_group.id, v_made;
+    RETURN QUERY SELECT v_queue, v_group.id, v_group.joined_upto IS NOT NULL, unready;
 END $$;
 
 -- From sql/functions/groups/join_in_transaction.sql.
 
 -- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
--- unknown queue. belfry.pop and belfry.subscribe call it. No wake can follow the commit of a
--- client, so each new cursor is marked ready although it may be empty. A probe finds the messages
--- that were pushed meanwhile.
+-- unknown queue. belfry.pop and belfry.subscribe call it. The group has its cursors in the first page
+-- of partitions. belfry.pop, and the servers, go on with the join.
 CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    v_group bigint;
-    v_made bigint;
-    k record;
+    j record;
 BEGIN
-    SELECT j.group_id, j.cursors_made INTO v_group, v_made FROM belfry.join_group(p_queue, p_group, p_partition, p_mode, p_start) AS j;
-    IF v_made > 0 THEN
-        FOR k IN
-            UPDATE belfry.cursor c
-               SET ready_at = clock_timestamp()
-             WHERE c.group_id = v_group AND c.ready_at IS NULL AND c.start_at IS NULL
-               AND c.partition_id = ANY (ARRAY (
-                    SELECT p.id FROM belfry.partition p
-                     WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
-            RETURNING c.partition_id
-        LOOP
-            PERFORM belfry.announce_ready(v_group, k.partition_id);
-        END LOOP;
+    SELECT k.group_id, k.joining, k.unready INTO j FROM belfry.join_group(p_queue, p_group, p_partition, p_mode, p_start) AS k;
+    PERFORM belfry.mark_ready(j.group_id, j.unready);
+    IF p_partition IS NULL AND j.joining THEN
+        PERFORM belfry.join_page_in_transaction(j.group_id);
     END IF;
-    RETURN v_group;
+    RETURN j.group_id;
+END $$;
+
+-- From sql/functions/groups/join_page.sql.
+
+-- Creates cursors of a group that joins its queue, in the next p_limit partitions by name, or in
+-- p_partitions. The group remembers the place, so any session can go on with the join. done: every
+-- partition has its cursor, or the group does not join. A wake of unready must follow the commit.
+--
+-- A partition that was created after the group was registered has its cursor already: open_partitions
+-- creates both in one transaction. So the search for missing cursors finds the older partitions.
+--
+-- Locks the queue (shared, so pushes to new partitions do not wait and the queue cannot be deleted),
+-- then the group: one session at a time creates its cursors. Each call writes the group, so a
+-- transaction with an older snapshot fails and creates no second cursor.
+CREATE FUNCTION belfry.join_page(p_group bigint, p_limit bigint, p_partitions bigint[] DEFAULT NULL)
+RETURNS TABLE (done boolean, unready bigint[]) LANGUAGE plpgsql AS $$
+DECLARE
+    v_group belfry.consumer_group;
+    v_ids bigint[] := p_partitions;
+    v_last text;
+BEGIN
+    done := true;
+    unready := '{}';
+    PERFORM q.id FROM belfry.queue q
+      WHERE q.id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = p_group AND g.joined_upto IS NOT NULL)
+        AND q.deleted_at IS NULL
+        FOR SHARE;
+    IF FOUND THEN
+        SELECT g.* INTO v_group FROM belfry.consumer_group g
+         WHERE g.id = p_group AND g.joined_upto IS NOT NULL
+           FOR NO KEY UPDATE;
+    END IF;
+    IF v_group.id IS NOT NULL THEN
+        done := false;
+        v_last := v_group.joined_upto;
+        IF p_partitions IS NULL THEN
+            -- The last name is part of the next page too: a name may be empty.
+            SELECT array_agg(s.id), max(s.name), count(*) <= p_limit INTO v_ids, v_last, done
+              FROM (SELECT p.id, p.name FROM belfry.partition p
+                     WHERE p.queue_id = v_group.queue_id AND p.name >= v_group.joined_upto
+                     ORDER BY p.queue_id, p.name
+                     LIMIT p_limit + 1) AS s;
+        END IF;
+        unready := belfry.create_cursors(p_group, v_ids, v_group.start_at);
+        UPDATE belfry.consumer_group g SET joined_upto = CASE WHEN NOT done THEN v_last END WHERE g.id = p_group;
+    END IF;
+    RETURN NEXT;
+END $$;
+
+-- From sql/functions/groups/join_page_in_transaction.sql.
+
+-- Runs belfry.join_page inside the transaction of a SQL consumer. Returns whether the join is done.
+CREATE FUNCTION belfry.join_page_in_transaction(p_group bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    j record;
+BEGIN
+    SELECT k.done, k.unready INTO j FROM belfry.join_page(p_group, 2000) AS k;
+    PERFORM belfry.mark_ready(p_group, j.unready);
+    RETURN j.done;
+END $$;
+
+-- From sql/functions/groups/mark_ready.sql.
+
+-- Marks the new cursors of a group in p_partitions ready although they may be empty, and announces
+-- them. No wake can follow the commit of a client, and a push may have missed the cursors. A probe
+-- finds what was pushed meanwhile.
+CREATE FUNCTION belfry.mark_ready(p_group bigint, p_partitions bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    FOREACH v_id IN ARRAY coalesce(p_partitions, '{}') LOOP
+        UPDATE belfry.cursor c
+           SET ready_at = clock_timestamp()
+         WHERE c.partition_id = v_id AND c.group_id = p_group AND c.ready_at IS NULL AND c.start_at IS NULL;
+        IF FOUND THEN
+            PERFORM belfry.announce_ready(p_group, v_id);
+        END IF;
+    END LOOP;
 END $$;
 
 -- From sql/functions/groups/move_cursors.sql.
@@ -2565,6 +2672,8 @@ END $$;
 -- the group receives its dead letters again. After a move forward, dead letters ahead are still
 -- skipped. Returns the new positions. A wake must follow the commit.
 --
+-- If the group still joins, its missing cursors are created first.
+--
 -- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
 -- page of cursors would cost the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
@@ -2575,6 +2684,7 @@ DECLARE
     k record;
     f record;
 BEGIN
+    PERFORM belfry.join_page(p_group, 1, p_partitions);
     FOREACH v_id IN ARRAY p_partitions LOOP
         SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
@@ -2882,8 +2992,8 @@ END $$;
 -- queue that is being deleted right now has no row, and the caller asks again.
 --
 -- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
--- NO KEY UPDATE. So if a partition and a group are created at the same time, the cursor between
--- them exists. A new cursor of a group that starts in the future gets its start_at.
+-- NO KEY UPDATE while it registers a group. So if a partition and a group are created at the same
+-- time, the cursor between them exists: this call or a later join_page creates it. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
 ) RETURNS TABLE (
@@ -3199,7 +3309,8 @@ $$;
 -- From sql/functions/sweep/remove_idle_partition.sql.
 
 -- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
--- cursors go too. Returns whether it did.
+-- cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
+-- join_page may be creating a cursor.
 --
 -- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
 -- push that waits for the partition finds it deleted, looks up the name again, and creates a new
@@ -3213,7 +3324,7 @@ BEGIN
       FROM belfry.queue q
      WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition) AND q.deleted_at IS NULL
        FOR SHARE;
-    IF NOT FOUND THEN
+    IF NOT FOUND OR EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.joined_upto IS NOT NULL) THEN
         RETURN false;
     END IF;
     PERFORM p.id FROM belfry.partition p
@@ -3252,7 +3363,7 @@ END $$;
 -- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
 -- were kept before.
 --
--- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
+-- Locks the queue (shared, so no group is registered), the partition, and its cursors in group order.
 -- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
 -- move.
 --
@@ -3337,6 +3448,13 @@ BEGIN
           INTO v_low, v_held, v_free
           FROM belfry.cursor c
          WHERE c.partition_id = p_partition;
+        IF rule.name = 'completed' AND EXISTS (
+            SELECT 1 FROM belfry.consumer_group g
+             WHERE g.queue_id = p_queue AND g.joined_upto IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = p_partition AND c.group_id = g.id)
+        ) THEN
+            v_low := 0; -- a group that joins has no cursor here yet
+        END IF;
         v_cutoff := v_now - make_interval(secs => least(rule.seconds, 3153600000)); -- at most 100 years
         CONTINUE WHEN rule.name = 'expired' AND v_free IS NULL;
         v_start := greatest(p.trimmed, CASE
@@ -3703,4 +3821,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '19c1cae8aa4ab2f0ed811fd65f3cc5c7e2db1fb39bd410e63336d364d9c4c408';
+COMMENT ON FUNCTION belfry.baseline() IS 'dcf90d441a3dec49fa71eec8cf66d71bc67f028329631b3d866bf4e091dd080b';

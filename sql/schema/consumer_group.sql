@@ -8,6 +8,8 @@ CREATE TABLE belfry.consumer_group (
     start_at    timestamptz,
     -- The group has a cursor in every partition, and not only where it popped by name.
     whole_queue boolean NOT NULL DEFAULT false,
+    -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
+    joined_upto text,
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.

@@ -1,6 +1,8 @@
 -- Takes up to batch messages for the group, from up to partitions due partitions, or from the named
 -- one. The partition that has been due the longest comes first. Returns no rows if nothing is due,
--- or if other sessions hold everything that is due.
+-- or if other sessions hold everything that is due. A group is registered at its first pop. While it
+-- joins, a pop that finds nothing creates more cursors, and returns no rows only at the end of the
+-- join. Then it holds the row of the group until the commit; see join_page.
 --
 -- Each partition has its own lease, which its rows share. Until the commit the row lock protects the
 -- messages: after a rollback they are due at once, and the delivery does not count. After the commit
@@ -23,6 +25,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SE
 DECLARE
     v_queue record;
     v_group bigint;
+    v_joining boolean; -- the group has no cursor yet in some partitions
     v_partition bigint;
     v_lease uuid;
     v_room bigint := pop.batch;
@@ -54,18 +57,21 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    SELECT g.id INTO v_group
+    SELECT g.id, v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_group, v_joining
       FROM belfry.consumer_group g
      WHERE g.queue_id = v_queue.id AND g.name = pop.consumer_group
-       AND (g.whole_queue OR EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = v_partition AND c.group_id = g.id));
+       AND (g.whole_queue AND (v_partition IS NULL OR g.joined_upto IS NULL) OR EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = v_partition AND c.group_id = g.id));
     IF NOT FOUND THEN
         v_group := belfry.join_in_transaction(pop.queue, pop.consumer_group, pop.partition, 'all', NULL);
+        SELECT v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_joining FROM belfry.consumer_group g WHERE g.id = v_group;
     END IF;
 
-    IF v_partition IS NULL THEN
+    -- A commit of join_page may make cursors ready below a floor.
+    IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;
         v_floor := belfry.load_scan_floor(v_floor_setting, v_now);
     END IF;
+    LOOP
     FOR k IN
         SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
@@ -144,6 +150,11 @@ BEGIN
             v_partitions_left := v_partitions_left - 1;
             PERFORM belfry.announce_ready(v_group, k.partition_id);
         END IF;
+    END LOOP;
+    -- A pop that found nothing goes on with the join of its group.
+    EXIT WHEN NOT v_joining OR v_room < pop.batch;
+    v_joining := NOT belfry.join_page_in_transaction(v_group);
+    v_now := clock_timestamp();
     END LOOP;
     IF v_floor = '-infinity' AND current_setting('transaction_isolation') = 'read committed' THEN
         PERFORM belfry.save_scan_floor(v_floor_setting, v_lowest, v_now, coalesce(v_took, clock_timestamp() - v_now));

@@ -3,7 +3,7 @@
 -- stored at or before start_at. An existing group keeps its subscription.
 --
 -- Locks the queue until the end of the transaction: no session can create a partition of it
--- meanwhile. So the call belongs in a transaction of its own.
+-- meanwhile. So the call belongs in a transaction of its own. Pops create the cursors beyond 2,000.
 CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFAULT 'all', start_at timestamptz DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$

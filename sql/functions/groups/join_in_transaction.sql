@@ -1,27 +1,15 @@
 -- Registers a group inside the transaction of a SQL consumer, and returns its id; NULL for an
--- unknown queue. belfry.pop and belfry.subscribe call it. No wake can follow the commit of a
--- client, so each new cursor is marked ready although it may be empty. A probe finds the messages
--- that were pushed meanwhile.
+-- unknown queue. belfry.pop and belfry.subscribe call it. The group has its cursors in the first page
+-- of partitions. belfry.pop, and the servers, go on with the join.
 CREATE FUNCTION belfry.join_in_transaction(p_queue text, p_group text, p_partition text, p_mode text, p_start timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    v_group bigint;
-    v_made bigint;
-    k record;
+    j record;
 BEGIN
-    SELECT j.group_id, j.cursors_made INTO v_group, v_made FROM belfry.join_group(p_queue, p_group, p_partition, p_mode, p_start) AS j;
-    IF v_made > 0 THEN
-        FOR k IN
-            UPDATE belfry.cursor c
-               SET ready_at = clock_timestamp()
-             WHERE c.group_id = v_group AND c.ready_at IS NULL AND c.start_at IS NULL
-               AND c.partition_id = ANY (ARRAY (
-                    SELECT p.id FROM belfry.partition p
-                     WHERE p.queue_id = (SELECT g.queue_id FROM belfry.consumer_group g WHERE g.id = v_group)))
-            RETURNING c.partition_id
-        LOOP
-            PERFORM belfry.announce_ready(v_group, k.partition_id);
-        END LOOP;
+    SELECT k.group_id, k.joining, k.unready INTO j FROM belfry.join_group(p_queue, p_group, p_partition, p_mode, p_start) AS k;
+    PERFORM belfry.mark_ready(j.group_id, j.unready);
+    IF p_partition IS NULL AND j.joining THEN
+        PERFORM belfry.join_page_in_transaction(j.group_id);
     END IF;
-    RETURN v_group;
+    RETURN j.group_id;
 END $$;

@@ -4,6 +4,8 @@
 -- the group receives its dead letters again. After a move forward, dead letters ahead are still
 -- skipped. Returns the new positions. A wake must follow the commit.
 --
+-- If the group still joins, its missing cursors are created first.
+--
 -- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
 -- page of cursors would cost the square of the page.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
@@ -14,6 +16,7 @@ DECLARE
     k record;
     f record;
 BEGIN
+    PERFORM belfry.join_page(p_group, 1, p_partitions);
     FOREACH v_id IN ARRAY p_partitions LOOP
         SELECT c.committed, c.skip, c.redrives INTO k
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;

@@ -1,5 +1,6 @@
 -- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
--- cursors go too. Returns whether it did.
+-- cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
+-- join_page may be creating a cursor.
 --
 -- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
 -- push that waits for the partition finds it deleted, looks up the name again, and creates a new
@@ -13,7 +14,7 @@ BEGIN
       FROM belfry.queue q
      WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = p_partition) AND q.deleted_at IS NULL
        FOR SHARE;
-    IF NOT FOUND THEN
+    IF NOT FOUND OR EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.joined_upto IS NOT NULL) THEN
         RETURN false;
     END IF;
     PERFORM p.id FROM belfry.partition p

@@ -14,7 +14,7 @@
 -- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
 -- were kept before.
 --
--- Locks the queue (shared, so no cursor is created), the partition, and its cursors in group order.
+-- Locks the queue (shared, so no group is registered), the partition, and its cursors in group order.
 -- So a live lease stays live until the commit: its messages are not deleted, and its cursor does not
 -- move.
 --
@@ -99,6 +99,13 @@ BEGIN
           INTO v_low, v_held, v_free
           FROM belfry.cursor c
          WHERE c.partition_id = p_partition;
+        IF rule.name = 'completed' AND EXISTS (
+            SELECT 1 FROM belfry.consumer_group g
+             WHERE g.queue_id = p_queue AND g.joined_upto IS NOT NULL
+               AND NOT EXISTS (SELECT 1 FROM belfry.cursor c WHERE c.partition_id = p_partition AND c.group_id = g.id)
+        ) THEN
+            v_low := 0; -- a group that joins has no cursor here yet
+        END IF;
         v_cutoff := v_now - make_interval(secs => least(rule.seconds, 3153600000)); -- at most 100 years
         CONTINUE WHEN rule.name = 'expired' AND v_free IS NULL;
         v_start := greatest(p.trimmed, CASE

@@ -1,12 +1,31 @@
 -- Reads how full queue $1 is: its maxSize, and the number of waiting messages. A message waits if a
 -- group with a cursor there has not passed it. Without such a group, every stored message waits.
--- Single deleted messages count, and deletions from the low end do not. The cost grows with the
--- partitions. No row: the queue is deleted.
-SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth
+-- Single deleted messages count, and deletions from the low end do not. No row: the queue is deleted.
+--
+-- A cursor with messages ahead has a ready_at, unless it is paused or its group starts later. So the
+-- cost grows with the partitions that have waiting messages, if a group reads the whole queue.
+-- Otherwise unread is true, and the cost grows with all partitions.
+SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth, u.unread
   FROM belfry.queue q
  CROSS JOIN LATERAL (
+        SELECT q.paused OR coalesce(bool_or(g.paused OR coalesce(g.start_at > statement_timestamp(), false)), true)
+               OR NOT coalesce(bool_or(g.whole_queue AND g.joined_upto IS NULL), false) AS unread
+          FROM belfry.consumer_group g WHERE g.queue_id = q.id OFFSET 0) AS u
+ CROSS JOIN LATERAL (
         SELECT sum(p.last_seq - head.seq + 1) AS depth
-          FROM belfry.partition p
+          FROM (SELECT DISTINCT c.partition_id AS id
+                  FROM belfry.consumer_group g
+                 CROSS JOIN LATERAL (
+                        SELECT c.partition_id FROM belfry.cursor c
+                         WHERE NOT u.unread AND c.group_id = g.id AND c.ready_at IS NOT NULL OFFSET 0) AS c
+                 WHERE g.queue_id = q.id
+                UNION ALL
+                SELECT a.id FROM belfry.partition a WHERE u.unread AND a.queue_id = q.id) AS w
+         CROSS JOIN LATERAL (
+                SELECT p.id, p.last_seq FROM belfry.partition p
+                 WHERE p.id >= w.id AND p.id <= w.id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
          CROSS JOIN LATERAL (
                 SELECT coalesce(min(c.committed), 0) AS done
                   FROM belfry.cursor c WHERE c.partition_id = p.id OFFSET 0) AS c
@@ -14,6 +33,5 @@ SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth
                 SELECT m.seq FROM belfry.message m
                  WHERE p.last_seq > c.done AND m.partition_id = p.id AND m.seq > c.done
                  ORDER BY m.seq
-                 LIMIT 1) AS head
-         WHERE p.queue_id = q.id) AS d
+                 LIMIT 1) AS head) AS d
  WHERE q.id = $1::bigint AND q.deleted_at IS NULL

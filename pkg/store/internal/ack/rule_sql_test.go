@@ -30,7 +30,7 @@ func newTable(t *testing.T) *table {
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
 	_, err = conn.Exec(t.Context(), `
 		SELECT belfry.open_partitions('{q}', '{p}', 300, 3);
-		SELECT belfry.join_group('q', 'g', NULL, 'all', NULL);
+		SELECT belfry.join_in_transaction('q', 'g', NULL, 'all', NULL);
 		INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
 		SELECT p.id, s, now(), gen_random_uuid(), 't' || s, '{}' FROM belfry.partition p, generate_series(1, 12) AS s;
 		UPDATE belfry.partition SET last_seq = 12, last_push_at = now()`, pgx.QueryExecModeSimpleProtocol)

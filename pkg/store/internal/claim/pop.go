@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/store/internal/names"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -48,13 +50,13 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 		return queue.Delivery{}, err
 	}
 	empty := queue.Delivery{Group: req.Group, Watched: make([]int64, 0, len(matches))}
-	var sealed error
+	var sealed, joining error
 	for _, m := range matches {
 		if !m.Joined {
 			continue // the queue was created after the join, and its announcement makes waiters look
 		}
 		empty.Watched = append(empty.Watched, m.Group)
-		if !m.HasNext || m.NextIn > 0 {
+		if goOn := m.Joining && joining == nil; !goOn && (!m.HasNext || m.NextIn > 0) {
 			if m.HasNext {
 				empty.NoteDueIn(m.NextIn)
 			}
@@ -64,6 +66,9 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 		one.Queue, one.Tags = m.Queue, nil
 		delivery, err := c.pop(ctx, &one)
 		switch {
+		case errors.Is(err, queue.ErrJoining):
+			joining = err
+			continue
 		case errors.As(err, new(sealedError)):
 			if sealed == nil {
 				sealed = err
@@ -79,7 +84,7 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 			empty.NoteDueIn(delivery.NextIn)
 		}
 	}
-	return empty, sealed
+	return empty, cmp.Or(joining, sealed)
 }
 
 // sealedError says that the payloads of a queue cannot be opened with this instance's key.
@@ -98,11 +103,13 @@ func (c *Claimer) logPassedOver(sealed error) {
 func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
 	contended := false
+	patience := joinPatience(req)
 	for {
-		target, ok, err := c.Names.Group(ctx, req)
+		found, ok, err := c.Names.Group(ctx, req)
 		if err != nil || !ok {
 			return empty, err
 		}
+		target := found.Target
 		one, err := c.one(ctx, req, target)
 		if err != nil {
 			return empty, fmt.Errorf("claiming from queue %q for group %q: %w", req.Queue, req.Group, err)
@@ -119,6 +126,10 @@ func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 			req = &again
 		case one.settled:
 			// A due cursor had nothing poppable. Another one may have something.
+		case found.Joining && (contended || !one.wasDue):
+			if err := c.goOn(ctx, req, target, patience); err != nil {
+				return empty, err
+			}
 		case one.wasDue:
 			if contended {
 				empty.Target = target
@@ -132,6 +143,27 @@ func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 			return one.delivery, nil
 		}
 	}
+}
+
+// joinPatience returns until when a pop that finds nothing goes on with the join of its group.
+func joinPatience(req *queue.PopRequest) time.Time {
+	now := time.Now()
+	until := now.Add(names.JoinPatience)
+	if end := req.WaitingSince.Add(req.Wait); req.Wait > 0 && !req.WaitingSince.IsZero() && end.Before(until) {
+		until = end
+	}
+	return until
+}
+
+// goOn waits for the next page of the join of a group, and ends with queue.ErrJoining at the instant
+// until. A pop must not answer that nothing is there before the join ends (I8).
+func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.Target, until time.Time) error {
+	left := time.Until(until)
+	if left <= 0 {
+		return queue.Joining(req.Queue, req.Group)
+	}
+	_, err := c.Names.GoOn(ctx, target, left)
+	return err
 }
 
 // waitForRival waits until a rival that holds a due cursor of target has finished. gaveUp is true

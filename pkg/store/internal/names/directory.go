@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -29,17 +30,35 @@ type Directory struct {
 	pool     *postgres.Pool
 	bus      *events.Bus
 	waker    *wake.Waker
+	floors   *scanfloor.Floors
 	defaults queue.Defaults
 	log      *zap.Logger
 	cache    *cache
-	// joins lets one group at a time join a queue. A join locks the row of the queue, and so does the
-	// creation of a partition.
+	// joins lets one group at a time register in a queue. That locks the row of the queue, and so does
+	// the creation of a partition.
 	joins keyedMutex
+	// runs are the joins that go on in this instance.
+	runs joinRuns
 }
 
-// New returns an empty Directory. defaults are the options of queues that Open creates.
-func New(pool *postgres.Pool, bus *events.Bus, waker *wake.Waker, defaults queue.Defaults, log *zap.Logger) *Directory {
-	return &Directory{pool: pool, bus: bus, waker: waker, defaults: defaults, log: log, cache: newCache()}
+// Deps are what a Directory works with.
+type Deps struct {
+	Pool   *postgres.Pool
+	Events *events.Bus
+	Waker  *wake.Waker
+	Floors *scanfloor.Floors
+	// Defaults are the options of queues that Open creates.
+	Defaults queue.Defaults
+	Log      *zap.Logger
+}
+
+// New returns an empty Directory. Close it after the last call.
+func New(deps Deps) *Directory {
+	d := &Directory{
+		pool: deps.Pool, bus: deps.Events, waker: deps.Waker, floors: deps.Floors, defaults: deps.Defaults, log: deps.Log, cache: newCache(),
+	}
+	d.runs.start()
+	return d
 }
 
 // Open returns the partitions of the given names and creates the missing ones, with their queues.

@@ -20,52 +20,79 @@ var (
 	sqlMatchQueues = sql.Query("store/match_queues")
 )
 
+// Found is what a pop claims from.
+type Found struct {
+	queue.Target
+	// Joining: the group has no cursor yet in some partitions. GoOn creates them.
+	Joining bool
+}
+
 // Group returns the ids that a pop claims from, and registers the consumer group at its first pop,
-// also on an empty queue. ok is false when the queue, or the requested partition, does not exist.
-func (d *Directory) Group(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error) {
-	target, registered, ok, err := d.FindGroup(ctx, req)
+// also on an empty queue. ok is false when the queue, or the requested partition, does not exist. The
+// registration waits for the first page of the join.
+func (d *Directory) Group(ctx context.Context, req *queue.PopRequest) (found Found, ok bool, err error) {
+	found, registered, ok, err := d.FindGroup(ctx, req)
 	if err != nil || !ok || registered {
-		return target, ok, err
+		return found, ok, err
 	}
-	name := groupNameOf(req.Queue, req)
+	if ok, err = d.register(ctx, req, &found); err != nil || !ok {
+		return Found{}, false, err
+	}
+	if found.Joining {
+		done, err := d.GoOn(ctx, found.Target, JoinPatience)
+		if err != nil {
+			return Found{}, false, err
+		}
+		found.Joining = !done
+	}
+	d.remember(req, found)
+	return found, true, nil
+}
+
+// register registers the group of req, one request of this instance at a time for each queue.
+func (d *Directory) register(ctx context.Context, req *queue.PopRequest, found *Found) (ok bool, err error) {
 	unlock, err := d.joins.Lock(ctx, req.Queue)
 	if err != nil {
-		return queue.Target{}, false, err
+		return false, err
 	}
 	defer unlock()
-	if joined, ok := d.cache.group(name); ok {
-		return joined, true, nil // another request registered the group meanwhile
+	if joined, ok := d.cache.group(groupNameOf(req.Queue, req)); ok {
+		*found = Found{Target: joined} // another request registered the group meanwhile
+		return true, nil
 	}
-	target.Group, ok, err = d.join(ctx, req)
-	if err != nil || !ok {
-		return queue.Target{}, false, err
+	return d.join(ctx, req, found)
+}
+
+// remember caches a group. It is looked up again at each pop while it joins: another instance may go
+// on with the join. Its cursors become ready at a commit of the join, perhaps below the scan floors.
+func (d *Directory) remember(req *queue.PopRequest, found Found) {
+	if !found.Joining {
+		d.floors.Forget(found.Group)
+		d.resyncIf(d.cache.addGroup(groupNameOf(req.Queue, req), found.Target))
 	}
-	d.resyncIf(d.cache.addGroup(name, target))
-	return target, true, nil
 }
 
 // FindGroup is Group without the registration: registered is false when the group does not exist.
-func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error) {
-	name := groupNameOf(req.Queue, req)
-	if target, ok := d.cache.group(name); ok {
-		return target, true, true, nil
+func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (found Found, registered, ok bool, err error) {
+	if target, ok := d.cache.group(groupNameOf(req.Queue, req)); ok {
+		return Found{Target: target}, true, true, nil
 	}
 	var partition, group pgtype.Int8
-	err = d.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group, &target.Epoch)
+	err = d.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group, &found.Joining, &found.Epoch)
 	if postgres.IsNoRows(err) {
-		return queue.Target{}, false, false, nil
+		return Found{}, false, false, nil
 	}
 	if err != nil {
-		return queue.Target{}, false, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
+		return Found{}, false, false, fmt.Errorf("looking up group %q of queue %q: %w", req.Group, req.Queue, err)
 	}
 	if req.Partition != nil && !partition.Valid {
-		return queue.Target{}, false, false, nil
+		return Found{}, false, false, nil
 	}
-	target.Group, target.Partition = group.Int64, partition.Int64
+	found.Group, found.Partition = group.Int64, partition.Int64
 	if group.Valid {
-		d.resyncIf(d.cache.addGroup(name, target))
+		d.remember(req, found)
 	}
-	return target, group.Valid, true, nil
+	return found, group.Valid, true, nil
 }
 
 // ForgetGroup drops the group of req from the cache if it is still remembered as gone.
@@ -73,8 +100,8 @@ func (d *Directory) ForgetGroup(req *queue.PopRequest, gone queue.Target) {
 	d.cache.forgetGroup(groupNameOf(req.Queue, req), gone)
 }
 
-// join registers the group of req on its queue.
-func (d *Directory) join(ctx context.Context, req *queue.PopRequest) (group int64, ok bool, err error) {
+// join registers the group of req in its queue.
+func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Found) (ok bool, err error) {
 	mode, from := req.Subscription.Mode, pgtype.Timestamptz{}
 	if mode == "" || req.Group == queue.DefaultGroup {
 		mode = queue.SubscribeAll
@@ -90,18 +117,19 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest) (group int6
 	if !req.RefreshSince.IsZero() {
 		refreshed = time.Since(req.RefreshSince).Seconds()
 	}
-	var cursors int64
-	err = d.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, refreshed).Scan(nil, &group, &cursors)
+	var joining bool
+	var unready []int64
+	err = d.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, refreshed).
+		Scan(&found.Group, &joining, &unready)
 	if postgres.IsNoRows(err) {
-		return 0, false, nil
+		return false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("registering group %q on queue %q: %w", req.Group, req.Queue, err)
+		return false, fmt.Errorf("registering group %q on queue %q: %w", req.Group, req.Queue, err)
 	}
-	if cursors > 0 {
-		err = d.waker.WakeGroup(ctx, group)
-	}
-	return group, true, err
+	found.Joining = joining && req.Partition == nil
+	d.waker.Wake(ctx, unready)
+	return true, nil
 }
 
 // Match is a queue whose tags match a pop.
@@ -110,6 +138,8 @@ type Match struct {
 	// Joined is false when the group does not exist in this queue; then Group is 0.
 	Joined bool
 	Group  int64
+	// Joining: the group has no cursor yet in some partitions of the queue.
+	Joining bool
 	// HasNext says that something in the queue is due or will be, in NextIn.
 	HasNext bool
 	NextIn  time.Duration
@@ -151,10 +181,11 @@ func (d *Directory) match(ctx context.Context, req *queue.PopRequest) ([]Match, 
 	matches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Match, error) {
 		var m Match
 		var group pgtype.Int8
+		var joining pgtype.Bool
 		var seconds pgtype.Float8
-		err := row.Scan(&m.Queue, &group, &seconds)
+		err := row.Scan(&m.Queue, &group, &joining, &seconds)
 		m.HasNext, m.NextIn = seconds.Valid, wake.Seconds(seconds.Float64)
-		m.Group, m.Joined = group.Int64, group.Valid
+		m.Group, m.Joined, m.Joining = group.Int64, group.Valid, joining.Bool
 		return m, err
 	})
 	if err != nil {

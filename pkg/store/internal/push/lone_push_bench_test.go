@@ -35,10 +35,11 @@ func newPusher(b *testing.B) *Pusher {
 	b.Cleanup(pool.Close)
 	bus, log, reg := &events.Bus{}, zap.NewNop(), prometheus.NewRegistry()
 	waker := wake.New(pool, bus, log)
-	directory := names.New(pool, bus, waker, queue.DefaultDefaults(), log)
+	floors := scanfloor.New()
+	directory := names.New(names.Deps{Pool: pool, Events: bus, Waker: waker, Floors: floors, Defaults: queue.DefaultDefaults(), Log: log})
 	metrics := groupcommit.NewMetrics(reg)
 	claims := claim.New(claim.Deps{
-		Pool: pool, Names: directory, Waker: waker, Floors: scanfloor.New(), Delivered: delivered.New(),
+		Pool: pool, Names: directory, Waker: waker, Floors: floors, Delivered: delivered.New(),
 		Metrics: claim.NewMetrics(reg), Log: log,
 	}, batch.DefaultConfig(), metrics)
 	p := New(Deps{

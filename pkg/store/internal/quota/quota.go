@@ -22,6 +22,9 @@ const (
 	// is so large that twenty times is longer than maxFresh.
 	minFresh = 5 * time.Millisecond
 	maxFresh = 100 * time.Millisecond
+	// maxUnreadFresh replaces maxFresh while no group reads the whole queue: then hardly anything
+	// makes room, and the measurement examines every partition.
+	maxUnreadFresh = time.Minute
 	// retryAfter is how long a producer should wait when a queue is full.
 	retryAfter = time.Second
 	// maxQueues bounds the table. A full table is emptied; then this instance may exceed maxSize by
@@ -29,8 +32,18 @@ const (
 	maxQueues = 10_000
 )
 
-// DepthFunc measures a queue. limit is its maxSize; 0 means that there is no limit, or no queue.
-type DepthFunc func(ctx context.Context, queueKey int64) (limit, depth int64, err error)
+// Depth is a measurement of a queue.
+type Depth struct {
+	// Limit is the maxSize; 0 means that there is no limit, or no queue.
+	Limit int64
+	// Waiting is the number of messages that wait.
+	Waiting int64
+	// Unread: no group reads the whole queue.
+	Unread bool
+}
+
+// DepthFunc measures a queue.
+type DepthFunc func(ctx context.Context, queueKey int64) (Depth, error)
 
 // Quotas admits messages to queues. It is safe for concurrent use.
 type Quotas struct {
@@ -160,22 +173,26 @@ func (q *Quotas) takeSome(ctx context.Context, one *state, d Demand, err error) 
 // may be set the next instant, and the push itself verifies what it remembers about the queue.
 func (q *Quotas) measure(ctx context.Context, one *state, d Demand) (limited bool, err error) {
 	began := time.Now()
-	limit, depth, err := q.depth(ctx, d.QueueKey)
+	depth, err := q.depth(ctx, d.QueueKey)
 	ended := time.Now()
 	one.mu.Lock()
 	defer one.mu.Unlock()
-	if err == nil && limit == 0 {
+	if err == nil && depth.Limit == 0 {
 		one.inFlight += d.Messages
 	} else if err == nil {
-		one.limit, one.depth = limit, depth
-		one.freshUntil = ended.Add(min(max(20*ended.Sub(began), minFresh), maxFresh))
+		longest := maxFresh
+		if depth.Unread {
+			longest = maxUnreadFresh
+		}
+		one.limit, one.depth = depth.Limit, depth.Waiting
+		one.freshUntil = ended.Add(min(max(20*ended.Sub(began), minFresh), longest))
 	}
 	close(one.measuring)
 	one.measuring = nil
 	if err != nil {
 		return false, fmt.Errorf("measuring the depth of queue %q: %w", d.Queue, err)
 	}
-	return limit > 0, nil
+	return depth.Limit > 0, nil
 }
 
 // state is what is known of one queue.

@@ -15,17 +15,19 @@ import (
 // measured is a queue in memory.
 type measured struct {
 	limit, depth int64
+	took         time.Duration
+	unread       bool
 	err          error
 	calls        int
 }
 
-func (m *measured) of(ctx context.Context, _ int64) (limit, depth int64, err error) {
+func (m *measured) of(ctx context.Context, _ int64) (Depth, error) {
 	m.calls++
 	select {
-	case <-time.After(time.Millisecond):
+	case <-time.After(max(m.took, time.Millisecond)):
 	case <-ctx.Done():
 	}
-	return m.limit, m.depth, m.err
+	return Depth{m.limit, m.depth, m.unread}, m.err
 }
 
 func demand(n int64) []Demand { return []Demand{{QueueKey: 1, Queue: "q", Messages: n}} }
@@ -68,5 +70,21 @@ func TestAFailedMeasurementAdmitsNothing(t *testing.T) {
 		m.err = nil
 		_, err = q.Admit(t.Context(), demand(5))
 		require.NoError(t, err)
+	})
+}
+
+// The measurement of a queue with many partitions that no group reads uses a twentieth of a connection.
+func TestAnUnreadQueueIsMeasuredSeldom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{limit: 1000, took: time.Second, unread: true}
+		q := New(m.of)
+		for range 100 {
+			admission, err := q.Admit(t.Context(), demand(1))
+			require.NoError(t, err)
+			admission.Settle(true)
+			time.Sleep(190 * time.Millisecond)
+		}
+		require.Equal(t, 1, m.calls)
 	})
 }

@@ -21,10 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var (
-	sqlWake            = sql.Query("store/wake")
-	sqlGroupPartitions = sql.Query("store/group_partitions")
-)
+var sqlWake = sql.Query("store/wake")
 
 // Waker runs wakes. It is safe for concurrent use.
 type Waker struct {
@@ -116,23 +113,4 @@ func ReadReadyResult(results pgx.BatchResults, step string) ([]queue.Ready, erro
 		return nil, fmt.Errorf("%s: %w", step, err)
 	}
 	return ready, nil
-}
-
-// groupPage is how many partitions one statement of WakeGroup covers.
-const groupPage = 5000
-
-// WakeGroup wakes every partition of a group whose cursors were just created.
-func (w *Waker) WakeGroup(ctx context.Context, group int64) error {
-	for above := int64(0); ; {
-		rows, _ := w.pool.Query(ctx, sqlGroupPartitions, group, above, int64(groupPage)) // rows hold the error
-		partitions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		if err != nil {
-			return fmt.Errorf("listing the partitions of group %d: %w", group, err)
-		}
-		if len(partitions) == 0 {
-			return nil
-		}
-		w.Wake(ctx, partitions)
-		above = partitions[len(partitions)-1]
-	}
 }

@@ -1,0 +1,203 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// manyPartitions is more than two pages of a join.
+const manyPartitions = 4500
+
+// half makes a queue with many partitions and group g, whose join stopped after the first page.
+func (b *bench) half(mode string) (group int64) {
+	b.t.Helper()
+	b.exec(`INSERT INTO belfry.queue (name, retention_enabled, completed_retention_seconds) VALUES ('q', true, 1)`)
+	b.exec(`INSERT INTO belfry.partition (queue_id, name) SELECT q.id, 'p' || lpad(i::text, 5, '0') FROM belfry.queue q, generate_series(1, $1::int) i`, manyPartitions)
+	b.scan(`SELECT group_id FROM belfry.join_group('q', 'g', NULL, $1, NULL)`, []any{mode}, &group)
+	b.exec(`SELECT belfry.join_page($1, 2000)`, group)
+	b.requireCursors(2001)
+	return group
+}
+
+// requireCursors requires n cursors, one for each pair of a partition and a group.
+func (b *bench) requireCursors(n int) {
+	b.t.Helper()
+	var cursors, pairs int
+	b.scan(`SELECT count(*), count(DISTINCT (partition_id, group_id)) FROM belfry.cursor`, nil, &cursors, &pairs)
+	require.Equal(b.t, []int{n, n}, []int{cursors, pairs})
+}
+
+// A join that stopped in the middle is resumed by the next pop. The pop does not answer that nothing
+// is there while the join goes on, and finds the message in the last partition.
+func TestAPopResumesAJoinThatStopped(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("all")
+	b.push("p04500", "last")
+	require.Equal(t, []string{"last"}, transactionIDs(b.pop(request("g", 1))))
+	b.join("g")
+	b.requireCursors(manyPartitions)
+	require.Zero(t, b.stranded())
+}
+
+// Run resumes the joins that a crash stopped, without a pop.
+func TestAStartResumesTheJoins(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("all")
+	ctx, stop := context.WithCancel(t.Context())
+	var running errgroup.Group
+	running.Go(func() error { return b.Run(ctx) })
+	require.Eventually(t, func() (joined bool) {
+		b.scan(`SELECT joined_upto IS NULL FROM belfry.consumer_group`, nil, &joined)
+		return joined
+	}, 20*time.Second, 20*time.Millisecond)
+	stop()
+	require.NoError(t, running.Wait())
+	b.requireCursors(manyPartitions)
+}
+
+// While the join stands still, a pop that finds nothing fails, and a push to a new partition succeeds
+// and reaches the group.
+func TestAPopDoesNotAnswerEmptyBeforeTheEndOfTheJoin(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("all")
+	release := b.lockRows(`SELECT FROM belfry.consumer_group FOR UPDATE`)
+	began := time.Now()
+	_, err := b.Pop(t.Context(), request("g", 1))
+	require.ErrorIs(t, err, queue.ErrJoining)
+	require.Equal(t, queue.CodeOverloaded, queue.CodeOf(err))
+	require.Less(t, time.Since(began), 5*time.Second)
+	b.push("new", "m")
+	require.Equal(t, []string{"m"}, transactionIDs(b.pop(request("g", 1))))
+	release()
+	b.join("g")
+	b.requireCursors(manyPartitions + 1)
+}
+
+// Two instances join two groups while partitions are created and messages are pushed. Each pair has one
+// cursor, and no message is stranded.
+func TestConcurrentJoinsCreateEachCursorOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("all")
+	other := newStore(t, b.pool, prometheus.NewRegistry(), nil)
+	var clients errgroup.Group
+	for i := range 20 {
+		clients.Go(func() error {
+			pop := b.Pop
+			if i%2 == 0 {
+				pop = other.Pop
+			}
+			req := request([]string{"g", "h"}[i%4/2], 1)
+			if i%5 == 0 {
+				name := "p04400"
+				req.Partition = &name
+			}
+			_, err := pop(t.Context(), req)
+			if queue.CodeOf(err) == queue.CodeOverloaded {
+				return nil
+			}
+			return err
+		})
+		clients.Go(func() error {
+			_, err := b.Push(t.Context(), []queue.PushItem{item("new"+string(rune('a'+i)), "m"), item("p0430"+string(rune('0'+i%10)), string(rune('a'+i)))})
+			return err
+		})
+	}
+	require.NoError(t, clients.Wait())
+	for _, group := range []string{"g", "h"} {
+		for found := true; found; {
+			delivery, err := b.Pop(t.Context(), request(group, 9))
+			found = err != nil || len(delivery.Messages) > 0
+			if err != nil {
+				require.ErrorIs(t, err, queue.ErrJoining)
+			}
+		}
+	}
+	b.requireCursors(2 * (manyPartitions + 20))
+	require.Zero(t, b.stranded())
+	require.Zero(t, b.deadlocks())
+}
+
+// A group of mode new gets what was pushed after its registration, also in partitions that it joins
+// later.
+func TestAJoinKeepsTheInstantOfTheRegistration(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("new")
+	b.push("p04000", "before")
+	b.push("p04000", "after")
+	b.exec(`UPDATE belfry.consumer_group g SET start_at = m.created_at FROM belfry.message m WHERE m.transaction_id = 'before'`)
+	require.Equal(t, []string{"after"}, transactionIDs(b.pop(request("g", 9))))
+}
+
+// The sweep keeps a message that other groups have completed while a group that joins has no cursor in
+// its partition. It deletes no idle partition meanwhile.
+func TestASweepKeepsWhatAJoiningGroupNeeds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("all")
+	b.push("p04000", "m")
+	b.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT q.id, 'done', true FROM belfry.queue q`)
+	b.exec(`INSERT INTO belfry.cursor (partition_id, group_id, committed)
+		SELECT p.id, g.id, p.last_seq FROM belfry.partition p, belfry.consumer_group g WHERE g.name = 'done'`)
+	b.exec(`UPDATE belfry.message SET created_at = now() - interval '1 hour'`)
+	sweep := func() (deleted int) {
+		b.scan(`SELECT (belfry.sweep_partition(p.queue_id, p.id, false, 100, NULL)).completed FROM belfry.partition p WHERE p.name = 'p04000'`, nil, &deleted)
+		return deleted
+	}
+	require.Zero(t, sweep())
+	var removed bool
+	b.scan(`SELECT belfry.remove_idle_partition(p.id, interval '0') FROM belfry.partition p WHERE p.name = 'p04001'`, nil, &removed)
+	require.False(t, removed)
+	d := b.pop(request("g", 1))
+	require.Equal(t, []string{"m"}, transactionIDs(d))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	require.Equal(t, 1, sweep())
+}
+
+// A seek during a join moves the cursors that did not exist yet too.
+func TestASeekReachesPartitionsThatTheGroupHasNotJoined(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	group := b.half("all")
+	b.push("p04000", "m")
+	b.exec(`SELECT belfry.seek_cursors(ARRAY (SELECT id FROM belfry.partition WHERE name = 'p04000'), $1, 'infinity')`, group)
+	b.join("g")
+	b.requireCursors(manyPartitions)
+}
+
+// A group that is deleted during its join gets no further cursor.
+func TestADeletedGroupJoinsNoFurther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	group := b.half("all")
+	b.exec(`DELETE FROM belfry.consumer_group`)
+	var done bool
+	b.scan(`SELECT done FROM belfry.join_page($1, 2000)`, []any{group}, &done)
+	require.True(t, done)
+	b.requireCursors(2001)
+}
+
+// A SQL consumer goes on with a join until it finds a message.
+func TestASQLPopGoesOnWithAJoin(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.half("all")
+	b.push("p04500", "last")
+	var transaction string
+	b.scan(`SELECT transaction_id FROM belfry.pop('q', 'g')`, nil, &transaction)
+	require.Equal(t, "last", transaction)
+	b.scan(`SELECT count(*)::text FROM belfry.pop('q', 'g')`, nil, &transaction)
+	require.Equal(t, "0", transaction)
+	b.requireCursors(manyPartitions)
+}
