@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/check"
 )
 
 // Config is the section "http".
@@ -26,6 +28,10 @@ type Config struct {
 	MaxConnections int `mapstructure:"max_connections"`
 	// MaxHeaderBytes bounds the headers of a request; larger ones get 431.
 	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
+	// MaxItems, MaxPartitions and MaxAcks bound what one call contains; see dataplane.Limits.
+	MaxItems      int `mapstructure:"max_items"`
+	MaxPartitions int `mapstructure:"max_partitions"`
+	MaxAcks       int `mapstructure:"max_acks"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
 }
@@ -41,6 +47,7 @@ func DefaultConfig() Config {
 	return Config{
 		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
+		MaxItems: 10_000, MaxPartitions: 1_000, MaxAcks: 10_000,
 	}
 }
 
@@ -67,6 +74,8 @@ func (c Config) Validate() error {
 	if c.MaxHeaderBytes < 4096 || c.MaxHeaderBytes > maxHeaderBytes {
 		errs = append(errs, fmt.Errorf("http.max_header_bytes is %d: it must be between 4096 and %d", c.MaxHeaderBytes, maxHeaderBytes))
 	}
+	errs = append(errs, check.AtLeast("http.max_items", c.MaxItems, 1), check.AtLeast("http.max_partitions", c.MaxPartitions, 1),
+		check.AtLeast("http.max_acks", c.MaxAcks, 1))
 	return errors.Join(errs...)
 }
 
