@@ -6,6 +6,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/check"
 )
 
 // Config is the section "http".
@@ -28,6 +30,10 @@ type Config struct {
 	MaxConnections int `mapstructure:"max_connections"`
 	// MaxHeaderBytes bounds the headers of a request; larger ones get 431.
 	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
+	// MaxItems, MaxPartitions and MaxAcks bound what one call contains; see dataplane.Limits.
+	MaxItems      int `mapstructure:"max_items"`
+	MaxPartitions int `mapstructure:"max_partitions"`
+	MaxAcks       int `mapstructure:"max_acks"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
 }
@@ -44,6 +50,7 @@ func DefaultConfig() Config {
 		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20,
 		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
+		MaxItems: 10_000, MaxPartitions: 1_000, MaxAcks: 10_000,
 	}
 }
 
@@ -73,6 +80,8 @@ func (c Config) Validate() error {
 	if c.MaxHeaderBytes < 4096 || c.MaxHeaderBytes > maxHeaderBytes {
 		errs = append(errs, fmt.Errorf("http.max_header_bytes is %d: it must be between 4096 and %d", c.MaxHeaderBytes, maxHeaderBytes))
 	}
+	errs = append(errs, check.AtLeast("http.max_items", c.MaxItems, 1), check.AtLeast("http.max_partitions", c.MaxPartitions, 1),
+		check.AtLeast("http.max_acks", c.MaxAcks, 1))
 	return errors.Join(errs...)
 }
 

@@ -201,6 +201,7 @@ func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	for _, key := range []string{
 		`http.addr is ""`, "http.max_body_bytes is 1023", "http.max_response_bytes is 0", "http.drain_delay is -1ns", "http.shutdown_timeout is 0s", "http.body_timeout is 0s", "http.write_timeout is 0s",
 		"http.max_connections is 1000001", "http.max_header_bytes is 4095",
+		"http.max_items is 0", "http.max_partitions is 0", "http.max_acks is 0",
 	} {
 		require.ErrorContains(t, err, key)
 	}
@@ -212,5 +213,6 @@ func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	}
 	require.NoError(t, httpapi.Config{
 		Addr: ":0", MaxBodyBytes: 1024, MaxResponseBytes: 1024, ShutdownTimeout: 1, BodyTimeout: 1, WriteTimeout: 1, MaxConnections: 1, MaxHeaderBytes: 4096,
+		MaxItems: 1, MaxPartitions: 1, MaxAcks: 1,
 	}.Validate())
 }

@@ -34,14 +34,14 @@ func (h *Handlers) AckBatch(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	items, err := parseAckBatch(body)
+	items, err := h.Limits.parseAckBatch(body)
 	if err != nil {
 		return err
 	}
 	return h.answerAcks(c, items)
 }
 
-func parseAckBatch(body []byte) ([]queue.AckItem, error) {
+func (l Limits) parseAckBatch(body []byte) ([]queue.AckItem, error) {
 	var items []queue.AckItem
 	var isArray bool
 	group := queue.DefaultGroup
@@ -51,7 +51,10 @@ func parseAckBatch(body []byte) ([]queue.AckItem, error) {
 			group = wire.ReplaceNUL(wire.ConsumerGroup(value))
 		case "acknowledgments":
 			items = nil
-			isArray, err = wire.Elements(value, func(_ int, element jsontext.Value) error {
+			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
+				if err := l.checkAcks(at + 1); err != nil {
+					return err
+				}
 				item := newAckReader("")
 				if _, err := wire.Members(element, item.member); err != nil {
 					return err

@@ -14,15 +14,18 @@ const (
 	MaxWait       = maxWait
 )
 
+// defaultLimits are the defaults of the configuration.
+var defaultLimits = Limits{Items: 10_000, Partitions: 1_000, Acks: 10_000}
+
 var (
-	ParsePush     = parsePush
-	ParseAckBatch = parseAckBatch
+	ParsePush     = defaultLimits.parsePush
+	ParseAckBatch = defaultLimits.parseAckBatch
 )
 
 // ParseTransaction returns the transaction of a body, and the first unknown
 // operation type.
 func ParseTransaction(body []byte) (queue.Transaction, *string, error) {
-	read, err := parseTransaction(body)
+	read, err := defaultLimits.parseTransaction(body)
 	if err != nil {
 		return queue.Transaction{}, nil, err
 	}

@@ -51,4 +51,5 @@ type Handlers struct {
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader
+	Limits   Limits
 }

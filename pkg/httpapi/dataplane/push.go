@@ -17,7 +17,7 @@ func (h *Handlers) Push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	items, err := parsePush(body)
+	items, err := h.Limits.parsePush(body)
 	if err != nil {
 		return err
 	}
@@ -41,13 +41,16 @@ func (h *Handlers) Push(c echo.Context) error {
 }
 
 // parsePush reads the body of a push and checks all items.
-func parsePush(body []byte) ([]queue.PushItem, error) {
+func (l Limits) parsePush(body []byte) ([]queue.PushItem, error) {
 	var items []queue.PushItem
 	var isArray bool
 	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
 		if name == "items" {
 			items = nil
 			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
+				if err := l.checkItems(at + 1); err != nil {
+					return err
+				}
 				item, err := parseItem("items["+strconv.Itoa(at)+"]", element, false)
 				items = append(items, item)
 				return err
@@ -60,6 +63,9 @@ func parsePush(body []byte) ([]queue.PushItem, error) {
 	}
 	if !isArray {
 		return nil, queue.Invalidf("items array is required")
+	}
+	if err := l.checkPartitions(items); err != nil {
+		return nil, err
 	}
 	return items, nil
 }

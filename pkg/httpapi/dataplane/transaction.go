@@ -22,7 +22,7 @@ func (h *Handlers) Transaction(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	read, err := parseTransaction(body)
+	read, err := h.Limits.parseTransaction(body)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type transactionBody struct {
 
 // parseTransaction reads a body and checks all of it. An unknown operation type
 // is no error here: the answer reports it as a transaction that was not applied.
-func parseTransaction(body []byte) (*transactionBody, error) {
+func (l Limits) parseTransaction(body []byte) (*transactionBody, error) {
 	read := &transactionBody{}
 	var isArray, hasOperations bool
 	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
@@ -46,6 +46,9 @@ func parseTransaction(body []byte) (*transactionBody, error) {
 		return nil, queue.Invalidf("operations array required")
 	case !hasOperations:
 		return nil, queue.Invalidf("operations array cannot be empty")
+	}
+	if err := l.checkTransaction(read.tx.Operations); err != nil {
+		return nil, err
 	}
 	return read, nil
 }
