@@ -28,6 +28,8 @@ type Config struct {
 	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
+	// TrustedProxies are the networks whose X-Forwarded-For names the client.
+	TrustedProxies []string `mapstructure:"trusted_proxies"`
 }
 
 // The largest values of two settings.
@@ -46,7 +48,8 @@ func DefaultConfig() Config {
 
 // Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
-	errs := append(checkOrigins(c.CORSOrigins), c.checkAddr())
+	errs := append(checkOrigins(c.CORSOrigins), checkProxies(c.TrustedProxies)...)
+	errs = append(errs, c.checkAddr())
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
 	}

@@ -40,6 +40,7 @@ func New(cfg Config, deps Deps) *Server {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.handleError
+	e.IPExtractor = clientAddress(cfg.TrustedProxies)
 	e.Pre(s.limitTime, s.origins.headers)
 	e.Use(s.measure, s.refuse)
 	for _, r := range s.routeTable() {
