@@ -89,6 +89,8 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 		switch k.name {
 		case "http.addr":
 			value = "h:80"
+		case "http.trusted_proxies":
+			value = "10.0.0.0/8,fd00::/8"
 		case "log.level":
 			value = "debug"
 		case "log.format":

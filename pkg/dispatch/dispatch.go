@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -50,8 +49,6 @@ const (
 	// answerEarlyMax the most.
 	answerEarly    = 0.05
 	answerEarlyMax = 250 * time.Millisecond
-	// overloadRetry is the Retry-After of a request beyond the bound.
-	overloadRetry = time.Second
 )
 
 // Dispatcher answers pops. It is safe for concurrent use.
@@ -65,7 +62,7 @@ type Dispatcher struct {
 	backoff, fallback backoff.Policy
 	backoffs          *backoffs
 	workers           []*worker
-	waiting           atomic.Int64
+	admission         *admission
 
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -77,7 +74,7 @@ func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
 		Deps: deps, cfg: cfg, poll: poll,
 		backoff: cfg.Backoff(), fallback: cfg.Fallback(), backoffs: newBackoffs(),
-		stopping: make(chan struct{}),
+		admission: newAdmission(cfg.MaxIntentions), stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {
 		d.workers = append(d.workers, newWorker(d))
@@ -97,7 +94,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 }
 
 // Waiting returns how many requests wait now.
-func (d *Dispatcher) Waiting() int { return int(d.waiting.Load()) }
+func (d *Dispatcher) Waiting() int { return d.admission.count() }
 
 // Stop makes every waiting request answer now, and later requests after one probe. It does not
 // block.
@@ -107,20 +104,17 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // is up, ctx ends (the client left) or Stop was called. A Delivery without messages means that
 // nothing was poppable.
 //
-// Errors: every error of the Store; CodeOverloaded beyond the bound; ctx.Err() if the client left.
+// Errors: every error of the Store; CodeOverloaded beyond the bound or a share of it; ctx.Err() if the client left.
 // In the last case a claimed lease is released.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
 		return d.popOnce(ctx, req)
 	}
-	if d.waiting.Add(1) > int64(d.cfg.MaxIntentions) {
-		d.waiting.Add(-1)
-		return nil, &queue.Error{
-			Code: queue.CodeOverloaded, RetryAfter: overloadRetry,
-			Message: "too many requests are waiting (dispatch.max_intentions); send the request again",
-		}
+	if why := d.admission.enter(req); why != admitted {
+		d.Metrics.refused.WithLabelValues(string(why)).Inc()
+		return nil, why.error()
 	}
-	defer d.waiting.Add(-1)
+	defer d.admission.leave(req)
 	in := newIntent(ctx, req)
 	d.Intents.add(in)
 	defer d.Intents.remove(in)

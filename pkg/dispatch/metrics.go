@@ -14,7 +14,7 @@ type Metrics struct {
 	preflights, preflightTimeouts, viable, assignments, doubleAssignments prometheus.Counter
 	splits, panics                                                        prometheus.Counter
 	preflightSeconds, preflightIntents, partitionsFound                   prometheus.Histogram
-	skipped, wakes, announced, woken                                      *prometheus.CounterVec
+	skipped, wakes, announced, woken, refused                             *prometheus.CounterVec
 	ratio                                                                 prometheus.Gauge
 }
 
@@ -45,12 +45,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		doubleAssignments: counter("belfry_smart_poll_double_assignment_errors_total", "Partitions nearly assigned twice; always 0."),
 		splits:            counter("belfry_dispatch_round_splits_total", "Statements of a round that failed and were halved to find the culprit."),
 		panics:            counter("belfry_dispatch_panics_total", "Rounds that panicked; their requests got an error."),
+		refused:           vector("belfry_dispatch_refused_total", "Requests that were not allowed to wait, by the limit: all requests, the caller's share or the group's share.", "limit"),
 		wakes:             vector("belfry_dispatch_wakes_total", "Wakes of waiting requests, by source and outcome; arrival is the first probe.", "source", "outcome"),
 		announced:         vector("belfry_dispatch_announcements_total", "Announced partitions, by source.", "source"),
 		woken:             vector("belfry_dispatch_woken_total", "Waiting requests woken, by the source of the announcement.", "source"),
 		ratio: register.NewGauge(prometheus.GaugeOpts{
 			Name: "belfry_smart_poll_query_reduction_ratio", Help: "Waiting requests per probed target, in the last round.",
 		}),
+	}
+	for reason := range refusalTexts {
+		m.refused.WithLabelValues(string(reason))
 	}
 	for _, reason := range []plan.Outcome{
 		plan.SkipNoPartitions, plan.SkipPartitionUnavailable, plan.SkipLeaseTaken, plan.SkipWindowBuffer, plan.SkipDelayed, plan.SkipPaused,

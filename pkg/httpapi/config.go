@@ -36,6 +36,8 @@ type Config struct {
 	MaxAcks       int `mapstructure:"max_acks"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
+	// TrustedProxies are the networks whose X-Forwarded-For names the client.
+	TrustedProxies []string `mapstructure:"trusted_proxies"`
 }
 
 // The largest values of two settings.
@@ -56,7 +58,8 @@ func DefaultConfig() Config {
 
 // Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
-	errs := append(checkOrigins(c.CORSOrigins), c.checkAddr())
+	errs := append(checkOrigins(c.CORSOrigins), checkProxies(c.TrustedProxies)...)
+	errs = append(errs, c.checkAddr())
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
 	}

@@ -69,6 +69,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = handleError
+	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
 	e.Pre(s.limitTime, s.origins.headers)
 	e.Use(s.measure, s.refuse)
 	for _, r := range routes {

@@ -13,6 +13,9 @@ type PopRequest struct {
 	Partition *string
 	// Tags, if not nil, pops from the matching queue that is due first.
 	Tags *Tags
+	// Caller names who sent the request, for the shares of dispatch.max_intentions. Requests with an
+	// empty name have the same caller.
+	Caller string
 	// Group is the consumer group. It is DefaultGroup if the request named none.
 	Group string
 	// Batch is the most messages, Partitions the most partitions. Both are at

@@ -129,7 +129,7 @@ func TestTooManyWaitingRequests(t *testing.T) {
 
 	over := c.pop("q", "wait=true&timeout=60000")
 	require.Equal(t, http.StatusServiceUnavailable, over.Status)
-	require.Equal(t, "1", over.Header.Get("Retry-After"))
+	require.Contains(t, []string{"1", "2", "3"}, over.Header.Get("Retry-After"))
 	require.Equal(t, "too many requests are waiting (dispatch.max_intentions); send the request again", over.failure)
 	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status, "pops without a wait are served")
 	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").Status, "a waiting request is counted before its first probe")

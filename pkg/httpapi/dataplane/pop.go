@@ -103,6 +103,7 @@ func send(c echo.Context, body []byte) error {
 func (h *Handlers) popRequest(p *wire.Params) *queue.PopRequest {
 	query := p.QueryParams()
 	req := &queue.PopRequest{
+		Caller:     wire.Caller(p),
 		Group:      cmp.Or(p.Text("consumerGroup"), queue.DefaultGroup),
 		Batch:      wire.Clamp(1, wire.LeadingInt(query.Get("batch"), h.Defaults.PopBatchSize), maxBatch),
 		Partitions: wire.Clamp(1, wire.LeadingInt(query.Get("partitions"), 1), maxPartitions),

@@ -29,7 +29,7 @@ func TestPopParametersAreReadClampedOrDefaulted(t *testing.T) {
 	defaults := queue.DefaultDefaults()
 	defaults.PopBatchSize = 5
 	request := func(edit ...func(*queue.PopRequest)) *queue.PopRequest {
-		req := &queue.PopRequest{Group: queue.DefaultGroup, Batch: 5, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}}
+		req := &queue.PopRequest{Caller: "192.0.2.1", Group: queue.DefaultGroup, Batch: 5, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}}
 		for _, e := range edit {
 			e(req)
 		}
