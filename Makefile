@@ -108,7 +108,7 @@ chaos-faults: chaos-build
 
 chaos-network: chaos-build
 	bin/chaos --seed 2 --duration 58s --faults \
-		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits
+		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits,trickle-clients,stop-reading-clients
 
 chaos-mix: chaos-build
 	bin/chaos --seed 3 --duration 25s --instances 3 --faults mix
