@@ -23,7 +23,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
+.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -88,6 +88,9 @@ bench: ## Run the performance measurements; 15 minutes.
 
 bench-dispatch: ## Measure wake-ups, waiting and timers of the dispatcher; 10 minutes, Linux.
 	go run ./test/bench/dispatch
+
+bench-edge: ## Measure slow clients, large messages and a million partitions; 10 minutes, Linux.
+	go run ./test/bench/edge
 
 # The first run breaks processes, sessions, disks and clocks, the second the network, the
 # third several things at a time, the fourth what is behind PgBouncer. The first two run at
