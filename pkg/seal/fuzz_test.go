@@ -70,14 +70,14 @@ func FuzzOpen(f *testing.F) {
 	f.Add(valid, "q", "p", 40, byte('x'))
 	f.Add([]byte(`{"encrypted":"","iv":"AAAAAAAAAAAAAAAAAAAAAA==","authTag":"AAAAAAAAAAAAAAAAAAAAAA==","keyId":"one"}`), "", "", 0, byte(0))
 	f.Add([]byte(`null`), "qp", "", 7, byte('"'))
-	f.Fuzz(func(t *testing.T, any []byte, queue, partition string, at int, flip byte) {
+	f.Fuzz(func(t *testing.T, text []byte, queue, partition string, at int, flip byte) {
 		of := seal.Message{Queue: queue, Partition: partition, ID: first.ID}
-		_, _ = s.Open(any, of) // it does not panic
-		sealed, err := s.Seal(any, of)
+		_, _ = s.Open(text, of) // it does not panic
+		sealed, err := s.Seal(text, of)
 		require.NoError(t, err)
 		opened, err := s.Open(sealed, of)
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(any, opened))
+		require.True(t, bytes.Equal(text, opened))
 		for _, other := range []seal.Message{
 			{Queue: queue + "x", Partition: partition, ID: of.ID}, {Queue: queue, Partition: "x" + partition, ID: of.ID},
 			{Queue: queue + partition, ID: of.ID}, {Queue: queue, Partition: partition, ID: [16]byte{2}},
@@ -89,7 +89,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		sealed[uint(at)%uint(len(sealed))] ^= flip
 		if opened, err = s.Open(sealed, of); err == nil {
-			require.True(t, bytes.Equal(any, opened))
+			require.True(t, bytes.Equal(text, opened))
 		}
 	})
 }

@@ -22,7 +22,8 @@ const (
 	// trickling is the number of connections that send a byte each trickleInterval.
 	trickling       = 150
 	trickleInterval = 100 * time.Millisecond
-	// notReading is the number of clients that pop and do not read the answer.
+	// notReading is the number of clients that pop large messages and do not read the answer, and half the number
+	// of clients that pop from the workload's queues and do not.
 	notReading = 6
 	// largeQueue has the messages of these clients. It is not part of the history.
 	largeQueue = "chaos-large"
@@ -112,7 +113,8 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // stopReading lets several clients pop large messages at one server and read nothing. The server must end each
-// connection, and another consumer must receive the messages.
+// connection, and another consumer must receive the messages. Other clients do the same to the workload's queues, whose
+// answers fit into the buffers of a connection: their leases run out.
 func stopReading(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	s, run := w.anyServer(choose), fmt.Sprintf("%016x", choose.Uint64())
 	patience, cancel := context.WithTimeout(ctx, recoveryBound)
@@ -132,11 +134,30 @@ func stopReading(ctx context.Context, w *World, choose *rand.Rand) (string, erro
 			return l.await(patience)
 		})
 	}
+	for range 2 * notReading {
+		own := rand.New(rand.NewPCG(choose.Uint64(), choose.Uint64()))
+		group.Go(func() error { return w.leaveUnread(ctx, s, own) })
+	}
 	err := group.Wait()
 	if ctx.Err() != nil {
 		err = nil // the run has ended
 	}
-	return fmt.Sprintf("%s, %d clients", s.name, notReading), err
+	return fmt.Sprintf("%s, %d clients", s.name, 3*notReading), err
+}
+
+// leaveUnread pops from a queue of the workload and leaves the connection open until the lease has run out.
+func (w *World) leaveUnread(ctx context.Context, s *server, choose *rand.Rand) error {
+	if w.PopUnread == nil {
+		return nil
+	}
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return nil // the server is down because of another fault
+	}
+	defer func() { _ = conn.Close() }()
+	w.PopUnread(conn, choose)
+	Pause(ctx, leaseTime+writeTimeout)
+	return nil
 }
 
 // popUnread pops all messages of a partition and reads nothing. It returns when the server has ended the connection. A
