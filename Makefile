@@ -23,7 +23,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch release vuln image clean FORCE
+.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -89,6 +89,9 @@ bench: ## Run the performance measurements; 15 minutes.
 bench-dispatch: ## Measure wake-ups, waiting and timers of the dispatcher; 10 minutes, Linux.
 	go run ./test/bench/dispatch
 
+bench-edge: ## Measure slow clients, large messages and a million partitions; 10 minutes, Linux.
+	go run ./test/bench/edge
+
 # The first run breaks processes, sessions, disks and clocks, the second the network, the
 # third several things at a time, the fourth what is behind PgBouncer. The first two run at
 # the same time. A run lasts longer than its duration if a fault was not injected yet. A fault
@@ -108,7 +111,7 @@ chaos-faults: chaos-build
 
 chaos-network: chaos-build
 	bin/chaos --seed 2 --duration 58s --faults \
-		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits
+		freeze-clients,cut-clients,silence-clients,slow-clients,freeze-database,cut-database,silence-database,slow-database,freeze-listener,cut-listener,silence-listener,slow-listener,lose-notifications,lose-commits,trickle-clients,stop-reading-clients
 
 chaos-mix: chaos-build
 	bin/chaos --seed 3 --duration 25s --instances 3 --faults mix

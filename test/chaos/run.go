@@ -94,6 +94,7 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 		Queues: queues, Partitions: partitions, Producers: producers, Consumers: consumers,
 		Database: c.world.Clients(), SQLProducers: sqlProducers, Writers: writers, SQLConsumers: sqlConsumers,
 	})
+	c.world.PopUnread = c.clients.PopUnread
 	c.stalls = newStallMeter(c.world.Database(), c.clients, c.recorder)
 	err = c.runClients(ctx, faults)
 	if ctx.Err() == nil {

@@ -41,7 +41,7 @@ type Result struct {
 
 // Faults returns all faults by name. The last one is the mix.
 func Faults() []Fault {
-	faults := slices.Concat(processFaults(), networkFaults(), databaseFaults(), []Fault{clockFault()})
+	faults := slices.Concat(processFaults(), networkFaults(), slowClientFaults(), databaseFaults(), []Fault{clockFault()})
 	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
 	return append(faults, mix(faults))
 }

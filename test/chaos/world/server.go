@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -41,6 +42,8 @@ const (
 	peerTimeout    = 5 * time.Second
 	poolSize       = 8
 	sweepInterval  = 500 * time.Millisecond
+	bodyTimeout    = 2 * time.Second
+	writeTimeout   = 2 * time.Second
 	cleanupDays    = 1
 	// Queues created by a push are like the queues that the workload configures.
 	leaseTime  = 2 * time.Second
@@ -90,6 +93,7 @@ func serve(dsn, listenDSN string) error {
 	cfg.Sweep.PartitionCleanupDays = cleanupDays
 	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
 	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.HTTP.BodyTimeout, cfg.HTTP.WriteTimeout = bodyTimeout, writeTimeout
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)
 	}
@@ -111,6 +115,8 @@ type server struct {
 	// listener for LISTEN and NOTIFY.
 	clients, database, listener link
 	dsn, listenDSN              string
+	// address is the address of the latest process.
+	address atomic.Pointer[string]
 
 	// busy is held by the fault that stops the process, until it runs again.
 	busy sync.Mutex
@@ -197,6 +203,7 @@ func (s *server) start(ctx context.Context) error {
 	select {
 	case where := <-lines:
 		s.clients[0].Retarget(where)
+		s.address.Store(&where)
 		return nil
 	case <-done:
 		return fmt.Errorf("%s did not start, see its log: %w", s.name, s.err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -37,6 +39,10 @@ type World struct {
 	pooler *pgtest.Pooler
 	// volume has the WAL of the nodes. It is nil if no fault fills it.
 	volume *volume
+
+	// PopUnread pops from the workload's queues on a connection and reads nothing that matters. nil: no pops. The
+	// fault stop-reading-clients uses it.
+	PopUnread func(conn net.Conn, choose *rand.Rand)
 
 	// postgres is held by the fault that stops Postgres, until it runs again.
 	postgres sync.Mutex
