@@ -93,12 +93,12 @@ func (r *report) check(what, figure, limit string, ok bool) {
 	if !ok {
 		verdict, r.bad = "NOT OK", true
 	}
-	fmt.Fprintf(os.Stdout, "%-9s %-58s %16s  limit %-14s %s\n", r.measure, what, figure, limit, verdict)
+	_, _ = fmt.Fprintf(os.Stdout, "%-9s %-58s %16s  limit %-14s %s\n", r.measure, what, figure, limit, verdict)
 }
 
 // note prints a figure without a limit.
 func (r *report) note(what, figure string) {
-	fmt.Fprintf(os.Stdout, "%-9s %-58s %16s\n", r.measure, what, figure)
+	_, _ = fmt.Fprintf(os.Stdout, "%-9s %-58s %16s\n", r.measure, what, figure)
 }
 
 // memory checks a figure in bytes.
