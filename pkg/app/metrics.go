@@ -22,6 +22,8 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	counter := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
 	}
+	gauge("belfry_http_inflight_bytes", "Memory of the requests and answers in flight; see http.max_inflight_bytes.",
+		func() float64 { return float64(p.server.Inflight().Used()) })
 	gauge("belfry_pool_connections", "Connections of the pool.", func() float64 { return float64(pool.Stat().TotalConns()) })
 	gauge("belfry_pool_acquired", "Connections in use.", func() float64 { return float64(pool.Stat().AcquiredConns()) })
 	counter("belfry_heals_total", "Searches for partitions that a crash left without a wake.", func() float64 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
 // Config is the section "http".
@@ -18,6 +19,9 @@ type Config struct {
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
 	// MaxResponseBytes bounds the answer of a pop, which has at least one message.
 	MaxResponseBytes int64 `mapstructure:"max_response_bytes"`
+	// MaxInflightBytes bounds the memory of all requests and answers in flight. One request of
+	// the largest size always fits. See pkg/inflight.
+	MaxInflightBytes int64 `mapstructure:"max_inflight_bytes"`
 	// DrainDelay is how long a stop still takes new requests after /readyz answers 503.
 	DrainDelay time.Duration `mapstructure:"drain_delay"`
 	// ShutdownTimeout bounds how long a stop waits for requests in flight.
@@ -49,7 +53,7 @@ const (
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
 	return Config{
-		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20,
+		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, MaxInflightBytes: 256 << 20,
 		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
 		MaxItems: 10_000, MaxPartitions: 1_000, MaxAcks: 10_000,
@@ -65,6 +69,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxResponseBytes < 1024 || c.MaxResponseBytes > 1<<30 {
 		errs = append(errs, fmt.Errorf("http.max_response_bytes is %d: it must be from 1024 to 1GiB", c.MaxResponseBytes))
+	}
+	if c.MaxInflightBytes < 1024 {
+		errs = append(errs, fmt.Errorf("http.max_inflight_bytes is %d: it must be at least 1024", c.MaxInflightBytes))
 	}
 	for _, timeout := range []struct {
 		key   string
@@ -86,6 +93,11 @@ func (c Config) Validate() error {
 	errs = append(errs, check.AtLeast("http.max_items", c.MaxItems, 1), check.AtLeast("http.max_partitions", c.MaxPartitions, 1),
 		check.AtLeast("http.max_acks", c.MaxAcks, 1))
 	return errors.Join(errs...)
+}
+
+// inflightBytes returns MaxInflightBytes, or the memory of one request of the largest size if that is more.
+func (c Config) inflightBytes() int64 {
+	return max(c.MaxInflightBytes, c.MaxBodyBytes*inflight.BodyCopies, c.MaxResponseBytes*inflight.AnswerCopies)
 }
 
 // checkAddr refuses an address that Listen would refuse. Listen runs only after the

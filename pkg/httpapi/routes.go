@@ -84,7 +84,7 @@ func (s *Server) probes(listener func() ListenerState, waiting func() int) []Rou
 
 func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
-	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes}
+	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
 	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{

@@ -11,6 +11,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
 // headerTimeout bounds how long a client may take to send its headers, and
@@ -22,11 +25,12 @@ const (
 
 // Server serves the API on one listener.
 type Server struct {
-	start   StartDeps
-	deps    Deps // written by Open, read only by the routes that exist since then
-	cfg     Config
-	origins origins
-	http    *http.Server
+	start    StartDeps
+	inflight *inflight.Budget
+	deps     Deps // written by Open, read only by the routes that exist since then
+	cfg      Config
+	origins  origins
+	http     *http.Server
 	// api answers the requests. Open replaces it.
 	api   atomic.Pointer[echo.Echo]
 	phase atomic.Pointer[Phase]
@@ -48,6 +52,7 @@ func New(cfg Config, start StartDeps) *Server {
 		database:    databaseCheck{ping: start.Ping},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
+		inflight:    inflight.NewBudget(cfg.inflightBytes()),
 	}
 	if s.origins.any() {
 		start.Log.Warn("http.cors_origins allows every web page to use this server")
@@ -71,12 +76,15 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.HTTPErrorHandler = handleError
 	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
 	e.Pre(s.limitTime, s.origins.headers)
-	e.Use(s.measure, s.refuse)
+	e.Use(s.measure, s.refuse, wire.ReturnMemory)
 	for _, r := range routes {
 		e.Add(r.Method, r.Path, r.handler)
 	}
 	return e
 }
+
+// Inflight returns the memory of the requests and answers in flight.
+func (s *Server) Inflight() *inflight.Budget { return s.inflight }
 
 // Handler returns the API as a handler.
 func (s *Server) Handler() http.Handler { return s.http.Handler }

@@ -199,7 +199,7 @@ func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	require.NoError(t, cfg.Validate())
 	err := httpapi.Config{DrainDelay: -1, MaxBodyBytes: 1023, MaxHeaderBytes: 4095, MaxConnections: 1_000_001}.Validate()
 	for _, key := range []string{
-		`http.addr is ""`, "http.max_body_bytes is 1023", "http.max_response_bytes is 0", "http.drain_delay is -1ns", "http.shutdown_timeout is 0s", "http.body_timeout is 0s", "http.write_timeout is 0s",
+		`http.addr is ""`, "http.max_body_bytes is 1023", "http.max_response_bytes is 0", "http.max_inflight_bytes is 0", "http.drain_delay is -1ns", "http.shutdown_timeout is 0s", "http.body_timeout is 0s", "http.write_timeout is 0s",
 		"http.max_connections is 1000001", "http.max_header_bytes is 4095",
 		"http.max_items is 0", "http.max_partitions is 0", "http.max_acks is 0",
 	} {
@@ -212,7 +212,7 @@ func TestConfigReportsEveryInvalidValue(t *testing.T) {
 		require.NoError(t, cfg.Validate())
 	}
 	require.NoError(t, httpapi.Config{
-		Addr: ":0", MaxBodyBytes: 1024, MaxResponseBytes: 1024, ShutdownTimeout: 1, BodyTimeout: 1, WriteTimeout: 1, MaxConnections: 1, MaxHeaderBytes: 4096,
+		Addr: ":0", MaxBodyBytes: 1024, MaxResponseBytes: 1024, MaxInflightBytes: 1024, ShutdownTimeout: 1, BodyTimeout: 1, WriteTimeout: 1, MaxConnections: 1, MaxHeaderBytes: 4096,
 		MaxItems: 1, MaxPartitions: 1, MaxAcks: 1,
 	}.Validate())
 }

@@ -59,6 +59,9 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if c.Err != nil {
 		return c.Err
 	}
+	if h.Bodies.Budget.Full() {
+		return wire.MemoryFull()
+	}
 	delivery, err := h.Popper.Pop(c.Request().Context(), req)
 	if err != nil {
 		return err
@@ -66,7 +69,9 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if len(delivery.Messages) == 0 {
 		return c.NoContent(http.StatusNoContent)
 	}
-	if err := send(c, appendDelivery(delivery)); err != nil {
+	body := appendDelivery(delivery)
+	wire.HoldAnswer(c, h.Bodies.Budget, len(body))
+	if err := send(c, body); err != nil {
 		h.Popper.Release(c.Request().Context(), delivery)
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -18,6 +19,8 @@ import (
 type BodyReader struct {
 	// MaxBytes bounds a body; a larger one is refused with CodeTooLarge.
 	MaxBytes int64
+	// Budget bounds the bodies of all requests together; see http.max_inflight_bytes.
+	Budget *inflight.Budget
 }
 
 // firstBuffer is the most memory that an announced Content-Length takes. The buffer of a longer
@@ -50,16 +53,23 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 
 // Read returns the whole body. It returns the context's error when the client
 // has disconnected, CodeTooLarge above the limit, CodeTooSlow after
-// http.body_timeout, and CodeInvalid for a body that is empty or is not UTF-8.
+// http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
+// CodeInvalid for a body that is empty or is not UTF-8.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	buf := &bytes.Buffer{}
 	if 0 < request.ContentLength {
 		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)
 	}
-	_, err := buf.ReadFrom(http.MaxBytesReader(c.Response(), request.Body, r.MaxBytes))
+	body := r.body(c)
+	_, err := buf.ReadFrom(&meteredBody{body, reservationOf(c, r.Budget)})
 	var tooLarge *http.MaxBytesError
+	var full *queue.Error
 	switch {
+	case errors.As(err, &full):
+		buf = nil
+		drain(body)
+		return nil, full
 	case errors.As(err, &tooLarge):
 		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
 			"the body is larger than %d bytes: send fewer items a call, or raise http.max_body_bytes", tooLarge.Limit)}

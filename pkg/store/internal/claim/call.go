@@ -57,7 +57,14 @@ func (c *Claimer) queue(b *pgx.Batch, one *call) {
 	}
 	lease := pgtype.UUID{Bytes: one.delivery.LeaseID, Valid: !one.delivery.LeaseID.IsZero()}
 	b.Queue(sqlClaim, one.target.Group, partitionArg(one.target), int64(one.req.Partitions), int64(one.req.Batch), lease,
-		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch), c.MaxBytes)
+		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch), c.maxBytes())
+}
+
+func (c *Claimer) maxBytes() int64 {
+	if c.BytesLeft == nil {
+		return c.MaxBytes
+	}
+	return min(c.MaxBytes, c.BytesLeft())
 }
 
 // send makes claims in one pipeline. The lease of an earlier try is released first: nothing else

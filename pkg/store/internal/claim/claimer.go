@@ -56,8 +56,10 @@ type Deps struct {
 	Sealer *seal.Sealer
 	// MaxBytes bounds what one claim delivers; it delivers at least one message.
 	MaxBytes int64
-	Metrics  *Metrics
-	Log      *zap.Logger
+	// BytesLeft bounds MaxBytes further, at the time of the claim; nil does not.
+	BytesLeft func() int64
+	Metrics   *Metrics
+	Log       *zap.Logger
 }
 
 // Metrics count what claims do beside delivering.

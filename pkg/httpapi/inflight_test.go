@@ -1,0 +1,80 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/test/apitest"
+)
+
+// A body takes memory as it arrives. Beyond http.max_inflight_bytes other bodies and new pops get 503, also a client
+// that reads nothing before it has sent everything. The memory comes back with the answer.
+func TestBodiesBeyondTheBudgetAreRefused(t *testing.T) {
+	t.Parallel()
+	const largest = 1 << 20
+	f := &apitest.Fakes{}
+	s, _ := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) {
+		cfg.MaxBodyBytes, cfg.MaxResponseBytes, cfg.MaxInflightBytes = largest, largest, 1024
+	})
+	listening := httptest.NewServer(s.Handler())
+	defer listening.Close()
+	item := func(size int) string {
+		head, tail := `{"items":[{"queue":"q","payload":"`, `"}]}`
+		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
+	}
+	push := func(body io.Reader, size int64) (*http.Response, error) {
+		request, err := http.NewRequestWithContext(t.Context(), "POST", listening.URL+"/api/v1/push", body)
+		if err != nil {
+			return nil, err
+		}
+		request.ContentLength = size
+		return listening.Client().Do(request)
+	}
+	type result struct {
+		status int
+		err    error
+	}
+	slow, arrives := io.Pipe()
+	done := make(chan result, 1)
+	go func() {
+		answer, err := push(slow, largest)
+		if err != nil {
+			done <- result{err: err}
+			return
+		}
+		done <- result{answer.StatusCode, answer.Body.Close()}
+	}()
+	whole := item(largest)
+	require.Zero(t, s.Inflight().Used())
+	_, err := io.WriteString(arrives, whole[:largest-1])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.Inflight().Used() == (largest-1)*inflight.BodyCopies }, 10*time.Second, time.Millisecond)
+
+	refused, err := push(strings.NewReader(item(largest/2)), largest/2)
+	require.NoError(t, err, "the client can send all of its body and read the answer")
+	text, err := io.ReadAll(refused.Body)
+	require.NoError(t, err)
+	require.NoError(t, refused.Body.Close())
+	require.Equal(t, 503, refused.StatusCode, string(text))
+	require.Equal(t, "1", refused.Header.Get("Retry-After"))
+	require.Contains(t, string(text), "http.max_inflight_bytes")
+	answer := s.Inflight().HoldAnswer(2) // as much as the last byte of the slow body takes
+	require.Contains(t, apitest.RequireError(t, apitest.Send(s, apitest.Request("GET", "/api/v1/pop/queue/q", "")), 503), "http.max_inflight_bytes")
+	s.Inflight().GiveBack(answer)
+	require.False(t, f.Reached(), "a refused request does nothing")
+
+	_, err = io.WriteString(arrives, whole[largest-1:])
+	require.NoError(t, err)
+	require.NoError(t, arrives.Close())
+	require.Equal(t, result{status: 201}, <-done, "the body that was there first is stored")
+	require.Eventually(t, func() bool { return s.Inflight().Used() == 0 }, 10*time.Second, time.Millisecond, fmt.Sprint(s.Inflight().Used()))
+}
