@@ -4,7 +4,7 @@
 --
 -- A cursor with messages ahead has a ready_at, unless it is paused or its group starts later. So the
 -- cost grows with the partitions that have waiting messages, if a group reads the whole queue.
--- Otherwise unread is true, and the cost grows with all partitions.
+-- Otherwise unread is true, and the cost grows with all partitions. Without a maxSize nothing is counted.
 SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth, u.unread
   FROM belfry.queue q
  CROSS JOIN LATERAL (
@@ -18,9 +18,9 @@ SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth, u.unread
                  CROSS JOIN LATERAL (
                         SELECT c.partition_id FROM belfry.cursor c
                          WHERE NOT u.unread AND c.group_id = g.id AND c.ready_at IS NOT NULL OFFSET 0) AS c
-                 WHERE g.queue_id = q.id
+                 WHERE g.queue_id = q.id AND q.max_size > 0
                 UNION ALL
-                SELECT a.id FROM belfry.partition a WHERE u.unread AND a.queue_id = q.id) AS w
+                SELECT a.id FROM belfry.partition a WHERE u.unread AND q.max_size > 0 AND a.queue_id = q.id) AS w
          CROSS JOIN LATERAL (
                 SELECT p.id, p.last_seq FROM belfry.partition p
                  WHERE p.id >= w.id AND p.id <= w.id
