@@ -97,7 +97,7 @@ func (c Config) Validate() error {
 
 // inflightBytes returns MaxInflightBytes, or the memory of one request of the largest size if that is more.
 func (c Config) inflightBytes() int64 {
-	return max(c.MaxInflightBytes, c.MaxBodyBytes*inflight.BodyCopies, c.MaxResponseBytes*inflight.AnswerCopies)
+	return max(c.MaxInflightBytes, 2*c.MaxBodyBytes*inflight.BodyCopies, 2*c.MaxResponseBytes*inflight.AnswerCopies)
 }
 
 // checkAddr refuses an address that Listen would refuse. Listen runs only after the

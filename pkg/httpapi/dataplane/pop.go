@@ -59,7 +59,7 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if c.Err != nil {
 		return c.Err
 	}
-	if h.Bodies.Budget.Full() {
+	if h.Bodies.Budget.FullOfAnswers() {
 		return wire.MemoryFull()
 	}
 	delivery, err := h.Popper.Pop(c.Request().Context(), req)

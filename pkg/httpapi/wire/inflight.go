@@ -19,7 +19,8 @@ const (
 // reservation is the memory that one request has reserved.
 type reservation struct {
 	budget *inflight.Budget
-	memory int64
+	body   int64
+	answer int64
 }
 
 // ReturnMemory returns to the budget what a request has reserved, after its answer was written.
@@ -27,7 +28,8 @@ func ReturnMemory(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		defer func() {
 			if r, ok := c.Get(inflightKey).(*reservation); ok {
-				r.budget.GiveBack(r.memory)
+				r.budget.GiveBackBody(r.body)
+				r.budget.GiveBackAnswer(r.answer)
 			}
 		}()
 		return next(c)
@@ -37,7 +39,7 @@ func ReturnMemory(next echo.HandlerFunc) echo.HandlerFunc {
 // HoldAnswer reserves the memory for an answer of n bytes until ReturnMemory.
 func HoldAnswer(c echo.Context, b *inflight.Budget, n int) {
 	r := reservationOf(c, b)
-	r.memory += b.HoldAnswer(int64(n))
+	r.answer += b.HoldAnswer(int64(n))
 }
 
 func reservationOf(c echo.Context, b *inflight.Budget) *reservation {
@@ -70,7 +72,7 @@ func (m *meteredBody) Read(p []byte) (int, error) {
 	if !ok {
 		return 0, MemoryFull()
 	}
-	m.reserved.memory += memory
+	m.reserved.body += memory
 	return n, err
 }
 
