@@ -92,7 +92,7 @@ func (b builder) build(ctx context.Context) error {
 	}
 	b.verbs = store.New(b.pool, store.Config{
 		Defaults: b.cfg.Defaults, Sealer: sealer, Batch: b.cfg.Batch, Events: b.bus, Handoffs: intents, Urgent: urgent,
-		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes, PopBytesLeft: b.server.Inflight().AnswerBytes,
+		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes,
 	}, store.NewMetrics(b.reg), b.log)
 	if err := b.buildListener(); err != nil {
 		return err

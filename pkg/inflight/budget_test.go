@@ -8,27 +8,41 @@ import (
 	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
-func TestBudget(t *testing.T) {
+func TestBodies(t *testing.T) {
 	t.Parallel()
 	const body = 1 << 20
 	b := inflight.NewBudget(4 * body * inflight.BodyCopies)
-	first, ok := b.TakeBody(body)
-	require.True(t, ok)
-	second, ok := b.TakeBody(body)
-	require.True(t, ok)
-	require.False(t, b.FullOfAnswers(), "bodies take nothing from answers")
+	first, second := b.Reservation(), b.Reservation()
+	require.True(t, first.TakeBody(body))
+	require.True(t, second.TakeBody(body/2))
+	require.True(t, second.TakeBody(body/2), "a body takes memory as it arrives")
+	require.False(t, second.TakeBody(1), "a body beyond its half of the budget is refused")
+	require.EqualValues(t, 2*body*inflight.BodyCopies, b.Used(), "and reserves nothing")
+	require.True(t, second.TakeAnswer(1), "bodies take nothing from answers")
 
-	_, ok = b.TakeBody(1)
-	require.False(t, ok, "a body beyond the budget is refused")
-	require.Equal(t, first+second, b.Used(), "a refused body reserves nothing")
-
-	answer := b.HoldAnswer(4 * body)
-	require.True(t, b.FullOfAnswers())
-	require.Zero(t, b.AnswerBytes())
-	require.Greater(t, b.Used(), first+second, "an answer is never refused")
-	b.GiveBackBody(first)
-	b.GiveBackBody(second)
-	b.GiveBackAnswer(answer)
+	first.End()
+	require.True(t, second.TakeBody(body))
+	second.End()
+	require.False(t, second.TakeBody(0), "a request that has ended takes nothing more")
 	require.Zero(t, b.Used())
-	require.Positive(t, b.AnswerBytes())
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	const answer = 1 << 20
+	b := inflight.NewBudget(4 * answer * inflight.AnswerCopies)
+	first, second := b.Reservation(), b.Reservation()
+	require.EqualValues(t, answer, first.AnswerBytesLeft(), "half of what is left: another answer has room")
+	require.True(t, first.TakeAnswer(3*answer), "a larger answer has room if it is the only one")
+	require.Zero(t, second.AnswerBytesLeft())
+	require.False(t, second.TakeAnswer(1))
+	require.True(t, second.TakeBody(1), "answers take nothing from bodies")
+
+	first.ReturnAnswer(2 * answer)
+	require.False(t, second.TakeAnswer(answer+1))
+	require.True(t, second.TakeAnswer(answer))
+	first.End()
+	first.ReturnAnswer(answer)
+	second.End()
+	require.Zero(t, b.Used())
 }

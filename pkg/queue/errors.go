@@ -63,6 +63,14 @@ func Joining(queueName, group string) *Error {
 	}
 }
 
+// MemoryFull is the error of a request for which http.max_inflight_bytes has no room.
+func MemoryFull() error {
+	return &Error{
+		Code: CodeOverloaded, RetryAfter: time.Second,
+		Message: "the requests in flight use all of http.max_inflight_bytes: repeat the request later",
+	}
+}
+
 // Error returns the message, followed by the cause if there is one.
 func (e *Error) Error() string {
 	if e.Err == nil {

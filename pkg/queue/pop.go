@@ -23,6 +23,8 @@ type PopRequest struct {
 	Batch, Partitions int
 	// AutoAck consumes the messages on delivery: without a lease, at most once.
 	AutoAck bool
+	// Memory bounds the messages that are delivered. Nil does not.
+	Memory AnswerMemory
 	// Subscription says where the group starts if the pop registers it.
 	Subscription Subscription
 	// Wait is how long to wait for a message. 0: look once.
@@ -35,6 +37,16 @@ type PopRequest struct {
 	// group is registered again, messages stored before that instant are not new
 	// to it, unless the queue is new as well. Zero: the group was not deleted.
 	RefreshSince time.Time
+}
+
+// AnswerMemory is the memory for the messages of one pop. Its methods may be called by any goroutine.
+type AnswerMemory interface {
+	// TakeAnswer reserves the memory for n bytes, and returns false if it is not left.
+	TakeAnswer(n int) bool
+	// ReturnAnswer returns the memory for n bytes that TakeAnswer reserved.
+	ReturnAnswer(n int)
+	// AnswerBytesLeft returns how many bytes the pop should deliver now. 0: the pop should be refused.
+	AnswerBytesLeft() int64
 }
 
 // Tags match queues. An empty field matches every queue.
@@ -75,6 +87,12 @@ type Message struct {
 	// Attempt counts the deliveries of the first message of the partition,
 	// including this one. It is 0 with AutoAck.
 	Attempt int
+}
+
+// AnswerSize returns about how many bytes the message has in the answer of a pop, without the names
+// of its partition and group.
+func (m *Message) AnswerSize() int {
+	return 320 + len(m.Payload) + len(m.TransactionID) + len(m.ProducerSub)
 }
 
 // Delivery is the answer to a pop. It has no messages if nothing was poppable.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -99,6 +100,21 @@ func (b *bench) awaitGauge(name, op string, n int) {
 	})
 }
 
+// flushes returns how many flushes of an operation were made.
+func (b *bench) flushes(op string) int {
+	b.t.Helper()
+	families, err := b.reg.Gather()
+	require.NoError(b.t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "belfry_batch_calls" && m.GetLabel()[0].GetValue() == op {
+				return int(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return 0
+}
+
 // together blocks a first push until n other pushes wait. One flush then stores those n pushes.
 func (b *bench) together(n int, begin func(i int) <-chan pushed) []pushed {
 	b.t.Helper()
@@ -118,6 +134,30 @@ func (b *bench) together(n int, begin func(i int) <-chan pushed) []pushed {
 		got[i] = <-out
 	}
 	return got
+}
+
+// Large messages do not share a flush, so that no flush takes long. Small ones do.
+func TestLargeMessagesHaveFlushesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for size, want := range map[int]int{100: 1, 5 << 20: 3} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			b := oneByOne(t)
+			payload := []byte(`"` + strings.Repeat("a", size) + `"`)
+			b.push("p", "before")
+			before := 0
+			got := b.together(3, func(i int) <-chan pushed {
+				if i == 0 {
+					before = b.flushes("push") + 1 // and the first push
+				}
+				return b.beginPush(queue.PushItem{Queue: "q", Partition: "p", TransactionID: fmt.Sprint(i), Payload: payload})
+			})
+			for _, p := range got {
+				require.NoError(t, p.err)
+			}
+			require.Equal(t, want, b.flushes("push")-before)
+		})
+	}
 }
 
 // The database refuses one of 500 items of different callers. The other 499 are stored, and one

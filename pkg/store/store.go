@@ -72,8 +72,6 @@ type Config struct {
 	// MaxPopBytes bounds the messages of one pop in bytes of its answer; a pop delivers at least one
 	// message. 0: 16 MiB.
 	MaxPopBytes int64
-	// PopBytesLeft returns how many bytes a pop may deliver now, below MaxPopBytes. Nil means no bound.
-	PopBytesLeft func() int64
 	// Events carries what the store commits to the other rooms; nil: a bus of its own.
 	Events *events.Bus
 	// Handoffs knows the requests that wait for a push; nil: none.
@@ -110,7 +108,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	})
 	s.claims = claim.New(claim.Deps{
 		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
-		Sealer: cfg.Sealer, MaxBytes: cfg.MaxPopBytes, BytesLeft: cfg.PopBytesLeft, Metrics: metrics.claims, Log: log,
+		Sealer: cfg.Sealer, MaxBytes: cfg.MaxPopBytes, Metrics: metrics.claims, Log: log,
 	}, cfg.Batch, metrics.flushes)
 	quotas := quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{

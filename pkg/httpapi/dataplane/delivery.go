@@ -1,14 +1,58 @@
 package dataplane
 
 import (
+	"net/http"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func appendDelivery(d *queue.Delivery) []byte {
+// maxPart bounds the bytes that are written at once, except of a larger payload. An answer is in
+// memory once, because its parts are written as they are made. A smaller answer has one part and
+// names its length.
+const maxPart = 64 << 10
+
+// send writes a delivery and returns an error when the client cannot have
+// received all of it. It looks for a disconnected client before the last byte:
+//
+//  1. Without the last byte no client can parse the answer.
+//  2. With the last byte a client may have read the answer and disconnected
+//     before send returns. Such a disconnect is no reason to release the lease.
+func send(c echo.Context, d *queue.Delivery) error {
+	r := c.Response()
+	r.Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	b, err := writeMessages(r, d)
+	if err != nil {
+		return err
+	}
+	b = append(b, `]}`...)
+	if !r.Committed {
+		r.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(b)))
+	}
+	last := len(b) - 1
+	if _, err := r.Write(b[:last]); err != nil {
+		return err
+	}
+	if err := c.Request().Context().Err(); err != nil {
+		return err
+	}
+	if _, err := r.Write(b[last:]); err != nil {
+		return err
+	}
+	return http.NewResponseController(r.Writer).Flush() // echo's own Flush returns no error
+}
+
+// writeMessages writes the parts of an answer but the last one, which it returns without its end.
+func writeMessages(r *echo.Response, d *queue.Delivery) (last []byte, err error) {
 	size := 512
 	for i := range d.Messages {
-		size += 320 + len(d.Messages[i].Payload) + len(d.Messages[i].Partition.Name) + len(d.Group)
+		if size += d.Messages[i].AnswerSize() + len(d.Messages[i].Partition.Name) + len(d.Group); size > maxPart {
+			size = maxPart
+			break
+		}
 	}
 	b := make([]byte, 0, size)
 	lease := []byte(`""`)
@@ -16,6 +60,31 @@ func appendDelivery(d *queue.Delivery) []byte {
 		lease = wire.AppendID(nil, "", d.LeaseID)
 	}
 	group := wire.AppendString(nil, "", d.Group)
+	b = appendHead(b, d, lease, group)
+	for i := range d.Messages {
+		m := &d.Messages[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendIDs(b, m)
+		if len(b)+len(m.Payload) > maxPart {
+			if _, err := r.Write(b); err != nil {
+				return nil, err
+			}
+			b = b[:0]
+		}
+		if len(m.Payload) < maxPart {
+			b = append(b, m.Payload...)
+		} else if _, err := r.Write(m.Payload); err != nil {
+			return nil, err
+		}
+		b = appendRest(b, m, lease, group)
+	}
+	return b, nil
+}
+
+// appendHead appends what comes before the messages. lease and group are JSON.
+func appendHead(b []byte, d *queue.Delivery, lease, group []byte) []byte {
 	first := d.Messages[0].Partition
 	b = wire.AppendString(b, `{"success":true,"queue":`, d.Queue)
 	b = wire.AppendString(b, `,"partition":`, first.Name)
@@ -25,24 +94,20 @@ func appendDelivery(d *queue.Delivery) []byte {
 	b = append(b, `,"consumerGroup":`...)
 	b = append(b, group...)
 	b = wire.AppendInt(b, `,"partitionsClaimed":`, d.Partitions)
-	b = append(b, `,"messages":[`...)
-	for i := range d.Messages {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendMessage(b, &d.Messages[i], lease, group)
-	}
-	return append(b, `]}`...)
+	return append(b, `,"messages":[`...)
 }
 
-// appendMessage appends one message. lease and group are JSON. Queen MQ has all
-// members but attempt.
-func appendMessage(b []byte, m *queue.Message, lease, group []byte) []byte {
+// appendIDs appends the beginning of a message, up to its payload. Queen MQ has all members of a
+// message but attempt.
+func appendIDs(b []byte, m *queue.Message) []byte {
 	b = wire.AppendID(b, `{"id":`, m.ID)
 	b = wire.AppendString(b, `,"transactionId":`, m.TransactionID)
 	b = wire.AppendID(b, `,"traceId":`, m.TraceID)
-	b = append(b, `,"data":`...)
-	b = append(b, m.Payload...)
+	return append(b, `,"data":`...)
+}
+
+// appendRest appends what follows the payload of a message. lease and group are JSON.
+func appendRest(b []byte, m *queue.Message, lease, group []byte) []byte {
 	b = wire.AppendStringOrNull(b, `,"producerSub":`, m.ProducerSub)
 	b = append(b, `,"createdAt":"`...)
 	b = m.CreatedAt.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")

@@ -3,7 +3,6 @@ package dataplane
 import (
 	"cmp"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,8 +58,9 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if c.Err != nil {
 		return c.Err
 	}
-	if h.Bodies.Budget.FullOfAnswers() {
-		return wire.MemoryFull()
+	req.Memory = wire.Memory(c, h.Bodies.Budget)
+	if req.Memory.AnswerBytesLeft() == 0 { // before the group is registered
+		return queue.MemoryFull()
 	}
 	delivery, err := h.Popper.Pop(c.Request().Context(), req)
 	if err != nil {
@@ -69,38 +69,12 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if len(delivery.Messages) == 0 {
 		return c.NoContent(http.StatusNoContent)
 	}
-	body := appendDelivery(delivery)
-	wire.HoldAnswer(c, h.Bodies.Budget, len(body))
-	if err := send(c, body); err != nil {
+	if err := send(c, delivery); err != nil {
 		h.Popper.Release(c.Request().Context(), delivery)
 		return err
 	}
 	h.Meter.Delivered(delivery)
 	return nil
-}
-
-// send writes a delivery and returns an error when the client cannot have
-// received all of it. It looks for a disconnected client before the last byte:
-//
-//  1. Without the last byte no client can parse the answer.
-//  2. With the last byte a client may have read the answer and disconnected
-//     before send returns. Such a disconnect is no reason to release the lease.
-func send(c echo.Context, body []byte) error {
-	r := c.Response()
-	r.Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
-	r.Header().Set(echo.HeaderContentLength, strconv.Itoa(len(body)))
-	r.WriteHeader(http.StatusOK)
-	last := len(body) - 1
-	if _, err := r.Write(body[:last]); err != nil {
-		return err
-	}
-	if err := c.Request().Context().Err(); err != nil {
-		return err
-	}
-	if _, err := r.Write(body[last:]); err != nil {
-		return err
-	}
-	return http.NewResponseController(r.Writer).Flush() // echo's own Flush returns no error
 }
 
 // popRequest reads the query. An unknown or unreadable value counts as its

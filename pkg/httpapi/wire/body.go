@@ -62,7 +62,7 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)
 	}
 	body := r.body(c)
-	_, err := buf.ReadFrom(&meteredBody{body, reservationOf(c, r.Budget)})
+	_, err := buf.ReadFrom(&meteredBody{body, Memory(c, r.Budget)})
 	var tooLarge *http.MaxBytesError
 	var full *queue.Error
 	switch {

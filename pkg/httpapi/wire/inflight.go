@@ -3,7 +3,6 @@ package wire
 import (
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,68 +10,42 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-const (
-	inflightKey   = "belfry.inflight" // the *reservation of a request
-	inflightRetry = time.Second
-)
-
-// reservation is the memory that one request has reserved.
-type reservation struct {
-	budget *inflight.Budget
-	body   int64
-	answer int64
-}
+const memoryKey = "belfry.memory" // the *inflight.Reservation of a request
 
 // ReturnMemory returns to the budget what a request has reserved, after its answer was written.
 func ReturnMemory(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		defer func() {
-			if r, ok := c.Get(inflightKey).(*reservation); ok {
-				r.budget.GiveBackBody(r.body)
-				r.budget.GiveBackAnswer(r.answer)
+			if r, ok := c.Get(memoryKey).(*inflight.Reservation); ok {
+				r.End()
 			}
 		}()
 		return next(c)
 	}
 }
 
-// HoldAnswer reserves the memory for an answer of n bytes until ReturnMemory.
-func HoldAnswer(c echo.Context, b *inflight.Budget, n int) {
-	r := reservationOf(c, b)
-	r.answer += b.HoldAnswer(int64(n))
-}
-
-func reservationOf(c echo.Context, b *inflight.Budget) *reservation {
-	r, ok := c.Get(inflightKey).(*reservation)
+// Memory returns the memory that a request and its answer reserve from b until ReturnMemory.
+func Memory(c echo.Context, b *inflight.Budget) *inflight.Reservation {
+	r, ok := c.Get(memoryKey).(*inflight.Reservation)
 	if !ok {
-		r = &reservation{budget: b}
-		c.Set(inflightKey, r)
+		r = b.Reservation()
+		c.Set(memoryKey, r)
 	}
 	return r
-}
-
-// MemoryFull is the error of a request for which http.max_inflight_bytes has no room.
-func MemoryFull() error {
-	return &queue.Error{
-		Code: queue.CodeOverloaded, RetryAfter: inflightRetry,
-		Message: "the requests in flight use all of http.max_inflight_bytes: repeat the request later",
-	}
 }
 
 // meteredBody reserves memory for the bytes of a body as they arrive.
 type meteredBody struct {
 	io.Reader
-	reserved *reservation
+	memory *inflight.Reservation
 }
 
-// Read returns the error of MemoryFull when no memory is left.
+// Read returns queue.MemoryFull when no memory is left.
 func (m *meteredBody) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
-	memory, ok := m.reserved.budget.TakeBody(int64(n))
-	if !ok {
-		return 0, MemoryFull()
+	if !m.memory.TakeBody(n) {
+		return 0, queue.MemoryFull()
 	}
-	m.reserved.body += memory
 	return n, err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/bench/load"
@@ -24,6 +27,8 @@ const (
 	unreadMessages = 4
 	smallBuffer    = 4 << 10
 	arrival        = 3 * time.Second
+	// registering is how many groups are registered at the same time.
+	registering = 20
 )
 
 // slowClient is a kind of connection. run returns when the server has ended it.
@@ -39,6 +44,9 @@ func measureTrickle(ctx context.Context, r *suite, out *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.registerUnread(ctx); err != nil {
+		return err
+	}
 	payload := `"` + strings.Repeat("x", 1<<20) + `"`
 	for range unreadMessages {
 		if err := t.push(ctx, "large", "Default", payload); err != nil {
@@ -72,7 +80,8 @@ func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *
 	address := t.URL("").Host
 	for n := range t.connections {
 		all.Go(func() {
-			// The server ends a connection, and the client opens another one.
+			// Connections arrive one after another. The server ends a connection, and the client opens another one.
+			_ = load.Pause(working, time.Duration(n)*arrival/time.Duration(t.connections))
 			for working.Err() == nil {
 				_ = kind.run(working, address, n)
 				_ = load.Pause(working, 100*time.Millisecond)
@@ -134,6 +143,24 @@ func trickleOne(ctx context.Context, address string, _ int) error {
 	_ = conn.Close()
 	<-answered
 	return err
+}
+
+// registerUnread registers the groups of popUnread: the measure is about answers that nobody reads.
+func (t *trial) registerUnread(ctx context.Context) error {
+	if err := t.push(ctx, "large", "Default", "1"); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(registering)
+	for n := range t.connections {
+		group.Go(func() error {
+			target := t.URL("/api/v1/pop/queue/large")
+			target.RawQuery = fmt.Sprintf("autoAck=true&consumerGroup=g%d", n)
+			_, err := t.Do(ctx, http.MethodGet, target, nil, new(bytes.Buffer))
+			return err
+		})
+	}
+	return group.Wait()
 }
 
 // popUnread pops as a group of its own and reads nothing until the server ends the connection.

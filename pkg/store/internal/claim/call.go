@@ -27,13 +27,14 @@ type call struct {
 	sent bool
 
 	result
+	memory memory
 	// scan is where the claim looked. released is what the lease of an earlier try held.
 	scan     scanfloor.Scan
 	released []queue.Ready
 }
 
 func newCall(req *queue.PopRequest, target queue.Target) *call {
-	one := &call{req: req, target: target}
+	one := &call{req: req, target: target, memory: memory{of: req.Memory}}
 	if !req.AutoAck {
 		one.delivery.LeaseID = queue.NewID()
 	}
@@ -43,10 +44,21 @@ func newCall(req *queue.PopRequest, target queue.Target) *call {
 
 // reset makes the call as if it had not been tried. All tries have the same lease id.
 func (one *call) reset() {
+	one.memory.used = 0
 	*one = call{
-		req: one.req, target: one.target, sent: one.sent,
+		req: one.req, target: one.target, sent: one.sent, memory: one.memory,
 		result: result{delivery: queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, LeaseID: one.delivery.LeaseID}},
 	}
+}
+
+// reserve reserves the memory for the messages of a call, and returns false if it is not left. The call
+// is not made then.
+func (c *Claimer) reserve(one *call) bool {
+	if one.memory.reserve(one.req.Batch, c.sizes.estimate(one.req.Queue)) {
+		return true
+	}
+	c.Metrics.noMemory.Inc()
+	return false
 }
 
 // queue adds the claim to b. A claim of one partition needs no scan floors.
@@ -57,14 +69,7 @@ func (c *Claimer) queue(b *pgx.Batch, one *call) {
 	}
 	lease := pgtype.UUID{Bytes: one.delivery.LeaseID, Valid: !one.delivery.LeaseID.IsZero()}
 	b.Queue(sqlClaim, one.target.Group, partitionArg(one.target), int64(one.req.Partitions), int64(one.req.Batch), lease,
-		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch), c.maxBytes())
-}
-
-func (c *Claimer) maxBytes() int64 {
-	if c.BytesLeft == nil {
-		return c.MaxBytes
-	}
-	return min(c.MaxBytes, c.BytesLeft())
+		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch), min(c.MaxBytes, one.memory.bytesLeft()))
 }
 
 // send makes claims in one pipeline. The lease of an earlier try is released first: nothing else
@@ -108,6 +113,10 @@ func (c *Claimer) readResult(results pgx.BatchResults, one *call) error {
 	}
 	if err := c.read(rows, one); err != nil {
 		return err
+	}
+	one.memory.trim()
+	if n := len(one.delivery.Messages); n > 0 {
+		c.sizes.learn(one.req.Queue, one.memory.used/n)
 	}
 	one.delivery.ReceivedAt = time.Now()
 	return nil

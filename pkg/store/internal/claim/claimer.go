@@ -56,14 +56,12 @@ type Deps struct {
 	Sealer *seal.Sealer
 	// MaxBytes bounds what one claim delivers; it delivers at least one message.
 	MaxBytes int64
-	// BytesLeft bounds MaxBytes further, at the time of the claim; nil does not.
-	BytesLeft func() int64
-	Metrics   *Metrics
-	Log       *zap.Logger
+	Metrics  *Metrics
+	Log      *zap.Logger
 }
 
 // Metrics count what claims do beside delivering.
-type Metrics struct{ expired, givenUp, unopened, unreadable prometheus.Counter }
+type Metrics struct{ expired, givenUp, unopened, unreadable, noMemory prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -74,6 +72,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
 		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
 		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		noMemory:   counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
 		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
 	}
 }
@@ -84,6 +83,7 @@ type Claimer struct {
 	// leased and consuming commit together the pops of many callers. A lease does not wait for the
 	// disk and a consumption (autoAck) does, so they do not share transactions.
 	leased, consuming *batch.Manager[*call]
+	sizes             *messageSizes
 	// orphans are leases that a claim may have taken and whose answer was lost.
 	orphans chan queue.ID
 	// urgent sends a pipeline on the connections of woken pops.
@@ -94,7 +94,7 @@ type Claimer struct {
 
 // New returns a Claimer.
 func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
-	c := &Claimer{Deps: deps, orphans: make(chan queue.ID, maxOrphans), urgent: pipeline.On(deps.Pool.Pool)}
+	c := &Claimer{Deps: deps, orphans: make(chan queue.ID, maxOrphans), sizes: newMessageSizes(), urgent: pipeline.On(deps.Pool.Pool)}
 	if deps.Urgent != nil {
 		c.urgent = pipeline.On(deps.Urgent)
 	}
@@ -121,6 +121,9 @@ func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.T
 // together makes one claim together with the claims of other callers.
 func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one := newCall(req, target)
+	if !c.reserve(one) {
+		return nil, queue.MemoryFull()
+	}
 	manager := c.leased
 	if req.AutoAck {
 		manager = c.consuming
@@ -142,6 +145,9 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 		c.orphan(err, true, one)
 		return nil, err
 	}
+	if one.memory.full {
+		return nil, queue.MemoryFull()
+	}
 	return one, one.sealed
 }
 
@@ -156,9 +162,19 @@ func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	calls := make([]*call, len(assignments))
+	deliveries := make([]queue.Delivery, len(assignments))
+	var calls []*call
+	var at []int // by call, its assignment
 	for i, a := range assignments {
-		calls[i] = newCall(a.Request, a.Target)
+		if one := newCall(a.Request, a.Target); c.reserve(one) {
+			calls, at = append(calls, one), append(at, i)
+		} else {
+			deliveries[i] = one.delivery
+			deliveries[i].Contested = true
+		}
+	}
+	if len(calls) == 0 {
+		return deliveries, nil
 	}
 	err := c.send(ctx, c.urgent, calls)
 	taken := err == nil
@@ -171,14 +187,14 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 			if one := calls[0]; one.target.Partition != 0 {
 				c.postpone(ctx, one, err)
 			} else {
-				return []queue.Delivery{{Queue: one.req.Queue, Group: one.req.Group, Contested: true}}, nil
+				deliveries[at[0]] = queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, Contested: true}
+				return deliveries, nil
 			}
 		}
 		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
 	}
-	deliveries := make([]queue.Delivery, len(calls))
 	for i, one := range calls {
-		deliveries[i] = one.delivery
+		deliveries[at[i]] = one.delivery
 	}
 	return deliveries, nil
 }
@@ -201,6 +217,13 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 				return err
 			}
 			one.settled = true
+		}
+		if one.memory.full {
+			if one.sent {
+				c.Metrics.noMemory.Inc()
+				c.giveBackUndelivered(ctx, one, "Messages without memory for them were not given back.")
+			}
+			continue
 		}
 		if err := c.namePartitions(ctx, one); err != nil {
 			return err
@@ -242,9 +265,14 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 func (c *Claimer) giveBackSealed(ctx context.Context, one *call) {
 	c.Metrics.unopened.Inc()
 	one.sealed = sealedError{fmt.Errorf("opening the payloads of queue %q: %w", one.req.Queue, one.sealed)}
+	c.giveBackUndelivered(ctx, one, "Messages that could not be opened were not given back.")
+}
+
+func (c *Claimer) giveBackUndelivered(ctx context.Context, one *call, failed string) {
 	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages that could not be opened were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
+		c.Log.Warn(failed, zap.String("queue", one.req.Queue), zap.Error(err))
 	}
+	one.memory.free()
 	one.delivery.Messages, one.delivery.Contested = nil, true
 }
 

@@ -37,7 +37,9 @@ func (h *Handoff) Queue(b *pgx.Batch) {
 	for i := range h.waiting {
 		one := newCall(h.waiting[i].Request, h.waiting[i].Target)
 		h.calls = append(h.calls, one)
-		h.c.queue(b, one)
+		if h.c.reserve(one) {
+			h.c.queue(b, one)
+		}
 	}
 }
 
@@ -49,7 +51,9 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 	}
 	ready, err := wake.ReadReadyResult(results, "waking")
 	for _, one := range h.calls {
-		err = errors.Join(err, h.c.readResult(results, one))
+		if one.sent {
+			err = errors.Join(err, h.c.readResult(results, one))
+		}
 	}
 	if err != nil {
 		h.c.Log.Warn("A push could not hand its messages over. It announces them instead.", zap.Error(err))
@@ -82,6 +86,7 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 		if request.Take(d) || len(d.Messages) == 0 {
 			continue
 		}
+		h.calls[i].memory.free()
 		if released := h.c.Release(ctx, d.LeaseID); released != nil {
 			err = errors.Join(err, fmt.Errorf("the lease will expire: %w", released))
 		}

@@ -107,6 +107,9 @@ const maxOrphans = 1000
 // orphan notes the leases of calls that ended with err. taken says that the leases were taken for
 // certain; otherwise they were taken perhaps, and only if the connection was lost.
 func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
+	for _, one := range calls {
+		one.memory.free()
+	}
 	if taken {
 		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
 	} else if !postgres.ConnectionLost(err) {

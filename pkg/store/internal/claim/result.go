@@ -172,6 +172,9 @@ func (c *Claimer) read(rows pgx.Rows, one *call) error {
 				one.encrypted = append(one.encrypted, len(one.partitionOf))
 			}
 			one.partitionOf = append(one.partitionOf, r.partitionOf)
+			if !one.memory.use(r.message.AnswerSize()) {
+				r.message.Payload = nil // the claim will be given back
+			}
 			one.delivery.Messages = append(one.delivery.Messages, r.message)
 		case itemSummary:
 			one.conclude(&r.summary)

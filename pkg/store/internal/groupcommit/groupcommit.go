@@ -95,7 +95,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		reg:   reg,
 		calls: histogram("belfry_batch_calls", "Calls committed together.", counts),
-		size:  histogram("belfry_batch_size", "Messages committed together; of pops, messages asked for.", counts),
+		size:  histogram("belfry_batch_size", "Messages committed together, 16 KiB of pushed payloads counting as one more; of pops, messages asked for.", counts),
 		seconds: histogram("belfry_batch_flush_duration_seconds", "Duration of a flush.",
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 5}),
 		splits:   counter("belfry_batch_splits_total", "Batches that failed and were split to find the culprit."),

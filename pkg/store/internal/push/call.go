@@ -94,7 +94,7 @@ func (p *Pusher) push(ctx context.Context, call *Call) error {
 	if err != nil {
 		return err
 	}
-	err = p.flushes.Do(ctx, call, stripes, max(1, len(call.Items)))
+	err = p.flushes.Do(ctx, call, stripes, call.Size())
 	admission.Settle(postgres.SQLState(err) == "") // an error without SQLSTATE: perhaps stored
 	if err != nil {
 		return fmt.Errorf("pushing %d messages: %w", len(call.Items), err)
@@ -120,6 +120,19 @@ type Call struct {
 	Named bool
 	// Tried: an attempt to store the call was made, and may have been committed.
 	Tried bool
+}
+
+// itemBytes bytes of payloads count as one more item of a batch, so that a batch of large messages
+// does not delay small ones for long.
+const itemBytes = 16 << 10
+
+// Size is the share of a batch that the call has, at least 1.
+func (call *Call) Size() int {
+	bytes := 0
+	for i := range call.Items {
+		bytes += len(call.Items[i].Payload)
+	}
+	return max(1, len(call.Items)+bytes/itemBytes)
 }
 
 // NewCall returns a call for items, and gives ids to messages and transaction ids to items without.

@@ -116,11 +116,10 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 	if err != nil {
 		return err
 	}
-	n := len(t.operations)
-	err = r.flushes.Do(ctx, t, stripes, max(1, n))
+	err = r.flushes.Do(ctx, t, stripes, max(1, len(t.operations)-len(t.push.Items)+t.push.Size()))
 	admission.Settle(postgres.SQLState(err) == "" && ack.ContendedIn(err) == nil && !t.refused())
 	if err != nil {
-		return fmt.Errorf("applying a transaction of %d operations: %w", n, err)
+		return fmt.Errorf("applying a transaction of %d operations: %w", len(t.operations), err)
 	}
 	return nil
 }
