@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +57,52 @@ func TestDeliveryThatCannotBeWrittenIsReleasedOnce(t *testing.T) {
 	require.Equal(t, 1, w.writes, "the server writes no second answer")
 	require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len())
 	require.Equal(t, 1, logs.Len(), "nothing else is logged")
+}
+
+// A large answer is written in parts, with the same text. A small one names its length. No client can
+// parse an answer whose last part is missing.
+func TestALargeAnswerIsWrittenInParts(t *testing.T) {
+	t.Parallel()
+	delivery := apitest.OneMessage()
+	for _, size := range []int{100, 60 << 10, 10, 64 << 10, 1 << 20, 10} {
+		m := delivery.Messages[0]
+		m.Payload = []byte(`"` + strings.Repeat("x", size) + `"`)
+		delivery.Messages = append(delivery.Messages, m)
+	}
+	pop := func(d queue.Delivery) *writer {
+		s, _ := apitest.Server(&apitest.Fakes{Pop: apitest.Deliver(d)})
+		w := &writer{ResponseRecorder: *httptest.NewRecorder(), onWrite: func() error { return nil }}
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pop/queue/orders", http.NoBody))
+		return w
+	}
+	whole := pop(delivery)
+	require.Empty(t, whole.Header().Get("Content-Length"))
+	var answer struct {
+		Messages []struct{ Data json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal(whole.Body.Bytes(), &answer))
+	require.Len(t, answer.Messages, len(delivery.Messages))
+	for i, m := range answer.Messages {
+		require.Equal(t, string(delivery.Messages[i].Payload), string(m.Data))
+	}
+	small := pop(apitest.OneMessage())
+	require.Equal(t, strconv.Itoa(small.Body.Len()), small.Header().Get("Content-Length"))
+
+	for broken := range whole.writes {
+		f := &apitest.Fakes{Pop: apitest.Deliver(delivery)}
+		s, _ := apitest.Server(f)
+		n := 0
+		w := &writer{ResponseRecorder: *httptest.NewRecorder(), onWrite: func() error {
+			if n++; n > broken {
+				return errors.New("broken pipe")
+			}
+			return nil
+		}}
+		s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pop/queue/orders", http.NoBody))
+		require.Len(t, f.Released, 1)
+		require.Equal(t, broken+1, w.writes)
+		require.False(t, json.Valid(w.Body.Bytes()))
+	}
 }
 
 func TestDeliveryToADisconnectedClientIsReleasedOnce(t *testing.T) {
