@@ -41,6 +41,7 @@ type Store struct {
 	floors    *scanfloor.Floors
 	delivered *delivered.Cache
 
+	quotas       *quota.Quotas
 	claims       *claim.Claimer
 	pushes       *push.Pusher
 	acks         *ack.Acker
@@ -110,16 +111,16 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		Pool: pool, Urgent: cfg.Urgent, Names: s.names, Waker: s.waker, Floors: s.floors, Delivered: s.delivered,
 		Sealer: cfg.Sealer, MaxBytes: cfg.MaxPopBytes, Metrics: metrics.claims, Log: log,
 	}, cfg.Batch, metrics.flushes)
-	quotas := quota.New(depthOf(pool))
+	s.quotas = quota.New(depthOf(pool))
 	s.pushes = push.New(push.Deps{
-		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
+		Pool: pool, Names: s.names, Quotas: s.quotas, Waker: s.waker, Claims: s.claims, Handoffs: s.handoffsOf, Sealer: cfg.Sealer,
 		Metrics: metrics.pushes,
 	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
 		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),
 	}, cfg.Batch, metrics.flushes)
 	s.transactions = transaction.New(transaction.Deps{
-		Pool: pool, Names: s.names, Quotas: quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
+		Pool: pool, Names: s.names, Quotas: s.quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
 	}, cfg.Batch, metrics.flushes)
 	cfg.Events.Subscribe(s)
 	return s
@@ -135,6 +136,7 @@ func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
 // Close answers the calls that were accepted and refuses new ones, until ctx ends.
 func (s *Store) Close(ctx context.Context) error {
 	defer s.names.Close()
+	defer s.quotas.Close()
 	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.claims.Close(ctx), s.transactions.Close(ctx), s.acks.CloseWaiting(ctx))
 }
 

@@ -24,7 +24,7 @@ const (
 	// JoinPatience is how long a pop that finds nothing waits for the join of its group.
 	JoinPatience = time.Second
 	// joinPage is how many partitions one transaction of a join covers.
-	joinPage = 2000
+	joinPage = 500
 	// joinRetry is the pause of a join after an error.
 	joinRetry = time.Second
 )

@@ -3,8 +3,11 @@
 // No push may write a row that other pushes write (I11 of package store), so the database has no
 // counter. Instead each instance measures the depth of a queue now and then and adds what it pushed
 // since. Therefore several instances together may exceed maxSize by what the other instances stored
-// since the last measurement. Queues without a maxSize cost nothing. The package knows no table: the
-// caller supplies the measurement. It is imported by the other rooms below pkg/store.
+// since the last measurement.
+//
+// A push waits for a measurement only if it does not fit by the last one, or if that is too old.
+// Otherwise the queue is measured beside it. Queues without a maxSize cost nothing. The package knows
+// no table: the caller supplies the measurement. It is imported by the other rooms below pkg/store.
 package quota
 
 import (
@@ -21,7 +24,10 @@ const (
 	// long as it took, so that measuring uses a twentieth of one connection at most, unless a queue
 	// is so large that twenty times is longer than maxFresh.
 	minFresh = 5 * time.Millisecond
-	maxFresh = 100 * time.Millisecond
+	maxFresh = time.Second
+	// mayBeOlder is how much longer a measurement counts for a push that fits by it, while the next one
+	// is made.
+	mayBeOlder = time.Second
 	// maxUnreadFresh replaces maxFresh while no group reads the whole queue: then hardly anything
 	// makes room, and the measurement examines every partition.
 	maxUnreadFresh = time.Minute
@@ -50,10 +56,15 @@ type Quotas struct {
 	depth  DepthFunc
 	mu     sync.Mutex
 	queues map[int64]*state
+	// beside are the measurements that no push waits for.
+	beside sync.WaitGroup
 }
 
 // New returns Quotas that measure with depth.
 func New(depth DepthFunc) *Quotas { return &Quotas{depth: depth, queues: map[int64]*state{}} }
+
+// Close waits until no measurement is made. It must be called after the last push.
+func (q *Quotas) Close() { q.beside.Wait() }
 
 // Demand is how many messages a push brings to a queue with a maxSize.
 type Demand struct {
@@ -135,19 +146,25 @@ func (q *Quotas) of(key int64) *state {
 // take admits the messages of d, and measures the queue when the last measurement no longer counts.
 func (q *Quotas) take(ctx context.Context, one *state, d Demand) error {
 	for {
-		admitted, fresh, measuring := one.try(d.Messages)
-		if fresh {
-			if admitted {
-				return nil
-			}
+		verdict, measuring := one.try(d.Messages)
+		switch verdict {
+		case admitted:
+			return nil
+		case admittedByOld:
+			q.beside.Go(func() {
+				// After a failure the next push measures again, and a push that waits for it has the error.
+				_, _ = q.measure(context.WithoutCancel(ctx), one, Demand{QueueKey: d.QueueKey, Queue: d.Queue})
+			})
+			return nil
+		case refused:
 			return one.full(d)
-		}
-		if measuring == nil {
+		case mustMeasure:
 			limited, err := q.measure(ctx, one, d)
 			if err != nil || !limited {
 				return err
 			}
 			continue
+		case mustWait:
 		}
 		select {
 		case <-measuring:
@@ -198,7 +215,8 @@ func (q *Quotas) measure(ctx context.Context, one *state, d Demand) (limited boo
 // state is what is known of one queue.
 type state struct {
 	mu sync.Mutex
-	// limit and depth are the result of the last measurement, which counts until freshUntil.
+	// limit and depth are the result of the last measurement, which counts until freshUntil, and
+	// mayBeOlder after that for pushes that fit.
 	limit, depth int64
 	freshUntil   time.Time
 	// inFlight are the messages that were admitted and not settled, and stored the messages that were
@@ -209,24 +227,46 @@ type state struct {
 	measuring chan struct{}
 }
 
-// try admits n messages if the last measurement still counts. If it does not and measuring is nil,
-// the caller must measure.
-func (s *state) try(n int64) (admitted, fresh bool, measuring chan struct{}) {
+// verdict is what becomes of a push.
+type verdict int
+
+const (
+	admitted verdict = iota
+	// admittedByOld: admitted, and the caller must measure the queue for later pushes.
+	admittedByOld
+	// refused: the queue is full.
+	refused
+	// mustMeasure: the caller must measure the queue and try again.
+	mustMeasure
+	// mustWait: another caller measures the queue.
+	mustWait
+)
+
+// try admits n messages if they fit by the last measurement and it counts. measuring is closed at the
+// end of the running measurement.
+func (s *state) try(n int64) (v verdict, measuring chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Now().Before(s.freshUntil) {
-		if s.waiting()+n > s.limit {
-			return false, true, nil
-		}
+	now := time.Now()
+	fits := s.waiting()+n <= s.limit && now.Before(s.freshUntil.Add(mayBeOlder))
+	fresh := now.Before(s.freshUntil)
+	if fits {
 		s.inFlight += n
-		return true, true, nil
 	}
-	if s.measuring == nil {
-		s.measuring = make(chan struct{})
-		s.stored = 0
-		return false, false, nil
+	switch {
+	case fits && (fresh || s.measuring != nil):
+		return admitted, nil
+	case fresh:
+		return refused, nil
+	case s.measuring != nil:
+		return mustWait, s.measuring
 	}
-	return false, false, s.measuring
+	s.measuring = make(chan struct{})
+	s.depth, s.stored = s.depth+s.stored, 0 // the sum, until the measurement replaces it
+	if fits {
+		return admittedByOld, nil
+	}
+	return mustMeasure, nil
 }
 
 // waiting returns how many messages wait in the queue.

@@ -60,6 +60,42 @@ func TestAdmissionsCountUntilTheNextMeasurement(t *testing.T) {
 	})
 }
 
+// A push that fits does not wait for a measurement, unless the last one is much too old. What was
+// stored before the measurement began counts until its end.
+func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{limit: 6, took: 60 * time.Millisecond}
+		q := New(m.of)
+		admit := func(n int64) (took time.Duration, err error) {
+			began := time.Now()
+			a, err := q.Admit(t.Context(), demand(n))
+			a.Settle(true)
+			return time.Since(began), err
+		}
+		took, err := admit(4)
+		require.NoError(t, err)
+		require.Equal(t, m.took, took, "nothing is known yet")
+		time.Sleep(maxFresh)
+		for range 2 {
+			took, err = admit(1)
+			require.NoError(t, err)
+			require.Zero(t, took)
+		}
+		m.depth = 6
+		took, err = admit(1)
+		require.Equal(t, queue.CodeQueueFull, queue.CodeOf(err))
+		require.Equal(t, m.took, took, "a push that does not fit waits")
+		require.Equal(t, 2, m.calls)
+
+		m.limit = 100
+		time.Sleep(maxFresh + mayBeOlder)
+		took, err = admit(1)
+		require.NoError(t, err)
+		require.Equal(t, m.took, took, "the measurement is too old")
+	})
+}
+
 func TestAFailedMeasurementAdmitsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
