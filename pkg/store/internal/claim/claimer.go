@@ -134,7 +134,7 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if err := manager.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
 		c.orphan(err, false, one)
 		if target.Partition != 0 && unreadable(err) {
-			c.postpone(ctx, one, err)
+			err = c.postpone(ctx, one, err)
 		}
 		return nil, err
 	}
@@ -142,14 +142,14 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 		c.orphan(err, true, one)
 		return nil, err
 	}
-	return one, one.sealed
+	return one, one.delivery.Unopened
 }
 
 // flush makes claims in one transaction.
 func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	return nil, c.send(ctx, pipeline.On(c.Pool.Pool), calls)
+	return nil, explainUnreadable(c.send(ctx, pipeline.On(c.Pool.Pool), calls))
 }
 
 // Round makes the claims of one round of the dispatcher; see Store.Claim.
@@ -160,7 +160,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	for i, a := range assignments {
 		calls[i] = newCall(a.Request, a.Target)
 	}
-	err := c.send(ctx, c.urgent, calls)
+	err := explainUnreadable(c.send(ctx, c.urgent, calls))
 	taken := err == nil
 	if taken {
 		err = c.finish(ctx, calls)
@@ -169,7 +169,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 		c.orphan(err, taken, calls...)
 		if !taken && len(calls) == 1 && unreadable(err) {
 			if one := calls[0]; one.target.Partition != 0 {
-				c.postpone(ctx, one, err)
+				err = c.postpone(ctx, one, err)
 			} else {
 				return []queue.Delivery{{Queue: one.req.Queue, Group: one.req.Group, Contested: true}}, nil
 			}
@@ -205,8 +205,8 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 		if err := c.namePartitions(ctx, one); err != nil {
 			return err
 		}
-		if one.sealed != nil {
-			c.giveBackSealed(ctx, one)
+		if one.delivery.Unopened != nil {
+			c.giveBackUnopened(ctx, one)
 			continue
 		}
 		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
@@ -238,16 +238,6 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 	return needWake
 }
 
-// giveBackSealed gives back a claim whose payloads cannot be opened with this instance's key.
-func (c *Claimer) giveBackSealed(ctx context.Context, one *call) {
-	c.Metrics.unopened.Inc()
-	one.sealed = sealedError{fmt.Errorf("opening the payloads of queue %q: %w", one.req.Queue, one.sealed)}
-	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages that could not be opened were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
-	}
-	one.delivery.Messages, one.delivery.Contested = nil, true
-}
-
 // namePartitions fills in the partitions of the delivered messages, and opens their payloads.
 func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 	keys, d := one.partitionOf, &one.delivery
@@ -264,7 +254,7 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 	if err != nil {
 		return err
 	}
-	if one.sealed = c.open(one, named); one.sealed != nil {
+	if c.open(one, named); one.delivery.Unopened != nil {
 		return nil
 	}
 	kept := d.Messages[:0]
@@ -276,21 +266,6 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 		}
 	}
 	d.Messages = kept
-	return nil
-}
-
-// open opens the encrypted payloads of a claim. The first error ends it.
-func (c *Claimer) open(one *call, named map[int64]*queue.Partition) (err error) {
-	for _, i := range one.encrypted {
-		m, p := &one.delivery.Messages[i], named[one.partitionOf[i]]
-		if p == nil {
-			continue
-		}
-		m.Payload, err = c.Sealer.Open(m.Payload, seal.Message{Queue: p.Queue, Partition: p.Name, ID: m.ID})
-		if err != nil {
-			return fmt.Errorf("message %s: %w", m.ID, err)
-		}
-	}
 	return nil
 }
 
