@@ -22,7 +22,8 @@ func keyRing(pairs string) func(*config.Config) {
 	}
 }
 
-
+// The key of a message is lost. The pop says which message it is. An operator sends what the error
+// says, and the group receives the next message of the partition.
 func TestAnOperatorGivesAMessageUpThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
