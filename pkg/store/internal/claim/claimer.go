@@ -112,7 +112,7 @@ func (c *Claimer) Close(ctx context.Context) error {
 // over the partitions that cannot be read.
 func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one, err := c.together(ctx, req, target)
-	if target.Partition == 0 && unreadable(err) {
+	if target.Partition == 0 && postgres.Unreadable(err) {
 		return c.separately(ctx, req, target, err)
 	}
 	return one, err
@@ -133,7 +133,7 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	}
 	if err := manager.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
 		c.orphan(err, false, one)
-		if target.Partition != 0 && unreadable(err) {
+		if target.Partition != 0 && postgres.Unreadable(err) {
 			err = c.postpone(ctx, one, err)
 		}
 		return nil, err
@@ -167,7 +167,7 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	}
 	if err != nil {
 		c.orphan(err, taken, calls...)
-		if !taken && len(calls) == 1 && unreadable(err) {
+		if !taken && len(calls) == 1 && postgres.Unreadable(err) {
 			if one := calls[0]; one.target.Partition != 0 {
 				err = c.postpone(ctx, one, err)
 			} else {

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,21 +22,11 @@ const (
 	separateLimit = 2 * time.Second
 )
 
-// unreadable reports whether Postgres could not read a row: it is corrupt (class XX), its value is
-// invalid (class 22), the value exceeds a limit of Postgres (class 54), or a file of the database is
-// missing or cannot be read (58P01, 58030). A claim sends no value of a client, so the reason is
-// always a row. A row with a corrupt transaction id is 58P01, because its status is in a file that
-// does not exist. If a disk fails as a whole, every partition is tried once in undeliverableRetry.
-func unreadable(err error) bool {
-	state := postgres.SQLState(err)
-	return strings.HasPrefix(state, "XX") || strings.HasPrefix(state, "22") || strings.HasPrefix(state, "54") ||
-		state == "58P01" || state == "58030"
-}
-
 // explainUnreadable gives an error of claims its code if Postgres cannot read a row. Without the code,
-// class 22 would be an error of the client, and class 58 an error of every claim.
+// class 22 would be an error of the client, and class 58 an error of every claim. A claim sends no value
+// of a client. If a disk fails as a whole, each partition is tried once in undeliverableRetry.
 func explainUnreadable(err error) error {
-	if !unreadable(err) {
+	if !postgres.Unreadable(err) {
 		return err
 	}
 	return &queue.Error{Code: queue.CodeUndeliverable, Message: "Postgres cannot read a message", Err: err}
@@ -86,7 +75,7 @@ func (c *Claimer) separately(ctx context.Context, req *queue.PopRequest, target 
 		single.Partition = candidate.Partition
 		one, err := c.together(ctx, req, single)
 		switch {
-		case unreadable(err):
+		case postgres.Unreadable(err):
 			reason = err // names the partition
 		case err != nil:
 			return nil, err
