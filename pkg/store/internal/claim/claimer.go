@@ -73,7 +73,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
 		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
-		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
 		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
 	}
 }
