@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -130,4 +131,35 @@ func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	require.InDelta(t, time.Minute, heard.ready[0].In, float64(10*time.Second))
 	b.retryNow()
 	require.Equal(t, []string{"a", "b"}, transactionIDs(b.pop(req)))
+}
+
+// A redriven message that cannot be opened fails one pop a minute, although pushes wake its partition.
+func TestARedrivenMessageThatCannotBeOpenedWaitsForItsRetry(t *testing.T) {
+	t.Parallel()
+	for _, autoAck := range []bool{false, true} {
+		t.Run(fmt.Sprint("autoAck ", autoAck), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+			require.NoError(t, err)
+			keyless := b.Store
+			b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
+			b.register("g")
+			b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+			b.push("p", "a", "b")
+			b.deadLetter("a")
+			b.redrive()
+			req := request("g", 9)
+			req.AutoAck = autoAck
+			_, err = keyless.Pop(t.Context(), req)
+			require.ErrorIs(t, err, seal.ErrNoKey)
+			b.push("p", "c")
+			d, err := keyless.Pop(t.Context(), req)
+			require.NoError(t, err)
+			require.InDelta(t, time.Minute, d.NextIn, float64(10*time.Second))
+			b.requireRedrives(1)
+			b.retryNow()
+			require.Equal(t, []string{"a"}, transactionIDs(b.pop(req)))
+		})
+	}
 }
