@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // argsVariable makes the test program run as belfry. Tests of signals and exit codes need a
@@ -20,5 +20,5 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(run(args, os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	pgtest.Main(m)
 }

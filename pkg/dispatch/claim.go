@@ -22,7 +22,7 @@ func (w *worker) claimDirectly(r *roundRequest) {
 		w.d.Metrics.assignments.Add(float64(deliveries[0].Partitions))
 		r.answer(roundReply{delivery: deliveries[0]})
 	case deliveries[0].Contested:
-		w.popAfterLostRace(r)
+		w.popAfterLostRace(r, deliveries[0].Unopened)
 	default:
 		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 		if !deliveries[0].Gone {
@@ -63,7 +63,7 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 		case errs[i] != nil:
 			g.request.answer(roundReply{err: errs[i]})
 		case foundNothing(&deliveries[i]):
-			w.popAfterLostRace(g.request)
+			w.popAfterLostRace(g.request, deliveries[i].Unopened)
 		}
 	}
 }
@@ -150,16 +150,18 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 	}
 }
 
-// popAfterLostRace answers a request whose claim found nothing because a rival was faster. A goroutine
-// pops, which waits for the rival: a lost race does not mean that the target is empty. The request
-// waits for the answer, so the goroutine ends before it.
-func (w *worker) popAfterLostRace(r *roundRequest) {
+// popAfterLostRace answers a request whose claim found nothing because a rival was faster, or because
+// a payload could not be opened (unopened). A goroutine pops, which waits for the rival: a lost race
+// does not mean that the target is empty. The request waits for the answer, so the goroutine ends before
+// it. If the pop finds nothing, unopened is the answer.
+func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
 	go w.guard([]*roundRequest{r}, func() {
 		observation := w.d.Readiness.Observe(r.target)
 		delivery, err := w.d.Store.Pop(r.ctx, r.req)
 		delivery.Gone = delivery.Target != r.target
 		if err == nil && foundNothing(&delivery) {
 			w.d.Readiness.SetEmpty(r.target, observation, nextDue(&delivery))
+			err = unopened
 		} else {
 			// The rival may have left something behind, so the other requests of the round probe again.
 			now := time.Now()

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 )
 
 var (
-	errUnreadable = &queue.Error{Code: queue.CodeInternal, Message: "internal error"}
+	errUnreadable = &queue.Error{Code: queue.CodeUndeliverable, Message: "Postgres cannot read a message"}
 	errLost       = &queue.Error{Code: queue.CodeUnavailable, Message: "the database is away"}
 )
 
@@ -188,6 +189,27 @@ func TestAConnectionLostWhileHalvingFailsTheRest(t *testing.T) {
 		}
 		require.Equal(t, 4, b.store.calls().claims, "8, 4, 2 and 2 claims")
 	})
+}
+
+// A waiting request whose claim has a payload that cannot be opened gets the error, if its target has
+// nothing else. The store has made the partition due later.
+func TestAWaitingRequestGetsTheErrorOfAMessageThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2} {
+		t.Run(fmt.Sprint(n, " requests"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				errUnopened := &queue.Error{Code: queue.CodeUndeliverable, Message: "message 1 cannot be opened"}
+				b := run(t, &fakeStore{unopened: errUnopened}, oneWorker)
+				outs := b.gatherRound(n, n, func(f *fakeStore) {
+					f.onClaim = func([]queue.Assignment) error { f.steal(1); return nil }
+				})
+				got, errs := outcomes(t, outs)
+				require.Equal(t, n-1, got)
+				require.Equal(t, []error{errUnopened}, errs)
+			})
+		})
+	}
 }
 
 // Requests whose time is up, or whose client has left, cost the round nothing.

@@ -27,8 +27,10 @@ type fakeStore struct {
 	onClaim     func(assignments []queue.Assignment) error
 	// onClaimed runs when the claims are made.
 	onClaimed func()
-	release   error
-	onForget  func()
+	// unopened is the reason of claims that find nothing although something was due.
+	unopened error
+	release  error
+	onForget func()
 	// gone are the groups that were deleted.
 	gone map[int64]bool
 	// endedEpoch is an epoch that has ended.
@@ -238,7 +240,9 @@ func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]
 	f.mu.Lock()
 	for i, a := range assignments {
 		deliveries[i] = f.takeLocked(a.Request, a.Target)
-		deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0
+		if deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0; deliveries[i].Contested {
+			deliveries[i].Unopened = f.unopened
+		}
 	}
 	f.mu.Unlock()
 	if f.onClaimed != nil {

@@ -54,6 +54,8 @@ func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 		s.start.Log.Error("a request failed", zap.String("error_id", id), zap.String("method", c.Request().Method),
 			zap.String("path", c.Request().URL.Path), zap.Error(err))
 		return "internal error; the server's log has it under error_id " + id
+	case queue.CodeUndeliverable:
+		s.start.Log.Error("a message cannot be delivered", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	case queue.CodeUnavailable:
 		s.start.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	default:

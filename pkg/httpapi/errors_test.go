@@ -23,7 +23,7 @@ func TestErrorCodesBecomeStatuses(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[queue.Code]int{
 		"invalid": 400, "too_large": 413, "too_slow": 408, "not_found": 404, "lease_gone": 409, "queue_full": 429,
-		"unavailable": 503, "overloaded": 503, "internal": 500,
+		"unavailable": 503, "overloaded": 503, "undeliverable": 500, "internal": 500,
 	} {
 		coded := &queue.Error{Code: code, Message: "say it like this", Err: errors.New("the cause")}
 		rec := apitest.Call(apitest.Failing(fmt.Errorf("pushing: %w", coded)), "POST", "/api/v1/push", apitest.OnePush)

@@ -69,7 +69,7 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 	for _, result := range []string{ackSucceeded, ackDeadLettered, ackRefused} {
 		m.acked.WithLabelValues(result)
 	}
-	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeInternal} {
+	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeUndeliverable, queue.CodeInternal} {
 		m.errors.WithLabelValues(string(code))
 	}
 	reg.MustRegister(m.requests, m.errors, m.delivery, m.pushed, m.popped, m.acked, m.refused)

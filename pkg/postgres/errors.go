@@ -93,6 +93,15 @@ func wrapState(err error, state string) error {
 	}
 }
 
+// Unreadable reports whether Postgres could not read or write a row. The statement must send no value of
+// a client. The row is corrupt (class XX), or its value is invalid (22) or exceeds a limit (54). Or a file
+// of the database is missing or cannot be read (58P01, 58030). A row with a corrupt transaction id is
+// 58P01, because its status would be in a file that does not exist.
+func Unreadable(err error) bool {
+	state := SQLState(err)
+	return hasClass(state, "XX", "22", "54") || state == "58P01" || state == "58030"
+}
+
 // hasClass reports whether a SQLSTATE is of one of the classes.
 func hasClass(state string, classes ...string) bool {
 	return slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })

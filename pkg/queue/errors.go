@@ -32,6 +32,9 @@ const (
 	// CodeOverloaded: the server has reached one of its limits. Nothing was done.
 	// HTTP 503.
 	CodeOverloaded Code = "overloaded"
+	// CodeUndeliverable: the payload of a message cannot be opened, or Postgres cannot
+	// read the message. Message names it. HTTP 500.
+	CodeUndeliverable Code = "undeliverable"
 	// CodeInternal: every other failure. HTTP 500. The text stays in the log.
 	CodeInternal Code = "internal"
 )

@@ -114,6 +114,9 @@ type Delivery struct {
 	// Contested: a partition was due, but a rival holds it or it turned out not to
 	// be poppable. If there are no messages, other messages may still exist.
 	Contested bool
+	// Unopened is set if a payload of the claim could not be opened: a
+	// CodeUndeliverable error. The claim was given back, so Contested is set too.
+	Unopened error
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool
 	// Target is what a pop by name looked at. It is zero if the target does not

@@ -52,6 +52,9 @@ func New(cfg Config) (*Sealer, error) {
 // HasKey reports whether Seal can encrypt.
 func (s *Sealer) HasKey() bool { return s != nil && len(s.keys) > 0 }
 
+// Current returns the id of the key that encrypts: "" for encryption.key. HasKey must be true.
+func (s *Sealer) Current() string { return s.keys[0].id }
+
 // AllowsPlaintext reports whether payloads are stored in the clear because there is no key.
 func (s *Sealer) AllowsPlaintext() bool { return s != nil && len(s.keys) == 0 && s.allowPlaintext }
 

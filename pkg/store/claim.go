@@ -24,9 +24,10 @@ func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 
 // Claim makes the claims of one round of the dispatcher in one round trip, each with its own lease.
 // The deliveries are in the order of the assignments. A delivery without messages lost its partition
-// to another consumer, or its group does not exist any more. A delivery whose payloads cannot be
-// opened is released and marked contested; a Pop returns the reason. So is the delivery of a single
-// claim from any partition, if Postgres cannot read a message; a Pop passes over its partition.
+// to another consumer, or its group does not exist any more. A delivery with a payload that cannot be
+// opened is given back. It is marked contested and has the reason, and its partition is due later. The
+// delivery of a single claim from any partition is also contested if Postgres cannot read a message; a
+// Pop passes over its partition.
 //
 // Errors: CodeUnavailable; leases that were taken all the same are released by Run, or expire. If
 // Postgres cannot read a message, all claims fail; the partition of a single claim is then due later.

@@ -124,6 +124,13 @@ func transactionIDs(d queue.Delivery) []string {
 	return ids
 }
 
+// retryNow makes the cursors due that wait for a retry.
+func (b *bench) retryNow() {
+	b.t.Helper()
+	b.exec(`UPDATE belfry.redrive SET retry_at = now() WHERE retry_at > now()`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = now(), retry_at = now() WHERE retry_at > now()`)
+}
+
 // scan reads one row of plain SQL.
 func (b *bench) scan(query string, args []any, into ...any) {
 	b.t.Helper()

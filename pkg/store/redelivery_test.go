@@ -202,6 +202,7 @@ func TestAnAutoAckPopSettlesARedelivery(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrNoKey)
 	b.requireRedrives(2)
 	require.Equal(t, 3, b.committed())
+	b.retryNow()
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(req)))
 	b.requireRedrives(1)
 	require.Equal(t, []string{"c"}, transactionIDs(b.pop(req)))

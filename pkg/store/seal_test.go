@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,6 +40,7 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 		req.AutoAck = autoAck
 		_, err = keyless.Pop(t.Context(), req)
 		require.ErrorIs(t, err, seal.ErrNoKey, "without the key no message is delivered or lost")
+		b.retryNow()
 	}
 	d := b.pop(request("g", 10))
 	require.Len(t, d.Messages, 2)
@@ -108,7 +110,56 @@ func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
 		req.AutoAck = autoAck
 		_, err = b.Pop(t.Context(), req)
 		require.ErrorContains(t, err, "message "+pushed[1].MessageID.String())
+		b.retryNow()
 	}
 	b.exec(`DELETE FROM belfry.message WHERE transaction_id = 'two'`)
 	require.Equal(t, []string{"one", "three"}, transactionIDs(b.pop(request("g", 10))))
+}
+
+// A message that cannot be opened fails one pop a minute. The other partitions of its group are
+// delivered, and nothing of its own partition is leased or consumed.
+func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
+	t.Parallel()
+	for _, autoAck := range []bool{false, true} {
+		t.Run(fmt.Sprint("autoAck ", autoAck), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.register("g")
+			b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+			var pushed []queue.PushResult
+			for id, key := range []string{"lost:" + strings.Repeat("7", 64), "new:" + strings.Repeat("8", 64)} {
+				sealer, err := seal.New(seal.Config{Keys: key})
+				require.NoError(t, err)
+				b.reg = prometheus.NewRegistry()
+				b.Store = newStore(t, b.pool, b.reg, sealer)
+				if id == 0 {
+					pushed = b.push("p1", "a/b", "later")
+				} else {
+					b.push("p2", "d")
+					b.push("p3", "e")
+				}
+			}
+			req := request("g", 10)
+			req.AutoAck, req.Partitions = autoAck, 3
+			require.ElementsMatch(t, []string{"d", "e"}, transactionIDs(b.pop(req)))
+			require.Empty(t, b.pop(req).Messages)
+			require.NotContains(t, b.cursorStates("g"), "consumed 2")
+			b.push("p4", "f")
+			require.Equal(t, []string{"f"}, transactionIDs(b.pop(req)), "the group is served meanwhile")
+
+			b.retryNow()
+			_, err := b.Pop(t.Context(), req)
+			require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
+			var coded *queue.Error
+			require.ErrorAs(t, err, &coded)
+			for _, want := range []string{
+				pushed[0].MessageID.String(), `queue "q"`, `partition "p1"`, `transaction id "a/b"`, `encryption.keys has no key "lost"`,
+				"add its key to encryption.keys", "/a%2Fb/dlq",
+			} {
+				require.Contains(t, coded.Message, want)
+			}
+			require.EqualValues(t, 2, b.counter("belfry_pops_unopened_total"))
+			require.Zero(t, b.stranded())
+		})
+	}
 }

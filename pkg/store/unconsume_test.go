@@ -31,6 +31,7 @@ func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	req.AutoAck = true
 	_, err = keyless.Pop(t.Context(), req)
 	require.ErrorIs(t, err, seal.ErrNoKey)
+	b.retryNow()
 	require.Equal(t, []string{"a", "c", "d"}, transactionIDs(b.pop(request("g", 4))))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -73,7 +74,7 @@ func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
 	b.register("g", "h")
 	b.pushUnreadable("damaged")
 	_, err := b.Pop(t.Context(), request("g", 1))
-	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+	require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
 	d := b.pop(request("g", 1))
 	require.Empty(t, d.Messages)
 	require.True(t, d.HasNext)
@@ -84,15 +85,50 @@ func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
 	require.NoError(t, err)
 	b.scan(`SELECT id FROM belfry.partition WHERE name = 'damaged'`, nil, &target.Partition)
 	_, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
-	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+	require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
 	require.Empty(t, b.pop(req).Messages)
 
-	b.exec(`UPDATE belfry.cursor SET ready_at = now(), retry_at = now() WHERE ready_at IS NOT NULL`)
+	b.retryNow()
 	_, err = b.Pop(t.Context(), request("g", 1))
-	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+	require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
 	b.push("damaged", "next")
 	b.exec(`SELECT belfry.delete_message(id, 'unreadable') FROM belfry.partition WHERE name = 'damaged'`)
 	for _, group := range []string{"g", "h"} {
 		require.Equal(t, []string{"next"}, transactionIDs(b.pop(request(group, 1))))
+	}
+}
+
+// An error of reading a row is never an error of the client, and names the partition. A claim that shares
+// its round trip with others says by its code that the claims may be made apart.
+func TestARowThatCannotBeReadIsNotAnErrorOfTheClient(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"22P02", "22021", "54001", "58030", "58P01"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.register("g", "h")
+			b.push("bad", "bad")
+			b.push("good", "good")
+			b.exec(`CREATE OR REPLACE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
+				RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
+				IF transaction_id = 'bad' THEN RAISE SQLSTATE '` + state + `'; END IF; RETURN 1; END $$`)
+			req := request("g", 1)
+			target, _, err := b.Resolve(t.Context(), req)
+			require.NoError(t, err)
+			other := request("h", 1)
+			second, _, err := b.Resolve(t.Context(), other)
+			require.NoError(t, err)
+			_, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}, {Request: other, Target: second}})
+			require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
+
+			require.Equal(t, []string{"good"}, transactionIDs(b.pop(req)))
+			b.retryNow()
+			_, err = b.Pop(t.Context(), req)
+			require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
+			require.Equal(t, state, postgres.SQLState(err))
+			var coded *queue.Error
+			require.ErrorAs(t, err, &coded)
+			require.Contains(t, coded.Message, `queue "q", partition "bad" (SQLSTATE `+state+`)`)
+		})
 	}
 }

@@ -1,9 +1,24 @@
 -- Makes the partition $2 ready for the group $1 in $3 seconds, if it is due: a message in it cannot be
--- read. An ended lease is dropped.
+-- read or opened. Redriven messages wait as well. An ended lease is dropped.
+WITH held AS MATERIALIZED (
+    SELECT c.partition_id, c.group_id, c.redrives
+      FROM belfry.cursor c
+     WHERE c.partition_id = $2::bigint AND c.group_id >= $1::bigint AND c.group_id <= $1::bigint
+       AND coalesce(c.ready_at <= statement_timestamp(), false) -- coalesce: not by the index cursor_ready
+       FOR NO KEY UPDATE
+), redriven AS (
+    UPDATE belfry.redrive r
+       SET retry_at = statement_timestamp() + make_interval(secs => $3::bigint)
+      FROM held h
+     WHERE h.redrives > 0 AND r.partition_id = h.partition_id AND r.group_id = h.group_id
+       AND r.seq = (SELECT n.seq FROM belfry.redrive n
+                     WHERE n.partition_id = h.partition_id AND n.group_id = h.group_id ORDER BY n.seq LIMIT 1)
+)
 UPDATE belfry.cursor c
    SET ready_at = statement_timestamp() + make_interval(secs => $3::bigint),
        retry_at = statement_timestamp() + make_interval(secs => $3::bigint),
        lease_id = NULL, lease_until = NULL, lease_end = NULL
+  FROM held h
  WHERE c.partition_id = $2::bigint AND c.group_id >= $1::bigint AND c.group_id <= $1::bigint
-   AND coalesce(c.ready_at <= statement_timestamp(), false) -- coalesce: not by the index cursor_ready
+   AND c.partition_id = h.partition_id AND c.group_id = h.group_id
 RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in, c.ready_at

@@ -71,7 +71,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
 		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
-		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with this encryption.key."),
+		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
 		noMemory:   counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
 		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
 	}
@@ -112,7 +112,7 @@ func (c *Claimer) Close(ctx context.Context) error {
 // over the partitions that cannot be read.
 func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one, err := c.together(ctx, req, target)
-	if target.Partition == 0 && unreadable(err) {
+	if target.Partition == 0 && postgres.Unreadable(err) {
 		return c.separately(ctx, req, target, err)
 	}
 	return one, err
@@ -136,8 +136,8 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	}
 	if err := manager.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
 		c.orphan(err, false, one)
-		if target.Partition != 0 && unreadable(err) {
-			c.postpone(ctx, one, err)
+		if target.Partition != 0 && postgres.Unreadable(err) {
+			err = c.postpone(ctx, one, err)
 		}
 		return nil, err
 	}
@@ -148,14 +148,14 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if one.memory.full {
 		return nil, queue.MemoryFull()
 	}
-	return one, one.sealed
+	return one, one.delivery.Unopened
 }
 
 // flush makes claims in one transaction.
 func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	return nil, c.send(ctx, pipeline.On(c.Pool.Pool), calls)
+	return nil, explainUnreadable(c.send(ctx, pipeline.On(c.Pool.Pool), calls))
 }
 
 // Round makes the claims of one round of the dispatcher; see Store.Claim.
@@ -176,16 +176,16 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	if len(calls) == 0 {
 		return deliveries, nil
 	}
-	err := c.send(ctx, c.urgent, calls)
+	err := explainUnreadable(c.send(ctx, c.urgent, calls))
 	taken := err == nil
 	if taken {
 		err = c.finish(ctx, calls)
 	}
 	if err != nil {
 		c.orphan(err, taken, calls...)
-		if !taken && len(calls) == 1 && unreadable(err) {
+		if !taken && len(calls) == 1 && postgres.Unreadable(err) {
 			if one := calls[0]; one.target.Partition != 0 {
-				c.postpone(ctx, one, err)
+				err = c.postpone(ctx, one, err)
 			} else {
 				deliveries[at[0]] = queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, Contested: true}
 				return deliveries, nil
@@ -220,16 +220,15 @@ func (c *Claimer) finish(ctx context.Context, calls []*call) error {
 		}
 		if one.memory.full {
 			if one.sent {
-				c.Metrics.noMemory.Inc()
-				c.giveBackUndelivered(ctx, one, "Messages without memory for them were not given back.")
+				c.giveBackUnread(ctx, one)
 			}
 			continue
 		}
 		if err := c.namePartitions(ctx, one); err != nil {
 			return err
 		}
-		if one.sealed != nil {
-			c.giveBackSealed(ctx, one)
+		if one.delivery.Unopened != nil {
+			c.giveBackUnopened(ctx, one)
 			continue
 		}
 		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
@@ -261,18 +260,12 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 	return needWake
 }
 
-// giveBackSealed gives back a claim whose payloads cannot be opened with this instance's key.
-func (c *Claimer) giveBackSealed(ctx context.Context, one *call) {
-	c.Metrics.unopened.Inc()
-	one.sealed = sealedError{fmt.Errorf("opening the payloads of queue %q: %w", one.req.Queue, one.sealed)}
-	c.giveBackUndelivered(ctx, one, "Messages that could not be opened were not given back.")
-}
-
-func (c *Claimer) giveBackUndelivered(ctx context.Context, one *call, failed string) {
+// giveBackUnread gives back a claim for whose messages no memory was left.
+func (c *Claimer) giveBackUnread(ctx context.Context, one *call) {
+	c.Metrics.noMemory.Inc()
 	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn(failed, zap.String("queue", one.req.Queue), zap.Error(err))
+		c.Log.Warn("Messages without memory for them were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
 	}
-	one.memory.free()
 	one.delivery.Messages, one.delivery.Contested = nil, true
 }
 
@@ -292,7 +285,7 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 	if err != nil {
 		return err
 	}
-	if one.sealed = c.open(one, named); one.sealed != nil {
+	if c.open(one, named); one.delivery.Unopened != nil {
 		return nil
 	}
 	kept := d.Messages[:0]
@@ -304,21 +297,6 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 		}
 	}
 	d.Messages = kept
-	return nil
-}
-
-// open opens the encrypted payloads of a claim. The first error ends it.
-func (c *Claimer) open(one *call, named map[int64]*queue.Partition) (err error) {
-	for _, i := range one.encrypted {
-		m, p := &one.delivery.Messages[i], named[one.partitionOf[i]]
-		if p == nil {
-			continue
-		}
-		m.Payload, err = c.Sealer.Open(m.Payload, seal.Message{Queue: p.Queue, Partition: p.Name, ID: m.ID})
-		if err != nil {
-			return fmt.Errorf("message %s: %w", m.ID, err)
-		}
-	}
 	return nil
 }
 

@@ -3,13 +3,17 @@ package claim
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -52,18 +56,51 @@ func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	return nil
 }
 
-// giveBack undoes a claim whose messages cannot be delivered.
+// giveBack undoes a claim whose messages cannot be delivered, and makes the unopened partitions due
+// later. It is one transaction, and announces the partitions that it makes ready.
 func (c *Claimer) giveBack(ctx context.Context, one *call) error {
-	d, group := &one.delivery, one.target.Group
-	if !d.LeaseID.IsZero() {
-		return c.Release(ctx, d.LeaseID)
+	one.memory.free()
+	b := &pgx.Batch{}
+	if lease := one.delivery.LeaseID; !lease.IsZero() {
+		b.Queue(sqlLeaseRelease, lease)
+	} else {
+		defer c.Floors.Forget(one.target.Group)
+		queueUnconsume(b, one)
 	}
+	for _, p := range one.unopened {
+		b.Queue(sqlPostpone, one.target.Group, p.Key, int64(undeliverableRetry/time.Second))
+	}
+	readyAt, needWake := map[int64]queue.Ready{}, []int64(nil)
+	err := pipeline.On(c.Pool.Pool)(ctx, b, func(results pgx.BatchResults) error {
+		for range b.Len() {
+			ready, notReady, err := wake.ReadReady(results.Query())
+			if err != nil {
+				return err
+			}
+			needWake = append(needWake, notReady...)
+			for _, r := range ready {
+				readyAt[r.Partition] = r // that of the last statement
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Waker.Announce(slices.Collect(maps.Values(readyAt)))
+	c.Waker.Wake(ctx, needWake)
+	return nil
+}
+
+// queueUnconsume adds the statements that undo an autoAck claim.
+func queueUnconsume(b *pgx.Batch, one *call) {
+	group := one.target.Group
 	// By partition, what was consumed from its log, with the failures and attempts of the first message.
 	var partitions, first, last, counts []int64
 	var heads []string
 	var redriven []int64
 	var redrives []string
-	messages, of := d.Messages, one.partitionOf
+	messages, of := one.delivery.Messages, one.partitionOf
 	for _, p := range one.partitions {
 		n := 0
 		for n < len(of) && of[n] == p.id {
@@ -80,25 +117,10 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 		}
 		messages, of = messages[n:], of[n:]
 	}
-	defer c.Floors.Forget(group)
-	if err := c.undo(ctx, sqlUnconsume, group, partitions, first, last, counts, heads); err != nil {
-		return fmt.Errorf("undoing the consumption of group %d in %d partitions: %w", group, len(partitions), err)
+	b.Queue(sqlUnconsume, group, pipeline.Array(partitions), pipeline.Array(first), pipeline.Array(last), pipeline.Array(counts), pipeline.Array(heads))
+	if len(redriven) > 0 {
+		b.Queue(sqlRedriveRestore, group, redriven, redrives)
 	}
-	if len(redriven) == 0 {
-		return nil
-	}
-	if err := c.undo(ctx, sqlRedriveRestore, group, redriven, redrives); err != nil {
-		return fmt.Errorf("undoing the redelivery to group %d in %d partitions: %w", group, len(redriven), err)
-	}
-	return nil
-}
-
-// undo runs a statement that makes cursors due again, and announces them: another instance may be
-// able to open the messages.
-func (c *Claimer) undo(ctx context.Context, statement string, args ...any) error {
-	ready, _, err := wake.ReadReady(c.Pool.Query(ctx, statement, args...))
-	c.Waker.Announce(ready)
-	return err
 }
 
 // maxOrphans is how many leases wait to be released. A lease beyond it expires by itself.

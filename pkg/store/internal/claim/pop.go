@@ -69,7 +69,7 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 		case errors.Is(err, queue.ErrJoining):
 			joining = err
 			continue
-		case errors.As(err, new(sealedError)):
+		case errors.As(err, new(unopened)):
 			if sealed == nil {
 				sealed = err
 			}
@@ -87,11 +87,6 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 	return empty, cmp.Or(joining, sealed)
 }
 
-// sealedError says that the payloads of a queue cannot be opened with this instance's key.
-type sealedError struct{ error }
-
-func (e sealedError) Unwrap() error { return e.error }
-
 // logPassedOver logs now and then that pops pass over a queue. A metric counts how often they do.
 func (c *Claimer) logPassedOver(sealed error) {
 	now, last := time.Now(), c.passedOverLogged.Load()
@@ -100,7 +95,8 @@ func (c *Claimer) logPassedOver(sealed error) {
 	}
 }
 
-func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+// popOnce pops until a claim has messages, nothing is due, or a payload cannot be opened.
+func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
 	contended := false
 	patience := joinPatience(req)

@@ -131,8 +131,8 @@ type result struct {
 	partitionOf []int64
 	// encrypted are the indexes of the messages whose payloads must be opened.
 	encrypted []int
-	// sealed is why a payload could not be opened. It fails this call alone.
-	sealed error
+	// unopened are the partitions with a payload that cannot be opened.
+	unopened []*queue.Partition
 	// saw is what the scan saw; its Now is zero when the scan moves no floors.
 	saw scanfloor.Observation
 	// settled: the claim or the settling after it changed a cursor that was due without anything

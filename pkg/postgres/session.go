@@ -1,0 +1,33 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// OpenSession opens one connection, for a command. It has the settings of the pool. The url must not
+// lead through a pooler in transaction mode: ErrTransactionPooled. Errors do not contain the password.
+func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = application
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the database: %w", err)
+	}
+	err = ConfigureSession(ctx, conn)
+	if err == nil {
+		_, err = conn.PgConn().Exec(ctx, planSettings).ReadAll()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing the connection: %w", err), conn.Close(context.WithoutCancel(ctx)))
+	}
+	return conn, nil
+}

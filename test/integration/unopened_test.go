@@ -1,0 +1,55 @@
+package integration_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// keyRing sets the key ring of a server. Each key is one digit, 64 times.
+func keyRing(pairs string) func(*config.Config) {
+	return func(cfg *config.Config) {
+		cfg.Encryption.Key = ""
+		cfg.Encryption.Keys = regexp.MustCompile(`:(\w)`).ReplaceAllStringFunc(pairs, func(pair string) string {
+			return ":" + strings.Repeat(pair[1:], 64)
+		})
+	}
+}
+
+// The key of a message is lost. The pop says which message it is. An operator sends what the error
+// says, and the group receives the next message of the partition.
+func TestAnOperatorGivesAMessageUpThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	before := startOn(t, dsn, keyRing("lost:a"))
+	c := before.client(t)
+	c.configure("q", map[string]any{"encryptionEnabled": true}).ok(http.StatusOK)
+	c.popIDs("q", "consumerGroup=g")
+	lost := c.pushIDs("q", "p", "no/key")
+	require.NoError(t, before.stop(t))
+
+	c = startOn(t, dsn, keyRing("new:b")).client(t)
+	c.pushIDs("q", "p", "next")
+	c.pushIDs("q", "p2", "other")
+	require.Equal(t, []string{"other"}, c.popIDs("q", "consumerGroup=g"), "another partition")
+	c.scan(t, `WITH due AS (UPDATE belfry.cursor SET ready_at = now(), retry_at = now() WHERE retry_at > now() RETURNING 1)
+		SELECT count(*) FROM due`, nil, new(int))
+	refused := c.pop("q", "consumerGroup=g&wait=true&timeout=60000")
+	require.Equal(t, http.StatusInternalServerError, refused.Status)
+	for _, want := range []string{"message " + lost[0].MessageID, `"no/key"`, `queue "q"`, `partition "p"`, `no key "lost"`} {
+		require.Contains(t, refused.failure, want)
+	}
+	path := regexp.MustCompile(`POST (/api/v1/messages/\S+/dlq)`).FindStringSubmatch(refused.failure)
+	require.NotNil(t, path, refused.failure)
+	ask[any](c, post(path[1], `{"consumerGroup":"g","error":"its key is lost"}`)).ok(http.StatusOK)
+	require.Equal(t, []string{"next"}, c.popIDs("q", "consumerGroup=g"))
+	dead := c.dlq("queue=q").Messages
+	require.Len(t, dead, 1)
+	require.Equal(t, "no/key", dead[0].TransactionID)
+}
