@@ -1,0 +1,61 @@
+// Package identity names who makes a request.
+//
+// A request has a principal when it was authenticated: by a token or by a client certificate. Without
+// authentication (auth.enabled is false) no request has one, and every request may do everything.
+// The package is on floor 0.
+package identity
+
+import "context"
+
+// Role says what a principal may do. A higher role includes the lower ones.
+type Role int
+
+// The roles.
+const (
+	NoRole    Role = iota // nothing that is protected
+	ReadOnly              // see queues, groups and messages
+	ReadWrite             // push, consume, configure
+	Admin                 // delete queues and groups, and everything else
+)
+
+// String returns the name of the role in a token, if the token claims have their default names.
+func (r Role) String() string {
+	switch r {
+	case ReadOnly:
+		return "read-only"
+	case ReadWrite:
+		return "read-write"
+	case Admin:
+		return "admin"
+	default:
+		return "none"
+	}
+}
+
+// Principal is who makes a request. It must not be changed.
+type Principal struct {
+	// Subject is the subject of the token (sub) or of the certificate. It may be empty.
+	Subject string
+	// TokenID is the id of the token (jti), or empty.
+	TokenID string
+	Role    Role
+}
+
+type key struct{}
+
+// With returns a context with a principal.
+func With(ctx context.Context, p *Principal) context.Context { return context.WithValue(ctx, key{}, p) }
+
+// From returns the principal of a context, or nil if it has none.
+func From(ctx context.Context) *Principal {
+	p, _ := ctx.Value(key{}).(*Principal)
+	return p
+}
+
+// Subject returns the subject of the principal of a context, or an empty string.
+func Subject(ctx context.Context) string {
+	if p := From(ctx); p != nil {
+		return p.Subject
+	}
+	return ""
+}
