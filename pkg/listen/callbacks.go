@@ -26,7 +26,7 @@ type Callbacks struct {
 	OnResync func(reason string)
 	// OnLook is called when another instance asked for a resync, or when a notification could not be read:
 	// it may have been a hint of a later version. So look at the tables. Its sender lives, so no wake is
-	// missing. The calls have a pace, like those of OnCreated: lookBurst and lookInterval. reason is for the log.
+	// missing. lookBurst and lookInterval are the pace of the calls. reason is for the log.
 	OnLook func(reason string)
 	// OnState is called after every change of the state.
 	OnState func(State)
