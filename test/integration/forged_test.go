@@ -14,9 +14,9 @@ import (
 // Any role may notify in the form in which instances notify each other. A role sends 10,000 such
 // notifications in 500 commits: for groups that have nothing, of creations, resyncs, heartbeats and rows in
 // the inbox. 20 pops wait for queues, and 20 for queues that do not exist. The server makes few
-// statements because of the notifications, and other pops have what is pushed at once. The test is not parallel,
-// because it measures times.
-func TestForgedNotificationsCostFewStatements(t *testing.T) { //nolint:paralleltest // see above
+// statements because of the notifications, and other pops have what is pushed at once.
+func TestForgedNotificationsCostFewStatements(t *testing.T) {
+	t.Parallel()
 	const commits, each, waiters, pushes = 500, 20, 20, 20
 	s := start(t, proven)
 	s.untilProven(t, 0)
