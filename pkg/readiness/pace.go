@@ -8,10 +8,12 @@ import (
 )
 
 // Notifications wake waiters at once as long as at most heardBurst wakes were fruitless, and one more
-// each heardInterval. After that they wake waiters at most once in heardInterval.
+// each heardInterval. After that they wake waiters at most once in heardInterval. Healthy instances cause
+// fruitless wakes too: each hears up to 100 notifications a second from each other one, and often
+// another instance is faster.
 const (
-	heardInterval = 10 * time.Millisecond
-	heardBurst    = 100
+	heardInterval = 2 * time.Millisecond
+	heardBurst    = 500
 )
 
 // heardPace decides when notifications wake waiters. It is safe for concurrent use.
