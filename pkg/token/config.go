@@ -42,7 +42,7 @@ type Config struct {
 	AdminRole       string        `mapstructure:"admin_role"`
 	ReadWriteRole   string        `mapstructure:"read_write_role"`
 	ReadOnlyRole    string        `mapstructure:"read_only_role"`
-	SkipPaths       string        `mapstructure:"skip_paths"`
+	SkipPaths       []string      `mapstructure:"skip_paths"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
@@ -51,7 +51,7 @@ func DefaultConfig() Config {
 		Algorithm: HS256, RefreshInterval: time.Hour, FetchTimeout: 5 * time.Second, ClockSkew: 30 * time.Second,
 		RoleClaim: "role", RolesClaim: "roles",
 		AdminRole: identity.Admin.String(), ReadWriteRole: identity.ReadWrite.String(), ReadOnlyRole: identity.ReadOnly.String(),
-		SkipPaths: "/health,/metrics/prometheus,/metrics,/",
+		SkipPaths: []string{"/health", "/metrics/prometheus", "/metrics", "/"},
 	}
 }
 
@@ -70,8 +70,8 @@ func (c Config) Validate() error {
 		check.That(c.ClockSkew >= 0, "auth.clock_skew is %s: it must not be negative", c.ClockSkew),
 		check.That(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one, or no token has a role"),
 		c.checkRoles(),
-		check.That(!slices.ContainsFunc(c.skipPaths(), func(path string) bool { return !strings.HasPrefix(path, "/") }),
-			"auth.skip_paths is %q: each path must begin with /", c.SkipPaths),
+		check.That(!slices.ContainsFunc(c.SkipPaths, func(path string) bool { return !strings.HasPrefix(path, "/") }),
+			"auth.skip_paths has %q: each path must begin with /", c.SkipPaths),
 	)
 }
 
@@ -102,8 +102,8 @@ func (c Config) checkURL() error {
 		return nil
 	}
 	u, err := url.Parse(c.JWKSURL)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return errors.New("auth.jwks_url must be a URL that begins with https:// or http://")
+	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") {
+		return errors.New("auth.jwks_url must be a URL that begins with https:// or http:// and has no user name")
 	}
 	return nil
 }
@@ -115,20 +115,10 @@ func (c Config) checkRoles() error {
 		"auth.admin_role, auth.read_write_role and auth.read_only_role are %q: they must be distinct and not empty", names)
 }
 
-func (c Config) skipPaths() []string {
-	var paths []string
-	for path := range strings.SplitSeq(c.SkipPaths, ",") {
-		if path = strings.TrimSpace(path); path != "" {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
 // Skips reports whether requests to path need no token, by auth.skip_paths: it is one of the paths, or
 // begins with one that ends in a slash and is longer than it.
 func (c Config) Skips(path string) bool {
-	return slices.ContainsFunc(c.skipPaths(), func(skip string) bool {
+	return slices.ContainsFunc(c.SkipPaths, func(skip string) bool {
 		return path == skip || len(skip) > 1 && strings.HasSuffix(skip, "/") && strings.HasPrefix(path, skip)
 	})
 }

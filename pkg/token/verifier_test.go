@@ -338,7 +338,7 @@ func TestInconsistentConfigurations(t *testing.T) {
 		"auth.clock_skew is -1s":                              func(c *token.Config) { c.ClockSkew = -time.Second },
 		"auth.role_claim and auth.roles_claim are empty":      func(c *token.Config) { c.RoleClaim, c.RolesClaim = "", "" },
 		"they must be distinct and not empty":                 func(c *token.Config) { c.ReadOnlyRole = "admin" },
-		"auth.skip_paths is \"health\": each path must begin": func(c *token.Config) { c.SkipPaths = "health" },
+		"auth.skip_paths has [\"health\"]: each path must begin": func(c *token.Config) { c.SkipPaths = []string{"health"} },
 	} {
 		err := config(edit).Validate()
 		require.ErrorContains(t, err, want)
@@ -349,7 +349,7 @@ func TestInconsistentConfigurations(t *testing.T) {
 
 func TestSkippedPaths(t *testing.T) {
 	t.Parallel()
-	cfg := config(func(c *token.Config) { c.SkipPaths = "/, /docs/ ,/health" })
+	cfg := config(func(c *token.Config) { c.SkipPaths = []string{"/", "/docs/", "/health"} })
 	for path, want := range map[string]bool{
 		"/": true, "/health": true, "/health/": false, "/healthy": false, "/docs/": true, "/docs/a/b": true, "/docs": false, "/api/v1/push": false,
 	} {
