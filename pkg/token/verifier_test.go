@@ -335,9 +335,9 @@ func TestInconsistentConfigurations(t *testing.T) {
 		"auth.previous_secret is set without": func(c *token.Config) {
 			c.Algorithm, c.Secret, c.PreviousSecret, c.JWKSURL = token.Auto, "", secret, "https://idp/keys"
 		},
-		"auth.clock_skew is -1s":                              func(c *token.Config) { c.ClockSkew = -time.Second },
-		"auth.role_claim and auth.roles_claim are empty":      func(c *token.Config) { c.RoleClaim, c.RolesClaim = "", "" },
-		"they must be distinct and not empty":                 func(c *token.Config) { c.ReadOnlyRole = "admin" },
+		"auth.clock_skew is -1s":                                 func(c *token.Config) { c.ClockSkew = -time.Second },
+		"auth.role_claim and auth.roles_claim are empty":         func(c *token.Config) { c.RoleClaim, c.RolesClaim = "", "" },
+		"they must be distinct and not empty":                    func(c *token.Config) { c.ReadOnlyRole = "admin" },
 		"auth.skip_paths has [\"health\"]: each path must begin": func(c *token.Config) { c.SkipPaths = []string{"health"} },
 	} {
 		err := config(edit).Validate()
