@@ -22,9 +22,9 @@ COPY --from=build /belfry /belfry
 USER 65532:65532
 EXPOSE 6632
 
-# Exits 0 when GET /health returns 200. The start period is the time for the database to
-# start.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["/belfry", "health"]
+# Exits 0 when GET /livez returns 200. Some programs replace a container that is not healthy (Docker
+# Swarm). That must not happen while the database is away or a migration runs.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["/belfry", "health", "--live"]
 
 ENTRYPOINT ["/belfry"]
 CMD ["serve"]

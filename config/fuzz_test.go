@@ -52,10 +52,11 @@ func FuzzSetting(f *testing.F) {
 		"1", "-1", "0", "1h0m0s", "10h10m0s", "1ns", "2562047h47m16.854775807s", "1KiB", " 1 MiB", "8191PiB", "1e3", "1e-3", "0x1p-2", "true", "TRUE",
 		"debug", "new", "::1:80", "[::1]:80", "h:80 # x", "a\nb:80", "\u0085:80", "'h':80", "- h:80", "&h:80", "postgres://u:p@h/d", "host=h password=p", "\x00",
 		"9223372036854775808", "NaN", "Inf", "null", "~", "!!str x:1", "%h:1", "\ufeffh:1",
+		"https://a.example, http://b.example:3000,", "*,,", "https://a.example/", "[https://a.example]", "10.0.0.0/8,fd00::1/128", "10.0.0.1", "10.0.0.0/8 # x",
 	} {
 		for i, k := range keys {
 			switch k.name { // one of each kind
-			case "http.addr", "database.url", "http.max_body_bytes", "defaults.pop_timeout", "dispatch.backoff_multiplier":
+			case "http.addr", "http.cors_origins", "http.trusted_proxies", "database.url", "http.max_body_bytes", "defaults.pop_timeout", "dispatch.backoff_multiplier":
 				f.Add(byte(i), text)
 			}
 		}

@@ -15,14 +15,15 @@ type inboundEvents struct {
 // callbacks returns what the listener calls.
 func (in inboundEvents) callbacks() listen.Callbacks {
 	return listen.Callbacks{
-		OnMessage: in.notification,
+		OnReady:   in.ready,
+		OnCreated: func() { in.bus.Created("", "", events.Peer) },
 		OnResync: func(reason string) {
 			// Notifications may be missing. One reason is a silent peer: it may have died between a
 			// commit and its notification.
 			in.reportLostWake()
 			in.bus.Resync(reason, events.Peer)
 		},
-		OnGarbage: func(reason string) { in.bus.Resync(reason, events.Peer) },
+		OnLook: func(reason string) { in.bus.Resync(reason, events.Peer) },
 		OnState: func(state listen.State) {
 			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
@@ -33,18 +34,11 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 	}
 }
 
-// notification publishes the hints of one notification. A notification without an instance is from a SQL
-// session.
-func (in inboundEvents) notification(n listen.Notification) {
+// ready publishes what became ready. A notification without an instance is from a SQL session.
+func (in inboundEvents) ready(n listen.Notification) {
 	origin := events.Peer
 	if n.Instance.IsZero() {
 		origin = events.SQL
-	}
-	if n.CatalogChanged {
-		in.bus.Created("", "", events.Peer) // the notification names no queue
-	}
-	if n.Resync {
-		in.bus.Resync("another instance asked for it", events.Peer)
 	}
 	in.bus.Ready(n.Ready, origin)
 }

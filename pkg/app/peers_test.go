@@ -55,24 +55,19 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	}{
 		"a notification of a peer": {
 			hear: func(l listen.Callbacks) {
-				l.OnMessage(listen.Notification{
-					Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, CatalogChanged: true, Resync: true,
-				})
+				l.OnReady(listen.Notification{Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}})
 			},
-			want: []event{
-				{kind: "created", from: events.Peer},
-				{kind: "resync", text: "another instance asked for it", from: events.Peer},
-				{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, from: events.Peer},
-			},
+			want: []event{{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, from: events.Peer}},
+		},
+		"a creation by a peer": {
+			hear: func(l listen.Callbacks) { l.OnCreated() },
+			want: []event{{kind: "created", from: events.Peer}},
 		},
 		"a notification of a SQL session": {
 			hear: func(l listen.Callbacks) {
-				l.OnMessage(listen.Notification{Ready: []queue.Ready{{Group: 1, Partition: 2}}})
+				l.OnReady(listen.Notification{Ready: []queue.Ready{{Group: 1, Partition: 2}}})
 			},
 			want: []event{{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2}}, from: events.SQL}},
-		},
-		"a heartbeat": {
-			hear: func(l listen.Callbacks) { l.OnMessage(listen.Notification{Instance: queue.NewID(), Canary: 1}) },
 		},
 		"a silent peer": {
 			hear: func(l listen.Callbacks) { l.OnResync("a peer fell silent") },
@@ -83,8 +78,8 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 			hear: func(l listen.Callbacks) { l.OnState(listen.State("degraded")) },
 			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}},
 		},
-		"garbage": { // no wake is missing
-			hear: func(l listen.Callbacks) { l.OnGarbage("garbage") },
+		"garbage, or a resync of a peer": { // no wake is missing
+			hear: func(l listen.Callbacks) { l.OnLook("garbage") },
 			want: []event{{kind: "resync", text: "garbage", from: events.Peer}},
 		},
 		"the inbox": {

@@ -18,17 +18,13 @@ const (
 	wakeFallback = "fallback" // the fallback timer
 )
 
-func sourceOf(from events.Origin) string {
-	if from == events.Here {
-		return wakeLocal
-	}
-	return wakeNotify
-}
-
 // OnReady wakes the requests that wait for these partitions or their groups.
 func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
-	source := sourceOf(from)
-	woken := d.Readiness.Ready(ready, source)
+	source, announce := wakeLocal, d.Readiness.Ready
+	if from != events.Here {
+		source, announce = wakeNotify, d.Readiness.Heard
+	}
+	woken := announce(ready, source)
 	d.Metrics.announced.WithLabelValues(source).Add(float64(len(ready)))
 	d.Metrics.woken.WithLabelValues(source).Add(float64(woken))
 }

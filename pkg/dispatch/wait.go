@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/notify"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/readiness"
 )
@@ -141,6 +142,9 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 // countWake counts the outcome of a wake. An arrival that finds nothing is not counted, because
 // every wait begins with one.
 func (d *Dispatcher) countWake(woken string, delivered bool) {
+	if delivered && (woken == wakeNotify || woken == notify.ByTimer) {
+		d.Readiness.Fruitful()
+	}
 	switch {
 	case delivered:
 		d.Metrics.wakes.WithLabelValues(woken, "delivered").Inc()

@@ -91,7 +91,8 @@ func (i *instance) start(t *testing.T, dsn string) {
 	sender, err := listen.NewSender(dsn, queue.NewID(), listen.DefaultConfig(), func() {}, zap.NewNop())
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
-		OnMessage: func(listen.Notification) {}, OnResync: func(string) {}, OnState: func(listen.State) {}, OnInbox: i.OnInbox,
+		OnReady: func(listen.Notification) {}, OnCreated: func() {}, OnLook: func(string) {}, OnResync: func(string) {},
+		OnState: func(listen.State) {}, OnInbox: i.OnInbox,
 		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {},
 	}, zap.NewNop())
 	require.NoError(t, err)

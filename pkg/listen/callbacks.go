@@ -12,19 +12,22 @@ import (
 )
 
 // Callbacks receive what the listener hears. The goroutine that reads the connection calls
-// them. OnResync, OnState and OnGarbage are also called by the one that watches it. So a callback
+// them. OnResync, OnState, OnCreated and OnLook are also called by the one that watches it. So a callback
 // must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
-	// OnMessage receives a notification from another instance or from a SQL session. It has at
-	// least one hint.
-	OnMessage func(Notification)
+	// OnReady receives a notification of another instance or of a SQL session that has Ready.
+	OnReady func(Notification)
+	// OnCreated is called when another instance changed the catalog. The notification names nothing. The
+	// calls have a pace: createdBurst at once, then one each createdInterval, and always one after the last
+	// notification.
+	OnCreated func()
 	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
 	// so look at the tables. reason is for the log.
 	OnResync func(reason string)
-	// OnGarbage is called when a notification could not be read, at most once in garbageInterval, and
-	// always after the last one. It may have been a hint of a later version, so look at the tables. Its
-	// sender lives, so no wake is missing. reason is for the log.
-	OnGarbage func(reason string)
+	// OnLook is called when another instance asked for a resync, or when a notification could not be read:
+	// it may have been a hint of a later version. So look at the tables. Its sender lives, so no wake is
+	// missing. lookBurst and lookInterval are the pace of the calls. reason is for the log.
+	OnLook func(reason string)
 	// OnState is called after every change of the state.
 	OnState func(State)
 	// OnInbox is called when rows may have been committed to belfry.inbox: at each

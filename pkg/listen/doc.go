@@ -11,8 +11,9 @@
 //   - It calls OnResync whenever a hint may be missing: each time LISTEN takes effect, before the
 //     first message; when the proof is lost; and when another instance falls silent without a goodbye.
 //     That instance may have died between a commit and its hint.
-//   - Every role of the database can send garbage. It is counted, and OnGarbage is called for it at most
-//     once a second, whatever the number of notifications is.
+//   - Every role of the database can send notifications, garbage and forged ones. Garbage is counted.
+//     OnCreated and OnLook have a pace, and silent peers cause at most one OnResync a second. OnReady
+//     has none: package readiness knows whether it was fruitful. At most 1,024 peers are known.
 //   - The Sender never blocks its callers. It coalesces entries into at most one notifying commit
 //     per notify_interval, because Postgres runs such commits one at a time in the whole cluster.
 //     Each entry is sent by a statement that starts after the call that queued it. If the statement

@@ -32,6 +32,12 @@ func (s *Sender) Counts() Counts {
 	return Counts{c.Flushes.Load(), c.Failures.Load(), c.EntriesIn.Load(), c.EntriesOut.Load()}
 }
 
+// The paces of OnCreated and OnLook.
+const (
+	CreatedInterval, CreatedBurst = createdInterval, createdBurst
+	LookInterval, LookBurst       = lookInterval, lookBurst
+)
+
 // Hints returns how many hints m has.
 func (m *Notification) Hints() int { return m.hints() }
 

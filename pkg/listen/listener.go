@@ -52,7 +52,8 @@ type Listener struct {
 	reader               reader
 	listening            chan *session // read loop to watch loop: LISTEN has taken effect
 	heard                chan uint64   // read loop to watch loop: the latest own canary
-	unreadable           chan error    // read loop to watch loop: a notification could not be read
+	created, look        *pacedCall    // OnCreated and OnLook
+	lastCanary           atomic.Uint64 // number of the latest canary; only the watch loop writes it
 
 	mu         sync.Mutex
 	state      State
@@ -78,8 +79,10 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 		deafRetry: backoff.Policy{
 			Initial: cfg.CanaryInterval, Max: maxDeafIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
 		},
-		listening: make(chan *session), heard: make(chan uint64, 1), unreadable: make(chan error, 1),
-		state: StateStarting,
+		listening: make(chan *session), heard: make(chan uint64, 1),
+		created: newPacedCall(createdInterval, createdBurst, func(string) { callbacks.OnCreated() }),
+		look:    newPacedCall(lookInterval, lookBurst, func(reason string) { callbacks.OnLook(reason) }),
+		state:   StateStarting,
 	}
 	l.reader = reader{Listener: l}
 	return l, nil

@@ -89,7 +89,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	require.Equal(t, listen.StateProven, a.next(t).state)
 	b.sender.SendCreated()
-	require.Equal(t, b.id, a.next(t).message.Instance)
+	require.True(t, a.next(t).message.CatalogChanged)
 	require.Equal(t, 1, a.listener.Peers())
 }
 

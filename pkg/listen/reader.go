@@ -34,6 +34,8 @@ type reader struct {
 	failed       int      // consecutive connections that failed or were lost before a proof
 	deaf         int      // consecutive sessions without a notification
 	outageLogged bool     // the current outage was logged
+	// garbageLogged is when garbage was logged last.
+	garbageLogged time.Time
 }
 
 // connect waits for the delay that the previous attempts require, and connects.
@@ -131,9 +133,11 @@ func (r *reader) handle(payload string) {
 	m, err := Decode(payload)
 	switch {
 	case err != nil:
-		r.reportGarbage(err)
+		r.handleGarbage(err)
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
+	case m.Canary > r.lastCanary.Load():
+		r.garbage.Add(1) // it was never sent
 	case m.Canary > 0:
 		r.handleOwnCanary(m.Canary)
 	default: // this process has handled its own entries already
@@ -146,8 +150,14 @@ func (r *reader) handleOther(m Notification) {
 	} else {
 		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
 	}
-	if m.hints() > 0 {
-		r.callbacks.OnMessage(m)
+	if m.CatalogChanged {
+		r.created.ask("another instance created something")
+	}
+	if m.Resync {
+		r.look.ask("another instance asked for it")
+	}
+	if len(m.Ready) > 0 {
+		r.callbacks.OnReady(m)
 	}
 }
 

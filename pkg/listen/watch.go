@@ -13,7 +13,6 @@ import (
 type watcher struct {
 	*Listener
 	current     *session // the latest session in which LISTEN took effect; may be cut
-	lastCanary  uint64   // number of the latest canary
 	firstCanary uint64   // number of the first canary of the current session
 	lastHeard   uint64   // number of the latest canary that was heard
 	awaited     uint64   // number of the canary that silenceTimer waits for; 0: none
@@ -21,14 +20,12 @@ type watcher struct {
 	silenceTimer *time.Timer // fires when the awaited canary is overdue
 	proofTimer   *time.Timer // fires when there was no proof for too long
 	peerTimer    *time.Timer // fires when a peer may have been silent for too long
-	garbageLimit garbageLimit
 }
 
 // watch runs the watch loop until ctx ends.
 func (l *Listener) watch(ctx context.Context) {
 	w := &watcher{
 		Listener: l, silenceTimer: stoppedTimer(), proofTimer: stoppedTimer(), peerTimer: time.NewTimer(l.cfg.PeerTimeout),
-		garbageLimit: garbageLimit{timer: stoppedTimer()},
 	}
 	beat := time.NewTicker(l.cfg.CanaryInterval)
 	for {
@@ -44,10 +41,14 @@ func (l *Listener) watch(ctx context.Context) {
 			w.canarySent(number)
 		case number := <-l.heard:
 			w.canaryHeard(number)
-		case err := <-l.unreadable:
-			w.onGarbage(err)
-		case <-w.garbageLimit.timer.C:
-			w.answerGarbage()
+		case reason := <-l.created.asked:
+			l.created.schedule(reason)
+		case <-l.created.timer.C:
+			l.created.due()
+		case reason := <-l.look.asked:
+			l.look.schedule(reason)
+		case <-l.look.timer.C:
+			l.look.due()
 		case <-w.silenceTimer.C:
 			w.onSilence()
 		case <-w.proofTimer.C:
@@ -68,8 +69,7 @@ func stoppedTimer() *time.Timer {
 // sendCanary sends a canary, also without a connection to hear it: it is the heartbeat
 // for the other instances as well.
 func (w *watcher) sendCanary() {
-	w.lastCanary++
-	w.sender.sendCanary(w.lastCanary)
+	w.sender.sendCanary(w.lastCanary.Add(1))
 }
 
 // startSession sends the first canary of a new session.
@@ -78,7 +78,7 @@ func (w *watcher) startSession(s *session) {
 	w.silenceTimer.Stop()
 	w.proofTimer.Reset(w.cfg.CanaryInterval + w.cfg.CanaryTimeout)
 	w.sendCanary()
-	w.firstCanary = w.lastCanary
+	w.firstCanary = w.lastCanary.Load()
 }
 
 // canarySent is called after the commit of a canary. The canary must be heard within
@@ -134,18 +134,22 @@ func (w *watcher) onMissingProof() {
 	}
 }
 
-// expirePeers requests a resync for each peer that fell silent. Without a working session
-// it does nothing, because then no peer can be heard.
+// expirePeers calls OnResync once for all peers that fell silent, and at most once in lookInterval:
+// every role can send heartbeats. Without a working session it does nothing, because then no peer can
+// be heard.
 func (w *watcher) expirePeers(now time.Time) {
 	next := now.Add(w.cfg.PeerTimeout)
 	if w.current != nil && !w.current.isCut() {
 		silent, earliest := w.peers.expire(now)
-		for _, id := range silent {
-			w.log.Warn("another instance fell silent without a goodbye", zap.Stringer("instance", id))
-			w.callbacks.OnResync(fmt.Sprintf("peer %s silent", id))
-		}
 		if !earliest.IsZero() {
 			next = earliest
+		}
+		if len(silent) > 0 {
+			w.log.Warn("other instances fell silent without a goodbye", zap.Int("instances", len(silent)), zap.Stringer("one", silent[0]))
+			w.callbacks.OnResync(fmt.Sprintf("silent peers: %d, such as %s", len(silent), silent[0]))
+			if soonest := now.Add(lookInterval); next.Before(soonest) {
+				next = soonest
+			}
 		}
 	}
 	w.peerTimer.Reset(next.Sub(now))

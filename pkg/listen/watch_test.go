@@ -3,7 +3,9 @@ package listen
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +23,7 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	sender, err := NewSender(url, queue.NewID(), cfg, nil, zap.NewNop())
 	require.NoError(t, err)
 	l, err := NewListener(url, sender, cfg, Callbacks{
-		OnMessage: func(Notification) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
+		OnReady: func(Notification) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
 	}, zap.NewNop())
 	require.NoError(t, err)
 	lifetime, cut := context.WithCancelCause(t.Context())
@@ -42,7 +44,7 @@ func TestOnResyncIsCalledBeforeTheFirstCanary(t *testing.T) {
 	go r.listenStarted(t.Context())
 	s := <-r.listening
 	require.Equal(t, []string{"the listener connected"}, *resyncs)
-	require.Zero(t, w.lastCanary)
+	require.Zero(t, w.lastCanary.Load())
 	w.startSession(s)
 	require.EqualValues(t, 1, w.firstCanary)
 	require.EqualValues(t, 1, r.sender.pending.canary)
@@ -67,7 +69,7 @@ func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	r, w, _ := newParts(t)
 	w.canarySent(1)
 	require.Zero(t, w.awaited, "there is no session")
-	w.lastCanary = 4
+	w.lastCanary.Store(4)
 	w.startSession(r.current)
 	w.canarySent(4)
 	require.Zero(t, w.awaited, "it may have been committed before LISTEN took effect")
@@ -81,6 +83,42 @@ func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	require.Zero(t, w.awaited)
 	w.canarySent(6)
 	require.Zero(t, w.awaited, "it was heard before its commit was known")
+}
+
+// Any role can send canaries in the name of this instance. A number that was not sent is no proof, and
+// does not keep a later canary from being awaited.
+func TestACanaryThatWasNotSentIsIgnored(t *testing.T) {
+	t.Parallel()
+	r, w, _ := newParts(t)
+	w.startSession(r.current)
+	for _, forged := range []uint64{2, math.MaxUint64} {
+		r.handle(Encode(Notification{Instance: r.sender.instance, Canary: forged})[0])
+	}
+	require.False(t, r.Proven())
+	require.Empty(t, r.heard)
+	require.EqualValues(t, 2, r.Garbage())
+	r.handle(Encode(Notification{Instance: r.sender.instance, Canary: 1})[0])
+	require.True(t, r.Proven())
+	require.EqualValues(t, 1, <-r.heard)
+}
+
+// Any role can send heartbeats in the name of many instances.
+func TestManySilentPeersCauseOneResyncASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, w, resyncs := newParts(t)
+		w.current = &session{cancelableConn: &cancelableConn{lifetime: t.Context()}}
+		w.peerTimer = time.NewTimer(w.cfg.PeerTimeout)
+		defer w.peerTimer.Stop()
+		began := time.Now()
+		for i := range 2 * maxPeers {
+			w.peers.heard(queue.NewID(), true, began.Add(time.Duration(i)*time.Millisecond))
+		}
+		for w.peers.count() > 0 {
+			w.expirePeers(<-w.peerTimer.C)
+		}
+		require.Len(t, *resyncs, 3, "%v: the peers fall silent within 1,024 ms", *resyncs)
+	})
 }
 
 func TestAnAwaitedCanaryTakesPrecedenceOverTheProofTimer(t *testing.T) {

@@ -17,7 +17,7 @@
 //     mark, so an operator examines it before the next try. A migration that
 //     got no lock, or was cancelled, removes the mark and can be run again.
 //   - Traffic goes on. While a statement waits for a table lock, later users of
-//     the table wait behind it. So the statement gives up after
+//     the table wait too. So the statement gives up after
 //     Config.StatementLockTimeout, and the migration is repeated after a random
 //     pause, for Config.LockTimeout at most.
 //

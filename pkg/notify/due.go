@@ -36,8 +36,8 @@ func (n *Notifier[K]) unscheduleLocked(e *entry[K]) {
 	}
 }
 
-// armLocked sets the timer to the earliest instant, or stops the timer if there is
-// none. It does nothing if the timer is set to that instant or fires for it.
+// armLocked sets the timer to the earliest instant, or stops the timer if no instant
+// is left. It does nothing if the timer is set to that instant or fires for it.
 //
 // Stop and Reset report whether they cancelled a firing, so firings counts exactly
 // the calls of fire that happen. A call of fire takes the lock before it counts

@@ -94,8 +94,8 @@ func Invalidf(format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// CodeOf returns the code of the first *Error in the chain of err, or CodeInternal
-// if there is none. CodeOf(nil) is "".
+// CodeOf returns the code of the first *Error in the chain of err. A chain without
+// an *Error has CodeInternal. CodeOf(nil) is "".
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -26,6 +26,13 @@
 // Announcements of other instances arrive only while the listener is proven. The caller checks that
 // before it relies on KnownEmpty.
 //
+// # Notifications
+//
+// Every role of the database can send notifications, also for partitions that have nothing. Each costs a
+// probe. So notifications wake at once only while few of them were fruitless (Heard). After 100 fruitless
+// wakes at once, or 100 a second, all notifications of 10 ms wake together. What this instance commits
+// itself always wakes at once.
+//
 // The package is pure memory and never blocks, except in WaitUntil. It is floor 1 and may be
 // imported by floors 2 and above.
 package readiness

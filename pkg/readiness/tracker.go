@@ -20,6 +20,7 @@ const maxEntries = 100_000
 type Tracker struct {
 	notifier *notify.Notifier[Key]
 	maxAge   time.Duration
+	heard    *heardPace
 
 	mu sync.Mutex
 	// observations are the probes under way and the known-empty entries.
@@ -50,7 +51,7 @@ func (n *NextDue) Add(in time.Duration) {
 // New returns a Tracker whose known-empty entries hold for at most maxAge. Close releases its
 // timer.
 func New(maxAge time.Duration) *Tracker {
-	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, observations: map[Key]*Observation{}}
+	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, heard: newHeardPace(), observations: map[Key]*Observation{}}
 }
 
 // Close wakes every ticket and stops the timer. Tickets taken later never wake.
@@ -63,7 +64,27 @@ func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...
 // Ready announces partitions and their groups: now, or at the instant at which a partition becomes
 // ready. It returns how many tickets woke now. The cause of these tickets is cause.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
+	return t.announce(ready, time.Now(), cause)
+}
+
+// Heard is Ready for partitions that a notification named. Every role of the database can send any
+// number of them. So after many fruitless wakes the tickets wake a little later, and then the cause of
+// the wake is notify.ByTimer. The caller calls Fruitful for each fruitful wake.
+func (t *Tracker) Heard(ready []queue.Ready, cause string) (woken int) {
 	now := time.Now()
+	at := t.heard.instant(now)
+	woken = t.announce(ready, at, cause)
+	if woken == 0 && !at.After(now) {
+		t.heard.refund()
+	}
+	return woken
+}
+
+// Fruitful notes that a wake that Heard may have caused brought a waiter something.
+func (t *Tracker) Fruitful() { t.heard.refund() }
+
+// announce is Ready with the instant that stands for now.
+func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (woken int) {
 	for _, r := range ready {
 		at := now.Add(max(0, r.In))
 		group := TargetKey(queue.Target{Group: r.Group})

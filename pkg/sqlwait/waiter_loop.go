@@ -113,6 +113,9 @@ func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 		next := deadline
 		switch {
 		case result == probeReady && !now.Before(notBefore):
+			if wakes > 0 {
+				w.Readiness.Fruitful()
+			}
 			l.sinceNotified = ticket
 			return true
 		case result == probeReady:

@@ -10,7 +10,7 @@ import (
 )
 
 // registerForLater registers group g to start in an hour. It pushes message a, dead-letters and redrives it,
-// and pushes more messages. Group g gets none of those.
+// and pushes more messages. Group g gets none of these messages.
 func (b *bench) registerForLater(more ...string) {
 	b.t.Helper()
 	b.register()

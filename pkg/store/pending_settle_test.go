@@ -13,10 +13,10 @@ import (
 )
 
 // Each commit of a SQL consumer announces its cursor. The service settles cursors that are
-// announced in quick succession together, and it settles every one.
+// announced in quick succession together, some at a time, and it settles every one.
 func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 	t.Parallel()
-	const cursors = 200
+	const cursors, many = 200, 1000
 	b := newBench(t)
 	b.exec(`CREATE TABLE public.settled (cursors bigint)`)
 	b.exec(`CREATE OR REPLACE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE sql AS $$
@@ -31,12 +31,16 @@ func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 		<-often.C
 		b.OnReady([]queue.Ready{{Group: 1, Partition: partition + 1}}, events.SQL)
 	}
-	var calls, settled int64
+	for partition := range int64(many) {
+		b.OnReady([]queue.Ready{{Group: 2, Partition: partition + 1}}, events.SQL)
+	}
+	var calls, settled, most int64
 	require.Eventually(t, func() bool {
-		b.scan(`SELECT count(*), coalesce(sum(cursors), 0)::bigint FROM public.settled`, nil, &calls, &settled)
-		return settled == cursors
+		b.scan(`SELECT count(*), coalesce(sum(cursors), 0)::bigint, coalesce(max(cursors), 0) FROM public.settled`, nil, &calls, &settled, &most)
+		return settled == cursors+many
 	}, time.Minute, 5*time.Millisecond)
 	require.LessOrEqual(t, calls, 1+int64(time.Since(began)/store.SettleInterval))
+	require.Less(t, most, int64(many))
 	cancel()
 	require.NoError(t, <-done)
 }

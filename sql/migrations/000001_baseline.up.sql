@@ -146,10 +146,10 @@ CREATE TABLE belfry.group_deleted (
 
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. There is one
--- cursor for each pair all the same. open_partitions makes the cursors of a partition with it, under a
--- share lock on the queue. join_group makes missing cursors under an update lock on the queue.
--- join_page does it under an update lock on a group that joins.
+-- The table has no unique index: an update would examine every version of its key. Locks ensure that
+-- a pair has one cursor. open_partitions makes a partition and its cursors under a share lock on the
+-- queue. join_group makes missing cursors under an update lock on the queue, and join_page under an
+-- update lock on the group.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
@@ -3821,4 +3821,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'dcf90d441a3dec49fa71eec8cf66d71bc67f028329631b3d866bf4e091dd080b';
+COMMENT ON FUNCTION belfry.baseline() IS '33d85ffe01fd96298baf66f3ce43d9f584dfc4c73bdff5e3206fd338a11b0f56';

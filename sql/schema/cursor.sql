@@ -1,9 +1,9 @@
 -- The position of a consumer group in a partition, and the lease of the partition.
 --
--- The table has no unique index: an update would examine every version of its key. There is one
--- cursor for each pair all the same. open_partitions makes the cursors of a partition with it, under a
--- share lock on the queue. join_group makes missing cursors under an update lock on the queue.
--- join_page does it under an update lock on a group that joins.
+-- The table has no unique index: an update would examine every version of its key. Locks ensure that
+-- a pair has one cursor. open_partitions makes a partition and its cursors under a share lock on the
+-- queue. join_group makes missing cursors under an update lock on the queue, and join_page under an
+-- update lock on the group.
 CREATE TABLE belfry.cursor (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,

@@ -104,7 +104,7 @@ func remaining(ctx context.Context, database *pgxpool.Pool, reads []workload.Rea
 		  LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = wanted.name
 		  LEFT JOIN belfry.cursor c ON c.partition_id = p.id AND c.group_id = g.id`, queues, groups).Scan(&left)
 	if err != nil {
-		return 0, fmt.Errorf("counting what is left: %w", err)
+		return 0, fmt.Errorf("counting the messages that are left: %w", err)
 	}
 	return left, nil
 }

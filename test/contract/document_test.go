@@ -116,9 +116,26 @@ func TestOperationsAreComplete(t *testing.T) {
 			if body, ok := o.node["requestBody"].(object); ok {
 				resolved, _ := d.resolve(body, "")
 				require.Contains(t, child(child(resolved, "content"), "application/json"), "example", at)
-				require.Contains(t, child(o.node, "responses"), "413", at)
 			}
+			requireSharedAnswers(t, o, at)
 		}
+	}
+}
+
+// requireSharedAnswers requires the answers that the server gives for every route of a kind.
+func requireSharedAnswers(t *testing.T, o *operation, at string) {
+	t.Helper()
+	answers := child(o.node, "responses")
+	if _, ok := o.node["requestBody"]; ok {
+		for _, status := range []string{"400", "408", "413"} {
+			require.Contains(t, answers, status, at)
+		}
+	}
+	if o.method != "GET" && o.method != "HEAD" || strings.HasPrefix(o.path, "/api/v1/pop") {
+		require.Contains(t, answers, "403", "%s: a request of a page of another origin", at)
+	}
+	if o.path != "/livez" {
+		require.Contains(t, answers, "503", "%s: a server that starts", at)
 	}
 }
 

@@ -26,7 +26,7 @@ func newSQLConsumer(t *testing.T, dsn, group string) *sqlConsumer {
 	return &sqlConsumer{t: t, conn: producer(t, dsn), group: group}
 }
 
-// pop takes and acknowledges one message in a transaction. If there is none, it asks for a wake.
+// pop takes and acknowledges one message in a transaction. If it finds no message, it asks for a wake.
 func (s *sqlConsumer) pop(queue string) (id string, ok bool) {
 	s.t.Helper()
 	s.pops++

@@ -217,7 +217,7 @@ func (c *copier) run(ctx context.Context, dsn string, random *rand.Rand) error {
 	}
 }
 
-// step applies the next messages to the copy, or asks for a wake if there are none.
+// step applies the next messages to the copy, or asks for a wake if it finds no messages.
 func (c *copier) step(ctx context.Context, tx pgx.Tx) (found bool, err error) {
 	type message struct {
 		Lease   string

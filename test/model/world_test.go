@@ -166,7 +166,7 @@ func (w *world) wake(p *partition, c *cursor) {
 	}
 }
 
-// join creates the cursor of a group in a partition if there is none. It starts after the messages stored before a
+// join creates the cursor of a group in a partition, unless the group has one. It starts after the messages stored before a
 // step.
 func (w *world) join(p *partition, group string, start int) {
 	if p.cursors[group] != nil {

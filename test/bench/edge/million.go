@@ -23,7 +23,7 @@ const (
 	joinInterval = 200 * time.Millisecond
 )
 
-// sqlPartitions adds partitions without messages. A push creates them alike.
+// sqlPartitions adds partitions without messages. It writes the same rows as a push to new partitions.
 const sqlPartitions = `INSERT INTO belfry.partition (queue_id, name)
 	SELECT q.id, 'p' || n FROM belfry.queue q, generate_series(1, $1::integer) n WHERE q.name = 'million'`
 

@@ -56,7 +56,7 @@ func stepped(sec int64, nsec int32) (int64, int32) {
 // that server or the end of the run. The network, Postgres and the other servers keep the right time.
 func clockFault() Fault {
 	return Fault{Name: stepClock, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
-		// Steps like jitter, and steps like those of a machine that was suspended or set by hand.
+		// Jitter makes small steps. A machine that was suspended or set by hand makes large ones.
 		limits := []time.Duration{100 * time.Millisecond, 5 * time.Second, time.Minute, 2 * time.Hour}
 		limit := limits[choose.IntN(len(limits))]
 		s, offset, d, stays := w.anyServer(choose), between(choose, -limit, limit).Round(time.Millisecond), hold(choose), choose.IntN(3) == 0

@@ -109,7 +109,7 @@ func stallCommits(ctx context.Context, w *World, choose *rand.Rand) (string, err
 func (w *World) set(ctx context.Context, statement string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 	defer cancel()
-	// It uses a new connection, because those of the pool may be of an earlier process.
+	// It uses a new connection, because a connection of the pool may lead to an earlier process.
 	conn, err := w.connect(ctx)
 	if err != nil {
 		return err

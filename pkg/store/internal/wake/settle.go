@@ -27,8 +27,8 @@ const (
 	maxPending = 10_000
 	// settlePage is how many cursors one transaction settles.
 	settlePage = 200
-	// SettleInterval is the least time between two rounds of settling. Every instance hears each
-	// commit of a SQL consumer, and settling a cursor late costs only probes.
+	// SettleInterval is the least time between two pages. Every instance hears each commit of a SQL
+	// consumer, and settling a cursor late costs only probes.
 	SettleInterval = 25 * time.Millisecond
 )
 
@@ -51,6 +51,11 @@ func (w *Waker) SettleLater(ready []queue.Ready) {
 			p.cursors[queue.Target{Group: r.Group, Partition: r.Partition}] = struct{}{}
 		}
 	}
+	p.wake()
+}
+
+// wake signals that there may be cursors.
+func (p *pendingSettle) wake() {
 	select {
 	case p.signal <- struct{}{}:
 	default: // a signal is pending and covers these cursors
@@ -71,8 +76,8 @@ func (p *pendingSettle) take(n int) (partitions, groups []int64) {
 	return partitions, groups
 }
 
-// RunSettling settles the queued cursors until ctx ends: the first ones at once, and later ones at
-// most every SettleInterval.
+// RunSettling settles the queued cursors until ctx ends: the first page at once, and one page each
+// SettleInterval after that. Every role can announce cursors, also ones that do not exist.
 func (w *Waker) RunSettling(ctx context.Context) {
 	interval := time.NewTimer(0)
 	defer interval.Stop()
@@ -88,12 +93,12 @@ func (w *Waker) RunSettling(ctx context.Context) {
 		case <-w.pending.signal:
 		}
 		interval.Reset(SettleInterval)
-		for full := true; full && ctx.Err() == nil; {
-			partitions, groups := w.pending.take(settlePage)
-			full = len(partitions) == settlePage
-			if len(partitions) > 0 {
-				w.settleMany(ctx, partitions, groups)
-			}
+		partitions, groups := w.pending.take(settlePage)
+		if len(partitions) == settlePage {
+			w.pending.wake()
+		}
+		if len(partitions) > 0 {
+			w.settleMany(ctx, partitions, groups)
 		}
 	}
 }
