@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/token"
 )
 
-// Right is what a route needs of a request. The zero Right is none: each route states its own.
+// Right is what a route needs of a request. Each route states its right, and the zero value is not one.
 type Right int
 
 // The rights. Except for Public they need a valid token.

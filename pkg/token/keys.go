@@ -39,8 +39,8 @@ type keys struct {
 	fetched keyfunc.Keyfunc  // of auth.jwks_url, or nil
 }
 
-// newKeys returns the keys of a configuration, and fetches those of auth.jwks_url now and then until ctx
-// ends. It blocks for the first fetch, at most auth.jwks_timeout.
+// newKeys returns the keys of a configuration. It fetches those of auth.jwks_url until ctx ends, and
+// blocks for the first fetch, at most auth.jwks_timeout.
 func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err error) {
 	for _, secret := range []string{cfg.Secret, cfg.PreviousSecret} {
 		if secret != "" {

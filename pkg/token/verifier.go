@@ -70,7 +70,7 @@ func New(ctx context.Context, cfg Config, log *zap.Logger) (*Verifier, error) {
 }
 
 // FromHeader returns the token in the value of an Authorization header: "Bearer TOKEN" with any case, or
-// the token alone. It is empty if there is none.
+// the token alone. It is empty without a token.
 func FromHeader(value string) string {
 	value = strings.TrimSpace(value)
 	if scheme, rest, found := strings.Cut(value, " "); found && strings.EqualFold(scheme, "Bearer") {
