@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/sweep"
+	"github.com/belfry-mq/belfry/pkg/token"
 )
 
 // Config holds all settings, one section per room.
@@ -26,6 +27,7 @@ type Config struct {
 	Defaults   queue.Defaults     `mapstructure:"defaults"`
 	Sweep      sweep.Config       `mapstructure:"sweep"`
 	Encryption seal.Config        `mapstructure:"encryption"`
+	Auth       token.Config       `mapstructure:"auth"`
 	Log        Log                `mapstructure:"log"`
 
 	// sources maps each key that is not a default to its source. Load writes it, Print reads
@@ -71,6 +73,7 @@ func Default() Config {
 		Listen:    listen.DefaultConfig(),
 		Defaults:  queue.DefaultDefaults(),
 		Sweep:     sweep.DefaultConfig(),
+		Auth:      token.DefaultConfig(),
 		Log:       DefaultLog(),
 	}
 }
@@ -87,6 +90,7 @@ func (c Config) Validate() error {
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
 		c.Encryption.Validate(),
+		c.Auth.Validate(),
 		c.Log.Validate(),
 	)
 }

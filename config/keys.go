@@ -56,9 +56,9 @@ func (k key) valueIn(c Config) any {
 // secret.
 func (k key) redact(text string) string {
 	switch {
-	case strings.HasSuffix(k.name, "url"):
+	case strings.HasPrefix(k.name, "database.") && strings.HasSuffix(k.name, "url"):
 		return hideSecrets(text)
-	case (k.name == "encryption.key" || k.name == "encryption.keys") && text != "":
+	case slices.Contains([]string{"encryption.key", "encryption.keys", "auth.secret", "auth.previous_secret"}, k.name) && text != "":
 		return hidden
 	default:
 		return text

@@ -25,6 +25,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/sweep"
+	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
@@ -107,13 +108,28 @@ func (b builder) build(ctx context.Context) error {
 	b.sweeper = sweep.New(b.pool, b.cfg.Sweep, b.bus, sweep.NewMetrics(b.reg), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
+	auth, err := b.authenticator(ctx)
+	if err != nil {
+		return err
+	}
 	b.api = httpapi.Deps{
-		Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
+		Auth: auth, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil
+}
+
+// authenticator returns what verifies tokens, or nil if auth.enabled is false.
+func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, error) {
+	if !b.cfg.Auth.Enabled {
+		if b.cfg.Auth.Secret != "" || b.cfg.Auth.PublicKey != "" || b.cfg.Auth.JWKSURL != "" {
+			b.log.Warn("Keys for tokens are configured, but auth.enabled is false: every request may do everything.")
+		}
+		return nil, nil
+	}
+	return token.New(ctx, b.cfg.Auth, b.log)
 }
 
 // buildListener constructs the two directions to the other instances.

@@ -30,7 +30,9 @@ type InboxHolder = adminplane.InboxHolder
 // Deps are the rooms and values that the handlers of the routes use.
 type Deps struct {
 	// Verbs push, acknowledge, extend leases and run transactions.
-	Verbs       dataplane.Verbs
+	Verbs dataplane.Verbs
+	// Auth verifies tokens. Nil: every request may do everything.
+	Auth        Authenticator
 	Popper      Popper
 	Catalog     adminplane.Catalog
 	GroupWriter adminplane.GroupWriter

@@ -38,6 +38,9 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if disconnected {
 		return
 	}
+	if coded.Code == queue.CodeUnauthenticated {
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, "Bearer")
+	}
 	if coded.RetryAfter > 0 {
 		seconds := int(math.Ceil(coded.RetryAfter.Seconds()))
 		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))

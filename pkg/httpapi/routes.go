@@ -13,7 +13,9 @@ import (
 // Route is one row of the route table.
 type Route struct {
 	Method, Path string
-	handler      echo.HandlerFunc
+	// Right is what a request needs.
+	Right   Right
+	handler echo.HandlerFunc
 }
 
 // routeTable is the whole API on one screen.
@@ -22,50 +24,51 @@ func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
 	answer, count := wire.JSON, s.statistics.limit
 	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), []Route{
-		{get, "/metrics/prometheus", s.prometheus},
-		{get, "/openapi.json", s.openapi},
+		{get, "/metrics/prometheus", Public, s.prometheus},
+		{get, "/openapi.json", Public, s.openapi},
+		{get, "/api/v1/whoami", AnyRole, answer(s.whoami)},
 
-		{post, "/api/v1/push", data.Push},
-		{get, "/api/v1/pop", data.PopTagged},
-		{get, "/api/v1/pop/queue/:queue", data.PopQueue},
-		{get, "/api/v1/pop/queue/:queue/partition/:partition", data.PopPartition},
-		{post, "/api/v1/ack", data.Ack},
-		{post, "/api/v1/ack/batch", data.AckBatch},
-		{post, "/api/v1/transaction", data.Transaction},
-		{post, "/api/v1/lease/:leaseId/extend", answer(data.Extend)},
+		{post, "/api/v1/push", Write, data.Push},
+		{get, "/api/v1/pop", Write, data.PopTagged},
+		{get, "/api/v1/pop/queue/:queue", Write, data.PopQueue},
+		{get, "/api/v1/pop/queue/:queue/partition/:partition", Write, data.PopPartition},
+		{post, "/api/v1/ack", Write, data.Ack},
+		{post, "/api/v1/ack/batch", Write, data.AckBatch},
+		{post, "/api/v1/transaction", Write, data.Transaction},
+		{post, "/api/v1/lease/:leaseId/extend", Write, answer(data.Extend)},
 
-		{post, "/api/v1/configure", answer(admin.Configure)},
-		{remove, "/api/v1/resources/queues/:queue", answer(admin.DeleteQueue)},
-		{get, "/api/v1/consumer-groups", answer(count(admin.ListGroups))},
-		{get, "/api/v1/consumer-groups/lagging", answer(count(admin.LaggingGroups))},
-		{get, "/api/v1/consumer-groups/:group", answer(count(admin.ShowGroup))},
-		{remove, "/api/v1/consumer-groups/:group", answer(admin.DeleteGroup)},
-		{remove, "/api/v1/consumer-groups/:group/queues/:queue", answer(admin.DeleteGroupOfQueue)},
-		{post, "/api/v1/consumer-groups/:group/subscription", answer(admin.SetSubscriptionStart)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", answer(admin.SeekQueue)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", answer(admin.SeekPartition)},
-		{get, "/api/v1/resources/queues", answer(count(admin.Queues))},
-		{get, "/api/v1/resources/queues/:queue", answer(count(admin.Queue))},
-		{get, "/api/v1/resources/namespaces", answer(count(admin.Namespaces))},
-		{get, "/api/v1/resources/tasks", answer(count(admin.Tasks))},
-		{get, "/api/v1/resources/overview", answer(count(admin.Overview))},
-		{get, "/api/v1/messages", answer(admin.Messages)},
-		{get, "/api/v1/status/queues", answer(count(admin.QueueStatuses))},
-		{get, "/api/v1/status/queues/:queue", answer(count(admin.QueueStatus))},
-		{get, "/api/v1/status/queues/:queue/messages", answer(admin.QueueMessages)},
-		{get, "/api/v1/status/dispatcher", answer(count(admin.DispatcherStatus))},
-		{get, "/api/v1/status/sweeps", answer(admin.Sweeps)},
-		{get, "/api/v1/dlq", answer(admin.ListDeadLetters)},
-		{remove, "/api/v1/dlq", answer(admin.PurgeDeadLetters)},
-		{post, "/api/v1/dlq/redrive", answer(admin.Redrive)},
-		{get, "/api/v1/messages/:partitionId/:transactionId", answer(admin.ShowMessage)},
-		{remove, "/api/v1/messages/:partitionId/:transactionId", answer(admin.DeleteMessage)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", answer(admin.DeadLetterMessage)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/retry", answer(admin.RetryMessage)},
-		{post, "/api/v1/traces", answer(admin.AddTrace)},
-		{get, "/api/v1/traces/names", answer(admin.TraceNames)},
-		{get, "/api/v1/traces/by-name/:name", answer(admin.NamedTraces)},
-		{get, "/api/v1/traces/:partitionId/:transactionId", answer(admin.MessageTraces)},
+		{post, "/api/v1/configure", Write, answer(admin.Configure)},
+		{remove, "/api/v1/resources/queues/:queue", Administer, answer(admin.DeleteQueue)},
+		{get, "/api/v1/consumer-groups", Read, answer(count(admin.ListGroups))},
+		{get, "/api/v1/consumer-groups/lagging", Read, answer(count(admin.LaggingGroups))},
+		{get, "/api/v1/consumer-groups/:group", Read, answer(count(admin.ShowGroup))},
+		{remove, "/api/v1/consumer-groups/:group", Administer, answer(admin.DeleteGroup)},
+		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer, answer(admin.DeleteGroupOfQueue)},
+		{post, "/api/v1/consumer-groups/:group/subscription", Write, answer(admin.SetSubscriptionStart)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write, answer(admin.SeekQueue)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write, answer(admin.SeekPartition)},
+		{get, "/api/v1/resources/queues", Read, answer(count(admin.Queues))},
+		{get, "/api/v1/resources/queues/:queue", Read, answer(count(admin.Queue))},
+		{get, "/api/v1/resources/namespaces", Read, answer(count(admin.Namespaces))},
+		{get, "/api/v1/resources/tasks", Read, answer(count(admin.Tasks))},
+		{get, "/api/v1/resources/overview", Read, answer(count(admin.Overview))},
+		{get, "/api/v1/messages", Read, answer(admin.Messages)},
+		{get, "/api/v1/status/queues", Read, answer(count(admin.QueueStatuses))},
+		{get, "/api/v1/status/queues/:queue", Read, answer(count(admin.QueueStatus))},
+		{get, "/api/v1/status/queues/:queue/messages", Read, answer(admin.QueueMessages)},
+		{get, "/api/v1/status/dispatcher", Read, answer(count(admin.DispatcherStatus))},
+		{get, "/api/v1/status/sweeps", Read, answer(admin.Sweeps)},
+		{get, "/api/v1/dlq", Read, answer(admin.ListDeadLetters)},
+		{remove, "/api/v1/dlq", Administer, answer(admin.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/redrive", Write, answer(admin.Redrive)},
+		{get, "/api/v1/messages/:partitionId/:transactionId", Read, answer(admin.ShowMessage)},
+		{remove, "/api/v1/messages/:partitionId/:transactionId", Write, answer(admin.DeleteMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write, answer(admin.DeadLetterMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write, answer(admin.RetryMessage)},
+		{post, "/api/v1/traces", Write, answer(admin.AddTrace)},
+		{get, "/api/v1/traces/names", Read, answer(admin.TraceNames)},
+		{get, "/api/v1/traces/by-name/:name", Read, answer(admin.NamedTraces)},
+		{get, "/api/v1/traces/:partitionId/:transactionId", Read, answer(admin.MessageTraces)},
 	}...)
 }
 
@@ -73,12 +76,12 @@ func (s *Server) routeTable() []Route {
 func (s *Server) probes(listener func() ListenerState, waiting func() int) []Route {
 	health := s.health(listener, waiting)
 	return []Route{
-		{http.MethodGet, "/livez", live},
-		{http.MethodHead, "/livez", live},
-		{http.MethodGet, "/readyz", s.ready},
-		{http.MethodHead, "/readyz", s.ready},
-		{http.MethodGet, "/health", health},
-		{http.MethodHead, "/health", health},
+		{http.MethodGet, "/livez", Public, live},
+		{http.MethodHead, "/livez", Public, live},
+		{http.MethodGet, "/readyz", Public, s.ready},
+		{http.MethodHead, "/readyz", Public, s.ready},
+		{http.MethodGet, "/health", Public, health},
+		{http.MethodHead, "/health", Public, health},
 	}
 }
 

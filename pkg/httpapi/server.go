@@ -78,7 +78,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.Pre(s.limitTime, s.origins.headers)
 	e.Use(s.measure, s.refuse, wire.ReturnMemory)
 	for _, r := range routes {
-		e.Add(r.Method, r.Path, r.handler)
+		e.Add(r.Method, r.Path, s.authorize(r.Right, r.handler))
 	}
 	return e
 }

@@ -5,7 +5,10 @@
 // The package is on floor 0.
 package identity
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Role says what a principal may do. A higher role includes the lower ones.
 type Role int
@@ -39,6 +42,8 @@ type Principal struct {
 	// TokenID is the id of the token (jti), or empty.
 	TokenID string
 	Role    Role
+	// ExpiresAt is when the token ends; zero: it does not.
+	ExpiresAt time.Time
 }
 
 type key struct{}

@@ -15,6 +15,10 @@ const (
 	// CodeInvalid: the request can never succeed as it is. Message says what to
 	// change. HTTP 400.
 	CodeInvalid Code = "invalid"
+	// CodeUnauthenticated: the request has no valid token. HTTP 401.
+	CodeUnauthenticated Code = "unauthenticated"
+	// CodeForbidden: the principal may not do this. HTTP 403.
+	CodeForbidden Code = "forbidden"
 	// CodeTooLarge: the body exceeds the limit. HTTP 413.
 	CodeTooLarge Code = "too_large"
 	// CodeTooSlow: the body did not arrive in time. HTTP 408.

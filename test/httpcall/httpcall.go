@@ -18,6 +18,8 @@ type Call struct {
 	// Target is the path and the query of the request line.
 	Target string
 	Body   string
+	// Token is the value of the header Authorization, or empty.
+	Token string
 }
 
 // Reply is a response with its whole body.
@@ -39,6 +41,9 @@ func Send(ctx context.Context, client *http.Client, base string, c Call) (Reply,
 	request, err := http.NewRequestWithContext(ctx, c.Method, base+c.Target, body)
 	if err != nil {
 		return Reply{}, fmt.Errorf("building %s %s: %w", c.Method, c.Target, err)
+	}
+	if c.Token != "" {
+		request.Header.Set("Authorization", c.Token)
 	}
 	response, err := client.Do(request)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -23,6 +24,11 @@ func (h *Handlers) Push(c echo.Context) error {
 	}
 	if len(items) == 0 {
 		return wire.Answer(c, http.StatusCreated, []byte("[]"))
+	}
+	if subject := identity.Subject(c.Request().Context()); subject != "" {
+		for i := range items {
+			items[i].ProducerSub = subject
+		}
 	}
 	results, err := h.Verbs.Push(c.Request().Context(), items)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -29,6 +30,13 @@ func (h *Handlers) Transaction(c echo.Context) error {
 	if read.unknownType != nil {
 		result := queue.TransactionResult{Error: "Unknown operation type: " + wire.Clip(*read.unknownType)}
 		return wire.Answer(c, http.StatusOK, appendTransaction(nil, &queue.Transaction{}, &result))
+	}
+	if subject := identity.Subject(c.Request().Context()); subject != "" {
+		for _, operation := range read.tx.Operations {
+			if operation.Push != nil {
+				operation.Push.ProducerSub = subject
+			}
+		}
 	}
 	result, err := h.Verbs.Transact(c.Request().Context(), &read.tx)
 	if err != nil {

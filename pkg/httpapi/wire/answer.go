@@ -15,16 +15,18 @@ import (
 
 // statuses is the one table from error code to status.
 var statuses = map[queue.Code]int{
-	queue.CodeInvalid:       http.StatusBadRequest,
-	queue.CodeTooLarge:      http.StatusRequestEntityTooLarge,
-	queue.CodeTooSlow:       http.StatusRequestTimeout,
-	queue.CodeNotFound:      http.StatusNotFound,
-	queue.CodeLeaseGone:     http.StatusConflict,
-	queue.CodeQueueFull:     http.StatusTooManyRequests,
-	queue.CodeUnavailable:   http.StatusServiceUnavailable,
-	queue.CodeOverloaded:    http.StatusServiceUnavailable,
-	queue.CodeUndeliverable: http.StatusInternalServerError,
-	queue.CodeInternal:      http.StatusInternalServerError,
+	queue.CodeInvalid:         http.StatusBadRequest,
+	queue.CodeUnauthenticated: http.StatusUnauthorized,
+	queue.CodeForbidden:       http.StatusForbidden,
+	queue.CodeTooLarge:        http.StatusRequestEntityTooLarge,
+	queue.CodeTooSlow:         http.StatusRequestTimeout,
+	queue.CodeNotFound:        http.StatusNotFound,
+	queue.CodeLeaseGone:       http.StatusConflict,
+	queue.CodeQueueFull:       http.StatusTooManyRequests,
+	queue.CodeUnavailable:     http.StatusServiceUnavailable,
+	queue.CodeOverloaded:      http.StatusServiceUnavailable,
+	queue.CodeUndeliverable:   http.StatusInternalServerError,
+	queue.CodeInternal:        http.StatusInternalServerError,
 }
 
 // StatusOf returns the status of an answer that reports an error with this code.

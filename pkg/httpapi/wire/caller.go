@@ -4,15 +4,20 @@ import (
 	"net/netip"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
 )
 
 // networkBits is the size of the network that one IPv6 customer gets. All its addresses are one
 // caller.
 const networkBits = 64
 
-// Caller returns a name for the sender of the request: its IPv4 address, or the network of its IPv6
-// address. It is empty if the address is unknown.
+// Caller returns a name for the sender of the request: the subject of its principal, or else its IPv4
+// address, or the network of its IPv6 address. It is empty if nothing is known.
 func Caller(c echo.Context) string {
+	if subject := identity.Subject(c.Request().Context()); subject != "" {
+		return "subject " + subject
+	}
 	address, err := netip.ParseAddr(c.RealIP())
 	if err != nil {
 		return ""

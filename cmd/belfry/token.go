@@ -1,0 +1,173 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/token"
+)
+
+// maxTokenBytes bounds what inspect reads.
+const maxTokenBytes = 64 << 10
+
+func newTokenCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make and inspect tokens",
+		Long: `Make and inspect tokens (JWT) without an identity provider. The names of claims and
+roles, the issuer and the audience come from the section auth of the configuration.`,
+		Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTokenCreateCmd(), newTokenInspectCmd())
+	return cmd
+}
+
+func newTokenCreateCmd() *cobra.Command {
+	var subject, role, keyFile, keyID string
+	var lifetime time.Duration
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Print a new token",
+		Long: `Print a new token. It is signed with auth.secret (HS256), or with the private key of
+--signing-key: PEM with an RSA, ECDSA P-256 or Ed25519 key. The server then needs only
+the public key (auth.public_key). The token is a secret: whoever has it has its role.`,
+		Example: `  belfry token create --subject billing --role read-write --ttl 720h
+  openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in key.pem -pubout
+  belfry token create --subject ops --role admin --ttl 1h --signing-key key.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			request := token.Request{Subject: subject, Lifetime: lifetime, KeyID: keyID}
+			roles := []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin}
+			at := slices.IndexFunc(roles, func(r identity.Role) bool { return r.String() == role })
+			switch {
+			case at < 0:
+				return fmt.Errorf("--role is %q: it must be read-only, read-write or admin", role)
+			case lifetime < 0 || lifetime%time.Second != 0:
+				return fmt.Errorf("--ttl is %s: it must be whole seconds, or 0 for a token that does not end", lifetime)
+			}
+			request.Role = roles[at]
+			cfg, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			key, err := signingKey(keyFile, cfg.Auth)
+			if err != nil {
+				return err
+			}
+			text, err := token.Sign(cfg.Auth, request, key)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "who uses the token; it is stored with each message as producerSub")
+	cmd.Flags().StringVar(&role, "role", "", "read-only, read-write or admin")
+	cmd.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is valid; 0: it does not end")
+	cmd.Flags().StringVar(&keyFile, "signing-key", "", "file with a private key; without it auth.secret signs")
+	cmd.Flags().StringVar(&keyID, "key-id", "", "id of the key (kid), for a server with several keys")
+	for _, name := range []string{"subject", "role"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is above
+		}
+	}
+	return cmd
+}
+
+// signingKey returns the key of a file, or auth.secret without a file.
+func signingKey(file string, cfg token.Config) (token.SigningKey, error) {
+	if file == "" {
+		if cfg.Secret == "" {
+			return token.SigningKey{}, errors.New("there is no key: set auth.secret, or name a file with --signing-key")
+		}
+		return token.SecretKey(cfg.Secret), nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return token.SigningKey{}, fmt.Errorf("reading the signing key: %w", err)
+	}
+	return token.ParseSigningKey(text)
+}
+
+func newTokenInspectCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "inspect [TOKEN]",
+		Short: "Print what a token says, and whether the server would accept it",
+		Long: `Print the header and the claims of a token, and whether a server with this
+configuration would accept it. Without an argument the token is read from standard input,
+so that it is not in the history of the shell. The exit code is 1 if it is refused.`,
+		Example: `  belfry token inspect < token.txt`,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := tokenText(cmd.InOrStdin(), args)
+			if err != nil {
+				return err
+			}
+			content, err := token.Read(text)
+			if err != nil {
+				return err
+			}
+			shown, err := json.MarshalIndent(content, "", "  ")
+			if err != nil {
+				return fmt.Errorf("encoding the token: %w", err)
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), string(shown)); err != nil {
+				return err
+			}
+			return judge(cmd, text)
+		},
+	}
+}
+
+// tokenText returns the token of the argument or of standard input.
+func tokenText(stdin io.Reader, args []string) (string, error) {
+	if len(args) == 1 {
+		return token.FromHeader(args[0]), nil
+	}
+	read, err := io.ReadAll(io.LimitReader(stdin, maxTokenBytes))
+	if err != nil {
+		return "", fmt.Errorf("reading the token: %w", err)
+	}
+	return token.FromHeader(strings.TrimSpace(string(read))), nil
+}
+
+// judge prints whether a server accepts the token, and returns an error if it does not.
+func judge(cmd *cobra.Command, text string) error {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	auth := cfg.Auth
+	auth.Enabled = true
+	if err := auth.Validate(); err != nil {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "not verified: %v\n", err)
+		return err
+	}
+	verifier, err := token.New(cmd.Context(), auth, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	p, err := verifier.Verify(cmd.Context(), text)
+	var refused *queue.Error
+	if errors.As(err, &refused) {
+		return fmt.Errorf("the token is refused: %s", refused.Message)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "accepted: subject %q, role %s\n", p.Subject, p.Role)
+	return err
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A token that create prints is accepted by inspect with the same configuration, and refused with
+// another one.
+func TestTokensAreMadeAndInspected(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	keyFile := filepath.Join(t.TempDir(), "key.pem")
+	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	der, err = x509.MarshalPKIXPublicKey(public)
+	require.NoError(t, err)
+	verifies := configFile(t, "auth: {algorithm: EdDSA, public_key: '"+strings.ReplaceAll(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), "\n", `\n`)+"'}")
+	shared := configFile(t, "auth: {secret: "+strings.Repeat("s", 32)+", issuer: us}")
+	for _, c := range []struct{ makes, verifies, other, key string }{
+		{shared, shared, configFile(t, "auth: {secret: "+strings.Repeat("o", 32)+", issuer: us}"), ""},
+		{verifies, verifies, shared, keyFile},
+	} {
+		args := []string{"token", "create", "--config", c.makes, "--subject", "billing", "--role", "read-write", "--ttl", "1h"}
+		if c.key != "" {
+			args = append(args, "--signing-key", c.key)
+		}
+		code, made, stderr := belfry(t, args...)
+		require.Zero(t, code, stderr)
+		code, stdout, stderr := belfry(t, "token", "inspect", "--config", c.verifies, strings.TrimSpace(made))
+		require.Zero(t, code, stderr)
+		require.Contains(t, stdout, `"sub": "billing"`)
+		require.Contains(t, stdout, `accepted: subject "billing", role read-write`)
+		code, _, stderr = belfry(t, "token", "inspect", "--config", c.other, "Bearer "+strings.TrimSpace(made))
+		require.Equal(t, 1, code)
+		require.Contains(t, stderr, "the token is refused: ")
+	}
+}
+
+func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line string
+		code int
+		want string
+	}{
+		{"token create --role admin", 2, `required flag(s) "subject"`},
+		{"token create --subject a --role root", 1, "it must be read-only, read-write or admin"},
+		{"token create --subject a --role admin --ttl 1ms", 1, "whole seconds"},
+		{"token create --subject a --role admin", 1, "set auth.secret"},
+		{"token create --subject a --role admin --signing-key /nowhere", 1, "reading the signing key"},
+		{"token inspect nonsense", 1, "Invalid token format"},
+		{"token revoke", 2, `unknown command "revoke"`},
+	} {
+		code, _, stderr := belfry(t, strings.Fields(c.line)...)
+		require.Equal(t, c.code, code, "%s: %s", c.line, stderr)
+		require.Contains(t, stderr, c.want, c.line)
+	}
+}

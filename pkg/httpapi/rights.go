@@ -1,0 +1,88 @@
+package httpapi
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/token"
+)
+
+// Right is what a route needs of a request. Each route states its right, and the zero value is not one.
+type Right int
+
+// The rights. Except for Public they need a valid token.
+const (
+	_ Right = iota
+	// Public: every request.
+	Public
+	// AnyRole: also a token without a role.
+	AnyRole
+	// Read, Write and Administer: a token with at least the role read-only, read-write or admin.
+	Read
+	Write
+	Administer
+)
+
+// roles are the least roles of the rights.
+var roles = map[Right]identity.Role{AnyRole: identity.NoRole, Read: identity.ReadOnly, Write: identity.ReadWrite, Administer: identity.Admin}
+
+// Authenticator verifies tokens; *token.Verifier is one.
+type Authenticator interface {
+	// Verify returns the principal of a token, or an error with CodeUnauthenticated or CodeUnavailable.
+	Verify(ctx context.Context, token string) (*identity.Principal, error)
+	// Skips reports whether a route is public by the configuration.
+	Skips(route string) bool
+}
+
+// authorize returns a handler that refuses requests without the right, and gives next a request whose
+// context has the principal. Without an Authenticator every request has every right.
+func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc {
+	if right == Public {
+		return next
+	}
+	least := roles[right]
+	return func(c echo.Context) error {
+		auth := s.deps.Auth
+		if auth == nil || auth.Skips(c.Path()) {
+			return next(c)
+		}
+		p, err := principal(c, auth)
+		if err != nil {
+			return err
+		}
+		if p.Role < least {
+			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions"}
+		}
+		c.SetRequest(c.Request().WithContext(identity.With(c.Request().Context(), p)))
+		return next(c)
+	}
+}
+
+// principal returns who makes a request: the principal of its token, or without a token that of its
+// connection.
+func principal(c echo.Context, auth Authenticator) (*identity.Principal, error) {
+	text := token.FromHeader(c.Request().Header.Get(echo.HeaderAuthorization))
+	if p := identity.From(c.Request().Context()); p != nil && text == "" {
+		return p, nil
+	}
+	return auth.Verify(c.Request().Context(), text)
+}
+
+// whoami serves GET /api/v1/whoami: what the server knows of the sender.
+func (s *Server) whoami(p *wire.Params) (any, error) {
+	who := identity.From(p.Request().Context())
+	if who == nil {
+		return wire.Fields{"authenticated", false, "subject", nil, "role", identity.Admin.String(), "tokenId", nil, "expiresAt", nil}, nil
+	}
+	var expiresAt any
+	if !who.ExpiresAt.IsZero() {
+		expiresAt = who.ExpiresAt.UTC()
+	}
+	return wire.Fields{
+		"authenticated", true, "subject", who.Subject, "role", who.Role.String(), "tokenId", who.TokenID, "expiresAt", expiresAt,
+	}, nil
+}
