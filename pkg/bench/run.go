@@ -85,6 +85,9 @@ func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
 		return nil, err
 	}
 	defer c.Close()
+	if s.Token != "" {
+		c.Authorize(s.Token)
+	}
 	t := newTrial(s, sc, c)
 	var base *Baseline
 	if s.Baseline && !sc.quiet {

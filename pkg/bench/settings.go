@@ -19,7 +19,9 @@ const maxBatch = 10_000
 // Settings select and configure scenarios. 0 is the default of the scenario, if it has one. The
 // flags of `belfry bench` describe the fields.
 type Settings struct {
-	URL            string        `json:"url"`
+	URL string `json:"url"`
+	// Token is sent with each request; empty: none.
+	Token          string        `json:"-"`
 	Scenarios      []string      `json:"-"`
 	Connections    int           `json:"connections"`
 	Producers      int           `json:"producers"`

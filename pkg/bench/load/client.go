@@ -68,6 +68,9 @@ func NewClient(base string) (*Client, error) {
 	return c, nil
 }
 
+// Authorize sends a token with each later request. It must be called before the first one.
+func (c *Client) Authorize(token string) { c.header.Set("Authorization", "Bearer "+token) }
+
 // Close closes the idle connections.
 func (c *Client) Close() {
 	c.mu.Lock()
