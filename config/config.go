@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -25,6 +26,7 @@ type Config struct {
 	Listen     listen.Config      `mapstructure:"listen"`
 	Defaults   queue.Defaults     `mapstructure:"defaults"`
 	Sweep      sweep.Config       `mapstructure:"sweep"`
+	Audit      auditlog.Config    `mapstructure:"audit"`
 	Encryption seal.Config        `mapstructure:"encryption"`
 	Log        Log                `mapstructure:"log"`
 
@@ -71,6 +73,7 @@ func Default() Config {
 		Listen:    listen.DefaultConfig(),
 		Defaults:  queue.DefaultDefaults(),
 		Sweep:     sweep.DefaultConfig(),
+		Audit:     auditlog.DefaultConfig(),
 		Log:       DefaultLog(),
 	}
 }
@@ -86,6 +89,7 @@ func (c Config) Validate() error {
 		c.Listen.Validate(),
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
+		c.Audit.Validate(),
 		c.Encryption.Validate(),
 		c.Log.Validate(),
 	)

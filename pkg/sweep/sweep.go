@@ -17,6 +17,7 @@ const (
 	jobRetention  = "retention"
 	jobEviction   = "eviction"
 	jobPartitions = "partitions"
+	jobAudit      = "audit"
 )
 
 const (
@@ -73,6 +74,9 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	jobs := []job{s.retention(), s.eviction()}
 	if s.cfg.PartitionCleanupDays > 0 {
 		jobs = append(jobs, s.partitions())
+	}
+	if s.cfg.AuditRetention > 0 {
+		jobs = append(jobs, s.audit())
 	}
 	for _, j := range jobs {
 		running.Go(func() { s.runPeriodically(ctx, j) })
