@@ -71,6 +71,15 @@ func (s *Sweeper) partitions() job {
 // fails is logged; the next interval repeats it.
 func (s *Sweeper) Run(ctx context.Context) error {
 	var running sync.WaitGroup
+	for _, j := range s.jobs() {
+		running.Go(func() { s.runPeriodically(ctx, j) })
+	}
+	running.Wait()
+	return nil
+}
+
+// jobs returns the jobs that the configuration turns on.
+func (s *Sweeper) jobs() []job {
 	jobs := []job{s.retention(), s.eviction()}
 	if s.cfg.PartitionCleanupDays > 0 {
 		jobs = append(jobs, s.partitions())
@@ -78,11 +87,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	if s.cfg.AuditRetention > 0 {
 		jobs = append(jobs, s.audit())
 	}
-	for _, j := range jobs {
-		running.Go(func() { s.runPeriodically(ctx, j) })
-	}
-	running.Wait()
-	return nil
+	return jobs
 }
 
 func (s *Sweeper) runPeriodically(ctx context.Context, j job) {
