@@ -129,3 +129,12 @@ func reads(t *testing.T, pool *postgres.Pool, query, args string) int {
 	require.NotContains(t, string(raw), "Seq Scan", strings.TrimSpace(args))
 	return out[0].Plan.Hit + out[0].Plan.Read
 }
+
+func TestRetentionIsValidated(t *testing.T) {
+	t.Parallel()
+	for retention, valid := range map[time.Duration]bool{
+		0: true, time.Second: true, 36500 * 24 * time.Hour: true, -time.Hour: false, time.Millisecond: false, 36501 * 24 * time.Hour: false,
+	} {
+		require.Equal(t, valid, auditlog.Config{Retention: retention}.Validate() == nil, "%s", retention)
+	}
+}

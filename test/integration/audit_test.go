@@ -61,7 +61,8 @@ func (c client) operated() (partitionID string) {
 		c.push(item{Queue: "q", Partition: "p", TransactionID: id, Payload: payload}).ok(http.StatusCreated)
 	}
 	c.deadLetterAll("q", "g")
-	c.push(item{Queue: "q", Partition: "p", TransactionID: "m5", Payload: payload}).ok(http.StatusCreated)
+	pushed := c.transact(nil, pushing(item{Queue: "q", Partition: "p", TransactionID: "m5", Payload: payload})).ok(http.StatusOK)
+	require.True(c.t, pushed.Success)
 	return c.dlq("queue=q").Messages[0].PartitionID
 }
 
