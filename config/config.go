@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -26,6 +27,7 @@ type Config struct {
 	Listen     listen.Config      `mapstructure:"listen"`
 	Defaults   queue.Defaults     `mapstructure:"defaults"`
 	Sweep      sweep.Config       `mapstructure:"sweep"`
+	Audit      auditlog.Config    `mapstructure:"audit"`
 	Encryption seal.Config        `mapstructure:"encryption"`
 	Auth       token.Config       `mapstructure:"auth"`
 	Log        Log                `mapstructure:"log"`
@@ -74,6 +76,7 @@ func Default() Config {
 		Defaults:  queue.DefaultDefaults(),
 		Sweep:     sweep.DefaultConfig(),
 		Auth:      token.DefaultConfig(),
+		Audit:     auditlog.DefaultConfig(),
 		Log:       DefaultLog(),
 	}
 }
@@ -89,6 +92,7 @@ func (c Config) Validate() error {
 		c.Listen.Validate(),
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
+		c.Audit.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),
 		c.Log.Validate(),

@@ -3,8 +3,10 @@ package catalog
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -97,7 +99,7 @@ type storedQueue struct {
 	recompute bool
 }
 
-// store opens the queue and writes its options. It returns pgx.ErrNoRows if the queue is deleted in
+// store opens the queue, and writes its options in a second transaction. It returns pgx.ErrNoRows if the queue is deleted in
 // between.
 func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, err error) {
 	ctx, cancel := c.pool.Bounded(ctx)
@@ -108,11 +110,17 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	if err != nil {
 		return out, err
 	}
-	err = c.pool.QueryRow(ctx, sqlQueueConfigure, set.Queue, set.Namespace, set.Task,
-		o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
-		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-		o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
-		x.RetryBackoff, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
-		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
+	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, sqlQueueConfigure, set.Queue, set.Namespace, set.Task,
+			o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
+			o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
+			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
+			x.RetryBackoff, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
+			Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"queues": 1})
+	})
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
@@ -51,8 +52,15 @@ var (
 // free and no verb reaches the messages of the queue. Run closes its partitions and purges its
 // rows. Errors: CodeUnavailable; the next start continues a deletion that was begun.
 func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err error) {
-	err = c.pool.ScanRow(ctx, []any{nil}, sqlQueueDelete, name)
-	if postgres.IsNoRows(err) {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		deleted, err := tx.Exec(ctx, sqlQueueDelete, name)
+		if err != nil {
+			return err
+		}
+		existed = deleted.RowsAffected() > 0
+		return audit.Write(ctx, tx, audit.Counts{"queues": deleted.RowsAffected()})
+	})
+	if err == nil && !existed {
 		return false, nil
 	}
 	c.requestPurge()
@@ -83,9 +91,7 @@ func (c *Catalog) closePartitions(ctx context.Context, queueID int64) error {
 // closePage closes a page of partitions and deletes their cursors. The page begins at a partition
 // name and ends at upto.
 func (c *Catalog) closePage(ctx context.Context, queueID int64, from string) (closed int, upto string, err error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, sqlPartitionsClose, queueID, int64(pageSize), from) // CollectRows returns the error
 		ids, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (id int64, err error) {
 			err = row.Scan(&id, &upto)

@@ -2,12 +2,12 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
@@ -31,6 +31,17 @@ type DeletedGroup struct {
 // groupKey is a consumer group of one queue, by database id.
 type groupKey struct{ Queue, Group int64 }
 
+// groupCounts count what a call of DeleteGroup deleted.
+type groupCounts struct{ groups, cursors int64 }
+
+// groupDeletion is the deletion of one group. counts include it.
+type groupDeletion struct {
+	groupKey
+	epoch            int64
+	keepSubscription bool
+	counts           groupCounts
+}
+
 // DeleteGroup deletes a consumer group from one queue, or from all queues if queueName is nil. When
 // it returns, the leases of the group are fenced, and the next pop with that name creates a new
 // group. Run purges the rows. The new group inherits nothing. With keepSubscription it inherits the
@@ -38,20 +49,25 @@ type groupKey struct{ Queue, Group int64 }
 // error. Errors: CodeUnavailable; the same request deletes the rest.
 func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (DeletedGroup, error) {
 	var out DeletedGroup
+	var counts groupCounts
 	found, epoch, err := c.groupsNamed(ctx, group, queueName)
 	for _, key := range found {
 		var cursors int64
 		if cursors, err = c.countCursors(ctx, key); err != nil {
 			break
 		}
+		next := groupDeletion{groupKey: key, epoch: epoch, keepSubscription: keepSubscription, counts: counts}
+		next.counts.groups++
+		next.counts.cursors += cursors
 		var existed bool
-		if existed, err = c.deleteGroup(ctx, key, epoch, keepSubscription); err != nil {
+		if existed, err = c.deleteGroup(ctx, next); err != nil {
 			break
 		}
 		if existed {
-			out.Cursors += cursors
+			counts = next.counts
 		}
 	}
+	out.Cursors = counts.cursors
 	if err == nil && len(found) > 0 {
 		err = c.pool.CheckEpoch(ctx, epoch)
 	}
@@ -89,23 +105,24 @@ func (c *Catalog) countCursors(ctx context.Context, key groupKey) (cursors int64
 
 // deleteGroup deletes the row of one group in a transaction of its own. It locks the queue, so that
 // no partition is created meanwhile: the partition would get a cursor of the deleted group.
-func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, epoch int64, keepSubscription bool) (existed bool, err error) {
-	ctx, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sqlGroupLock, key.Queue); err != nil {
+func (c *Catalog) deleteGroup(ctx context.Context, d groupDeletion) (existed bool, err error) {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlGroupLock, d.Queue); err != nil {
 			return err
 		}
 		var name, mode string
 		var start, created pgtype.Timestamptz
-		err := tx.QueryRow(ctx, sqlGroupDelete, key.Group, epoch).Scan(nil, &name, &mode, &start, &created)
+		err := tx.QueryRow(ctx, sqlGroupDelete, d.Group, d.epoch).Scan(nil, &name, &mode, &start, &created)
 		if postgres.IsNoRows(err) {
 			return nil // another request deleted the group, or the epoch changed
 		}
-		if existed = err == nil; existed && keepSubscription && start.Valid {
-			_, err = tx.Exec(ctx, sqlGroupKeep, key.Queue, name, mode, start, created)
+		if existed = err == nil; existed && d.keepSubscription && start.Valid {
+			_, err = tx.Exec(ctx, sqlGroupKeep, d.Queue, name, mode, start, created)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"groups": d.counts.groups, "cursors": d.counts.cursors})
 	})
 	return existed && err == nil, err
 }
@@ -114,6 +131,13 @@ func (c *Catalog) deleteGroup(ctx context.Context, key groupKey, epoch int64, ke
 // It returns the number of changed subscriptions. Existing cursors do not move: use Seek for them.
 // Errors: CodeUnavailable.
 func (c *Catalog) SetSubscriptionStart(ctx context.Context, group string, start time.Time) (changed int64, err error) {
-	changed, err = c.exec(ctx, fmt.Sprintf("setting the start of group %q", group), sqlGroupSubscription, group, start)
-	return changed, postgres.Wrap(err)
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlGroupSubscription, group, start)
+		if err != nil {
+			return err
+		}
+		changed = tag.RowsAffected()
+		return audit.Write(ctx, tx, audit.Counts{"subscriptions": changed})
+	})
+	return changed, postgres.Wrapf(err, "setting the start of group %q", group)
 }

@@ -48,14 +48,12 @@ func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 // recomputeCursors recomputes the cursors that the statement lock locks, then wakes the partitions.
 // It returns the cursors that another transaction has locked.
 func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (lockedByOthers []cursorKey, err error) {
-	bounded, cancel := c.pool.Bounded(ctx)
-	defer cancel()
-	err = pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		// The statement returns a cursor twice if it locked it: with own = false, and with own = true.
 		owned := map[cursorKey]bool{}
 		var key cursorKey
 		var own bool
-		rows, _ := tx.Query(bounded, lock, args...)
+		rows, _ := tx.Query(ctx, lock, args...)
 		_, err := pgx.ForEachRow(rows, []any{&key.partition, &key.group, &own}, func() error { // also returns the error of Query
 			owned[key] = owned[key] || own
 			return nil
@@ -71,7 +69,7 @@ func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock
 				lockedByOthers = append(lockedByOthers, key)
 			}
 		}
-		_, err = tx.Exec(bounded, sqlRecomputeReady, partitionIDs, groupIDs)
+		_, err = tx.Exec(ctx, sqlRecomputeReady, partitionIDs, groupIDs)
 		return err
 	})
 	if err != nil {

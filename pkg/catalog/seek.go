@@ -2,11 +2,14 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -47,8 +50,8 @@ type PartitionSeek struct {
 }
 
 // seekTarget holds the database ids that a seek works on, and the epoch in which they are valid. An
-// id is 0 if the name does not exist.
-type seekTarget struct{ queue, group, partition, epoch int64 }
+// id is 0 if the name does not exist. moved counts the cursors that earlier pages moved.
+type seekTarget struct{ queue, group, partition, epoch, moved int64 }
 
 // Seek moves the cursors of a group in every partition of a queue and returns how many it moved: 0
 // for an unknown queue or group. It works in pages, and each page takes effect at once: its leases
@@ -73,6 +76,7 @@ func (c *Catalog) seekPages(ctx context.Context, target seekTarget, to Position)
 		if err != nil {
 			return moved, err
 		}
+		target.moved = moved
 		seqs, err := c.seek(ctx, ids, target, to)
 		if err != nil {
 			return moved, err
@@ -128,9 +132,18 @@ func (c *Catalog) publishSeek() {
 }
 
 // seek moves the cursors of a group in some partitions and returns the seq that each is at now.
-func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarget, to Position) ([]int64, error) {
-	seqs, err := c.ids(ctx, "moving cursors", sqlGroupSeek, partitions, target.group, to.arg(), target.epoch)
-	if err == nil && len(seqs) > 0 {
+func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarget, to Position) (seqs []int64, err error) {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, sqlGroupSeek, partitions, target.group, to.arg(), target.epoch) // CollectRows returns the error
+		if seqs, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"cursors": target.moved + int64(len(seqs))})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("moving cursors: %w", err)
+	}
+	if len(seqs) > 0 {
 		err = c.wake(ctx, partitions)
 	}
 	return seqs, err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -117,6 +118,7 @@ func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID 
 	if err != nil {
 		return false, err
 	}
+	audit.Locate(ctx, m.Queue, m.Partition)
 	for {
 		existed, err = l.tryDelete(ctx, partition, m.partitionID, transactionID)
 		if postgres.SQLState(err) == postgres.LockTimeout {
@@ -137,16 +139,22 @@ func (l *Letters) tryDelete(ctx context.Context, partition queue.ID, partitionID
 	var in *postgres.Seconds
 	var leases []queue.ID
 	var ready []queue.Ready
-	rows, _ := l.pool.Query(ctx, sqlMessageDelete, [16]byte(partition), transactionID, deleteLockTimeout.Milliseconds())
-	_, err = pgx.ForEachRow(rows, []any{&group, &lease, &in}, func() error { // also returns the error of Query
-		existed = true
-		if lease != nil {
-			leases = append(leases, *lease)
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, sqlMessageDelete, [16]byte(partition), transactionID, deleteLockTimeout.Milliseconds())
+		_, err := pgx.ForEachRow(rows, []any{&group, &lease, &in}, func() error { // also returns the error of Query
+			existed = true
+			if lease != nil {
+				leases = append(leases, *lease)
+			}
+			if group != nil {
+				ready = appendReady(ready, *group, partitionID, in)
+			}
+			return nil
+		})
+		if err != nil || !existed {
+			return err
 		}
-		if group != nil {
-			ready = appendReady(ready, *group, partitionID, in)
-		}
-		return nil
+		return audit.Write(ctx, tx, audit.Counts{"messages": 1})
 	})
 	if err != nil {
 		return false, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -38,11 +39,12 @@ type Result struct {
 }
 
 // batch holds ids of dead letters, and the epoch of the database in which they are valid. last is the
-// key of the last one.
+// key of the last one. taken is how many earlier batches took.
 type batch struct {
 	ids   []int64
 	last  ListKey
 	epoch int64
+	taken int64
 }
 
 // takeFunc redrives or purges a batch in one transaction and returns how many it took. In another
@@ -61,11 +63,24 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool
 // Purge deletes dead letters. Their messages stay in the log, consumed by the group. It is bounded
 // as Redrive is. Errors: CodeUnavailable; the same request continues.
 func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, error) {
-	result, err := l.takePages(ctx, f, 0, dryRun, func(ctx context.Context, b batch) (int64, error) {
-		tag, err := l.pool.Exec(ctx, sqlDelete, b.ids, b.epoch)
-		return tag.RowsAffected(), err
-	})
+	result, err := l.takePages(ctx, f, 0, dryRun, l.purge)
 	return result, postgres.Wrapf(err, "purging dead letters")
+}
+
+// purge is the takeFunc of Purge.
+func (l *Letters) purge(ctx context.Context, b batch) (n int64, err error) {
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlDelete, b.ids, b.epoch)
+		if err != nil {
+			return err
+		}
+		n = tag.RowsAffected()
+		return audit.Write(ctx, tx, audit.Counts{"deadLetters": b.taken + n})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // takePages hands the dead letters of a filter to take, page by page. It leaves out what fails
@@ -90,7 +105,10 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 	var seen int64
 	var pause time.Duration
 	for backoff.Sleep(ctx, pause) == nil {
-		page, taken, err := l.takePage(ctx, &f, after, size, take)
+		page, taken, err := l.takePage(ctx, &f, after, size, func(ctx context.Context, b batch) (int64, error) {
+			b.taken = result.Taken
+			return take(ctx, b)
+		})
 		n := int64(len(page.ids))
 		seen += n
 		result.Taken += taken
@@ -137,11 +155,17 @@ func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
 	var ready []queue.Ready
 	var group, partition, redriven int64
 	var in *postgres.Seconds
-	rows, _ := l.pool.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
-	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &in}, func() error { // also returns the error of Query
-		n += redriven
-		ready = appendReady(ready, group, partition, in)
-		return nil
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
+		_, err := pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &in}, func() error { // also returns the error of Query
+			n += redriven
+			ready = appendReady(ready, group, partition, in)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"deadLetters": b.taken + n})
 	})
 	if err != nil {
 		return 0, err
@@ -156,9 +180,11 @@ func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
 func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (n int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	if _, err := l.find(ctx, partition, transactionID); err != nil {
+	m, err := l.find(ctx, partition, transactionID)
+	if err != nil {
 		return 0, err
 	}
+	audit.Locate(ctx, m.Queue, m.Partition)
 	var found batch
 	var id int64
 	rows, _ := l.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, group)

@@ -40,6 +40,7 @@ type Deps struct {
 	Resources   adminplane.Resources
 	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces
+	Audit       adminplane.Audit
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -22,7 +23,7 @@ type Route struct {
 func (s *Server) routeTable() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
-	answer, count := wire.JSON, s.statistics.limit
+	answer, count, change := wire.JSON, s.statistics.limit, s.audited
 	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), []Route{
 		{get, "/metrics/prometheus", Public, s.prometheus},
 		{get, "/openapi.json", Public, s.openapi},
@@ -37,16 +38,16 @@ func (s *Server) routeTable() []Route {
 		{post, "/api/v1/transaction", Write, data.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write, answer(data.Extend)},
 
-		{post, "/api/v1/configure", Write, answer(admin.Configure)},
-		{remove, "/api/v1/resources/queues/:queue", Administer, answer(admin.DeleteQueue)},
+		{post, "/api/v1/configure", Write, change(audit.ConfigureQueue, admin.Configure)},
+		{remove, "/api/v1/resources/queues/:queue", Administer, change(audit.DeleteQueue, admin.DeleteQueue)},
 		{get, "/api/v1/consumer-groups", Read, answer(count(admin.ListGroups))},
 		{get, "/api/v1/consumer-groups/lagging", Read, answer(count(admin.LaggingGroups))},
 		{get, "/api/v1/consumer-groups/:group", Read, answer(count(admin.ShowGroup))},
-		{remove, "/api/v1/consumer-groups/:group", Administer, answer(admin.DeleteGroup)},
-		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer, answer(admin.DeleteGroupOfQueue)},
-		{post, "/api/v1/consumer-groups/:group/subscription", Write, answer(admin.SetSubscriptionStart)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write, answer(admin.SeekQueue)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write, answer(admin.SeekPartition)},
+		{remove, "/api/v1/consumer-groups/:group", Administer, change(audit.DeleteGroup, admin.DeleteGroup)},
+		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer, change(audit.DeleteGroup, admin.DeleteGroupOfQueue)},
+		{post, "/api/v1/consumer-groups/:group/subscription", Write, change(audit.SetSubscriptionStart, admin.SetSubscriptionStart)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write, change(audit.SeekGroup, admin.SeekQueue)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write, change(audit.SeekGroup, admin.SeekPartition)},
 		{get, "/api/v1/resources/queues", Read, answer(count(admin.Queues))},
 		{get, "/api/v1/resources/queues/:queue", Read, answer(count(admin.Queue))},
 		{get, "/api/v1/resources/namespaces", Read, answer(count(admin.Namespaces))},
@@ -59,16 +60,17 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/status/dispatcher", Read, answer(count(admin.DispatcherStatus))},
 		{get, "/api/v1/status/sweeps", Read, answer(admin.Sweeps)},
 		{get, "/api/v1/dlq", Read, answer(admin.ListDeadLetters)},
-		{remove, "/api/v1/dlq", Administer, answer(admin.PurgeDeadLetters)},
-		{post, "/api/v1/dlq/redrive", Write, answer(admin.Redrive)},
+		{remove, "/api/v1/dlq", Administer, change(audit.PurgeDeadLetters, admin.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/redrive", Write, change(audit.RedriveDeadLetters, admin.Redrive)},
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read, answer(admin.ShowMessage)},
-		{remove, "/api/v1/messages/:partitionId/:transactionId", Write, answer(admin.DeleteMessage)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write, answer(admin.DeadLetterMessage)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write, answer(admin.RetryMessage)},
+		{remove, "/api/v1/messages/:partitionId/:transactionId", Write, change(audit.DeleteMessage, admin.DeleteMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write, change(audit.DeadLetterMessage, admin.DeadLetterMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write, change(audit.RetryMessage, admin.RetryMessage)},
 		{post, "/api/v1/traces", Write, answer(admin.AddTrace)},
 		{get, "/api/v1/traces/names", Read, answer(admin.TraceNames)},
 		{get, "/api/v1/traces/by-name/:name", Read, answer(admin.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read, answer(admin.MessageTraces)},
+		{get, "/api/v1/audit", Administer, answer(admin.ListAudit)},
 	}...)
 }
 
@@ -91,8 +93,8 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
 	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
-		Acker: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Listener: d.Listener, Inbox: d.Inbox,
+		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

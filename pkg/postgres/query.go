@@ -33,6 +33,13 @@ func (p *Pool) ScanRow(ctx context.Context, dest []any, query string, args ...an
 	return p.QueryRow(ctx, query, args...).Scan(dest...)
 }
 
+// InTransaction runs do in a transaction within the request timeout. It commits if do returns nil.
+func (p *Pool) InTransaction(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
+	ctx, cancel := p.Bounded(ctx)
+	defer cancel()
+	return pgx.BeginFunc(ctx, p, func(tx pgx.Tx) error { return do(ctx, tx) })
+}
+
 // CheckEpoch returns CodeUnavailable if the database is no longer in the given epoch. The
 // statements that ran with ids of that epoch then changed nothing.
 func (p *Pool) CheckEpoch(ctx context.Context, epoch int64) error {

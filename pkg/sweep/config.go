@@ -30,6 +30,9 @@ type Config struct {
 	PartitionCleanupDays int `mapstructure:"partition_cleanup_days"`
 	// PartitionCleanupInterval is the time between two runs of the job partitions.
 	PartitionCleanupInterval time.Duration `mapstructure:"partition_cleanup_interval"`
+	// AuditRetention is how long a row of the audit is kept. 0 turns the job off. It is the key
+	// audit.retention.
+	AuditRetention time.Duration
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.

@@ -1,11 +1,12 @@
 // Package sweep deletes messages that their queue no longer keeps and partitions that are no longer
-// used. It may be imported from floor 3 upwards. It runs three jobs:
+// used, and old rows of the audit. It may be imported from floor 3 upwards. It runs four jobs:
 //
 //   - retention deletes messages that are too old (retentionSeconds), or that every group consumed
 //     long enough ago (completedRetentionSeconds).
 //   - eviction deletes messages that waited too long (maxWaitTimeSeconds), and moves cursors past
 //     messages that expired (expireAfterSeconds).
 //   - partitions removes partitions that have been empty for days.
+//   - audit deletes rows of the audit that are older than audit.retention.
 //
 // # Promises
 //

@@ -40,7 +40,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, rule := range deletionRules {
 		m.deleted.WithLabelValues(rule)
 	}
-	for _, job := range []string{jobRetention, jobEviction, jobPartitions} {
+	for _, job := range []string{jobRetention, jobEviction, jobPartitions, jobAudit} {
 		m.runs.WithLabelValues(job)
 		m.failures.WithLabelValues(job)
 		m.seconds.WithLabelValues(job)

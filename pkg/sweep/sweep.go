@@ -17,6 +17,7 @@ const (
 	jobRetention  = "retention"
 	jobEviction   = "eviction"
 	jobPartitions = "partitions"
+	jobAudit      = "audit"
 )
 
 const (
@@ -70,15 +71,23 @@ func (s *Sweeper) partitions() job {
 // fails is logged; the next interval repeats it.
 func (s *Sweeper) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	jobs := []job{s.retention(), s.eviction()}
-	if s.cfg.PartitionCleanupDays > 0 {
-		jobs = append(jobs, s.partitions())
-	}
-	for _, j := range jobs {
+	for _, j := range s.jobs() {
 		running.Go(func() { s.runPeriodically(ctx, j) })
 	}
 	running.Wait()
 	return nil
+}
+
+// jobs returns the jobs that the configuration turns on.
+func (s *Sweeper) jobs() []job {
+	jobs := []job{s.retention(), s.eviction()}
+	if s.cfg.PartitionCleanupDays > 0 {
+		jobs = append(jobs, s.partitions())
+	}
+	if s.cfg.AuditRetention > 0 {
+		jobs = append(jobs, s.audit())
+	}
+	return jobs
 }
 
 func (s *Sweeper) runPeriodically(ctx context.Context, j job) {

@@ -280,6 +280,31 @@ CREATE TABLE belfry.queue_sweep (
     skipped   bigint NOT NULL DEFAULT 0
 );
 
+-- From sql/schema/audit.sql.
+
+-- What operators changed through HTTP: one row for each request. See pkg/audit.
+CREATE TABLE belfry.audit (
+    id             uuid PRIMARY KEY,
+    at             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    subject        text, -- NULL without authentication.
+    token_id       text,
+    address        text NOT NULL,
+    request_id     text NOT NULL,
+    action         text NOT NULL,
+    queue          text,
+    partition      text,
+    consumer_group text,
+    transaction_id text,
+    parameters     json NOT NULL,
+    counts         json NOT NULL, -- What is committed, also if the request failed later.
+    result         text NOT NULL -- 'ok', or the code of the error.
+);
+CREATE INDEX audit_at ON belfry.audit (at, id);
+CREATE INDEX audit_queue ON belfry.audit (queue, at, id);
+CREATE INDEX audit_group ON belfry.audit (consumer_group, at, id);
+CREATE INDEX audit_subject ON belfry.audit (subject, at, id);
+CREATE INDEX audit_action ON belfry.audit (action, at, id);
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -3821,4 +3846,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '33d85ffe01fd96298baf66f3ce43d9f584dfc4c73bdff5e3206fd338a11b0f56';
+COMMENT ON FUNCTION belfry.baseline() IS '4fa4531c9e259f87cc3bc62484b37088b50a65b2203957ddd09500f960c41804';

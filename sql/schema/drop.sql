@@ -22,8 +22,8 @@ BEGIN
 END $$;
 
 DROP VIEW belfry.attachments;
-DROP TABLE belfry.attachment, belfry.attachment_failure, belfry.inbox, belfry.inbox_rejected, belfry.trace_name, belfry.trace,
-    belfry.queue_sweep, belfry.sweep, belfry.redrive, belfry.dead_letter, belfry.cursor, belfry.group_deleted,
+DROP TABLE belfry.audit, belfry.attachment, belfry.attachment_failure, belfry.inbox, belfry.inbox_rejected, belfry.trace_name,
+    belfry.trace, belfry.queue_sweep, belfry.sweep, belfry.redrive, belfry.dead_letter, belfry.cursor, belfry.group_deleted,
     belfry.consumer_group, belfry.message, belfry.partition, belfry.queue;
 
 DO $$

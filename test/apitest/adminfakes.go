@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -74,6 +76,30 @@ func (f groupsFake) Group(_ context.Context, name string, limit int) ([]stats.Qu
 func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error) {
 	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "lagging", Over: over, Limit: limit})
 	return f.Fakes.Lagging, nil
+}
+
+// Audit replaces pkg/auditlog.
+type Audit struct {
+	Rows   []auditlog.Row
+	Filter auditlog.Filter
+	After  auditlog.Key
+	Limit  int64
+	// Entries are the finished entries, with the result of each.
+	Entries []*audit.Entry
+	Results []string
+}
+
+type auditFake struct{ *Audit }
+
+func (a auditFake) List(_ context.Context, f auditlog.Filter, after auditlog.Key, limit int64) ([]auditlog.Row, error) {
+	a.Filter, a.After, a.Limit = f, after, limit
+	return a.Rows, nil
+}
+
+func (a auditFake) Finish(_ context.Context, e *audit.Entry, result string) {
+	if e.Unfinished(result) {
+		a.Entries, a.Results = append(a.Entries, e), append(a.Results, result)
+	}
 }
 
 // Resources replace pkg/stats.

@@ -38,6 +38,7 @@ type Fakes struct {
 	Resources   Resources
 	DeadLetters DeadLetters
 	Traces      Traces
+	Audit       Audit
 
 	// Calls that the fakes received.
 	Pushed       [][]queue.PushItem

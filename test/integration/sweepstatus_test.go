@@ -50,8 +50,8 @@ func TestSweptMessagesAreReported(t *testing.T) {
 			NextAt  time.Time
 		}
 	}](c, get("/api/v1/status/sweeps")).ok(http.StatusOK).Sweeps
-	require.Len(t, sweeps, 3)
-	for i, job := range []string{"eviction", "partitions", "retention"} {
+	require.Len(t, sweeps, 4)
+	for i, job := range []string{"audit", "eviction", "partitions", "retention"} {
 		require.Equal(t, job, sweeps[i].Job)
 		require.False(t, sweeps[i].NextAt.IsZero())
 	}

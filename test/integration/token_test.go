@@ -70,6 +70,11 @@ func TestTokensGuardTheServer(t *testing.T) {
 	remove := call{Method: http.MethodDelete, Target: "/api/v1/resources/queues/q"}
 	require.Equal(t, "Insufficient permissions", ask[any](c, as(remove, identity.ReadWrite)).failure)
 	ask[any](c, as(remove, identity.Admin)).ok(http.StatusOK)
+	audit := get("/api/v1/audit?action=delete_queue")
+	require.Equal(t, http.StatusForbidden, ask[any](c, as(audit, identity.ReadWrite)).Status)
+	deleted := ask[any](c, as(audit, identity.Admin))
+	deleted.ok(http.StatusOK)
+	require.Contains(t, string(deleted.Raw), `"billing"`, "the subject of who deleted the queue")
 
 	for _, open := range []string{"/livez", "/readyz", "/health", "/metrics/prometheus", "/openapi.json"} {
 		got, err := c.send(t.Context(), get(open))

@@ -27,6 +27,7 @@ var first = []string{
 	"schema/trace_name.sql",
 	"schema/sweep.sql",
 	"schema/queue_sweep.sql",
+	"schema/audit.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",

@@ -3,6 +3,7 @@ package adminplane
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -18,6 +19,9 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: set.Queue}, audit.Parameters{
+		"namespace": set.Namespace, "task": set.Task, "options": set.optionsInForce(),
+	})
 	made, err := h.Catalog.Configure(p.Ctx(), set.Settings)
 	answer := wire.Fields{
 		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
@@ -88,6 +92,7 @@ func (h *Handlers) DeleteQueue(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: name}, nil)
 	existed, err := h.Catalog.Delete(p.Ctx(), name)
 	return wire.Fields{"deleted", true, "queue", name, "existed", existed}, err
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -52,13 +54,13 @@ func deadLetterFilter(p *wire.Params) deadletter.Filter {
 		f.TransactionID = &id
 	}
 	f.From, f.To = p.Instant("from"), p.Instant("to")
-	p.Check(checkSpan(f))
+	p.Check(checkSpan(f.From, f.To))
 	return f
 }
 
 // checkSpan refuses a filter whose end is before its start.
-func checkSpan(f deadletter.Filter) error {
-	if !f.From.IsZero() && !f.To.IsZero() && f.To.Before(f.From) {
+func checkSpan(from, to time.Time) error {
+	if !from.IsZero() && !to.IsZero() && to.Before(from) {
 		return queue.Invalidf("to is before from: exchange them")
 	}
 	return nil
@@ -77,11 +79,29 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !dryRun {
+		beginAudit(p, filter, nil)
+	}
 	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
 	return wire.Fields{
 		"success", true, "queue", filter.Queue, "dryRun", dryRun,
 		"matched", done.Matched, "purged", done.Taken, "remaining", done.Remaining,
 	}, err
+}
+
+// beginAudit begins the audit of a redrive or a purge.
+func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters) {
+	if parameters == nil {
+		parameters = audit.Parameters{}
+	}
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() {
+			parameters[name] = at
+		}
+	}
+	audit.Begin(p.Ctx(), audit.Target{
+		Queue: orEmpty(f.Queue), Group: orEmpty(f.Group), Partition: orEmpty(f.Partition), TransactionID: orEmpty(f.TransactionID),
+	}, parameters)
 }
 
 // purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a

@@ -152,18 +152,14 @@ func TestPurgeRefusesUnknownParameters(t *testing.T) {
 func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 	t.Parallel()
 	path := "/api/v1/messages/" + apitest.IDTwo.String() + "/t%2F%25"
-	f := &apitest.Fakes{Ack: func([]queue.AckItem) ([]queue.AckResult, error) {
-		return []queue.AckResult{{Success: true, DeadLettered: true}}, nil
-	}}
+	f := &apitest.Fakes{}
 	rec := apitest.Call(f, http.MethodPost, path+"/dlq", `{"consumerGroup":"g","error":"why"}`)
 	require.Equal(t, `{"success":true,"partitionId":"`+apitest.IDTwo.String()+`","transactionId":"t/%","consumerGroup":"g","dlq":true}`, rec.Body.String())
 	want := queue.AckItem{TransactionID: "t/%", PartitionID: apitest.IDTwo.String(), Group: "g", Status: queue.AckDead, Error: "why"}
-	require.Equal(t, want, f.Acked[0][0])
+	require.Equal(t, []queue.Operation{{Ack: &want}}, f.Transactions[0].Operations)
 	require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodPost, path+"/dlq", "").Code)
-	require.Equal(t, queue.DefaultGroup, f.Acked[1][0].Group)
-	require.NotEmpty(t, f.Acked[1][0].Error)
-	f.Ack = nil // not successful
-	require.Equal(t, http.StatusNotFound, apitest.Call(f, http.MethodPost, path+"/dlq", "").Code)
+	require.Equal(t, queue.DefaultGroup, f.Transactions[1].Operations[0].Ack.Group)
+	require.NotEmpty(t, f.Transactions[1].Operations[0].Ack.Error)
 
 	const advice = "; if a consumer group is to give the message up, name it in consumerGroup"
 	for _, c := range []struct{ body, why, want string }{
@@ -171,7 +167,9 @@ func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 		{"", "The group has no place", "The group has no place" + advice},
 		{`{"consumerGroup":"g"}`, "The group has no place", "The group has no place"},
 	} {
-		f := &apitest.Fakes{Ack: func([]queue.AckItem) ([]queue.AckResult, error) { return []queue.AckResult{{Error: c.why}}, nil }}
+		f := &apitest.Fakes{Transact: func(*queue.Transaction) (queue.TransactionResult, error) {
+			return queue.TransactionResult{Operations: []queue.OperationResult{{Error: c.why}}}, nil
+		}}
 		require.Equal(t, c.want, apitest.RequireError(t, apitest.Call(f, http.MethodPost, path+"/dlq", c.body), http.StatusNotFound))
 	}
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -27,6 +28,7 @@ func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 		return nil, p.Err
 	}
 	metadata := !p.QueryParams().Has("deleteMetadata") || wire.IsTrue(p.QueryParam("deleteMetadata"))
+	audit.Begin(p.Ctx(), audit.Target{Group: group, Queue: orEmpty(queueName)}, audit.Parameters{"deleteMetadata": metadata})
 	deleted, err := h.GroupWriter.DeleteGroup(p.Ctx(), group, queueName, !metadata)
 	answer := wire.Fields{"success", true, "consumerGroup", group}
 	if queueName != nil {
@@ -55,6 +57,7 @@ func (h *Handlers) SetSubscriptionStart(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	audit.Begin(p.Ctx(), audit.Target{Group: group}, audit.Parameters{"subscriptionTimestamp": start})
 	moved, err := h.GroupWriter.SetSubscriptionStart(p.Ctx(), group, start)
 	return wire.Fields{"success", true, "consumerGroup", group, "newTimestamp", start, "rowsUpdated", moved}, err
 }
@@ -69,6 +72,7 @@ func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: name, Group: group}, seekParameters(place))
 	moved, err := h.GroupWriter.Seek(p.Ctx(), name, group, place)
 	return wire.Fields{
 		"success", true, "consumerGroup", group, "queueName", name, "seekToEnd", place.End,
@@ -89,6 +93,7 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	if !given {
 		place.End = true
 	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: name, Partition: partition, Group: group}, seekParameters(place))
 	sought, err := h.GroupWriter.SeekPartition(p.Ctx(), name, group, partition, place)
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return notFound(p, err)
@@ -97,6 +102,18 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 		"success", true, "consumerGroup", group, "queueName", name, "partitionName", partition,
 		"updated", sought.Moved, "cursorMovedTo", sought.Message,
 	}, err
+}
+
+// seekParameters are the parameters of a seek in the audit.
+func seekParameters(place catalog.Position) audit.Parameters {
+	switch {
+	case place.End:
+		return audit.Parameters{"toEnd": true}
+	case place.After.IsZero():
+		return audit.Parameters{"toBeginning": true}
+	default:
+		return audit.Parameters{"timestamp": place.After}
+	}
 }
 
 // readSeek reads a position from the body or the query: toEnd, toBeginning or

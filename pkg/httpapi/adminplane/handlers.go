@@ -1,5 +1,5 @@
 // Package adminplane serves the requests of operators and dashboards: queues,
-// consumer groups, messages, dead letters, traces and the status of the server.
+// consumer groups, messages, dead letters, traces, the audit and the status of the server.
 //
 // It promises that a request that is refused with 400 changes nothing. The handlers
 // that purge or redrive dead letters also refuse unknown parameters, because to
@@ -13,6 +13,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
@@ -75,9 +77,15 @@ type Traces interface {
 	Names(ctx context.Context, limit, offset int64) ([]trace.NameCount, int64, error)
 }
 
-// Acker acknowledges messages.
-type Acker interface {
-	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
+// Transactor applies operations in a database transaction of their own.
+type Transactor interface {
+	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
+}
+
+// Audit lists the audit, and completes the row of a request.
+type Audit interface {
+	List(ctx context.Context, f auditlog.Filter, after auditlog.Key, limit int64) ([]auditlog.Row, error)
+	Finish(ctx context.Context, e *audit.Entry, result string)
 }
 
 // WaitReporter reports the requests that wait for messages.
@@ -94,7 +102,7 @@ type Meter interface {
 
 // Handlers has one method for each route of the admin plane.
 type Handlers struct {
-	Acker       Acker
+	Transactor  Transactor
 	Waiting     WaitReporter
 	Catalog     Catalog
 	GroupWriter GroupWriter
@@ -102,6 +110,7 @@ type Handlers struct {
 	Resources   Resources
 	DeadLetters DeadLetters
 	Traces      Traces
+	Audit       Audit
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter

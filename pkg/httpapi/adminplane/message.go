@@ -3,6 +3,7 @@ package adminplane
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -16,6 +17,12 @@ const messageNotFound = "Message not found"
 type messagePath struct {
 	partition                    queue.ID
 	partitionText, transactionID string
+}
+
+// beginAudit begins the audit of a change of the message, for a group or for all. The room that finds
+// the message adds the names of its queue and partition.
+func (m *messagePath) beginAudit(p *wire.Params, group *string) {
+	audit.Begin(p.Ctx(), audit.Target{TransactionID: m.transactionID, Group: orEmpty(group)}, audit.Parameters{"partitionId": m.partitionText})
 }
 
 // readMessagePath reads the path. The error for a partition that is not a UUID is
@@ -118,6 +125,7 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	ref, err := readMessagePath(p)
 	var existed bool
 	if err == nil {
+		ref.beginAudit(p, nil)
 		existed, err = h.DeadLetters.Delete(p.Ctx(), ref.partition, ref.transactionID)
 	}
 	if queue.CodeOf(err) == queue.CodeNotFound {
@@ -175,19 +183,20 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 	if reason == "" {
 		reason = "Moved to the dead letter queue"
 	}
-	results, err := h.Acker.Ack(p.Ctx(), []queue.AckItem{{
+	ref.beginAudit(p, group)
+	done, err := h.Transactor.Transact(p.Ctx(), &queue.Transaction{Operations: []queue.Operation{{Ack: &queue.AckItem{
 		TransactionID: ref.transactionID, PartitionID: ref.partitionText, Group: *group, Status: queue.AckDead, Error: reason,
-	}})
+	}}}})
 	if err != nil {
 		return nil, err
 	}
-	if text := results[0].Error; !results[0].Success {
+	if text := done.Operations[0].Error; !done.Applied {
 		if text != messageNotFound {
 			text += hint
 		}
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: text}
 	}
-	h.Meter.Acknowledged(results)
+	h.Meter.Acknowledged([]queue.AckResult{*done.Operations[0].Ack})
 	return wire.Fields{
 		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,
 		"consumerGroup", group, "dlq", true,
@@ -206,6 +215,7 @@ func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	ref.beginAudit(p, group)
 	n, err := h.DeadLetters.Retry(p.Ctx(), ref.partition, ref.transactionID, group)
 	return wire.Fields{
 		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,

@@ -76,6 +76,14 @@ func each[Row, JSON any](rows []Row, convert func(*Row) JSON) []JSON {
 	return list
 }
 
+// orEmpty returns the text, or "" for nil.
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
 // orNull returns nil, which is null in JSON, for the zero value.
 func orNull[T comparable](value T) *T {
 	var zero T

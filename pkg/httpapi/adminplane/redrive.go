@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -90,8 +91,15 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	case !r.all && r.Partition == nil && r.TransactionID == nil && r.From.IsZero() && r.To.IsZero():
 		return nil, queue.Invalidf("say which: transactionId, partition, from, to, or all: true for every dead letter of the queue and consumerGroup")
 	}
-	if err := checkSpan(r.Filter); err != nil {
+	if err := checkSpan(r.From, r.To); err != nil {
 		return nil, err
+	}
+	if !r.dryRun {
+		parameters := audit.Parameters{"all": r.all}
+		if r.rate > 0 {
+			parameters["rate"] = r.rate
+		}
+		beginAudit(p, r.Filter, parameters)
 	}
 	done, err := h.DeadLetters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
 	return wire.Fields{

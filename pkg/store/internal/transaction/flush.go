@@ -236,12 +236,17 @@ func (f *flush) uncovered() []bool {
 func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	touched := f.touched()
 	b := &pgx.Batch{}
+	steps := []string{"committing a transaction"}
+	if f.t.auditRow != nil {
+		b.Queue(f.t.auditRow.statement, f.t.auditRow.args...)
+		steps = []string{"writing the audit", "committing a transaction"}
+	}
 	b.Queue("COMMIT")
 	wake.Queue(b, touched)
 	var committed bool
 	ready := f.acks.Ready()
 	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
-		if err := pipeline.Skip(results, "committing a transaction"); err != nil {
+		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
 		}
 		committed = true

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -76,6 +77,7 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	if t.precheck(); t.refused() {
 		return t.result(), nil
 	}
+	entry := t.audit(ctx)
 	var err error
 	if t.push.Items, err = r.Pushes.ResolveDelays(ctx, t.push.Items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
@@ -84,6 +86,9 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	for attempt := 0; ; {
 		err := r.try(ctx, t)
 		if err == nil {
+			if entry != nil && !t.refused() {
+				entry.MarkWritten()
+			}
 			return t.result(), nil
 		}
 		if contended := ack.ContendedIn(err); contended != nil {
@@ -139,6 +144,29 @@ type call struct {
 	appliedBefore bool
 	// judged: the acks have their results.
 	judged bool
+	// auditRow is committed with the transaction of an operator; nil: the transaction is of a client.
+	auditRow *auditRow
+}
+
+// auditRow is the statement that writes a row of the audit.
+type auditRow struct {
+	statement string
+	args      []any
+}
+
+// audit prepares the row of the audit, if ctx has an entry, and returns the entry.
+func (t *call) audit(ctx context.Context) *audit.Entry {
+	entry := audit.From(ctx)
+	if entry == nil {
+		return nil
+	}
+	if len(t.acks.Partitions) > 0 {
+		audit.Locate(ctx, t.acks.Partitions[0].Queue, t.acks.Partitions[0].Name)
+	}
+	row := &auditRow{}
+	row.statement, row.args = entry.Statement(audit.OK, audit.Counts{"messages": int64(len(t.operations))})
+	t.auditRow = row
+	return entry
 }
 
 func newCall(tx *queue.Transaction) *call {

@@ -1,0 +1,39 @@
+package adminplane
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/auditlog"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// ListAudit serves GET /api/v1/audit. Queen MQ does not have it.
+func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
+	filter := auditlog.Filter{
+		Action: p.Name("action"), Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Subject: p.Name("subject"),
+		From: p.Instant("from"), To: p.Instant("to"),
+	}
+	p.Check(checkSpan(filter.From, filter.To))
+	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit)
+	after := auditlog.Key{}
+	after.At, after.ID = readCursor(p, queue.ParseID)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	rows, err := h.Audit.List(p.Ctx(), filter, after, int64(limit))
+	var next *string
+	if n := len(rows); n == limit {
+		next = orNull(cursor(rows[n-1].At, rows[n-1].ID))
+	}
+	return wire.Fields{"entries", each(rows, auditRow), "pagination", wire.Fields{"limit", limit, "next", next}}, err
+}
+
+func auditRow(r *auditlog.Row) wire.Fields {
+	return wire.Fields{
+		"id", r.ID, "at", r.At, "subject", orNull(r.Subject), "tokenId", orNull(r.TokenID), "address", r.Address,
+		"requestId", r.RequestID, "action", r.Action, "queue", orNull(r.Queue), "partition", orNull(r.Partition),
+		"consumerGroup", orNull(r.Group), "transactionId", orNull(r.TransactionID),
+		"parameters", jsontext.Value(r.Parameters), "counts", jsontext.Value(r.Counts), "result", r.Result,
+	}
+}

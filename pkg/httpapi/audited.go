@@ -1,0 +1,46 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// maxRequestID is the most bytes of a request id that a client sends.
+const maxRequestID = 64
+
+// audited returns the handler of a route that changes state for an operator. See pkg/audit. Each answer
+// has the request id of the row as X-Request-Id.
+func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) echo.HandlerFunc {
+	return wire.JSON(func(p *wire.Params) (any, error) {
+		id := requestID(p.Request().Header.Get(echo.HeaderXRequestID))
+		p.Response().Header().Set(echo.HeaderXRequestID, id)
+		entry := audit.New(p.Ctx(), action, p.RealIP(), id)
+		p.SetRequest(p.Request().WithContext(audit.With(p.Ctx(), entry)))
+		value, err := answer(p)
+		result := audit.ResultOf(err)
+		if p.Status == http.StatusNotFound {
+			result = string(queue.CodeNotFound) // the handler has made the body of the answer
+		}
+		s.deps.Audit.Finish(p.Ctx(), entry, result)
+		return value, err
+	})
+}
+
+// requestID returns the request id that a client sent, if it is short and printable ASCII. Otherwise it
+// returns a new one.
+func requestID(sent string) string {
+	if len(sent) == 0 || len(sent) > maxRequestID {
+		return queue.NewID().String()
+	}
+	for i := range len(sent) {
+		if sent[i] < ' ' || sent[i] > '~' {
+			return queue.NewID().String()
+		}
+	}
+	return sent
+}

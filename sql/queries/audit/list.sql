@@ -1,0 +1,47 @@
+-- Lists rows, the newest first. Filter, each may be NULL: $1 action, $2 queue, $3 group, $4 subject, $5
+-- and $6 first and last instant. $7 and $8: only those after this instant and id, or NULL. $9: how many.
+-- Only one of the parts runs: the part whose index fits the filter.
+SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.queue, a.partition, a.consumer_group, a.transaction_id,
+       a.parameters, a.counts, a.result
+  FROM ((SELECT k.id, k.at FROM belfry.audit k
+         WHERE $2::text IS NOT NULL AND k.queue = $2::text
+           AND ($3::text IS NULL OR k.consumer_group = $3::text) AND ($4::text IS NULL OR k.subject = $4::text) AND ($1::text IS NULL OR k.action = $1::text)
+           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
+           AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+         ORDER BY k.at DESC, k.id DESC
+         LIMIT $9::bigint)
+        UNION ALL
+        (SELECT k.id, k.at FROM belfry.audit k
+         WHERE $2::text IS NULL AND $3::text IS NOT NULL AND k.consumer_group = $3::text
+           AND ($4::text IS NULL OR k.subject = $4::text) AND ($1::text IS NULL OR k.action = $1::text)
+           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
+           AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+         ORDER BY k.at DESC, k.id DESC
+         LIMIT $9::bigint)
+        UNION ALL
+        (SELECT k.id, k.at FROM belfry.audit k
+         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NOT NULL AND k.subject = $4::text
+           AND ($1::text IS NULL OR k.action = $1::text)
+           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
+           AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+         ORDER BY k.at DESC, k.id DESC
+         LIMIT $9::bigint)
+        UNION ALL
+        (SELECT k.id, k.at FROM belfry.audit k
+         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NULL AND $1::text IS NOT NULL AND k.action = $1::text
+           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
+           AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+         ORDER BY k.at DESC, k.id DESC
+         LIMIT $9::bigint)
+        UNION ALL
+        (SELECT k.id, k.at FROM belfry.audit k
+         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NULL AND $1::text IS NULL
+           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
+           AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+         ORDER BY k.at DESC, k.id DESC
+         LIMIT $9::bigint)) AS page
+ CROSS JOIN LATERAL (
+        SELECT b.id, b.at, b.subject, b.token_id, b.address, b.request_id, b.action, b.queue, b.partition, b.consumer_group, b.transaction_id,
+               b.parameters, b.counts, b.result
+          FROM belfry.audit b WHERE b.id = page.id OFFSET 0) AS a
+ ORDER BY a.at DESC, a.id DESC

@@ -1,0 +1,22 @@
+-- What operators changed through HTTP: one row for each request. See pkg/audit.
+CREATE TABLE belfry.audit (
+    id             uuid PRIMARY KEY,
+    at             timestamptz NOT NULL DEFAULT clock_timestamp(),
+    subject        text, -- NULL without authentication.
+    token_id       text,
+    address        text NOT NULL,
+    request_id     text NOT NULL,
+    action         text NOT NULL,
+    queue          text,
+    partition      text,
+    consumer_group text,
+    transaction_id text,
+    parameters     json NOT NULL,
+    counts         json NOT NULL, -- What is committed, also if the request failed later.
+    result         text NOT NULL -- 'ok', or the code of the error.
+);
+CREATE INDEX audit_at ON belfry.audit (at, id);
+CREATE INDEX audit_queue ON belfry.audit (queue, at, id);
+CREATE INDEX audit_group ON belfry.audit (consumer_group, at, id);
+CREATE INDEX audit_subject ON belfry.audit (subject, at, id);
+CREATE INDEX audit_action ON belfry.audit (action, at, id);
