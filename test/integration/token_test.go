@@ -70,7 +70,7 @@ func TestTokensGuardTheServer(t *testing.T) {
 	remove := call{Method: http.MethodDelete, Target: "/api/v1/resources/queues/q"}
 	require.Equal(t, "Insufficient permissions", ask[any](c, as(remove, identity.ReadWrite)).failure)
 	ask[any](c, as(remove, identity.Admin)).ok(http.StatusOK)
-	audit := get("/api/v1/audit?action=delete_queue")
+	audit := get("/api/v1/audit?action=queue.delete")
 	require.Equal(t, http.StatusForbidden, ask[any](c, as(audit, identity.ReadWrite)).Status)
 	deleted := ask[any](c, as(audit, identity.Admin))
 	deleted.ok(http.StatusOK)
