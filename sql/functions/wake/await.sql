@@ -12,7 +12,7 @@ DECLARE
     v_request text;
     v_channel text;
 BEGIN
-    PERFORM belfry.check_names(await.queue, await.consumer_group);
+    PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
