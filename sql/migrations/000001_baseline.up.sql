@@ -2513,7 +2513,7 @@ $$;
 
 -- Returns the role of the session: the role of SET ROLE, or else the role that logged in. In a
 -- SECURITY DEFINER function current_user is the owner of the function, so it cannot be used.
-CREATE FUNCTION belfry.calling_role() RETURNS name LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION belfry.calling_role() RETURNS name LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END;
 END $$;
@@ -2560,9 +2560,8 @@ REVOKE ALL ON FUNCTION belfry.change_grant(text, name, text, text, boolean) FROM
 -- From sql/functions/grants/check_push_grants.sql.
 
 -- Raises 42501 if a role may not push to one of the queues. The caller must have the rights of the
--- role, or it does not see the grants of the role.
-CREATE FUNCTION belfry.check_push_grants(p_role name, p_queues text[]) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+-- role, or it does not see the grants of the role. It must have a fixed search path.
+CREATE FUNCTION belfry.check_push_grants(p_role name, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_queue text;
 BEGIN
@@ -2634,7 +2633,7 @@ END $$;
 -- From sql/functions/grants/pushes_are_checked.sql.
 
 -- Reports whether the inbox has the trigger that checks grants. It stays once it exists.
-CREATE FUNCTION belfry.pushes_are_checked() RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION belfry.pushes_are_checked() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgname = 'check_grants');
 END $$;
@@ -3837,7 +3836,8 @@ END $$;
 -- A request is answered once, so a session repeats the call after each pop that found nothing, and
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
 -- a hash of the request, so the queue need not exist. The function runs with the caller's rights:
--- LISTEN and NOTIFY need none.
+-- LISTEN and NOTIFY need none. So a role without a grant could hear, without this function, that
+-- something was pushed. It could not read it.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -4029,4 +4029,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'ff88fff2da74f70de9d2932ee71b3c4336be807e599c12d33bb53f0cf4fba7fb';
+COMMENT ON FUNCTION belfry.baseline() IS '29db04735a9dd0a85abf346a76b15c9fd5fceddc7db2d31bba771f3397bce71e';
