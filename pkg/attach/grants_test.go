@@ -227,7 +227,7 @@ func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 	}
 }
 
-// The messages of an attached table are checked as its owner, whoever writes to the table.
+// The messages of an attached table are checked as its owner. The role that writes does not matter.
 func TestAnAttachedTableNeedsTheGrantOfItsOwner(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t)

@@ -526,8 +526,8 @@ CREATE TABLE belfry.queue_grant (
 
 -- From sql/schema/grants.sql.
 
--- The grants that hold. A role sees its own and those of the roles whose rights it has. An admin
--- sees all. An admin is a role that may update belfry.queue_grant. kind is push or consume.
+-- The grants that hold. A role sees its own grants, and the grants of each role whose rights it has.
+-- An admin sees all. An admin is a role that may update belfry.queue_grant. kind is push or consume.
 CREATE VIEW belfry.grants WITH (security_barrier) AS
 SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN g.kind = 'consume' THEN g.consumer_group END AS consumer_group,
        g.granted_by, g.granted_at, g.grantee::oid AS role_id
@@ -4029,4 +4029,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '29db04735a9dd0a85abf346a76b15c9fd5fceddc7db2d31bba771f3397bce71e';
+COMMENT ON FUNCTION belfry.baseline() IS '26284f43efae5b441d9b474189c9df405e9649e3c1ed8da7daa89626229e4916';
