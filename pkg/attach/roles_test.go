@@ -33,8 +33,8 @@ func (p *fixture) rights(role string) (tables, functions []string) {
 func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t)
-	everybody := []string{"may_consume"} // returns what the caller itself may do
-	consuming := []string{"ack", "extend", "may_consume", "pop", "subscribe"}
+	everybody := []string{"await"} // LISTEN and NOTIFY need no right
+	consuming := []string{"ack", "await", "extend", "pop", "subscribe"}
 	tables, functions := p.rights("belfry_producer")
 	require.Equal(t, []string{
 		"attachment: DELETE INSERT SELECT", "attachment_failure: DELETE INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT",
@@ -44,7 +44,7 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	require.Equal(t, []string{"grants: SELECT"}, tables)
 	require.Equal(t, consuming, functions)
 	tables, functions = p.rights("belfry_admin")
-	require.Equal(t, []string{"ack", "advance_ids", "change_grant", "extend", "may_consume", "pop", "subscribe"}, functions)
+	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pop", "subscribe"}, functions)
 	var all int
 	require.NoError(t, p.conn.QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_class WHERE relnamespace = 'belfry'::regnamespace AND relkind IN ('r', 'v')`).Scan(&all))

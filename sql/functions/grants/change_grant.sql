@@ -2,7 +2,8 @@
 --
 -- The first grant to push creates the trigger on the inbox. That waits for open transactions that
 -- have pushed, and later pushes wait meanwhile. So it gives up after 5 seconds. A trigger that
--- exists from the start would cost every insert 3 %: Postgres keeps a copy of the rows for it.
+-- exists from the start would cost each insert of 1,000 rows 1 to 3 % of CPU time, because Postgres
+-- keeps a copy of the rows for it.
 CREATE FUNCTION belfry.change_grant(p_kind text, p_role name, p_queue text, p_group text, p_revoke boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
 BEGIN

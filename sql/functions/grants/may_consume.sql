@@ -1,6 +1,6 @@
--- Reports whether the role of the session may consume the queue as the group.
-CREATE FUNCTION belfry.may_consume(p_queue text, p_group text) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+-- Reports whether the role of the session may consume the queue as the group. Its callers are
+-- SECURITY DEFINER functions with a fixed search path.
+CREATE FUNCTION belfry.may_consume(p_queue text, p_group text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN NOT EXISTS (SELECT FROM belfry.queue_grant g WHERE g.kind = 'consume')
         OR has_table_privilege(belfry.calling_role(), 'belfry.queue_grant', 'UPDATE')
