@@ -33,17 +33,18 @@ func (p *fixture) rights(role string) (tables, functions []string) {
 func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t)
-	consuming := []string{"ack", "extend", "pop", "subscribe"}
+	everybody := []string{"await"} // LISTEN and NOTIFY need no right
+	consuming := []string{"ack", "await", "extend", "pop", "subscribe"}
 	tables, functions := p.rights("belfry_producer")
 	require.Equal(t, []string{
-		"attachment: DELETE INSERT SELECT", "attachment_failure: DELETE INSERT SELECT", "attachments: SELECT", "inbox: INSERT SELECT",
+		"attachment: DELETE INSERT SELECT", "attachment_failure: DELETE INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT",
 	}, tables)
-	require.Empty(t, functions)
+	require.Equal(t, everybody, functions)
 	tables, functions = p.rights("belfry_consumer")
-	require.Empty(t, tables)
+	require.Equal(t, []string{"grants: SELECT"}, tables)
 	require.Equal(t, consuming, functions)
 	tables, functions = p.rights("belfry_admin")
-	require.Equal(t, []string{"ack", "advance_ids", "extend", "pop", "subscribe"}, functions)
+	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pop", "subscribe"}, functions)
 	var all int
 	require.NoError(t, p.conn.QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_class WHERE relnamespace = 'belfry'::regnamespace AND relkind IN ('r', 'v')`).Scan(&all))
@@ -58,7 +59,7 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	nobody := p.role("nobody")
 	tables, functions = p.rights(strings.Trim(nobody, `"`))
 	require.Empty(t, tables)
-	require.Empty(t, functions)
+	require.Equal(t, everybody, functions)
 	p.as(nobody, func() { require.Equal(t, "42501", p.refused(`SELECT belfry.pop('q', 'g')`).Code) })
 }
 
@@ -129,7 +130,7 @@ func TestTheGrantsCanBePrinted(t *testing.T) {
 		p.exec(statement)
 	}
 	tables, _ := p.rights("belfry_producer")
-	require.Len(t, tables, 4)
+	require.Len(t, tables, 5)
 	require.Contains(t, p.refused(`SELECT belfry.role_grants('boss', 'x')`).Hint, "'producer'")
 
 	mine := p.role("My Producer")
@@ -177,9 +178,9 @@ func TestMigratingNeedsNoRightToCreateRoles(t *testing.T) {
 	}
 	require.Equal(t, 3, count())
 	tables, _ := p.rights("belfry_producer")
-	require.Len(t, tables, 4)
+	require.Len(t, tables, 5)
 	require.NoError(t, m.Down(t.Context(), 1))
 	require.NoError(t, m.Up(t.Context()), "with existing roles")
 	tables, _ = p.rights("belfry_producer")
-	require.Len(t, tables, 4)
+	require.Len(t, tables, 5)
 }

@@ -533,6 +533,33 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
          LIMIT 1) AS l ON true
  WHERE belfry.owns_table(a.target, current_user);
 
+-- From sql/schema/queue_grant.sql.
+
+-- Which role may push to which queues, and consume which queues as which groups. belfry.grant_push,
+-- belfry.grant_consume and the functions that revoke write it. A kind without any row is not
+-- checked. A revoked grant stays as a row, so revoking the last grant does not let everybody in.
+CREATE TABLE belfry.queue_grant (
+    kind           text NOT NULL CHECK (kind IN ('push', 'consume')),
+    grantee        regrole NOT NULL,
+    queue          text NOT NULL, -- A pattern, as the next one; see belfry.matches.
+    consumer_group text NOT NULL, -- '*' if the kind is push.
+    granted_by     name NOT NULL,
+    granted_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    revoked_at     timestamptz,
+    PRIMARY KEY (kind, grantee, queue, consumer_group)
+);
+
+-- From sql/schema/grants.sql.
+
+-- The grants that hold. A role sees its own grants, and the grants of each role whose rights it has.
+-- An admin sees all. An admin is a role that may update belfry.queue_grant. kind is push or consume.
+CREATE VIEW belfry.grants WITH (security_barrier) AS
+SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN g.kind = 'consume' THEN g.consumer_group END AS consumer_group,
+       g.granted_by, g.granted_at, g.grantee::oid AS role_id
+  FROM belfry.queue_grant g
+ WHERE g.revoked_at IS NULL
+   AND (pg_catalog.pg_has_role(g.grantee, 'USAGE') OR pg_catalog.has_table_privilege('belfry.queue_grant', 'UPDATE'));
+
 -- From sql/schema/claim_row.sql.
 
 -- One row of the result of belfry.claim. item says what the row describes, and only the columns of
@@ -740,6 +767,7 @@ BEGIN
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
     END IF;
     PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    PERFORM belfry.check_lease(lease);
     -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
@@ -1141,6 +1169,9 @@ BEGIN
     SELECT n.nspname, pg_get_userbyid(c.relowner) INTO v_schema, v_owner
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = target;
+    IF belfry.pushes_are_checked() THEN
+        PERFORM belfry.check_push_grants(v_owner, ARRAY[queue]);
+    END IF;
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);
@@ -2106,6 +2137,37 @@ BEGIN
     RETURN NEXT;
 END $$;
 
+-- From sql/functions/consume/check_consumer.sql.
+
+-- Raises an error if a name is invalid, or 42501 if the role of the session may not consume the
+-- queue as the group. Nothing in it depends on whether the queue exists.
+CREATE FUNCTION belfry.check_consumer(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM belfry.check_names(p_queue, p_group);
+    IF NOT belfry.may_consume(p_queue, p_group) THEN
+        RAISE EXCEPTION 'role % may not consume queue % as group %', quote_ident(belfry.calling_role()), quote_literal(p_queue), quote_literal(p_group)
+            USING ERRCODE = 'insufficient_privilege',
+                HINT = format('The owner of the schema, or a member of belfry_admin, runs: SELECT belfry.grant_consume(%L, %L, %L);',
+                              belfry.calling_role(), p_queue, p_group);
+    END IF;
+END $$;
+
+-- From sql/functions/consume/check_lease.sql.
+
+-- Raises BF010 if the role of the session may not consume the queue of the lease as its group. The
+-- error is the one of a lease that never existed. It locks nothing, so the caller waits for nobody.
+CREATE FUNCTION belfry.check_lease(p_lease uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM belfry.queue_grant k WHERE k.kind = 'consume') AND EXISTS (
+        SELECT FROM belfry.cursor c
+          JOIN belfry.consumer_group g ON g.id = c.group_id
+          JOIN belfry.queue q ON q.id = g.queue_id
+         WHERE c.lease_id = p_lease AND NOT belfry.may_consume(q.name, g.name))
+    THEN
+        PERFORM belfry.raise_lease_lost(p_lease);
+    END IF;
+END $$;
+
 -- From sql/functions/consume/check_names.sql.
 
 -- Raises an error if a queue name or a group name is NULL, empty, longer than 255 bytes or not
@@ -2140,6 +2202,7 @@ BEGIN
         RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value',
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
+    PERFORM belfry.check_lease(lease);
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
            ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
@@ -2228,7 +2291,7 @@ DECLARE
     v_lowest timestamptz;
     v_took interval;
 BEGIN
-    PERFORM belfry.check_names(pop.queue, pop.consumer_group);
+    PERFORM belfry.check_consumer(pop.queue, pop.consumer_group);
     IF coalesce(pop.batch, 0) NOT BETWEEN 1 AND 10000 OR coalesce(pop.partitions, 0) NOT BETWEEN 1 AND 1000 THEN
         RAISE EXCEPTION 'a pop takes 1 to 10000 messages from 1 to 1000 partitions' USING ERRCODE = 'invalid_parameter_value',
             DETAIL = format('batch is %s, partitions is %s.', coalesce(pop.batch::text, 'NULL'), coalesce(pop.partitions::text, 'NULL'));
@@ -2397,7 +2460,7 @@ CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFA
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM belfry.check_names(queue, consumer_group);
+    PERFORM belfry.check_consumer(queue, consumer_group);
     IF mode IS NULL OR mode NOT IN ('all', 'new', 'timestamp') THEN
         RAISE EXCEPTION 'the subscription % is not known', quote_nullable(mode) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''all'', ''new'' or ''timestamp''.';
@@ -2469,6 +2532,147 @@ $$;
 CREATE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT ((date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint << 8)
            # pg_relation_filenode('belfry.partition'::regclass)::bigint
+$$;
+
+-- From sql/functions/grants/calling_role.sql.
+
+-- Returns the role of the session: the role of SET ROLE, or else the role that logged in. In a
+-- SECURITY DEFINER function current_user is the owner of the function, so it cannot be used.
+CREATE FUNCTION belfry.calling_role() RETURNS name LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END;
+END $$;
+
+-- From sql/functions/grants/change_grant.sql.
+
+-- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it.
+--
+-- The first grant to push creates the trigger on the inbox. That waits for open transactions that
+-- have pushed, and later pushes wait meanwhile. So it gives up after 5 seconds. A trigger that
+-- exists from the start would cost each insert of 1,000 rows 1 to 3 % of CPU time, because Postgres
+-- keeps a copy of the rows for it.
+CREATE FUNCTION belfry.change_grant(p_kind text, p_role name, p_queue text, p_group text, p_revoke boolean) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '5s' AS $$
+BEGIN
+    PERFORM belfry.check_names(p_queue, p_group);
+    IF p_revoke THEN
+        UPDATE belfry.queue_grant g SET revoked_at = clock_timestamp()
+         WHERE g.kind = p_kind AND pg_get_userbyid(g.grantee) = p_role AND g.queue = p_queue AND g.consumer_group = p_group
+           AND g.revoked_at IS NULL;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'role % has no such grant', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
+                HINT = 'A grant is revoked with the patterns with which it was given: SELECT * FROM belfry.grants.';
+        END IF;
+        RETURN;
+    ELSIF to_regrole(quote_ident(p_role)) IS NULL THEN
+        RAISE EXCEPTION 'role % does not exist', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
+            HINT = 'Write the name as it is, without quotes inside.';
+    END IF;
+    INSERT INTO belfry.queue_grant AS g (kind, grantee, queue, consumer_group, granted_by)
+    VALUES (p_kind, quote_ident(p_role)::regrole, p_queue, p_group, belfry.calling_role())
+    ON CONFLICT (kind, grantee, queue, consumer_group) DO UPDATE
+       SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
+     WHERE g.revoked_at IS NOT NULL;
+    IF p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
+        CREATE OR REPLACE TRIGGER check_grants AFTER INSERT ON belfry.inbox
+            REFERENCING NEW TABLE AS belfry_new FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_check();
+    END IF;
+EXCEPTION WHEN lock_not_available THEN
+    RAISE EXCEPTION 'a transaction has pushed and is still open' USING ERRCODE = 'lock_not_available',
+        HINT = 'Run this again. The first grant to push waits for such transactions, for 5 seconds.';
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_grant(text, name, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/grants/check_push_grants.sql.
+
+-- Raises 42501 if a role may not push to one of the queues. The caller must have the rights of the
+-- role, or it does not see the grants of the role. It must have a fixed search path.
+CREATE FUNCTION belfry.check_push_grants(p_role name, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_queue text;
+BEGIN
+    WITH held AS MATERIALIZED (
+        SELECT g.queue FROM belfry.grants g WHERE g.kind = 'push' AND pg_has_role(p_role, g.role_id, 'USAGE')
+    )
+    SELECT left(min(q.name), 255) INTO v_queue FROM unnest(p_queues) AS q(name)
+     WHERE NOT EXISTS (SELECT FROM held h WHERE belfry.matches(q.name, h.queue));
+    IF v_queue IS NOT NULL AND NOT has_table_privilege(p_role, 'belfry.queue_grant', 'UPDATE') THEN
+        RAISE EXCEPTION 'role % may not push to queue %', quote_ident(p_role), quote_literal(v_queue) USING ERRCODE = 'insufficient_privilege',
+            HINT = format('The owner of the schema, or a member of belfry_admin, runs: SELECT belfry.grant_push(%L, %L);', p_role, v_queue);
+    END IF;
+END $$;
+
+-- From sql/functions/grants/grant_consume.sql.
+
+-- Lets a role consume the queues whose names match the pattern, as the groups whose names match
+-- consumer_group. From the first such grant on, each role needs one, as for grant_push.
+CREATE FUNCTION belfry.grant_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
+    SELECT belfry.change_grant('consume', $1, $2, $3, false)
+$$;
+
+-- From sql/functions/grants/grant_push.sql.
+
+-- Lets a role push to the queues whose names match the pattern. From the first such grant on, each
+-- role needs one, except the owner of the schema, admins and superusers.
+CREATE FUNCTION belfry.grant_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
+    SELECT belfry.change_grant('push', $1, $2, '*', false)
+$$;
+
+-- From sql/functions/grants/inbox_check.sql.
+
+-- The trigger on belfry.inbox that checks grants; see change_grant. It runs with the rights of the
+-- statement, so current_user is the role that Postgres let insert: after SET ROLE the new role,
+-- and for an attached table its owner. The fixed search path keeps operators of the caller out. No
+-- setting that a producer may change turns it off.
+CREATE FUNCTION belfry.inbox_check() RETURNS trigger LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    PERFORM belfry.check_push_grants(current_user, ARRAY(SELECT DISTINCT n.queue FROM belfry_new n));
+    RETURN NULL;
+END $$;
+
+-- From sql/functions/grants/matches.sql.
+
+-- Reports whether a pattern matches a name. In a pattern * matches any run of characters, also an
+-- empty one. Every other character matches itself. The E strings are the same text in sessions
+-- with standard_conforming_strings = off.
+CREATE FUNCTION belfry.matches(p_name text, p_pattern text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_name COLLATE "C" LIKE replace(replace(replace(replace(p_pattern, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
+$$;
+
+-- From sql/functions/grants/may_consume.sql.
+
+-- Reports whether the role of the session may consume the queue as the group. Its callers are
+-- SECURITY DEFINER functions with a fixed search path.
+CREATE FUNCTION belfry.may_consume(p_queue text, p_group text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM belfry.queue_grant g WHERE g.kind = 'consume')
+        OR has_table_privilege(belfry.calling_role(), 'belfry.queue_grant', 'UPDATE')
+        OR EXISTS (SELECT FROM belfry.queue_grant g
+                    WHERE g.kind = 'consume' AND g.revoked_at IS NULL AND belfry.matches(p_queue, g.queue)
+                      AND belfry.matches(p_group, g.consumer_group) AND pg_has_role(belfry.calling_role(), g.grantee, 'USAGE'));
+END $$;
+
+-- From sql/functions/grants/pushes_are_checked.sql.
+
+-- Reports whether the inbox has the trigger that checks grants. It stays once it exists.
+CREATE FUNCTION belfry.pushes_are_checked() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgname = 'check_grants');
+END $$;
+
+-- From sql/functions/grants/revoke_consume.sql.
+
+-- Revokes what grant_consume gave with the same patterns. The next call of the role is refused.
+CREATE FUNCTION belfry.revoke_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
+    SELECT belfry.change_grant('consume', $1, $2, $3, true)
+$$;
+
+-- From sql/functions/grants/revoke_push.sql.
+
+-- Revokes what grant_push gave with the same pattern. The next statement of the role is refused.
+CREATE FUNCTION belfry.revoke_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
+    SELECT belfry.change_grant('push', $1, $2, '*', true)
 $$;
 
 -- From sql/functions/groups/create_cursors.sql.
@@ -3246,13 +3450,14 @@ BEGIN
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'),
+        ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox TO %I'),
         ('producer admin', 'GRANT SELECT, INSERT, DELETE ON belfry.attachment, belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachments TO %I'),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
-        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids() TO %I'),
+        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -3653,15 +3858,16 @@ END $$;
 --
 -- A request is answered once, so a session repeats the call after each pop that found nothing, and
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
--- a hash of the request, so the queue need not exist. The function runs with the caller's rights:
--- LISTEN and NOTIFY need none.
+-- a hash of the request, so the queue need not exist. Every role may execute the function, because
+-- LISTEN and NOTIFY need no right. So a role without a grant can hear, without this function, that
+-- something was pushed. It cannot read it. SECURITY DEFINER: the check of grants reads a table.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_request text;
     v_channel text;
 BEGIN
-    PERFORM belfry.check_names(await.queue, await.consumer_group);
+    PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
@@ -3846,4 +4052,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '4fa4531c9e259f87cc3bc62484b37088b50a65b2203957ddd09500f960c41804';
+COMMENT ON FUNCTION belfry.baseline() IS 'aecc0980c9b76b766d690f074d27cf15586dc863d9c4cd7b66e430618f7698c2';

@@ -21,9 +21,9 @@ BEGIN
     END LOOP;
 END $$;
 
-DROP VIEW belfry.attachments;
-DROP TABLE belfry.audit, belfry.attachment, belfry.attachment_failure, belfry.inbox, belfry.inbox_rejected, belfry.trace_name,
-    belfry.trace, belfry.queue_sweep, belfry.sweep, belfry.redrive, belfry.dead_letter, belfry.cursor, belfry.group_deleted,
+DROP VIEW belfry.attachments, belfry.grants;
+DROP TABLE belfry.audit, belfry.attachment, belfry.attachment_failure, belfry.inbox, belfry.inbox_rejected, belfry.queue_grant,
+    belfry.trace_name, belfry.trace, belfry.queue_sweep, belfry.sweep, belfry.redrive, belfry.dead_letter, belfry.cursor, belfry.group_deleted,
     belfry.consumer_group, belfry.message, belfry.partition, belfry.queue;
 
 DO $$

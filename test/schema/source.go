@@ -38,6 +38,8 @@ var first = []string{
 	"schema/attachment.sql",
 	"schema/attachment_failure.sql",
 	"schema/attachments.sql",
+	"schema/queue_grant.sql",
+	"schema/grants.sql",
 	"schema/claim_row.sql",
 	"schema/ack_row.sql",
 	"schema/ack_change.sql",

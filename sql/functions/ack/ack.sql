@@ -28,6 +28,7 @@ BEGIN
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
     END IF;
     PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
+    PERFORM belfry.check_lease(lease);
     -- belfry.pop gives each partition its own lease, so several cursors mean an HTTP lease.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',

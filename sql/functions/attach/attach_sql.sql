@@ -54,6 +54,9 @@ BEGIN
     SELECT n.nspname, pg_get_userbyid(c.relowner) INTO v_schema, v_owner
       FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.oid = target;
+    IF belfry.pushes_are_checked() THEN
+        PERFORM belfry.check_push_grants(v_owner, ARRAY[queue]);
+    END IF;
     IF condition IS NOT NULL THEN
         BEGIN
             PERFORM set_config('search_path', format('pg_catalog, %I, pg_temp', v_schema), true);

@@ -14,6 +14,7 @@ BEGIN
         RAISE EXCEPTION 'a lease is prolonged by 1 second to a year' USING ERRCODE = 'invalid_parameter_value',
             DETAIL = format('seconds is %s.', coalesce(seconds::text, 'NULL')), HINT = 'A year has 31536000 seconds.';
     END IF;
+    PERFORM belfry.check_lease(lease);
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
            ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))

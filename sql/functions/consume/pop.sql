@@ -40,7 +40,7 @@ DECLARE
     v_lowest timestamptz;
     v_took interval;
 BEGIN
-    PERFORM belfry.check_names(pop.queue, pop.consumer_group);
+    PERFORM belfry.check_consumer(pop.queue, pop.consumer_group);
     IF coalesce(pop.batch, 0) NOT BETWEEN 1 AND 10000 OR coalesce(pop.partitions, 0) NOT BETWEEN 1 AND 1000 THEN
         RAISE EXCEPTION 'a pop takes 1 to 10000 messages from 1 to 1000 partitions' USING ERRCODE = 'invalid_parameter_value',
             DETAIL = format('batch is %s, partitions is %s.', coalesce(pop.batch::text, 'NULL'), coalesce(pop.partitions::text, 'NULL'));

@@ -8,7 +8,7 @@ CREATE FUNCTION belfry.subscribe(queue text, consumer_group text, mode text DEFA
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
 BEGIN
-    PERFORM belfry.check_names(queue, consumer_group);
+    PERFORM belfry.check_consumer(queue, consumer_group);
     IF mode IS NULL OR mode NOT IN ('all', 'new', 'timestamp') THEN
         RAISE EXCEPTION 'the subscription % is not known', quote_nullable(mode) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''all'', ''new'' or ''timestamp''.';

@@ -4,15 +4,16 @@
 --
 -- A request is answered once, so a session repeats the call after each pop that found nothing, and
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
--- a hash of the request, so the queue need not exist. The function runs with the caller's rights:
--- LISTEN and NOTIFY need none.
+-- a hash of the request, so the queue need not exist. Every role may execute the function, because
+-- LISTEN and NOTIFY need no right. So a role without a grant can hear, without this function, that
+-- something was pushed. It cannot read it. SECURITY DEFINER: the check of grants reads a table.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
-RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_request text;
     v_channel text;
 BEGIN
-    PERFORM belfry.check_names(await.queue, await.consumer_group);
+    PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';

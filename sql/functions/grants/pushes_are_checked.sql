@@ -1,0 +1,5 @@
+-- Reports whether the inbox has the trigger that checks grants. It stays once it exists.
+CREATE FUNCTION belfry.pushes_are_checked() RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgname = 'check_grants');
+END $$;
