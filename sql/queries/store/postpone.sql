@@ -10,9 +10,9 @@ WITH held AS MATERIALIZED (
     UPDATE belfry.redrive r
        SET retry_at = statement_timestamp() + make_interval(secs => $3::bigint)
       FROM held h
-     WHERE h.redrives > 0 AND r.partition_id = h.partition_id AND r.group_id = h.group_id
+     WHERE h.redrives > 0 AND r.partition_id = $2::bigint AND r.group_id = $1::bigint
        AND r.seq = (SELECT n.seq FROM belfry.redrive n
-                     WHERE n.partition_id = h.partition_id AND n.group_id = h.group_id ORDER BY n.seq LIMIT 1)
+                     WHERE n.partition_id = $2::bigint AND n.group_id = $1::bigint ORDER BY n.seq LIMIT 1)
 )
 UPDATE belfry.cursor c
    SET ready_at = statement_timestamp() + make_interval(secs => $3::bigint),
