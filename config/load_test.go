@@ -83,7 +83,7 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 	t.Parallel()
 	for _, k := range allKeys() {
 		value := map[string]string{
-			"string": "all", "bool": "false", "int": "7", "int32": "7", "int64": "7000", "float64": "7.5", "Duration": "1s",
+			"string": "all", "Secret": "all", "bool": "false", "int": "7", "int32": "7", "int64": "7000", "float64": "7.5", "Duration": "1s",
 			"": "https://a.example,https://b.example", // a list
 		}[k.typ.Name()]
 		switch k.name {
@@ -232,10 +232,10 @@ func TestVariablesOfAKubernetesServiceAreIgnored(t *testing.T) {
 	require.Equal(t, Default().HTTP, cfg.HTTP)
 	cfg, err = Load(Options{Environ: append(ofService("PG"), "PG_HOST=db")})
 	require.NoError(t, err)
-	require.Equal(t, "postgres://postgres:postgres@db:5432/postgres", cfg.Database.URL)
+	require.Equal(t, "postgres://postgres:postgres@db:5432/postgres", cfg.Database.URL.Reveal())
 	cfg, err = Load(Options{Environ: []string{"PG_SERVICE_HOST=db", "PG_PORT=6543"}})
 	require.NoError(t, err)
-	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL, "the PORT of a Service is a URL")
+	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL.Reveal(), "the PORT of a Service is a URL")
 	for _, environ := range [][]string{
 		{"BELFRY_PORT=6632"},
 		{"BELFRY_PORT=6632", "OTHER_SERVICE_HOST=10.0.0.1", "_SERVICE_HOST=10.0.0.1"},

@@ -42,7 +42,7 @@ when a push is sent late.`,
 			if err != nil {
 				return err
 			}
-			s.DatabaseURL = cfg.Database.URL
+			s.DatabaseURL = cfg.Database.URL.Reveal()
 			if isTerminal(cmd.ErrOrStderr()) {
 				s.Progress = cmd.ErrOrStderr()
 			}

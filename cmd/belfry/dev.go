@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/devdb"
 	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const (
@@ -116,7 +117,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 		return unlessStopped(ctx, err)
 	}
 	cfg := d.cfg
-	cfg.Database.URL, cfg.Database.ListenURL = cluster.URL(devDatabase), ""
+	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(cluster.URL(devDatabase)), ""
 	cfg.HTTP.DrainDelay = 0 // there is no load balancer
 	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
 		key, err := devKey(cluster.Dir())

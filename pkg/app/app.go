@@ -142,7 +142,7 @@ func (p *parts) drain(ctx context.Context) error {
 
 // prepareSchema migrates, or only checks the schema if database.migrate_on_start is off.
 func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) error {
-	m := migrate.New(migrate.Config{URL: cfg.DirectURL(), LockTimeout: cfg.MigrateLockTimeout}, log)
+	m := migrate.New(migrate.Config{URL: cfg.DirectURL().Reveal(), LockTimeout: cfg.MigrateLockTimeout}, log)
 	if cfg.MigrateOnStart {
 		return m.Up(ctx)
 	}

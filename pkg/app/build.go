@@ -118,7 +118,7 @@ func (b builder) build(ctx context.Context) error {
 
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
-	url := b.cfg.Database.DirectURL()
+	url := b.cfg.Database.DirectURL().Reveal()
 	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
