@@ -21,8 +21,7 @@ func (s *Server) routeTable() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
 	answer, count := wire.JSON, s.statistics.limit
-	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), []Route{
-		{get, "/metrics/prometheus", s.prometheus},
+	return append(s.internalRoutes(), []Route{
 		{get, "/openapi.json", s.openapi},
 
 		{post, "/api/v1/push", data.Push},
@@ -67,6 +66,11 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/by-name/:name", answer(admin.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", answer(admin.MessageTraces)},
 	}...)
+}
+
+// internalRoutes are the routes that http.internal_addr serves too.
+func (s *Server) internalRoutes() []Route {
+	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), Route{http.MethodGet, "/metrics/prometheus", s.prometheus})
 }
 
 // probes are the routes that a server answers from its start on.

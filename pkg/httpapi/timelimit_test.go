@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -32,8 +33,12 @@ type connection struct {
 
 func (c *client) dial() *connection {
 	c.t.Helper()
-	conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", strings.TrimPrefix(c.base, "http://"))
+	_, address, _ := strings.Cut(c.base, "://")
+	conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", address)
 	require.NoError(c.t, err)
+	if c.tls != nil {
+		conn = tls.Client(conn, c.tls)
+	}
 	c.t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(c.t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return &connection{Conn: conn, t: c.t, r: bufio.NewReader(conn)}
