@@ -2,12 +2,18 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/certificate"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 
 // healthTimeout bounds the request of `belfry health`.
@@ -16,30 +22,69 @@ const healthTimeout = 5 * time.Second
 // newHealthCmd returns the command for the health check of a container, because the image
 // has neither a shell nor curl.
 func newHealthCmd() *cobra.Command {
-	return &cobra.Command{
+	var url, caFile string
+	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the server on http.addr whether it is healthy; exit 0 when it is",
-		Args:  cobra.NoArgs,
+		Short: "Ask a server whether it is healthy; exit 0 when it is",
+		Long: `Ask the server of this configuration whether it is healthy: at http.internal_addr, or
+at http.addr if there is none. With --url, ask another one. A certificate is always
+verified. So for a server with TLS on http.addr, --url must have a name of its certificate.`,
+		Example: `  belfry health
+  belfry health --url https://belfry.example.com:6632 --ca-file ca.crt`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
+			if url == "" {
+				cfg, err := loadConfig(cmd)
+				if err != nil {
+					return err
+				}
+				url = healthURL(cfg.HTTP)
 			}
-			return askHealth(cmd.Context(), cfg.HTTP.Addr)
+			return askHealth(cmd.Context(), url, caFile)
 		},
 	}
+	cmd.Flags().StringVar(&url, "url", "", "the server, https://name:port or http://name:port")
+	cmd.Flags().StringVar(&caFile, "ca-file", "", "PEM file with the CA of the server, instead of those of this machine")
+	return cmd
 }
 
-func askHealth(ctx context.Context, addr string) error {
+// healthURL returns the address that needs the least: the internal one has neither TLS nor client
+// certificates.
+func healthURL(cfg httpapi.Config) string {
+	if cfg.InternalAddr != "" {
+		return "http://" + reachable(cfg.InternalAddr)
+	}
+	return apiURL(cfg)
+}
+
+// apiURL returns the URL of http.addr for a client on this machine.
+func apiURL(cfg httpapi.Config) string {
+	if cfg.HasTLS() {
+		return "https://" + reachable(cfg.Addr)
+	}
+	return "http://" + reachable(cfg.Addr)
+}
+
+func askHealth(ctx context.Context, url, caFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	url := "http://" + reachable(addr) + "/health"
+	config, err := certificate.Client(caFile)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	url = strings.TrimSuffix(url, "/") + "/health"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
+		var unverified *tls.CertificateVerificationError
+		if errors.As(err, &unverified) {
+			return fmt.Errorf("asking %s: %w; use --ca-file, and --url with a name of the certificate, or set http.internal_addr", url, err)
+		}
 		return fmt.Errorf("asking %s: %w; is the server running?", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }()

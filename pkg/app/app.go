@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	if err != nil {
 		return err
 	}
-	log.Info("listening", zap.String("address", ln.Addr().String()))
+	logAddresses(log, ln, cfg.HTTP.HasTLS())
 	var serving errgroup.Group
 	serving.Go(func() error { return server.Serve(ln) })
 	b := newBuilder(cfg, pool, server, registry, log)
@@ -60,6 +60,15 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
 	}
 	return b.run(ctx, serving.Wait, log, func() { ready(ln.Addr()) })
+}
+
+// logAddresses logs where the server listens.
+func logAddresses(log *zap.Logger, ln httpapi.Listeners, tls bool) {
+	fields := []zap.Field{zap.Stringer("address", ln.Addr()), zap.Bool("tls", tls)}
+	if ln.Internal != nil {
+		fields = append(fields, zap.Stringer("internal_address", ln.Internal.Addr()))
+	}
+	log.Info("listening", fields...)
 }
 
 // start waits for the database, migrates and constructs the rooms.

@@ -24,7 +24,7 @@ const checkInterval = 2 * time.Second
 
 // Files are the paths of PEM files.
 type Files struct {
-	// Cert has the certificate of the server, and then those of the CAs between it and the root.
+	// Cert has the certificate of the server, followed by the CAs between the certificate and the root.
 	Cert string
 	// Key has the private key of Cert.
 	Key string

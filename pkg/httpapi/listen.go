@@ -15,7 +15,7 @@ import (
 )
 
 // internalConnections bounds the connections of http.internal_addr. They do not count in
-// http.max_connections, so probes are answered while all of those are in use.
+// http.max_connections. So the server answers probes while that limit is reached.
 const internalConnections = 100
 
 // Listeners are the open addresses of a server.
@@ -26,8 +26,8 @@ type Listeners struct {
 
 // httpServer returns a server of the routes in api, which may be replaced.
 func (s *Server) httpServer(api *atomic.Pointer[echo.Echo]) *http.Server {
-	// HTTP/2 would carry many requests on one connection. The limits of a connection would not hold for
-	// them: http.max_connections, the end of slow requests at a stop.
+	// HTTP/2 would carry up to 250 requests on one connection. Then http.max_connections would not bound
+	// the requests that wait, and Shutdown could not end slow requests before its timeout.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{

@@ -1,4 +1,5 @@
-// Package testcert makes certificates for tests.
+// Package testcert makes certificates for tests: a CA, and pairs that it signs. Tests of any package may
+// import it. Its certificates are valid for 127.0.0.1 and localhost.
 package testcert
 
 import (
