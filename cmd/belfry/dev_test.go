@@ -84,7 +84,7 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err, "a stop is not an error")
-	require.Contains(t, out.String(), "\ncurl -s localhost:7001/api/v1/push ")
+	require.Contains(t, out.String(), "\ncurl -s http://localhost:7001/api/v1/push ")
 	require.Contains(t, out.String(), "its data is in "+dir)
 	requireFree(t, dir)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -115,13 +116,18 @@ func TestOldTLSAndForeignCAsAreRefused(t *testing.T) {
 	require.Contains(t, c.get("/metrics/prometheus").body, "belfry_tls_certificate_expires_seconds")
 }
 
+// parallelVerbs push for several callers at a time. The fakes record calls without a lock.
+type parallelVerbs struct{ dataplane.Verbs }
+
+func (parallelVerbs) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+	return make([]queue.PushResult, len(items)), nil
+}
+
 // The pair is replaced while 50 clients push over connections of their own. No push fails.
 func TestCertificateIsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
-	s, _ := apitest.Server(&apitest.Fakes{Push: func(items []queue.PushItem) ([]queue.PushResult, error) {
-		return make([]queue.PushResult, len(items)), nil
-	}}, f.edit)
+	s, _ := apitest.Server(&apitest.Fakes{}, f.edit, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Verbs = parallelVerbs{deps.Verbs} })
 	c := serveTLS(t, s, f.client())
 	var (
 		pushing sync.WaitGroup
