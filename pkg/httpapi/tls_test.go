@@ -81,7 +81,9 @@ func TestLimitsHoldOverTLS(t *testing.T) {
 		deps.Popper = leases
 	})
 	c := serveTLS(t, s, f.client())
-	resp, err := c.http.Get(c.base + "/api/v1/pop/queue/q?wait=true")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/api/v1/pop/queue/q?wait=true", http.NoBody)
+	require.NoError(t, err)
+	resp, err := c.http.Do(r)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -152,7 +154,9 @@ func TestCertificateIsReplacedUnderLoad(t *testing.T) {
 		conn, err := (&tls.Dialer{Config: f.client()}).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.base, "https://"))
 		require.NoError(t, err)
 		defer func() { _ = conn.Close() }()
-		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.Int64() //nolint:forcetypeassert // the dialer makes it
+		secured, ok := conn.(*tls.Conn)
+		require.True(t, ok)
+		return secured.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 	}
 	require.EqualValues(t, 1, served())
 	f.use(2)

@@ -43,7 +43,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 			_, _ = fmt.Fprintf(&out, verb+"\n", value, value)
 		}
 	}
-	_, _ = fmt.Fprintln(&out, s, h, fmt.Sprint(s), fmt.Errorf("%w: %v", errors.ErrUnsupported, h)) //nolint:errorlint // any error
+	_, _ = fmt.Fprintln(&out, s, h, fmt.Sprint(s), fmt.Errorf("%w: %v", errors.ErrUnsupported, h))
 	for _, encode := range []func(any) ([]byte, error){
 		json.Marshal, yaml.Marshal, func(v any) ([]byte, error) { return jsonv2.Marshal(v) },
 	} {
