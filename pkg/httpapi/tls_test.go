@@ -230,7 +230,7 @@ func TestTrickledHandshakesAreBounded(t *testing.T) {
 	c := serveTLS(t, s, f.client())
 	plain := &client{t: t, base: c.base}
 	first := plain.dial()
-	first.send("\x16\x03\x01\x02\x00") // the head of a handshake
+	first.send("\x16\x03\x01\x40\x00") // the head of the longest record
 	go first.trickle()
 	require.Error(t, c.try("/health").err, "the handshake counts in http.max_connections")
 	first.closed()
