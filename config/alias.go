@@ -86,8 +86,8 @@ func (l *loader) fromAliases(upper map[string]setting) map[string]setting {
 
 func (l *loader) fromAlias(a alias) (setting, bool) {
 	for _, name := range a.names {
-		text := l.env[name]
-		if text == "" {
+		text, used, ok := l.variable(keyNamed(a.key), name)
+		if !ok {
 			continue
 		}
 		if a.unit != "" {
@@ -97,7 +97,7 @@ func (l *loader) fromAlias(a alias) (setting, bool) {
 			}
 			text += a.unit
 		}
-		return setting{text: text, source: "env " + name}, true
+		return setting{text: text, source: "env " + used}, true
 	}
 	return setting{}, false
 }
@@ -118,7 +118,10 @@ func (l *loader) databaseURL() (setting, bool) {
 	var set []string
 	host, port := l.part(&set, "PG_HOST", "localhost"), l.part(&set, "PG_PORT", "5432")
 	database := l.part(&set, "PG_DB", "postgres")
-	user, password := l.part(&set, "PG_USER", "postgres"), l.part(&set, "PG_PASSWORD", "postgres")
+	user, password := l.part(&set, "PG_USER", "postgres"), "postgres"
+	if text, used, ok := l.secretOf("PG_PASSWORD"); ok {
+		password, set = text, append(set, used)
+	}
 	if len(set) == 0 {
 		return setting{}, false
 	}

@@ -90,7 +90,7 @@ func TestBelfryNameBeatsAlias(t *testing.T) {
 
 	flagged, err := Load(Options{Environ: []string{"PG_PORT=x"}, Flags: map[string]string{"database.url": "postgres://f/db"}})
 	require.NoError(t, err)
-	require.Equal(t, "postgres://f/db", flagged.Database.URL)
+	require.Equal(t, "postgres://f/db", flagged.Database.URL.Reveal())
 }
 
 func TestDatabaseURLFromParts(t *testing.T) {
@@ -109,7 +109,7 @@ func TestDatabaseURLFromParts(t *testing.T) {
 	} {
 		cfg, err := Load(Options{Environ: strings.Split(environ, ";")})
 		require.NoError(t, err, environ)
-		require.Equal(t, want, cfg.Database.URL, environ)
+		require.Equal(t, want, cfg.Database.URL.Reveal(), environ)
 	}
 	for _, environ := range []string{"PG_PORT=0", "PG_PORT=65536", "PG_HOST=db;PG_USE_SSL=yes"} {
 		require.Len(t, problems(t, Options{Environ: strings.Split(environ, ";")}), 1, environ)

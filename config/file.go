@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // fileReader reads the nodes of a YAML file. It does not decode into maps, because only a
@@ -21,6 +24,9 @@ type fileReader struct {
 	lineOf map[string]int
 }
 
+// quoted matches a text of the file in an error of the YAML parser.
+var quoted = regexp.MustCompile(`(?s)'.*'`)
+
 // parseFile returns the settings of a YAML file. The error joins one error for each unknown
 // key, repeated key and value of a wrong kind, each with its line.
 func parseFile(path string, data []byte) (map[string]setting, error) {
@@ -31,7 +37,8 @@ func parseFile(path string, data []byte) (map[string]setting, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("parsing %s as YAML: %w", path, err)
+		// A value without quotes that begins with * is read as the name of an anchor, and the error quotes it.
+		return nil, fmt.Errorf("parsing %s as YAML: %s", path, quoted.ReplaceAllString(err.Error(), "'"+secret.Hidden+"'"))
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("parsing %s: it must hold one YAML document: remove everything after the line ---", path)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // FuzzLoad checks three promises for any file and environment. Load does not panic. Its error
@@ -87,9 +89,9 @@ func requireLoadsBack(t *testing.T, cfg Config, path string) {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	cfg.Encryption.Key, cfg.Encryption.Keys = "", ""
-	for _, secret := range []*string{&cfg.Database.URL, &cfg.Database.ListenURL} {
-		if hideSecrets(*secret) != *secret {
-			*secret = ""
+	for _, url := range []*secret.Secret{&cfg.Database.URL, &cfg.Database.ListenURL} {
+		if hideSecrets(url.Reveal()) != url.Reveal() {
+			*url = ""
 		}
 	}
 	shown := printed(t, cfg)

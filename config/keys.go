@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const envPrefix = "BELFRY_"
@@ -21,6 +23,9 @@ type key struct {
 // allKeys returns the settings in the order of the structs.
 var allKeys = sync.OnceValue(func() []key { return keysOf(reflect.TypeFor[Config](), "", nil) })
 
+// fieldOf returns the field of the key in c.
+func (k key) fieldOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(k.index) }
+
 func keyNames() []string {
 	names := make([]string, len(allKeys()))
 	for i, k := range allKeys() {
@@ -28,6 +33,9 @@ func keyNames() []string {
 	}
 	return names
 }
+
+// keyNamed returns the key with a name. The key must exist.
+func keyNamed(name string) key { return allKeys()[slices.Index(keyNames(), name)] }
 
 func keysOf(t reflect.Type, prefix string, index []int) []key {
 	var keys []key
@@ -56,14 +64,17 @@ func (k key) valueIn(c Config) any {
 // secret.
 func (k key) redact(text string) string {
 	switch {
-	case strings.HasPrefix(k.name, "database.") && strings.HasSuffix(k.name, "url"):
-		return hideSecrets(text)
-	case slices.Contains([]string{"encryption.key", "encryption.keys", "auth.secret", "auth.previous_secret"}, k.name) && text != "":
-		return hidden
-	default:
+	case !k.isSecret() || text == "":
 		return text
+	case strings.HasSuffix(k.name, "url"):
+		return hideSecrets(text)
+	default:
+		return secret.Hidden
 	}
 }
+
+// isSecret reports whether the value must not be printed. Its variables may name a file instead.
+func (k key) isSecret() bool { return k.typ == reflect.TypeFor[secret.Secret]() }
 
 // isSize reports whether the value is a number of bytes, which can be written as 16MiB.
 func (k key) isSize() bool { return strings.HasSuffix(k.name, "_bytes") }

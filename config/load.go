@@ -152,32 +152,36 @@ func (l *loader) fromFlags(flags map[string]string) map[string]setting {
 
 // fromEnv reads the BELFRY_ variables.
 func (l *loader) fromEnv() map[string]setting {
-	byEnv := map[string]string{}
 	known := []string{"BELFRY_CONFIG"}
-	for _, k := range allKeys() {
-		byEnv[EnvName(k.name)] = k.name
-		known = append(known, EnvName(k.name))
-	}
 	layer := map[string]setting{}
-	var unknown []string
-	for name, text := range l.env {
-		key, found := byEnv[name]
-		switch {
-		case found && text != "":
-			layer[key] = setting{text: text, source: "env " + name}
-		case !found && isReserved(name):
-			unknown = append(unknown, name)
+	for _, k := range allKeys() {
+		name := EnvName(k.name)
+		known = append(known, name)
+		if k.isSecret() {
+			known = append(known, name+fileSuffix)
+		}
+		if text, used, ok := l.variable(k, name); ok {
+			layer[k.name] = setting{text: text, source: "env " + used}
 		}
 	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		l.fail(fmt.Errorf("the environment variable %s is unknown: the nearest is %s; rename or unset it",
-			name, nearest(name, known)))
+	for _, name := range slices.Sorted(maps.Keys(l.env)) {
+		if isReserved(name) && !slices.Contains(known, name) {
+			l.fail(fmt.Errorf("the environment variable %s is unknown: the nearest is %s; rename or unset it",
+				name, nearest(name, known)))
+		}
 	}
 	return layer
 }
 
-// isReserved reports whether a variable that sets no key has a name reserved for settings.
+// variable returns the value of a variable that sets a key, and the name of the variable with the value.
+func (l *loader) variable(k key, name string) (text, used string, ok bool) {
+	if k.isSecret() {
+		return l.secretOf(name)
+	}
+	return l.env[name], name, l.env[name] != ""
+}
+
+// isReserved reports whether a variable has a name reserved for settings.
 func isReserved(name string) bool {
 	return strings.HasPrefix(name, envPrefix) &&
 		name != "BELFRY_CONFIG" && name != "BELFRY_PG_BIN" && !strings.HasPrefix(name, "BELFRY_TEST_")

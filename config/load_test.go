@@ -83,12 +83,19 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 	t.Parallel()
 	for _, k := range allKeys() {
 		value := map[string]string{
-			"string": "all", "bool": "false", "int": "7", "int32": "7", "int64": "7000", "float64": "7.5", "Duration": "1s",
+			"string": "all", "Secret": "all", "bool": "false", "int": "7", "int32": "7", "int64": "7000", "float64": "7.5", "Duration": "1s",
 			"": "https://a.example,https://b.example", // a list
 		}[k.typ.Name()]
+		var more []string
 		switch k.name {
-		case "http.addr":
+		case "http.addr", "http.internal_addr":
 			value = "h:80"
+		case "http.tls_cert_file", "http.tls_key_file", "http.tls_client_ca_file":
+			more = []string{"BELFRY_HTTP_TLS_CERT_FILE=all", "BELFRY_HTTP_TLS_KEY_FILE=all"}
+		case "http.tls_client_auth":
+			value = "optional"
+		case "http.tls_client_role":
+			value = "admin"
 		case "http.trusted_proxies":
 			value = "10.0.0.0/8,fd00::/8"
 		case "log.level":
@@ -103,7 +110,7 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 			value = "20s" // above listen.canary_interval
 		}
 		require.NotEmpty(t, value, k.name)
-		cfg, err := Load(Options{Environ: []string{EnvName(k.name) + "=" + value}})
+		cfg, err := Load(Options{Environ: append(more, EnvName(k.name)+"="+value)})
 		require.NoError(t, err, k.name)
 		want, ok := k.parse(value)
 		require.True(t, ok)
@@ -232,10 +239,10 @@ func TestVariablesOfAKubernetesServiceAreIgnored(t *testing.T) {
 	require.Equal(t, Default().HTTP, cfg.HTTP)
 	cfg, err = Load(Options{Environ: append(ofService("PG"), "PG_HOST=db")})
 	require.NoError(t, err)
-	require.Equal(t, "postgres://postgres:postgres@db:5432/postgres", cfg.Database.URL)
+	require.Equal(t, "postgres://postgres:postgres@db:5432/postgres", cfg.Database.URL.Reveal())
 	cfg, err = Load(Options{Environ: []string{"PG_SERVICE_HOST=db", "PG_PORT=6543"}})
 	require.NoError(t, err)
-	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL, "the PORT of a Service is a URL")
+	require.Equal(t, "postgres://postgres:postgres@localhost:6543/postgres", cfg.Database.URL.Reveal(), "the PORT of a Service is a URL")
 	for _, environ := range [][]string{
 		{"BELFRY_PORT=6632"},
 		{"BELFRY_PORT=6632", "OTHER_SERVICE_HOST=10.0.0.1", "_SERVICE_HOST=10.0.0.1"},

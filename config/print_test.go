@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 func printed(t *testing.T, cfg Config) string {
@@ -110,12 +112,12 @@ func TestEncryptionKeyIsNeverShown(t *testing.T) {
 	key := strings.Repeat("ab", 32)
 	cfg, err := Load(Options{Environ: []string{"QUEEN_ENCRYPTION_KEY=" + key}})
 	require.NoError(t, err)
-	require.Equal(t, key, cfg.Encryption.Key)
+	require.Equal(t, key, cfg.Encryption.Key.Reveal())
 	var out strings.Builder
 	require.NoError(t, cfg.Print(&out))
 	require.NotContains(t, out.String(), key)
 	require.Contains(t, out.String(), "key: '***' # env QUEEN_ENCRYPTION_KEY")
-	cfg.Encryption.Keys = "a:" + key
+	cfg.Encryption.Keys = secret.Secret("a:" + key)
 	out.Reset()
 	require.NoError(t, cfg.Print(&out))
 	require.NotContains(t, out.String(), key)

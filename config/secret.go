@@ -4,9 +4,9 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-)
 
-const hidden = "***"
+	"github.com/belfry-mq/belfry/pkg/secret"
+)
 
 const keywordValue = `'(?:\\.|[^'\\])*'|(?:\\.|[^\s\v\\'])(?:\\.|[^\s\v\\])*|`
 
@@ -30,12 +30,12 @@ func hideSecrets(dsn string) string {
 		return keywordPair.ReplaceAllStringFunc(dsn, func(pair string) string {
 			m := keywordPair.FindStringSubmatch(pair)
 			if isSecretName(m[1]) {
-				return m[1] + m[2] + hidden
+				return m[1] + m[2] + secret.Hidden
 			}
 			return pair
 		})
 	default:
-		return hidden
+		return secret.Hidden
 	}
 }
 
@@ -48,11 +48,11 @@ func hideInURL(rest string) string {
 		authority, tail = rest[:end], rest[end:]
 	}
 	if strings.Contains(tail, "@") {
-		return hidden
+		return secret.Hidden
 	}
 	if at := strings.LastIndex(authority, "@"); at >= 0 {
 		if user, _, found := strings.Cut(authority[:at], ":"); found {
-			authority = user + ":" + hidden + authority[at:]
+			authority = user + ":" + secret.Hidden + authority[at:]
 		}
 	}
 	return authority + hideInQuery(tail)
@@ -68,7 +68,7 @@ func hideInQuery(tail string) string {
 		name, _, _ := strings.Cut(pair, "=")
 		plain, err := url.QueryUnescape(name)
 		if err != nil || isSecretName(plain) {
-			pairs[i] = name + "=" + hidden
+			pairs[i] = name + "=" + secret.Hidden
 		}
 	}
 	return before + "?" + strings.Join(pairs, "&")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -117,6 +119,8 @@ func (k key) format(value any) string {
 		return formatDuration(v)
 	case []string:
 		return strings.Join(v, ",")
+	case secret.Secret:
+		return v.Reveal()
 	case int64:
 		if k.isSize() {
 			return formatSize(v)

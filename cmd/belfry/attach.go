@@ -26,7 +26,7 @@ func attachRun(work func(ctx context.Context, client *attach.Client, args []stri
 		if cfg.Database.DirectURL() == "" {
 			return errors.New(noDatabase)
 		}
-		client, err := attach.Open(cmd.Context(), cfg.Database.DirectURL())
+		client, err := attach.Open(cmd.Context(), cfg.Database.DirectURL().Reveal())
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,9 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const (
@@ -116,7 +118,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 		return unlessStopped(ctx, err)
 	}
 	cfg := d.cfg
-	cfg.Database.URL, cfg.Database.ListenURL = cluster.URL(devDatabase), ""
+	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(cluster.URL(devDatabase)), ""
 	cfg.HTTP.DrainDelay = 0 // there is no load balancer
 	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
 		key, err := devKey(cluster.Dir())
@@ -137,7 +139,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 		}
 	}()
 	var greeting error
-	err := d.serve(serving, cfg, d.log, func(addr net.Addr) { greeting = greet(d.out, addr, cluster) })
+	err := d.serve(serving, cfg, d.log, func(addr net.Addr) { greeting = greet(d.out, cfg.HTTP, addr, cluster) })
 	cancel(nil)
 	<-watched
 	if died := context.Cause(serving); errors.Is(died, errPostgresDied) {
@@ -161,9 +163,10 @@ func unlessStopped(ctx context.Context, err error) error {
 
 // greet prints the addresses and example commands. The commands have no comments, because
 // some shells refuse them.
-func greet(out io.Writer, addr net.Addr, cluster *devdb.Cluster) error {
-	base := reachable(addr.String())
-	_, err := fmt.Fprintf(out, `Belfry listens on http://%[1]s; its data is in %[2]s
+func greet(out io.Writer, cfg httpapi.Config, addr net.Addr, cluster *devdb.Cluster) error {
+	cfg.Addr = addr.String()
+	base := apiURL(cfg)
+	_, err := fmt.Fprintf(out, `Belfry listens on %[1]s; its data is in %[2]s
 psql %[3]s
 
 Push a message to the queue demo:

@@ -70,21 +70,21 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 	cfg.Database.PoolSize = 120
 	var out bytes.Buffer
 	err := runDev(ctx, &out, cfg, dir, func(ctx context.Context, cfg config.Config, _ *zap.Logger, ready func(net.Addr)) error {
-		require.Contains(t, cfg.Database.URL, "@127.0.0.1:")
-		require.Contains(t, cfg.Database.URL, "/belfry?")
+		require.Contains(t, cfg.Database.URL.Reveal(), "@127.0.0.1:")
+		require.Contains(t, cfg.Database.URL.Reveal(), "/belfry?")
 		require.Equal(t, cfg.Database.URL, cfg.Database.DirectURL())
 		key, err := devKey(dir)
 		require.NoError(t, err)
 		require.Equal(t, key, cfg.Encryption.Key, "encryption works without a setting")
 		require.Zero(t, cfg.HTTP.DrainDelay, "a stop is quick")
-		require.Equal(t, "150", one(t, cfg.Database.URL, "SHOW max_connections"))
+		require.Equal(t, "150", one(t, cfg.Database.URL.Reveal(), "SHOW max_connections"))
 		ready(&net.TCPAddr{IP: net.IPv6unspecified, Port: 7001})
 		stop()
 		<-ctx.Done()
 		return nil
 	})
 	require.NoError(t, err, "a stop is not an error")
-	require.Contains(t, out.String(), "\ncurl -s localhost:7001/api/v1/push ")
+	require.Contains(t, out.String(), "\ncurl -s http://localhost:7001/api/v1/push ")
 	require.Contains(t, out.String(), "its data is in "+dir)
 	requireFree(t, dir)
 }

@@ -3,14 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/certificate"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 
 // healthTimeout bounds the request of `belfry health`.
@@ -23,36 +29,74 @@ const maxReason = 4096
 // has neither a shell nor curl.
 func newHealthCmd() *cobra.Command {
 	var live bool
+	var url, caFile string
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the server on http.addr whether it is ready; exit 0 when it is",
-		Args:  cobra.NoArgs,
+		Short: "Ask a server whether it is ready; exit 0 when it is",
+		Long: `Ask the server of this configuration whether it is ready: at http.internal_addr, or
+at http.addr if there is none. With --url, ask another one. A certificate is always
+verified. So for a server with TLS on http.addr, --url must have a name of its certificate.`,
+		Example: `  belfry health
+  belfry health --url https://belfry.example.com:6632 --ca-file ca.crt`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(cmd)
-			if err != nil {
-				return err
+			if url == "" {
+				cfg, err := loadConfig(cmd)
+				if err != nil {
+					return err
+				}
+				url = healthURL(cfg.HTTP)
 			}
 			path := "/readyz"
 			if live {
 				path = "/livez"
 			}
-			return askHealth(cmd.Context(), "http://"+reachable(cfg.HTTP.Addr)+path)
+			return askHealth(cmd.Context(), strings.TrimSuffix(url, "/")+path, caFile)
 		},
 	}
 	cmd.Flags().BoolVar(&live, "live", false, "only ask whether the process answers (/livez), also while it starts, stops or has no database")
+	cmd.Flags().StringVar(&url, "url", "", "the server, https://name:port or http://name:port")
+	cmd.Flags().StringVar(&caFile, "ca-file", "", "PEM file with the CA of the server, instead of those of this machine")
 	return cmd
 }
 
+// healthURL returns the address that needs the least: the internal one has neither TLS nor client
+// certificates.
+func healthURL(cfg httpapi.Config) string {
+	if cfg.InternalAddr != "" {
+		return "http://" + reachable(cfg.InternalAddr)
+	}
+	return apiURL(cfg)
+}
+
+// apiURL returns the URL of http.addr for a client on this machine.
+func apiURL(cfg httpapi.Config) string {
+	if cfg.HasTLS() {
+		return "https://" + reachable(cfg.Addr)
+	}
+	return "http://" + reachable(cfg.Addr)
+}
+
 // askHealth returns an error unless a probe answers 200. The error has the reason in the answer.
-func askHealth(ctx context.Context, url string) error {
+func askHealth(ctx context.Context, url, caFile string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
+	config, err := certificate.Client(caFile)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
+		var unverified *tls.CertificateVerificationError
+		if errors.As(err, &unverified) {
+			return fmt.Errorf("asking %s: %w; use --ca-file, and --url with a name of the certificate, or set http.internal_addr", url, err)
+		}
 		return fmt.Errorf("asking %s: %w; is the server running?", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }()

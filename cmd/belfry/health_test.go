@@ -1,15 +1,20 @@
 package main
 
 import (
+	"encoding/pem"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/test/testcert"
 )
 
 func TestReachable(t *testing.T) {
@@ -47,4 +52,34 @@ func TestHealthAsksAProbe(t *testing.T) {
 		require.EqualError(t, health(), server.URL+want)
 		require.NoError(t, health("--live"))
 	}
+}
+
+func TestHealthVerifiesTheCertificate(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	trusted := testcert.Write(t, t.TempDir(), "ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	code, _, stderr := belfry(t, "health", "--url", server.URL, "--ca-file", trusted)
+	require.Zero(t, code, stderr)
+	code, _, stderr = belfry(t, "health", "--url", server.URL)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "--ca-file")
+	code, _, stderr = belfry(t, "health", "--url", strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "--ca-file", trusted)
+	require.Equal(t, 1, code, "the certificate has another name")
+	require.Contains(t, stderr, "a name of the certificate")
+}
+
+func TestHealthAsksTheInternalAddress(t *testing.T) {
+	t.Parallel()
+	cfg := httpapi.Config{Addr: ":1"}
+	require.Equal(t, "http://localhost:1", healthURL(cfg))
+	cfg.TLSCertFile = "/c"
+	require.Equal(t, "https://localhost:1", healthURL(cfg))
+	cfg.InternalAddr = "127.0.0.1:2"
+	require.Equal(t, "http://127.0.0.1:2", healthURL(cfg))
 }

@@ -38,7 +38,7 @@ A failed migration is rolled back. Then "belfry migrate status" shows what to do
 func migrateRun(work func(cmd *cobra.Command, m *migrate.Migrator, args []string) (string, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
-			url := cfg.Database.DirectURL()
+			url := cfg.Database.DirectURL().Reveal()
 			if url == "" {
 				return errNoDatabaseToMigrate
 			}

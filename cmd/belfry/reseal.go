@@ -53,7 +53,7 @@ vacuums the table belfry.message.`,
 			if err != nil {
 				return err
 			}
-			client, err := reseal.Open(cmd.Context(), cfg.Database.DirectURL(), sealer)
+			client, err := reseal.Open(cmd.Context(), cfg.Database.DirectURL().Reveal(), sealer)
 			if err != nil {
 				return err
 			}

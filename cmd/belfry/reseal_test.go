@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/reseal"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -57,7 +58,7 @@ func TestResealMovesAQueue(t *testing.T) {
 // storeSealed stores one message of queue q, encrypted with a key, and returns its id.
 func storeSealed(t *testing.T, dsn, key string) queue.ID {
 	t.Helper()
-	sealer, err := seal.New(seal.Config{Keys: key})
+	sealer, err := seal.New(seal.Config{Keys: secret.Secret(key)})
 	require.NoError(t, err)
 	id := queue.NewID()
 	payload, err := sealer.Seal([]byte("1"), seal.Message{Queue: "q", Partition: "p", ID: id})

@@ -93,7 +93,7 @@ func signingKey(file string, cfg token.Config) (token.SigningKey, error) {
 		if cfg.Secret == "" {
 			return token.SigningKey{}, errors.New("there is no key: set auth.secret, or name a file with --signing-key")
 		}
-		return token.SecretKey(cfg.Secret), nil
+		return token.SecretKey(cfg.Secret.Reveal()), nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -51,7 +51,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	if err != nil {
 		return err
 	}
-	log.Info("listening", zap.String("address", ln.Addr().String()))
+	logAddresses(log, ln, cfg.HTTP.HasTLS())
 	var serving errgroup.Group
 	serving.Go(func() error { return server.Serve(ln) })
 	b := newBuilder(cfg, pool, server, registry, log)
@@ -60,6 +60,15 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
 	}
 	return b.run(ctx, serving.Wait, log, func() { ready(ln.Addr()) })
+}
+
+// logAddresses logs where the server listens.
+func logAddresses(log *zap.Logger, ln httpapi.Listeners, tls bool) {
+	fields := []zap.Field{zap.Stringer("address", ln.Addr()), zap.Bool("tls", tls)}
+	if ln.Internal != nil {
+		fields = append(fields, zap.Stringer("internal_address", ln.Internal.Addr()))
+	}
+	log.Info("listening", fields...)
 }
 
 // start waits for the database, migrates and constructs the rooms.
@@ -142,7 +151,7 @@ func (p *parts) drain(ctx context.Context) error {
 
 // prepareSchema migrates, or only checks the schema if database.migrate_on_start is off.
 func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) error {
-	m := migrate.New(migrate.Config{URL: cfg.DirectURL(), LockTimeout: cfg.MigrateLockTimeout}, log)
+	m := migrate.New(migrate.Config{URL: cfg.DirectURL().Reveal(), LockTimeout: cfg.MigrateLockTimeout}, log)
 	if cfg.MigrateOnStart {
 		return m.Up(ctx)
 	}

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -18,12 +19,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestASessionThatEndsDoesNotEndTheStart(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL = pgtest.Database(t)
+	cfg.URL = secret.Secret(pgtest.Database(t))
 	pool, err := postgres.Open(t.Context(), cfg, "belfry", warmConnections)
 	require.NoError(t, err)
 	defer pool.Close()
 	require.NoError(t, pool.Ping(t.Context()))
-	admin, err := pgx.Connect(t.Context(), cfg.URL)
+	admin, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, admin.Close(context.Background())) }()
 	_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)

@@ -138,7 +138,7 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
-	url := b.cfg.Database.DirectURL()
+	url := b.cfg.Database.DirectURL().Reveal()
 	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}

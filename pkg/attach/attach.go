@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -97,7 +98,7 @@ type Client struct{ conn *pgx.Conn }
 func Open(ctx context.Context, url string) (*Client, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+		return nil, fmt.Errorf("reading the URL of the database: %w", postgres.InvalidURL(err))
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may set another default
 	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements do not survive every pooler

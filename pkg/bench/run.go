@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/certificate"
 )
 
 var (
@@ -80,7 +81,11 @@ func (o *Outcome) repeat(ctx context.Context, sc scenario, s Settings) error {
 
 // once makes one run, after a baseline if one is wanted. The result is nil if nothing was measured.
 func once(ctx context.Context, sc scenario, s Settings) (*Result, error) {
-	c, err := load.NewClient(s.URL)
+	secure, err := certificate.Client(s.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	c, err := load.NewClient(s.URL, secure)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,8 @@ type Settings struct {
 	// BaselineConnections 0 is Connections.
 	BaselineConnections int  `json:"baselineConnections"`
 	HoldSnapshot        bool `json:"holdSnapshot"`
+	// CAFile has the CA of an https server. Empty: the CAs of this machine.
+	CAFile string `json:"-"`
 	// DatabaseURL is the database of the server. With Baseline or HoldSnapshot it is also watched
 	// for locks.
 	DatabaseURL string `json:"-"`
@@ -72,7 +74,7 @@ func (s Settings) Validate() error {
 	}
 	at, err := url.Parse(s.URL)
 	check(err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "",
-		"--url is %q: give it as http://host:port", s.URL)
+		"--url is %q: give it as http://host:port or https://name:port", s.URL)
 	for _, n := range []struct {
 		flag         string
 		value, least int

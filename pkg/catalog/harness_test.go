@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -38,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	dsn := pgtest.Database(t)
 	pool := openPool(t, dsn)
 	bus := &events.Bus{}
-	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	return &fixture{Catalog: catalog.New(pool, sealer, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
 }
@@ -52,7 +53,7 @@ func openPool(t *testing.T, dsn string) *postgres.Pool {
 func openPoolWithTimeout(t *testing.T, dsn string, timeout time.Duration) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, timeout
+	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), timeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
@@ -15,6 +16,17 @@ import (
 type Config struct {
 	// Addr is the listen address, host:port; an empty host means all.
 	Addr string `mapstructure:"addr"`
+	// InternalAddr is a second listen address, for the probes and the metrics without TLS. Empty: none.
+	InternalAddr string `mapstructure:"internal_addr"`
+	// TLSCertFile and TLSKeyFile are the certificate and the key of Addr. Empty: no TLS.
+	TLSCertFile string `mapstructure:"tls_cert_file"`
+	TLSKeyFile  string `mapstructure:"tls_key_file"`
+	// TLSClientCAFile has the CAs that sign client certificates. Empty: clients need none.
+	TLSClientCAFile string `mapstructure:"tls_client_ca_file"`
+	// TLSClientAuth is required or optional.
+	TLSClientAuth string `mapstructure:"tls_client_auth"`
+	// TLSClientRole is the role of a client with a certificate.
+	TLSClientRole string `mapstructure:"tls_client_role"`
 	// MaxBodyBytes bounds a request body; a larger one gets 413.
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
 	// MaxResponseBytes bounds the answer of a pop, which has at least one message.
@@ -53,7 +65,7 @@ const (
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
 	return Config{
-		Addr: ":6632", MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, MaxInflightBytes: 256 << 20,
+		Addr: ":6632", TLSClientAuth: clientRequired, TLSClientRole: identity.ReadOnly.String(), MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, MaxInflightBytes: 256 << 20,
 		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 10_000, MaxHeaderBytes: 64 << 10,
 		MaxItems: 10_000, MaxPartitions: 1_000, MaxAcks: 10_000,
@@ -63,7 +75,10 @@ func DefaultConfig() Config {
 // Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
 	errs := append(checkOrigins(c.CORSOrigins), checkProxies(c.TrustedProxies)...)
-	errs = append(errs, c.checkAddr())
+	errs = append(errs, checkAddr("http.addr", c.Addr), c.checkTLS())
+	if c.InternalAddr != "" {
+		errs = append(errs, checkAddr("http.internal_addr", c.InternalAddr))
+	}
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
 	}
@@ -102,13 +117,13 @@ func (c Config) inflightBytes() int64 {
 
 // checkAddr refuses an address that Listen would refuse. Listen runs only after the
 // migrations of the database.
-func (c Config) checkAddr() error {
-	_, port, err := net.SplitHostPort(c.Addr)
+func checkAddr(key, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return fmt.Errorf("http.addr is %q: it must be host:port or :port, with a number as port and an IPv6 host in brackets", c.Addr)
+		return fmt.Errorf("%s is %q: it must be host:port or :port, with a number as port and an IPv6 host in brackets", key, addr)
 	}
 	return nil
 }

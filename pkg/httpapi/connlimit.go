@@ -76,6 +76,8 @@ func (cs *connections) endBy(end ends) {
 type limitedListener struct {
 	net.Listener
 	*connections
+	// tls closes those connections without an answer, because a client expects a handshake.
+	tls bool
 }
 
 // Accept returns the next connection within the limit.
@@ -100,6 +102,10 @@ func (l limitedListener) Accept() (net.Conn, error) {
 
 func (l limitedListener) refuse(conn *net.TCPConn) {
 	l.refused()
+	if l.tls {
+		_ = conn.Close()
+		return
+	}
 	select {
 	case l.refusing <- struct{}{}:
 	default:

@@ -124,6 +124,13 @@ func (m *Metrics) Acknowledged(results []queue.AckResult) {
 // connectionRefused counts a connection above http.max_connections.
 func (m *Metrics) connectionRefused() { m.refused.Inc() }
 
+// certificateExpires shows when the certificate of the server expires.
+func (m *Metrics) certificateExpires(at func() time.Time) {
+	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "belfry_tls_certificate_expires_seconds", Help: "When the TLS certificate expires, in seconds since 1970.",
+	}, func() float64 { return float64(at().Unix()) }))
+}
+
 // Throughput returns the messages per second of the last minute: pushed ones, and
 // those consumed by a group.
 func (m *Metrics) Throughput() (ingested, processed float64) {

@@ -39,7 +39,8 @@ type Authenticator interface {
 }
 
 // authorize returns a handler that refuses requests without the right, and gives next a request whose
-// context has the principal. Without an Authenticator every request has every right.
+// context has the principal. Without an Authenticator and without client certificates every request has
+// every right.
 func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc {
 	if right == Public {
 		return next
@@ -47,7 +48,7 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 	least := roles[right]
 	return func(c echo.Context) error {
 		auth := s.deps.Auth
-		if auth == nil || auth.Skips(c.Path()) {
+		if auth == nil && s.cfg.TLSClientCAFile == "" || auth != nil && auth.Skips(c.Path()) {
 			return next(c)
 		}
 		p, err := principal(c, auth)
@@ -63,11 +64,15 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 }
 
 // principal returns who makes a request: the principal of its token, or without a token that of its
-// connection.
+// client certificate. Without an Authenticator tokens are ignored.
 func principal(c echo.Context, auth Authenticator) (*identity.Principal, error) {
 	text := token.FromHeader(c.Request().Header.Get(echo.HeaderAuthorization))
-	if p := identity.From(c.Request().Context()); p != nil && text == "" {
+	p := identity.From(c.Request().Context())
+	switch {
+	case p != nil && (text == "" || auth == nil):
 		return p, nil
+	case auth == nil:
+		return nil, &queue.Error{Code: queue.CodeUnauthenticated, Message: "Authentication required"}
 	}
 	return auth.Verify(c.Request().Context(), text)
 }

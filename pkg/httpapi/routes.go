@@ -24,8 +24,7 @@ func (s *Server) routeTable() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
 	answer, count, change := wire.JSON, s.statistics.limit, s.audited
-	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), []Route{
-		{get, "/metrics/prometheus", Public, s.prometheus},
+	return append(s.internalRoutes(), []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole, answer(s.whoami)},
 
@@ -72,6 +71,11 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read, answer(admin.MessageTraces)},
 		{get, "/api/v1/audit", Administer, answer(admin.ListAudit)},
 	}...)
+}
+
+// internalRoutes are the routes that http.internal_addr serves too.
+func (s *Server) internalRoutes() []Route {
+	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), Route{http.MethodGet, "/metrics/prometheus", Public, s.prometheus})
 }
 
 // probes are the routes that a server answers from its start on.

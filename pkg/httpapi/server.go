@@ -1,16 +1,11 @@
 package httpapi
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/inflight"
@@ -30,10 +25,11 @@ type Server struct {
 	deps     Deps // written by Open, read only by the routes that exist since then
 	cfg      Config
 	origins  origins
-	http     *http.Server
-	// api answers the requests. Open replaces it.
-	api   atomic.Pointer[echo.Echo]
-	phase atomic.Pointer[Phase]
+	// http serves api on http.addr, and internal serves few on http.internal_addr.
+	http, internal *http.Server
+	// api and few answer the requests. Open replaces them.
+	api, few atomic.Pointer[echo.Echo]
+	phase    atomic.Pointer[Phase]
 	// database is what /readyz knows of the database.
 	database    databaseCheck
 	connections *connections
@@ -58,14 +54,15 @@ func New(cfg Config, start StartDeps) *Server {
 		start.Log.Warn("http.cors_origins allows every web page to use this server")
 	}
 	s.SetPhase(Starting)
-	s.api.Store(s.router(s.startingRoutes(), s.answerStarting))
-	s.http = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.api.Load().ServeHTTP(w, r) }),
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: int(cfg.MaxHeaderBytes),
-		ErrorLog:       zap.NewStdLog(start.Log.Named("http")),
-	}
+	s.serveRoutes(s.startingRoutes(), s.startingRoutes(), s.answerStarting)
+	s.http, s.internal = s.httpServer(&s.api), s.httpServer(&s.few)
 	return s
+}
+
+// serveRoutes sets the routes of http.addr and of http.internal_addr.
+func (s *Server) serveRoutes(api, internal []Route, handleError echo.HTTPErrorHandler) {
+	s.api.Store(s.router(api, handleError))
+	s.few.Store(s.router(internal, handleError))
 }
 
 // router returns the handler of some routes. handleError answers the errors of their handlers, and
@@ -75,7 +72,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = handleError
 	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
-	e.Pre(s.limitTime, s.origins.headers)
+	e.Pre(s.limitTime, s.origins.headers, s.identify)
 	e.Use(s.measure, s.refuse, wire.ReturnMemory)
 	for _, r := range routes {
 		e.Add(r.Method, r.Path, s.authorize(r.Right, r.handler))
@@ -89,23 +86,6 @@ func (s *Server) Inflight() *inflight.Budget { return s.inflight }
 // Handler returns the API as a handler.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// Listen opens the listen address. A port in use is an error here, before Serve.
-func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
-	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("listening on %s (http.addr): %w; choose another with --http-addr", s.cfg.Addr, err)
-	}
-	return ln, nil
-}
-
-// Serve answers requests. It blocks until Shutdown and then returns nil.
-func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(limitedListener{ln, s.connections}); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving on %s: %w", ln.Addr(), err)
-	}
-	return nil
-}
-
 // Drain makes /readyz and /health answer 503, so that load balancers send no new requests. All
 // requests are still served. The caller calls it once.
 func (s *Server) Drain() { close(s.draining) }
@@ -117,21 +97,4 @@ func (s *Server) isDraining() bool {
 	default:
 		return false
 	}
-}
-
-// Shutdown accepts no new requests and waits for the requests in flight. A client
-// that sends slowly has half of http.shutdown_timeout, and then gets 408. A client that reads slowly has
-// four fifths. After http.shutdown_timeout, Shutdown closes the connections of the other requests and
-// returns an error.
-func (s *Server) Shutdown(ctx context.Context) error {
-	now, timeout := time.Now(), s.cfg.ShutdownTimeout
-	s.connections.endBy(ends{read: now.Add(timeout / 2), write: now.Add(timeout * 4 / 5)})
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ShutdownTimeout)
-	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		closing := s.http.Close()
-		return fmt.Errorf("requests were still in flight after %s (http.shutdown_timeout) and were cut off: %w",
-			s.cfg.ShutdownTimeout, errors.Join(err, closing))
-	}
-	return nil
 }

@@ -2,10 +2,12 @@ package httpapi_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +67,10 @@ type client struct {
 	http *http.Client
 	// served receives the result of Serve.
 	served chan error
+	// tls is set for a server with TLS.
+	tls *tls.Config
+	// internal is the URL of http.internal_addr, if the server has it.
+	internal string
 }
 
 type response struct {
@@ -76,10 +82,22 @@ type response struct {
 // serve runs s until the test ends.
 func serve(t *testing.T, s *httpapi.Server) *client {
 	t.Helper()
+	return serveTLS(t, s, nil)
+}
+
+// serveTLS is serve for a server with TLS, unless config is nil.
+func serveTLS(t *testing.T, s *httpapi.Server, config *tls.Config) *client {
+	t.Helper()
 	ln, err := s.Listen(t.Context())
 	require.NoError(t, err)
-	transport := &http.Transport{}
-	c := &client{t: t, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: transport}, served: make(chan error, 1)}
+	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+	c := &client{t: t, base: "http://" + ln.Addr().String(), http: &http.Client{Transport: transport}, served: make(chan error, 1), tls: config}
+	if config != nil {
+		c.base = "https://" + ln.Addr().String()
+	}
+	if ln.Internal != nil {
+		c.internal = "http://" + ln.Internal.Addr().String()
+	}
 	go func() { c.served <- s.Serve(ln) }()
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -91,7 +109,11 @@ func serve(t *testing.T, s *httpapi.Server) *client {
 }
 
 func (c *client) try(path string) response {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, c.base+path, http.NoBody)
+	return c.send(http.MethodGet, c.base+path, "")
+}
+
+func (c *client) send(method, url, sent string) response {
+	r, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(sent))
 	if err != nil {
 		return response{err: err}
 	}
@@ -213,6 +235,6 @@ func TestConfigReportsEveryInvalidValue(t *testing.T) {
 	}
 	require.NoError(t, httpapi.Config{
 		Addr: ":0", MaxBodyBytes: 1024, MaxResponseBytes: 1024, MaxInflightBytes: 1024, ShutdownTimeout: 1, BodyTimeout: 1, WriteTimeout: 1, MaxConnections: 1, MaxHeaderBytes: 4096,
-		MaxItems: 1, MaxPartitions: 1, MaxAcks: 1,
+		MaxItems: 1, MaxPartitions: 1, MaxAcks: 1, TLSClientAuth: "optional", TLSClientRole: "admin",
 	}.Validate())
 }

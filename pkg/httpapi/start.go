@@ -45,7 +45,7 @@ func (s *Server) currentPhase() Phase { return *s.phase.Load() }
 // Open makes the server answer every route. It is called once.
 func (s *Server) Open(deps Deps) {
 	s.deps = deps
-	s.api.Store(s.router(s.routeTable(), s.handleError))
+	s.serveRoutes(s.routeTable(), s.internalRoutes(), s.handleError)
 	s.SetPhase(serving)
 }
 

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -32,8 +33,12 @@ type connection struct {
 
 func (c *client) dial() *connection {
 	c.t.Helper()
-	conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", strings.TrimPrefix(c.base, "http://"))
+	_, address, _ := strings.Cut(c.base, "://")
+	conn, err := new(net.Dialer).DialContext(c.t.Context(), "tcp", address)
 	require.NoError(c.t, err)
+	if c.tls != nil {
+		conn = tls.Client(conn, c.tls)
+	}
 	c.t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(c.t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return &connection{Conn: conn, t: c.t, r: bufio.NewReader(conn)}
@@ -194,13 +199,27 @@ func TestClientThatStopsReadingLosesItsLease(t *testing.T) {
 // read: answers, bodies that a handler reads, bodies that no handler reads, headers, nothing.
 func TestStalledClientsCannotKeepTheServerFromStopping(t *testing.T) {
 	t.Parallel()
+	t.Run("plain", func(t *testing.T) {
+		t.Parallel()
+		stopWithStalledClients(t, nil, func(*httpapi.Config, *httpapi.Deps) {})
+	})
+	t.Run("TLS", func(t *testing.T) {
+		t.Parallel()
+		f := newSecure(t)
+		stopWithStalledClients(t, f.client(), f.edit)
+	})
+}
+
+func stopWithStalledClients(t *testing.T, config *tls.Config, edit func(*httpapi.Config, *httpapi.Deps)) {
+	t.Helper()
 	const timeout = 3 * time.Second
 	inside := make(chan struct{}, 1)
 	s, _ := apitest.Server(&apitest.Fakes{Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 		inside <- struct{}{}
 		return large(), nil
-	}}, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.ShutdownTimeout = timeout })
-	c := serve(t, s)
+	}}, edit, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.ShutdownTimeout = timeout })
+	c := serveTLS(t, s, config)
+	(&client{t: t, base: c.base}).dial().send("\x16") // a handshake, for a server with TLS
 	for _, request := range []string{
 		"GET " + popPath + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n1", "GET /hea", "",

@@ -7,7 +7,10 @@ package identity
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Role says what a principal may do. A higher role includes the lower ones.
@@ -63,4 +66,13 @@ func Subject(ctx context.Context) string {
 		return p.Subject
 	}
 	return ""
+}
+
+// maxText is the most bytes of a subject and of the id of a token.
+const maxText = 512
+
+// Printable reports whether a subject or the id of a token can be stored and logged: it is short, UTF-8,
+// and has no control characters.
+func Printable(text string) bool {
+	return len(text) <= maxText && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }

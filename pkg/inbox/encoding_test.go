@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -54,7 +55,7 @@ func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', 'a', '{}', convert_from('\xe9', 'SQL_ASCII'))`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'm' || i FROM generate_series(1, 20) AS i`)
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, time.Second, Connections
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = secret.Secret(dsn), time.Second, Connections
 	sequencerPool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(sequencerPool.Close)

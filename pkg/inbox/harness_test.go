@@ -19,6 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -78,7 +79,7 @@ func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 func openPool(t *testing.T, dsn string, size int32) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = dsn, testTimeout, size
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = secret.Secret(dsn), testTimeout, size
 	pool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

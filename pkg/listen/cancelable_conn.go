@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
 const (
@@ -36,7 +38,7 @@ type cancelableConn struct {
 func parse(url, applicationName string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, err // it names the mistake, without the password
+		return nil, postgres.InvalidURL(err)
 	}
 	config.RuntimeParams["application_name"] = applicationName
 	if config.ConnectTimeout == 0 {

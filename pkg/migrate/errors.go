@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
@@ -126,18 +124,6 @@ func (e *LockedError) Error() string {
 		text += fmt.Sprintf("; if it hangs, end it with \"SELECT pg_terminate_backend(%d)\": its migration is rolled back", e.Holder.PID)
 	}
 	return text
-}
-
-// invalidURL explains a DSN that cannot be parsed. The error of the library quotes
-// the DSN or a piece of it, which may be part of the password. So only errors
-// beyond the syntax are wrapped.
-func invalidURL(err error) error {
-	var parse *pgconn.ParseConfigError
-	if inner := errors.Unwrap(err); errors.As(err, &parse) && inner != nil && !strings.Contains(err.Error(), "failed to parse as") {
-		return fmt.Errorf("reading database.url (or database.listen_url): %w", inner)
-	}
-	return errors.New("database.url (or database.listen_url) cannot be read: write it as " +
-		"postgres://user:password@host:5432/name, with characters such as / # ? % @ in the password percent-encoded")
 }
 
 // unreachable explains a connection that failed. The error of pgx names the user

@@ -84,7 +84,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	}
 	cc, err := pgx.ParseConfig(m.cfg.URL)
 	if err != nil {
-		return nil, invalidURL(err)
+		return nil, fmt.Errorf("reading database.url (or database.listen_url): %w", postgres.InvalidURL(err))
 	}
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout

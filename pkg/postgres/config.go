@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // Config is the section "database". config/belfry.yaml describes its keys.
 type Config struct {
-	URL                string        `mapstructure:"url"`
-	ListenURL          string        `mapstructure:"listen_url"` // see DirectURL
+	URL                secret.Secret `mapstructure:"url"`
+	ListenURL          secret.Secret `mapstructure:"listen_url"` // see DirectURL
 	PoolSize           int32         `mapstructure:"pool_size"`
 	StartTimeout       time.Duration `mapstructure:"start_timeout"`
 	RequestTimeout     time.Duration `mapstructure:"request_timeout"`
@@ -29,7 +30,7 @@ func DefaultConfig() Config {
 
 // DirectURL returns the DSN that does not lead through a pooler in transaction mode. It
 // serves LISTEN, the migrations and the sequencer.
-func (c Config) DirectURL() string { return cmp.Or(c.ListenURL, c.URL) }
+func (c Config) DirectURL() secret.Secret { return cmp.Or(c.ListenURL, c.URL) }
 
 // Validate returns one error that names every invalid value. It accepts an empty URL:
 // each command decides whether it needs one.

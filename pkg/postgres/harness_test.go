@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -21,7 +22,7 @@ const patience = 60 * time.Second
 
 func config(dsn string, edit ...func(*postgres.Config)) postgres.Config {
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, patience
+	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), patience
 	for _, e := range edit {
 		e(&cfg)
 	}

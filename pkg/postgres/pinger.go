@@ -20,9 +20,9 @@ type Pinger struct {
 
 // NewPinger returns a Pinger for database.url. Close releases it. An error means that the URL is invalid.
 func NewPinger(cfg Config, applicationName string) (*Pinger, error) {
-	config, err := pgconn.ParseConfig(cfg.URL)
+	config, err := pgconn.ParseConfig(cfg.URL.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("reading database.url: %w", err)
+		return nil, fmt.Errorf("reading database.url: %w", InvalidURL(err))
 	}
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = applicationName

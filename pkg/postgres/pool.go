@@ -46,9 +46,9 @@ func (p *Pool) OpenRelated(ctx context.Context, cfg Config, applicationName stri
 }
 
 func open(ctx context.Context, cfg Config, applicationName string, warm int32, shared *losses) (*Pool, error) {
-	pc, err := pgxpool.ParseConfig(cfg.URL)
+	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("reading database.url: %w", err)
+		return nil, fmt.Errorf("reading database.url: %w", InvalidURL(err))
 	}
 	p := &Pool{requestTimeout: cfg.RequestTimeout, losses: shared}
 	pc.MaxConns = cfg.PoolSize

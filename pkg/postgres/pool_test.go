@@ -174,6 +174,6 @@ func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
 
 func TestDirectURLFallsBackToURL(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "a", postgres.Config{URL: "a"}.DirectURL())
-	require.Equal(t, "b", postgres.Config{URL: "a", ListenURL: "b"}.DirectURL())
+	require.EqualValues(t, "a", postgres.Config{URL: "a"}.DirectURL())
+	require.EqualValues(t, "b", postgres.Config{URL: "a", ListenURL: "b"}.DirectURL())
 }

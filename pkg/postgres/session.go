@@ -13,7 +13,7 @@ import (
 func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+		return nil, fmt.Errorf("reading the URL of the database: %w", InvalidURL(err))
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = application

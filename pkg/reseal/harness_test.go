@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/reseal"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 var (
 	oldKey, newKey, lostKey = "old:" + strings.Repeat("a", 64), "new:" + strings.Repeat("b", 64), "lost:" + strings.Repeat("c", 64)
 	single                  = strings.Repeat("d", 64)
-	all                     = seal.Config{Keys: newKey + "," + oldKey, Key: single}
+	all                     = seal.Config{Keys: secret.Secret(newKey + "," + oldKey), Key: secret.Secret(single)}
 )
 
 // fixture is a database with the queue "q", which has encryptionEnabled.
@@ -42,7 +43,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dsn: pgtest.Database(t)}
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = f.dsn, 30*time.Second
+	cfg.URL, cfg.RequestTimeout = secret.Secret(f.dsn), 30*time.Second
 	var err error
 	f.pool, err = postgres.Open(t.Context(), cfg, "reseal-test", 0)
 	require.NoError(t, err)

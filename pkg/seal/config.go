@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // KeyBytes is the length of a key.
@@ -18,10 +20,10 @@ const KeyBytes = 32
 type Config struct {
 	// Key is 64 hexadecimal digits. Without Key and Keys, pushes to queues with encryptionEnabled
 	// are refused.
-	Key string `mapstructure:"key"`
+	Key secret.Secret `mapstructure:"key"`
 	// Keys are pairs id:key, separated by commas. The first one is current. The other ones and Key
 	// open older payloads.
-	Keys string `mapstructure:"keys"`
+	Keys secret.Secret `mapstructure:"keys"`
 	// AllowPlaintext: without a key, those pushes are stored in the clear.
 	AllowPlaintext bool `mapstructure:"allow_plaintext"`
 }
@@ -38,7 +40,7 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
 func (c Config) ring() ([]key, error) {
 	var keys []key
 	if c.Keys != "" {
-		for i, pair := range strings.Split(c.Keys, ",") {
+		for i, pair := range strings.Split(c.Keys.Reveal(), ",") {
 			id, digits, _ := strings.Cut(strings.TrimSpace(pair), ":")
 			if !validID.MatchString(id) {
 				return nil, fmt.Errorf("encryption.keys has no valid id in its pair %d of id:key: use up to 32 letters, digits, . _ and -", i+1)
@@ -48,13 +50,13 @@ func (c Config) ring() ([]key, error) {
 			}
 			aead, err := newAEAD(strings.TrimSpace(digits))
 			if err != nil {
-				return nil, fmt.Errorf("encryption.keys holds the key %s, which %w", id, err)
+				return nil, fmt.Errorf("encryption.keys has a key in its pair %d of id:key, which %w", i+1, err) // the id may be a key by mistake
 			}
 			keys = append(keys, key{id, aead})
 		}
 	}
 	if c.Key != "" {
-		aead, err := newAEAD(c.Key)
+		aead, err := newAEAD(c.Key.Reveal())
 		if err != nil {
 			return nil, fmt.Errorf("encryption.key %w", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // FuzzConfig reads any keys. The error contains no key. With valid keys, an envelope can be opened, also
@@ -21,7 +22,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("zz", digits("a"))
 	f.Add("", "one:"+digits("a")[1:])
 	f.Fuzz(func(t *testing.T, key, keys string) {
-		cfg := seal.Config{Key: key, Keys: keys}
+		cfg := seal.Config{Key: secret.Secret(key), Keys: secret.Secret(keys)}
 		if err := cfg.Validate(); err != nil {
 			for _, secret := range secrets(key, keys) {
 				require.NotContains(t, err.Error(), secret)
@@ -36,7 +37,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		sealed, err := s.Seal([]byte("1"), first)
 		require.NoError(t, err)
-		cfg.Keys = strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ",")
+		cfg.Keys = secret.Secret(strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ","))
 		if cfg.Validate() != nil {
 			return // the ring already has this id
 		}
@@ -63,7 +64,7 @@ func secrets(key, keys string) (all []string) {
 // FuzzOpen opens any envelope, and a sealed one with any change of one byte. A changed envelope has the
 // same payload or is refused, and no other message has it.
 func FuzzOpen(f *testing.F) {
-	s, err := seal.New(seal.Config{Key: digits("a"), Keys: "one:" + digits("b")})
+	s, err := seal.New(seal.Config{Key: secret.Secret(digits("a")), Keys: secret.Secret("one:" + digits("b"))})
 	require.NoError(f, err)
 	valid, err := s.Seal([]byte(`{"a":1}`), first)
 	require.NoError(f, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -24,11 +25,11 @@ type groupsFixture struct {
 func newGroupsFixture(t *testing.T) *groupsFixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute
+	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	conn, err := pgx.Connect(t.Context(), cfg.URL)
+	conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return &groupsFixture{Groups: stats.NewGroups(pool), t: t, conn: conn}

@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -39,14 +40,14 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), testTimeout
+	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	s := store.New(pool, store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()},
 		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	conn, err := pgx.Connect(t.Context(), cfg.URL)
+	conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, nil, &events.Bus{}, zap.NewNop()), conn: conn}

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -40,7 +41,7 @@ func newBench(t testing.TB) *bench {
 func newPool(t testing.TB, dsn string, timeout time.Duration) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, timeout
+	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), timeout
 	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

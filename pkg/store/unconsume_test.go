@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // The store takes back an autoAck delivery that it cannot decrypt. A message that was
@@ -16,7 +17,7 @@ import (
 func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	keyless := b.Store
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
@@ -40,7 +41,7 @@ func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: strings.Repeat("7", 64)})
+	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	keyless := b.Store
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)

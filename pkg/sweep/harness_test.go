@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -82,7 +83,7 @@ func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *recorde
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = dsn, testTimeout
+	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "sweep-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

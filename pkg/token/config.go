@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/check"
 	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // The values of auth.algorithm. Auto accepts every algorithm for which there is a key.
@@ -28,8 +29,8 @@ const minSecret = 32
 type Config struct {
 	Enabled         bool          `mapstructure:"enabled"`
 	Algorithm       string        `mapstructure:"algorithm"`
-	Secret          string        `mapstructure:"secret"`
-	PreviousSecret  string        `mapstructure:"previous_secret"`
+	Secret          secret.Secret `mapstructure:"secret"`
+	PreviousSecret  secret.Secret `mapstructure:"previous_secret"`
 	PublicKey       string        `mapstructure:"public_key"`
 	JWKSURL         string        `mapstructure:"jwks_url"`
 	RefreshInterval time.Duration `mapstructure:"jwks_refresh_interval"`

@@ -42,7 +42,7 @@ type keys struct {
 // newKeys returns the keys of a configuration. It fetches those of auth.jwks_url until ctx ends, and
 // blocks for the first fetch, at most auth.jwks_timeout.
 func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err error) {
-	for _, secret := range []string{cfg.Secret, cfg.PreviousSecret} {
+	for _, secret := range []string{cfg.Secret.Reveal(), cfg.PreviousSecret.Reveal()} {
 		if secret != "" {
 			k.secrets = append(k.secrets, []byte(secret))
 		}

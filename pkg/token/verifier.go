@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/zap"
@@ -24,8 +22,6 @@ const (
 	maxRemembered = 10_000
 	// maxRememberedFor is the longest time for which a token is remembered.
 	maxRememberedFor = time.Minute
-	// maxText bounds the subject and the id of a token, in bytes.
-	maxText = 512
 	// grantsClaim limits a token to queues and groups.
 	grantsClaim = "belfry"
 )
@@ -176,11 +172,11 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 		return nil, refused("Tokens with the claim "+grantsClaim+" are not supported", nil)
 	}
 	subject, err := claims.GetSubject()
-	if err != nil || !printable(subject) {
+	if err != nil || !identity.Printable(subject) {
 		return nil, refused("Invalid token subject", err)
 	}
 	id, _ := claims["jti"].(string)
-	if !printable(id) {
+	if !identity.Printable(id) {
 		return nil, refused("Invalid token id", nil)
 	}
 	p := &identity.Principal{Subject: subject, TokenID: id, Role: v.role(claims)}
@@ -188,12 +184,6 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 		p.ExpiresAt = end.Time
 	}
 	return p, nil
-}
-
-// printable reports whether a text can be stored and logged: it is short, UTF-8, and has no control
-// characters.
-func printable(text string) bool {
-	return len(text) <= maxText && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // role returns the highest role that the claims name.

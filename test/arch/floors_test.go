@@ -13,10 +13,10 @@ import (
 // floors gives every package its floor. A package imports only packages of lower floors, and packages inside its own
 // folder that are on the same floor. A new package needs its line here.
 var floors = map[string]int{
-	"pkg/queue": 0, "pkg/check": 0, "pkg/inflight": 0, "pkg/notify": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/seal": 0, "pkg/identity": 0, "sql": 0,
+	"pkg/queue": 0, "pkg/check": 0, "pkg/inflight": 0, "pkg/notify": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/secret": 0, "pkg/certificate": 0, "pkg/identity": 0, "sql": 0,
 	"pkg/httpapi/openapi": 0,
 
-	"pkg/events": 1, "pkg/audit": 1, "pkg/batch": 1, "pkg/readiness": 1, "pkg/plan": 1, "pkg/intent": 1, "pkg/postgres": 1, "pkg/devdb": 1, "pkg/token": 1,
+	"pkg/seal": 1, "pkg/events": 1, "pkg/audit": 1, "pkg/batch": 1, "pkg/readiness": 1, "pkg/plan": 1, "pkg/intent": 1, "pkg/postgres": 1, "pkg/devdb": 1, "pkg/token": 1,
 
 	"pkg/store": 2, "pkg/listen": 2, "pkg/catalog": 2, "pkg/auditlog": 2, "pkg/deadletter": 2, "pkg/trace": 2, "pkg/inbox": 2, "pkg/stats": 2, "pkg/sweep": 2, "pkg/attach": 2, "pkg/migrate": 2, "pkg/reseal": 2,
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const (
@@ -56,7 +57,7 @@ func startChild(t *testing.T, dsn, listenDSN string) child {
 // serveChild is the main function of the child process.
 func serveChild(dsn, listenDSN string) int {
 	cfg := config.Default()
-	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
+	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(dsn), secret.Secret(listenDSN)
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	log, err := zap.NewProduction(zap.IncreaseLevel(zap.ErrorLevel))
 	if err == nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/contract"
 	"github.com/belfry-mq/belfry/test/httpcall"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -73,11 +74,11 @@ func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server 
 func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Database.URL = dsn
+	cfg.Database.URL = secret.Secret(dsn)
 	cfg.Database.PoolSize = 8
 	cfg.Database.RequestTimeout = patience
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
-	cfg.Encryption.Key = strings.Repeat("5", 64)
+	cfg.Encryption.Key = secret.Secret(strings.Repeat("5", 64))
 	for _, option := range options {
 		option(&cfg)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -79,7 +80,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	dsn := pool("transaction")
 	require.ErrorIs(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()), postgres.ErrTransactionPooled)
 
-	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.ListenURL = direct })
+	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.ListenURL = secret.Secret(direct) })
 	c := s.client(t)
 	const clients, each = 8, 20
 	pushTogether(t, clients, each, s)
@@ -138,7 +139,7 @@ func TestPoolerWithForeignSettings(t *testing.T) {
 	pool := startPooler(t, direct)
 	open := func() error {
 		cfg := postgres.DefaultConfig()
-		cfg.URL = pool("transaction")
+		cfg.URL = secret.Secret(pool("transaction"))
 		p, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 		require.NoError(t, err)
 		defer p.Close()

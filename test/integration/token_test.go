@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -20,15 +21,15 @@ func TestTokensGuardTheServer(t *testing.T) {
 	t.Parallel()
 	var auth token.Config
 	c := startOn(t, pgtest.Database(t), func(cfg *config.Config) {
-		cfg.Auth.Enabled, cfg.Auth.Secret = true, strings.Repeat("s", 32)
+		cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(strings.Repeat("s", 32))
 		auth = cfg.Auth
 	}).client(t)
-	made := func(secret string, role identity.Role) string {
-		text, err := token.Sign(auth, token.Request{Subject: "billing", Role: role, Lifetime: time.Hour}, token.SecretKey(secret))
+	made := func(key string, role identity.Role) string {
+		text, err := token.Sign(auth, token.Request{Subject: "billing", Role: role, Lifetime: time.Hour}, token.SecretKey(key))
 		require.NoError(t, err)
 		return "Bearer " + text
 	}
-	as := func(what call, role identity.Role) call { what.Token = made(auth.Secret, role); return what }
+	as := func(what call, role identity.Role) call { what.Token = made(auth.Secret.Reveal(), role); return what }
 	push := post("/api/v1/push", `{"items":[{"queue":"q","transactionId":"t","payload":1,"producerSub":"mallory"}]}`)
 	transaction := post("/api/v1/transaction", `{"operations":[{"type":"push","items":[{"queue":"q","transactionId":"u","payload":1}]}]}`)
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -16,9 +17,10 @@ import (
 func keyRing(pairs string) func(*config.Config) {
 	return func(cfg *config.Config) {
 		cfg.Encryption.Key = ""
-		cfg.Encryption.Keys = regexp.MustCompile(`:(\w)`).ReplaceAllStringFunc(pairs, func(pair string) string {
+		keys := regexp.MustCompile(`:(\w)`).ReplaceAllStringFunc(pairs, func(pair string) string {
 			return ":" + strings.Repeat(pair[1:], 64)
 		})
+		cfg.Encryption.Keys = secret.Secret(keys)
 	}
 }
 

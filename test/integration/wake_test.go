@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const (
@@ -250,7 +251,7 @@ func proven(cfg *config.Config) { cfg.Dispatch.FallbackInterval = time.Hour }
 
 // listenOn sets the connection of the listener and the notifier.
 func listenOn(dsn string) func(cfg *config.Config) {
-	return func(cfg *config.Config) { cfg.Database.ListenURL = dsn }
+	return func(cfg *config.Config) { cfg.Database.ListenURL = secret.Secret(dsn) }
 }
 
 // untilProven waits until the listener is proven and hears at least peers other instances.

@@ -19,6 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -49,7 +50,7 @@ type service struct {
 func newService(t *testing.T) *service {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), 30*time.Second // shared machines pause
+	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), 30*time.Second // shared machines pause
 	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -49,8 +49,9 @@ type connection struct {
 	released time.Time
 }
 
-// NewClient returns a client of the server at base. It opens a connection if none is idle.
-func NewClient(base string) (*Client, error) {
+// NewClient returns a client of the server at base. It opens a connection if none is idle. An https
+// server is verified with secure, or with the CAs of this machine if secure is nil.
+func NewClient(base string, secure *tls.Config) (*Client, error) {
 	at, err := url.Parse(strings.TrimSuffix(base, "/") + "/")
 	if err != nil {
 		return nil, fmt.Errorf("reading the URL: %w", err)
@@ -62,8 +63,7 @@ func NewClient(base string) (*Client, error) {
 	dialer := &net.Dialer{Timeout: RequestTimeout}
 	c.dial, c.address = dialer.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "80"))
 	if at.Scheme == "https" {
-		secure := &tls.Dialer{NetDialer: dialer}
-		c.dial, c.address = secure.DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443"))
+		c.dial, c.address = (&tls.Dialer{NetDialer: dialer, Config: secure}).DialContext, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443"))
 	}
 	return c, nil
 }

@@ -13,7 +13,7 @@ func TestPopAnswersAreDecoded(t *testing.T) {
 	var answer string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(answer)) }))
 	t.Cleanup(server.Close)
-	client, err := NewClient(server.URL)
+	client, err := NewClient(server.URL, nil)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	lane := func(lane, n int) Message { return Message{Data: Payload{lane, n}} }

@@ -63,7 +63,7 @@ func StartListening(name string, env ...string) (*Server, error) {
 	s := &Server{Process: p}
 	address, err := p.ReadLine()
 	if err == nil {
-		s.Client, err = load.NewClient("http://" + address)
+		s.Client, err = load.NewClient("http://"+address, nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Stop())

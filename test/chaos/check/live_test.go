@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
@@ -40,7 +41,7 @@ type live struct {
 func TestTheStoreKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = pgtest.Database(t), time.Minute
+	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute
 	pool, err := postgres.Open(t.Context(), cfg, "check-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -50,7 +51,7 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 		recorder: history.NewRecorder(),
 	}
 	t.Cleanup(func() { require.NoError(t, l.store.Close(context.Background())) })
-	tables, err := pgxpool.New(t.Context(), cfg.URL)
+	tables, err := pgxpool.New(t.Context(), cfg.URL.Reveal())
 	require.NoError(t, err)
 	t.Cleanup(tables.Close)
 	_, err = tables.Exec(t.Context(), "INSERT INTO belfry.queue (name, lease_time, retry_limit) VALUES ($1, $2, 1)",

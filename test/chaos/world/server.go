@@ -20,6 +20,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -85,7 +86,7 @@ func serve(dsn, listenDSN string) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}()
 	cfg := config.Default()
-	cfg.Database.URL, cfg.Database.ListenURL = dsn, listenDSN
+	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(dsn), secret.Secret(listenDSN)
 	cfg.HTTP.DrainDelay = 0
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/store/internal/claim"
 	"github.com/belfry-mq/belfry/pkg/store/internal/delivered"
 	"github.com/belfry-mq/belfry/pkg/store/internal/groupcommit"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func newPusher(b *testing.B) *Pusher {
 	b.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL = pgtest.Database(b)
+	cfg.URL = secret.Secret(pgtest.Database(b))
 	pool, err := postgres.Open(b.Context(), cfg, "push-test", 0)
 	require.NoError(b, err)
 	b.Cleanup(pool.Close)

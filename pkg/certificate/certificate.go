@@ -1,0 +1,179 @@
+// Package certificate serves TLS with a certificate, a key and, for client certificates, a CA from
+// files. It reads the files again when they change.
+//
+// It promises that a handshake uses a pair that fits. Files that cannot be used are logged once, and
+// the files before stay in use. The package is on floor 0.
+package certificate
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// checkInterval is the least time between two looks at the files.
+const checkInterval = 2 * time.Second
+
+// Files are the paths of PEM files.
+type Files struct {
+	// Cert has the certificate of the server, followed by the CAs between the certificate and the root.
+	Cert string
+	// Key has the private key of Cert.
+	Key string
+	// ClientCA has the CAs that sign client certificates. Empty: clients need none.
+	ClientCA string
+	// ClientOptional also serves clients without a certificate.
+	ClientOptional bool
+}
+
+// Source gives each handshake the present certificate. Its methods may be called from several
+// goroutines.
+type Source struct {
+	files Files
+	now   func() time.Time
+	log   *zap.Logger
+
+	mu      sync.Mutex
+	checked time.Time   // when the files were read, under mu
+	seen    [3][]byte   // what was read then, under mu
+	failure string      // why it could not be used, or empty, under mu
+	config  *tls.Config // under mu; never changed, only replaced
+	expires time.Time   // when config expires, under mu
+}
+
+// Open reads the files. An error names the file that cannot be used. A certificate that has expired is
+// only logged: clients may accept it, and a server that does not start serves none of them.
+func Open(files Files, now func() time.Time, log *zap.Logger) (*Source, error) {
+	s := &Source{files: files, now: now, log: log, checked: now()}
+	content, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	if s.config, s.expires, err = s.parse(content); err != nil {
+		return nil, err
+	}
+	s.seen = content
+	if !now().Before(s.expires) {
+		log.Warn("the TLS certificate has expired; clients will refuse it", zap.String("file", files.Cert), zap.Time("expired", s.expires))
+	}
+	return s, nil
+}
+
+// Config returns the settings of a server. Each handshake gets the present certificate.
+func (s *Source) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			config, _ := s.present()
+			return config, nil
+		},
+	}
+}
+
+// Expires returns when the present certificate expires, or the first of its chain.
+func (s *Source) Expires() time.Time {
+	_, expires := s.present()
+	return expires
+}
+
+// present reads the files again if the last look is old.
+func (s *Source) present() (*tls.Config, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); now.Sub(s.checked) >= checkInterval {
+		s.checked = now
+		s.reload()
+	}
+	return s.config, s.expires
+}
+
+// reload uses the files if they have changed. The caller holds mu.
+func (s *Source) reload() {
+	content, err := s.read()
+	if err == nil && slices.EqualFunc(content[:], s.seen[:], bytes.Equal) {
+		s.failure = "" // a file that could not be read is back
+		return
+	}
+	var config *tls.Config
+	var expires time.Time
+	if err == nil {
+		s.seen = content
+		config, expires, err = s.parse(content)
+	}
+	if err != nil {
+		// While a pair is replaced, its two files do not fit for a moment. So a failure is logged again
+		// only if it is another one.
+		if s.failure != err.Error() {
+			s.log.Error("the changed TLS files cannot be used; the files before stay in use", zap.Error(err), zap.Time("expires", s.expires))
+		}
+		s.failure = err.Error()
+		return
+	}
+	s.config, s.expires, s.failure = config, expires, ""
+	s.log.Info("the TLS files were read again", zap.String("file", s.files.Cert), zap.Time("expires", expires))
+}
+
+// read returns the content of the files: certificate, key and CA.
+func (s *Source) read() (content [3][]byte, err error) {
+	for i, file := range []struct{ key, path string }{
+		{"http.tls_cert_file", s.files.Cert}, {"http.tls_key_file", s.files.Key}, {"http.tls_client_ca_file", s.files.ClientCA},
+	} {
+		if file.path == "" {
+			continue
+		}
+		if content[i], err = os.ReadFile(file.path); err != nil {
+			return content, fmt.Errorf("reading %s: %w", file.key, err)
+		}
+	}
+	return content, nil
+}
+
+// parse returns the settings of a handshake and when its certificate expires.
+func (s *Source) parse(content [3][]byte) (*tls.Config, time.Time, error) {
+	pair, err := tls.X509KeyPair(content[0], content[1])
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("reading the pair %s (http.tls_cert_file) and %s (http.tls_key_file): %w", s.files.Cert, s.files.Key, err)
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		NextProtos: []string{"http/1.1"}, // see httpapi.Server
+	}
+	if s.files.ClientCA != "" {
+		config.ClientCAs = x509.NewCertPool()
+		if !config.ClientCAs.AppendCertsFromPEM(content[2]) {
+			return nil, time.Time{}, fmt.Errorf("reading %s (http.tls_client_ca_file): %w", s.files.ClientCA, errNoCertificate)
+		}
+		config.ClientAuth = tls.RequireAndVerifyClientCert
+		if s.files.ClientOptional {
+			config.ClientAuth = tls.VerifyClientCertIfGiven
+		}
+		// A session that is resumed would skip the check of a client certificate.
+		config.SessionTicketsDisabled = true
+	}
+	expires, err := firstExpiry(pair)
+	return config, expires, err
+}
+
+var errNoCertificate = errors.New("it has no certificate in PEM form")
+
+// firstExpiry returns when the first certificate of a chain expires.
+func firstExpiry(pair tls.Certificate) (first time.Time, err error) {
+	for _, der := range pair.Certificate {
+		parsed, err := x509.ParseCertificate(der)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("reading a certificate of the chain (http.tls_cert_file): %w", err)
+		}
+		if first.IsZero() || parsed.NotAfter.Before(first) {
+			first = parsed.NotAfter
+		}
+	}
+	return first, nil
+}

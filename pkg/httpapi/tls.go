@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/certificate"
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+// The values of http.tls_client_auth.
+const (
+	clientRequired = "required"
+	clientOptional = "optional"
+)
+
+// HasTLS reports whether http.addr serves HTTPS.
+func (c Config) HasTLS() bool { return c.TLSCertFile != "" }
+
+// checkTLS does not read the files: see Server.Listen.
+func (c Config) checkTLS() error {
+	var errs []error
+	switch {
+	case c.TLSCertFile != "" && c.TLSKeyFile == "":
+		errs = append(errs, errors.New("http.tls_key_file is empty: it must name the key of http.tls_cert_file"))
+	case c.TLSCertFile == "" && c.TLSKeyFile != "":
+		errs = append(errs, errors.New("http.tls_cert_file is empty: it must name the certificate of http.tls_key_file"))
+	case c.TLSClientCAFile != "" && !c.HasTLS():
+		errs = append(errs, fmt.Errorf("http.tls_client_ca_file is %q: it needs http.tls_cert_file and http.tls_key_file", c.TLSClientCAFile))
+	}
+	if c.TLSClientAuth != clientRequired && c.TLSClientAuth != clientOptional {
+		errs = append(errs, fmt.Errorf("http.tls_client_auth is %q: it must be required or optional", c.TLSClientAuth))
+	}
+	if _, ok := roleNamed(c.TLSClientRole); !ok {
+		errs = append(errs, fmt.Errorf("http.tls_client_role is %q: it must be read-only, read-write or admin", c.TLSClientRole))
+	}
+	return errors.Join(errs...)
+}
+
+func roleNamed(name string) (identity.Role, bool) {
+	for _, role := range []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin} {
+		if role.String() == name {
+			return role, true
+		}
+	}
+	return identity.NoRole, false
+}
+
+// openTLS reads the files of the certificate, if there are any.
+func (s *Server) openTLS() error {
+	if !s.cfg.HasTLS() {
+		return nil
+	}
+	source, err := certificate.Open(certificate.Files{
+		Cert: s.cfg.TLSCertFile, Key: s.cfg.TLSKeyFile, ClientCA: s.cfg.TLSClientCAFile,
+		ClientOptional: s.cfg.TLSClientAuth == clientOptional,
+	}, time.Now, s.start.Log)
+	if err != nil {
+		return err
+	}
+	s.http.TLSConfig = source.Config()
+	s.start.Metrics.certificateExpires(source.Expires)
+	return nil
+}
+
+// identify gives a request with a client certificate its principal: the common name of the
+// certificate, or its whole subject if it has no common name. The handshake has verified the
+// certificate. A subject that cannot be stored is none. A token replaces this principal.
+func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
+	role, _ := roleNamed(s.cfg.TLSClientRole)
+	return func(c echo.Context) error {
+		r := c.Request()
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			subject := r.TLS.VerifiedChains[0][0].Subject
+			who := &identity.Principal{Subject: cmp.Or(subject.CommonName, subject.String()), Role: role}
+			if identity.Printable(who.Subject) {
+				c.SetRequest(r.WithContext(identity.With(r.Context(), who)))
+			}
+		}
+		return next(c)
+	}
+}
