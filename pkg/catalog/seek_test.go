@@ -175,7 +175,7 @@ func TestSeekBackOnTenThousandPartitions(t *testing.T) {
 	r.hourly("orders", size{partitions: 10_000, messages: 3, groups: 1})
 	bare := time.Now()
 	r.exec("UPDATE belfry.cursor SET committed = 3, ready_at = NULL")
-	bound := max(2*time.Second, 60*time.Since(bare))
+	bound := max(5*time.Second, 60*time.Since(bare)) // machines are shared
 	published := &resyncs{}
 	r.bus.Subscribe(published)
 	for _, c := range []struct {
