@@ -170,6 +170,13 @@ func TestReferencesAreValid(t *testing.T) {
 				used[target] = true
 			}
 		})
+		alternatives, _ := d.root["security"].([]any)
+		for _, alternative := range alternatives {
+			schemes, _ := alternative.(object)
+			for scheme := range schemes {
+				used["#/components/securitySchemes/"+escape(scheme)] = true
+			}
+		}
 		for kind, members := range child(d.root, "components") {
 			named, _ := members.(object)
 			for component := range named {

@@ -76,13 +76,13 @@ func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
 		took, err := admit(4)
 		require.NoError(t, err)
 		require.Equal(t, m.took, took, "nothing is known yet")
+		m.depth = 6
 		time.Sleep(maxFresh)
 		for range 2 {
 			took, err = admit(1)
 			require.NoError(t, err)
 			require.Zero(t, took)
 		}
-		m.depth = 6
 		took, err = admit(1)
 		require.Equal(t, queue.CodeQueueFull, queue.CodeOf(err))
 		require.Equal(t, m.took, took, "a push that does not fit waits")
