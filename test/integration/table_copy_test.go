@@ -152,7 +152,8 @@ func meant(err error) bool {
 	return !errors.As(err, &said) || slices.Contains([]string{"40P01", "40001", "57P01"}, said.Code)
 }
 
-// writeSome changes some rows of t in one transaction, and sometimes ends another session.
+// writeSome changes some rows of t in one transaction, and sometimes ends another session. Not the one of
+// a migration: a server whose migration is interrupted does not start.
 func writeSome(ctx context.Context, dsn string, random *rand.Rand, name string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -165,7 +166,7 @@ func writeSome(ctx context.Context, dsn string, random *rand.Rand, name string) 
 	n := random.IntN
 	if n(8) == 0 {
 		_, err = conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-			AND pid <> pg_backend_pid() AND application_name <> 'the judge' ORDER BY random() LIMIT 1`)
+			AND pid <> pg_backend_pid() AND application_name NOT IN ('the judge', 'belfry migrate') ORDER BY random() LIMIT 1`)
 		if err != nil {
 			return err
 		}
