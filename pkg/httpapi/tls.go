@@ -69,7 +69,7 @@ func (s *Server) openTLS() error {
 
 // identify gives a request with a client certificate its principal: the common name of the
 // certificate, or its whole subject if it has no common name. The handshake has verified the
-// certificate. A subject that cannot be stored is none. A token replaces this principal.
+// certificate. A subject that cannot be stored is ignored. A token replaces this principal.
 func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	role, _ := roleNamed(s.cfg.TLSClientRole)
 	return func(c echo.Context) error {

@@ -6,7 +6,7 @@
 // since the last measurement.
 //
 // A push waits for a measurement only if it does not fit by the last one, or if that is too old.
-// Otherwise the queue is measured beside it. Queues without a maxSize cost nothing. The package knows
+// Otherwise the push goes on during the measurement. Queues without a maxSize cost nothing. The package knows
 // no table: the caller supplies the measurement. It is imported by the other rooms below pkg/store.
 package quota
 
