@@ -37,27 +37,34 @@ roles, the issuer and the audience come from the section auth of the configurati
 func newTokenCreateCmd() *cobra.Command {
 	var subject, role, keyFile, keyID string
 	var lifetime time.Duration
+	var grants func() (*identity.Grants, error)
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Print a new token",
 		Long: `Print a new token. It is signed with auth.secret (HS256), or with the private key of
 --signing-key: PEM with an RSA, ECDSA P-256 or Ed25519 key. The server then needs only
-the public key (auth.public_key). The token is a secret: whoever has it has its role.`,
+the public key (auth.public_key). The token is a secret: whoever has it has its role.
+
+--read, --push, --consume and --admin limit the role to queues. Each takes patterns, in
+which * matches any text, and may be given several times. With one of them, the token
+may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 		Example: `  belfry token create --subject billing --role read-write --ttl 720h
+  belfry token create --subject shop --role read-write --push 'orders.*' --consume 'orders.*:billing'
   openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in key.pem -pubout
   belfry token create --subject ops --role admin --ttl 1h --signing-key key.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			request := token.Request{Subject: subject, Lifetime: lifetime, KeyID: keyID}
-			roles := []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin}
-			at := slices.IndexFunc(roles, func(r identity.Role) bool { return r.String() == role })
-			switch {
-			case at < 0:
-				return fmt.Errorf("--role is %q: it must be read-only, read-write or admin", role)
-			case lifetime < 0 || lifetime%time.Second != 0:
+			var err error
+			if request.Role, err = roleNamed(role); err != nil {
+				return err
+			}
+			if lifetime < 0 || lifetime%time.Second != 0 {
 				return fmt.Errorf("--ttl is %s: it must be whole seconds, or 0 for a token that does not end", lifetime)
 			}
-			request.Role = roles[at]
+			if request.Grants, err = grants(); err != nil {
+				return err
+			}
 			cfg, err := loadConfig(cmd)
 			if err != nil {
 				return err
@@ -77,6 +84,7 @@ the public key (auth.public_key). The token is a secret: whoever has it has its 
 	cmd.Flags().StringVar(&subject, "subject", "", "who uses the token; it is stored with each message as producerSub")
 	cmd.Flags().StringVar(&role, "role", "", "read-only, read-write or admin")
 	cmd.Flags().DurationVar(&lifetime, "ttl", 24*time.Hour, "how long the token is valid; 0: it does not end")
+	grants = grantFlags(cmd)
 	cmd.Flags().StringVar(&keyFile, "signing-key", "", "file with a private key; without it auth.secret signs")
 	cmd.Flags().StringVar(&keyID, "key-id", "", "id of the key (kid), for a server with several keys")
 	for _, name := range []string{"subject", "role"} {
@@ -85,6 +93,41 @@ the public key (auth.public_key). The token is a secret: whoever has it has its 
 		}
 	}
 	return cmd
+}
+
+// roleNamed returns the role of the flag --role.
+func roleNamed(name string) (identity.Role, error) {
+	roles := []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin}
+	at := slices.IndexFunc(roles, func(r identity.Role) bool { return r.String() == name })
+	if at < 0 {
+		return identity.NoRole, fmt.Errorf("--role is %q: it must be read-only, read-write or admin", name)
+	}
+	return roles[at], nil
+}
+
+// grantFlags adds the flags for grants. grants returns nil if none of them is used.
+func grantFlags(cmd *cobra.Command) (grants func() (*identity.Grants, error)) {
+	var g identity.Grants
+	for _, flag := range []struct {
+		name, usage string
+		into        *[]string
+	}{
+		{"read", "see the queues that match this pattern, with their messages and groups", &g.Read},
+		{"push", "push to the queues that match this pattern", &g.Push},
+		{"consume", "consume the queues that match this pattern, or QUEUE:GROUP", &g.Consume},
+		{"admin", "all of this, and configure and delete the queues that match this pattern", &g.Admin},
+	} {
+		cmd.Flags().StringArrayVar(flag.into, flag.name, nil, flag.usage)
+	}
+	return func() (*identity.Grants, error) {
+		if len(g.Read)+len(g.Push)+len(g.Consume)+len(g.Admin) == 0 {
+			return nil, nil
+		}
+		if err := g.Check(); err != nil {
+			return nil, fmt.Errorf("the grants of the token: %w", err)
+		}
+		return &g, nil
+	}
 }
 
 // signingKey returns the key of a file, or auth.secret without a file.

@@ -31,7 +31,7 @@ func TestTokensAreMadeAndInspected(t *testing.T) {
 		{shared, shared, configFile(t, "auth: {secret: "+strings.Repeat("o", 32)+", issuer: us}"), ""},
 		{verifies, verifies, shared, keyFile},
 	} {
-		args := []string{"token", "create", "--config", c.makes, "--subject", "billing", "--role", "read-write", "--ttl", "1h"}
+		args := []string{"token", "create", "--config", c.makes, "--subject", "billing", "--role", "read-write", "--ttl", "1h", "--push", "a.*", "--consume", "a.*:g", "--consume", "b"}
 		if c.key != "" {
 			args = append(args, "--signing-key", c.key)
 		}
@@ -40,6 +40,7 @@ func TestTokensAreMadeAndInspected(t *testing.T) {
 		code, stdout, stderr := belfry(t, "token", "inspect", "--config", c.verifies, strings.TrimSpace(made))
 		require.Zero(t, code, stderr)
 		require.Contains(t, stdout, `"sub": "billing"`)
+		require.Regexp(t, `"belfry": {\s+"consume": \[\s+"a\.\*:g",\s+"b"\s+\],\s+"push": \[\s+"a\.\*"\s+\]\s+}`, stdout)
 		require.Contains(t, stdout, `accepted: subject "billing", role read-write`)
 		code, _, stderr = belfry(t, "token", "inspect", "--config", c.other, "Bearer "+strings.TrimSpace(made))
 		require.Equal(t, 1, code)
@@ -58,6 +59,7 @@ func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
 		{"token create --subject a --role root", 1, "it must be read-only, read-write or admin"},
 		{"token create --subject a --role admin --ttl 1ms", 1, "whole seconds"},
 		{"token create --subject a --role admin", 1, "set auth.secret"},
+		{"token create --subject a --role admin --consume a:", 1, `"a:" in consume is no pattern`},
 		{"token create --subject a --role admin --signing-key /nowhere", 1, "reading the signing key"},
 		{"token inspect nonsense", 1, "Invalid token format"},
 		{"token revoke", 2, `unknown command "revoke"`},

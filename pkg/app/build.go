@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/readiness"
@@ -119,7 +120,7 @@ func (b builder) build(ctx context.Context) error {
 		Auth: auth, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit:    auditlog.New(b.pool, b.log),
+		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool),
 		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil

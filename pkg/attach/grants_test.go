@@ -3,11 +3,14 @@ package attach_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
 )
 
 // client creates a role that may produce and consume, and returns its quoted name.
@@ -204,7 +207,7 @@ func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
 	p.exec(`RESET SESSION AUTHORIZATION`)
 }
 
-// In a pattern only * has a meaning.
+// In a pattern only * has a meaning. The grants of a token match like the grants in SQL.
 func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t)
@@ -224,6 +227,22 @@ func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 			require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.matches($1, $2)`, c.name, c.pattern).Scan(&got))
 			require.Equal(t, c.want, got, "%q, %q", c.pattern, c.name)
 		}
+		require.Equal(t, c.want, (&identity.Grants{Push: []string{c.pattern}}).MayPush(c.name), "%q, %q", c.pattern, c.name)
+	}
+	const seed = 37
+	random := rand.New(rand.NewPCG(seed, seed))
+	text := func(alphabet string) string {
+		b := make([]byte, random.IntN(8))
+		for i := range b {
+			b[i] = alphabet[random.IntN(len(alphabet))]
+		}
+		return string(b)
+	}
+	for range 1000 {
+		pattern, name := text("aab**%"), text("aab%")
+		var want bool
+		require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.matches($1, $2)`, name, pattern).Scan(&want))
+		require.Equal(t, want, (&identity.Grants{Push: []string{pattern}}).MayPush(name), "%q, %q", pattern, name)
 	}
 }
 

@@ -60,6 +60,9 @@ type Filter struct {
 	Action, Queue, Group, Subject *string
 	// From and To bound the instant, both inclusive.
 	From, To time.Time
+	// Allowed are patterns of names of queues, as in belfry.matches. Nil selects all. A row without a
+	// queue matches no pattern.
+	Allowed []string
 }
 
 // Key is the sort key of a row. A page begins after a key. The zero Key is the beginning.
@@ -83,7 +86,7 @@ type Row struct {
 // List returns up to limit rows after a key, newest first. Errors: CodeUnavailable.
 func (l *Log) List(ctx context.Context, f Filter, after Key, limit int64) ([]Row, error) {
 	rows, err := postgres.Collect(ctx, l.pool, sqlList, readRow, f.Action, f.Queue, f.Group, f.Subject,
-		zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), zeronull.Timestamptz(after.At), [16]byte(after.ID), limit)
+		zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), zeronull.Timestamptz(after.At), [16]byte(after.ID), limit, postgres.LikePatterns(f.Allowed))
 	return rows, postgres.Wrapf(err, "listing the audit")
 }
 

@@ -49,6 +49,8 @@ type Filter struct {
 	Queue, Group, Partition, TransactionID *string
 	// From and To bound the instant of failure, both inclusive.
 	From, To time.Time
+	// Allowed are patterns of names of queues, as in belfry.matches, for List. Nil selects all.
+	Allowed []string
 }
 
 func (f *Filter) args() []any {
@@ -89,7 +91,7 @@ func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offs
 	if total, _, err = l.count(ctx, &f); err != nil {
 		return nil, 0, postgres.Wrap(err)
 	}
-	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, limit, offset)...)
+	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, limit, offset, postgres.LikePatterns(f.Allowed))...)
 	letters, err = pgx.CollectRows(rows, l.readLetter) // also returns the error of Query
 	return letters, total, postgres.Wrapf(err, "listing dead letters")
 }
@@ -122,7 +124,7 @@ func (l *Letters) decrypt(payload []byte, encrypted bool, of seal.Message) (open
 
 // count returns the number of dead letters that a filter selects, and the clock of the database.
 func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time, err error) {
-	if err := l.pool.QueryRow(ctx, sqlCount, f.args()...).Scan(&n, &now); err != nil {
+	if err := l.pool.QueryRow(ctx, sqlCount, append(f.args(), postgres.LikePatterns(f.Allowed))...).Scan(&n, &now); err != nil {
 		return 0, now, fmt.Errorf("counting dead letters: %w", err)
 	}
 	return n, now, nil

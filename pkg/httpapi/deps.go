@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -41,6 +42,8 @@ type Deps struct {
 	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
+	// Owners find the queue of a partition or lease, for checks of grants.
+	Owners wire.Owners
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

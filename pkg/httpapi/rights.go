@@ -12,6 +12,7 @@ import (
 )
 
 // Right is what a route needs of a request. Each route states its right, and the zero value is not one.
+// See Granted for tokens that are limited to queues.
 type Right int
 
 // The rights. Except for Public they need a valid token.
@@ -25,6 +26,10 @@ const (
 	Read
 	Write
 	Administer
+
+	// Granted is added to a right if the handler checks the grants of the token, and shows only what they
+	// allow. A route without it refuses every token with grants.
+	Granted Right = 1 << 8
 )
 
 // roles are the least roles of the rights.
@@ -45,7 +50,7 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 	if right == Public {
 		return next
 	}
-	least := roles[right]
+	least := roles[right&^Granted]
 	return func(c echo.Context) error {
 		auth := s.deps.Auth
 		if auth == nil && s.cfg.TLSClientCAFile == "" || auth != nil && auth.Skips(c.Path()) {
@@ -55,8 +60,11 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 		if err != nil {
 			return err
 		}
-		if p.Role < least {
+		switch {
+		case p.Role < least:
 			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions"}
+		case p.Grants != nil && right&Granted == 0:
+			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions: this needs a token without the claim belfry"}
 		}
 		c.SetRequest(c.Request().WithContext(identity.With(c.Request().Context(), p)))
 		return next(c)
@@ -81,7 +89,7 @@ func principal(c echo.Context, auth Authenticator) (*identity.Principal, error) 
 func (s *Server) whoami(p *wire.Params) (any, error) {
 	who := identity.From(p.Request().Context())
 	if who == nil {
-		return wire.Fields{"authenticated", false, "subject", nil, "role", identity.Admin.String(), "tokenId", nil, "expiresAt", nil}, nil
+		return wire.Fields{"authenticated", false, "subject", nil, "role", identity.Admin.String(), "tokenId", nil, "expiresAt", nil, "grants", nil}, nil
 	}
 	var expiresAt any
 	if !who.ExpiresAt.IsZero() {
@@ -89,5 +97,6 @@ func (s *Server) whoami(p *wire.Params) (any, error) {
 	}
 	return wire.Fields{
 		"authenticated", true, "subject", who.Subject, "role", who.Role.String(), "tokenId", who.TokenID, "expiresAt", expiresAt,
+		"grants", who.Grants,
 	}, nil
 }

@@ -22,7 +22,7 @@ type slowOverview struct {
 	inside, finish chan struct{}
 }
 
-func (r slowOverview) Overview(context.Context) (stats.Overview, error) {
+func (r slowOverview) Overview(context.Context, []string) (stats.Overview, error) {
 	r.inside <- struct{}{}
 	<-r.finish
 	return stats.Overview{}, nil

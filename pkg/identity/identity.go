@@ -45,6 +45,8 @@ type Principal struct {
 	// TokenID is the id of the token (jti), or empty.
 	TokenID string
 	Role    Role
+	// Grants limit the role to queues and groups. Nil: they do not.
+	Grants *Grants
 	// ExpiresAt is when the token ends; zero: it does not.
 	ExpiresAt time.Time
 }

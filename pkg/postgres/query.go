@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -72,3 +73,18 @@ func Wrapf(err error, format string, args ...any) error {
 	}
 	return Wrap(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
 }
+
+// LikePatterns turns patterns of belfry.matches into patterns of LIKE. Nil stays nil, which is NULL in a
+// statement.
+func LikePatterns(patterns []string) []string {
+	if patterns == nil {
+		return nil
+	}
+	like := make([]string, len(patterns))
+	for i, pattern := range patterns {
+		like[i] = likeEscaper.Replace(pattern)
+	}
+	return like
+}
+
+var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -50,7 +51,26 @@ type AnswerMemory interface {
 }
 
 // Tags match queues. An empty field matches every queue.
-type Tags struct{ Namespace, Task string }
+type Tags struct {
+	Namespace, Task string
+	// Allowed are the queues that the sender may consume.
+	Allowed Patterns
+}
+
+// Patterns are patterns of names, as in the SQL function belfry.matches, divided by NUL. So requests with
+// the same patterns are equal. Empty: every name.
+type Patterns string
+
+// JoinPatterns returns the patterns of a list. It must have an element.
+func JoinPatterns(list []string) Patterns { return Patterns(strings.Join(list, "\x00")) }
+
+// List returns the patterns. Nil: every name.
+func (p Patterns) List() []string {
+	if p == "" {
+		return nil
+	}
+	return strings.Split(string(p), "\x00")
+}
 
 // SubscriptionMode says where a new consumer group starts.
 type SubscriptionMode string

@@ -39,10 +39,10 @@ func TagKeys(req *queue.PopRequest, groups []int64) []Key {
 	return keys
 }
 
-// TagKey is the key of all pops by the same tags. It has three NULs and a creation key has one, so
-// the two kinds are never equal.
+// TagKey is the key of all pops by the same tags. It has at least four NULs and a creation key has
+// one, so the two kinds are never equal.
 func TagKey(req *queue.PopRequest) Key {
-	return Key{name: "\x00" + req.Tags.Namespace + "\x00" + req.Tags.Task + "\x00" + req.Group}
+	return Key{name: "\x00" + req.Tags.Namespace + "\x00" + req.Tags.Task + "\x00" + req.Group + "\x00" + string(req.Tags.Allowed)}
 }
 
 func creationKey(queueName, partition string) Key {

@@ -46,9 +46,10 @@ type Group struct {
 	whole         bool
 }
 
-// List returns every consumer group, by name and queue. Errors: CodeUnavailable.
-func (g *Groups) List(ctx context.Context) ([]Group, error) {
-	groups, err := g.named(ctx, nil)
+// List returns the consumer groups of the queues whose names match a pattern of allowed (nil:
+// every group), by name and queue. Errors: CodeUnavailable.
+func (g *Groups) List(ctx context.Context, allowed []string) ([]Group, error) {
+	groups, err := g.named(ctx, nil, allowed)
 	if err != nil || len(groups) == 0 {
 		return nil, err
 	}
@@ -86,13 +87,13 @@ func (g *Group) add(page *Group) {
 }
 
 // named returns the groups with a name, without their figures. A nil name means every
-// group.
-func (g *Groups) named(ctx context.Context, name *string) ([]Group, error) {
+// group. allowed is as in List.
+func (g *Groups) named(ctx context.Context, name *string, allowed []string) ([]Group, error) {
 	groups, err := postgres.Collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (one Group, err error) {
 		err = row.Scan(&one.key, &one.Name, &one.Queue, &one.queueKey, &one.Mode, (*zeronull.Timestamptz)(&one.StartAt),
 			&one.CreatedAt, &one.whole)
 		return one, err
-	}, name)
+	}, name, postgres.LikePatterns(allowed))
 	return groups, postgres.Wrapf(err, "listing consumer groups")
 }
 

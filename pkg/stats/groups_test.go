@@ -68,7 +68,7 @@ func (d *groupsFixture) updateCursor(group, partition, columns string) {
 func TestListSumsTheLagOfEachGroup(t *testing.T) {
 	t.Parallel()
 	d := newGroupsFixture(t)
-	none, err := d.List(t.Context())
+	none, err := d.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
 
@@ -88,7 +88,7 @@ func TestListSumsTheLagOfEachGroup(t *testing.T) {
 	// A deleted group may leave a kept subscription: the start of the next group of that name. It is no group.
 	d.exec("INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, kept) SELECT q.id, 'kept', 'new', now(), true FROM belfry.queue q")
 
-	groups, err := d.List(t.Context())
+	groups, err := d.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, groups, 3)
 	for i, want := range []stats.Group{
@@ -116,7 +116,7 @@ func TestGroupReturnsTheProgressInEachPartition(t *testing.T) {
 	d.createQueue("a", 1, 0, "g")
 	d.updateCursor("g", "p2", "committed = 3, consumed = 7, consumed_at = now(), lease_id = '00000000-0000-0000-0000-00000000000a', lease_until = now() + interval '1 hour'")
 	d.updateCursor("g", "p3", "committed = 4, lease_id = '00000000-0000-0000-0000-00000000000b', lease_until = now() - interval '1 hour'")
-	queues, err := d.Group(t.Context(), "g", 100)
+	queues, err := d.Group(t.Context(), "g", 100, nil)
 	require.NoError(t, err)
 	require.Len(t, queues, 2)
 	require.Equal(t, "a", queues[0].Queue)
@@ -135,12 +135,12 @@ func TestGroupReturnsTheProgressInEachPartition(t *testing.T) {
 
 	// The limit counts the partitions of all queues together. The group has one partition in a and three in b.
 	for limit, want := range map[int][2]int{1: {1, 0}, 2: {1, 1}, 4: {1, 3}} {
-		queues, err = d.Group(t.Context(), "g", limit)
+		queues, err = d.Group(t.Context(), "g", limit, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, [2]int{len(queues[0].Partitions), len(queues[1].Partitions)})
 		require.Equal(t, limit < 4, queues[1].Truncated)
 	}
-	queues, err = d.Group(t.Context(), "unknown", 100)
+	queues, err = d.Group(t.Context(), "unknown", 100, nil)
 	require.NoError(t, err)
 	require.Empty(t, queues)
 }
@@ -157,7 +157,7 @@ func TestLaggingReturnsTheOldestUnconsumedMessageFirst(t *testing.T) {
 	d.updateCursor("h", "p1", "committed = 3")
 	d.updateCursor("h", "p3", "committed = 2")
 	names := func(over time.Duration, limit int) (out []string) {
-		partitions, err := d.Lagging(t.Context(), over, limit)
+		partitions, err := d.Lagging(t.Context(), over, limit, nil)
 		require.NoError(t, err)
 		for i, p := range partitions {
 			out = append(out, p.Group+" "+p.Partition)
@@ -184,14 +184,14 @@ func TestGroupsReadEveryPage(t *testing.T) {
 	t.Parallel()
 	d := newGroupsFixture(t)
 	d.createQueue("a", 12_000, 2, "g")
-	groups, err := d.List(t.Context())
+	groups, err := d.List(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, [3]int64{12_000, 12_000, 24_000}, [3]int64{groups[0].Partitions, groups[0].Lagging, groups[0].Lag})
-	queues, err := d.Group(t.Context(), "g", 11_000)
+	queues, err := d.Group(t.Context(), "g", 11_000, nil)
 	require.NoError(t, err)
 	require.Len(t, queues[0].Partitions, 11_000)
 	require.Equal(t, "p11000", queues[0].Partitions[10_999].Partition)
-	lagging, err := d.Lagging(t.Context(), time.Minute, 100_000)
+	lagging, err := d.Lagging(t.Context(), time.Minute, 100_000, nil)
 	require.NoError(t, err)
 	require.Len(t, lagging, 12_000)
 }

@@ -43,6 +43,9 @@ type MessageFilter struct {
 	Limit, Offset int
 	// After is the position after which the list starts; nil: the newest message.
 	After *Position
+	// Allowed are patterns of names of queues, as in belfry.matches. Nil matches any. It does
+	// not restrict Queue.
+	Allowed []string
 }
 
 // Message is one stored message, without its payload.
@@ -148,7 +151,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 // matching returns the queues that match a filter.
 func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, error) {
 	if filter.Queue == nil {
-		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task})
+		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task, Allowed: filter.Allowed})
 	}
 	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, *filter.Queue)
 	return slices.DeleteFunc(found, func(q Queue) bool {

@@ -123,7 +123,7 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
 
 	began := time.Now()
-	o, err := r.Overview(t.Context())
+	o, err := r.Overview(t.Context(), nil)
 	require.NoError(t, err)
 	t.Logf("an overview of %d partitions: %s", partitions, time.Since(began))
 	require.EqualValues(t, partitions+1, o.Partitions)

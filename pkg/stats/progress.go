@@ -43,10 +43,10 @@ type QueueProgress struct {
 }
 
 // Group returns the progress of a group, queue by queue. The partitions are in the order
-// in which they were created, limit at most. An unknown group has none.
-// Errors: CodeUnavailable.
-func (g *Groups) Group(ctx context.Context, name string, limit int) ([]QueueProgress, error) {
-	groups, err := g.named(ctx, &name)
+// in which they were created, limit at most. An unknown group has none. allowed is as in
+// List. Errors: CodeUnavailable.
+func (g *Groups) Group(ctx context.Context, name string, limit int, allowed []string) ([]QueueProgress, error) {
+	groups, err := g.named(ctx, &name, allowed)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ type LaggingPartition struct {
 }
 
 // Lagging returns the partitions and groups with a time lag above over, the largest
-// first, limit at most. Errors: CodeUnavailable.
-func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int) ([]LaggingPartition, error) {
+// first, limit at most. allowed is as in List. Errors: CodeUnavailable.
+func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]LaggingPartition, error) {
 	var found []LaggingPartition
 	err := g.pages(ctx, sqlLagging, func(row pgx.CollectableRow) (lastID int64, err error) {
 		var p LaggingPartition
@@ -113,7 +113,7 @@ func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int) ([]
 			found = largestLag(found, limit)
 		}
 		return lastID, nil
-	}, over.Seconds(), int64(limit))
+	}, over.Seconds(), int64(limit), postgres.LikePatterns(allowed))
 	return largestLag(found, limit), postgres.Wrapf(err, "listing lagging partitions")
 }
 

@@ -62,6 +62,8 @@ type QueueFilter struct {
 	Namespace, Task string
 	// Limit bounds the queues; 0: no bound. Offset skips the newest queues.
 	Limit, Offset int64
+	// Allowed are patterns of names, as in belfry.matches. Nil matches any.
+	Allowed []string
 }
 
 // Queues lists queues with their counts, newest first. The cost is O(partitions of
@@ -80,7 +82,8 @@ func (r *Reader) queues(ctx context.Context, filter QueueFilter) ([]Queue, error
 	if limit == 0 {
 		limit = 1<<63 - 1
 	}
-	return postgres.Collect(ctx, r.pool, sqlQueues, scanQueue, filter.Namespace, filter.Task, limit, filter.Offset)
+	return postgres.Collect(ctx, r.pool, sqlQueues, scanQueue, filter.Namespace, filter.Task, limit, filter.Offset,
+		postgres.LikePatterns(filter.Allowed))
 }
 
 func scanQueue(row pgx.CollectableRow) (Queue, error) {
@@ -166,19 +169,19 @@ type Tag struct {
 	Counts     Counts
 }
 
-// Namespaces lists the namespaces of all queues by name. The cost is O(partitions).
-// Errors: CodeUnavailable.
-func (r *Reader) Namespaces(ctx context.Context) ([]Tag, error) {
-	return r.tags(ctx, func(q *Queue) string { return q.Namespace })
+// Namespaces lists the namespaces of the queues whose names match a pattern of allowed
+// (nil: of all queues), by name. The cost is O(partitions). Errors: CodeUnavailable.
+func (r *Reader) Namespaces(ctx context.Context, allowed []string) ([]Tag, error) {
+	return r.tags(ctx, allowed, func(q *Queue) string { return q.Namespace })
 }
 
 // Tasks does for tasks what Namespaces does for namespaces.
-func (r *Reader) Tasks(ctx context.Context) ([]Tag, error) {
-	return r.tags(ctx, func(q *Queue) string { return q.Task })
+func (r *Reader) Tasks(ctx context.Context, allowed []string) ([]Tag, error) {
+	return r.tags(ctx, allowed, func(q *Queue) string { return q.Task })
 }
 
-func (r *Reader) tags(ctx context.Context, of func(*Queue) string) ([]Tag, error) {
-	queues, err := r.Queues(ctx, QueueFilter{})
+func (r *Reader) tags(ctx context.Context, allowed []string, of func(*Queue) string) ([]Tag, error) {
+	queues, err := r.Queues(ctx, QueueFilter{Allowed: allowed})
 	if err != nil {
 		return nil, err
 	}

@@ -20,9 +20,10 @@ type Overview struct {
 // Distribution describes a set of values, each figure rounded to a whole number.
 type Distribution struct{ Avg, Median, Min, Max int64 }
 
-// Overview returns sums over all queues. The cost is O(partitions). Errors: CodeUnavailable.
-func (r *Reader) Overview(ctx context.Context) (Overview, error) {
-	queues, err := r.queues(ctx, QueueFilter{})
+// Overview returns sums over the queues whose names match a pattern of allowed (nil: over all
+// queues). The cost is O(partitions). Errors: CodeUnavailable.
+func (r *Reader) Overview(ctx context.Context, allowed []string) (Overview, error) {
+	queues, err := r.queues(ctx, QueueFilter{Allowed: allowed})
 	found := &lags{}
 	if err == nil {
 		err = r.count(ctx, queues, found)

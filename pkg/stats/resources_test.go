@@ -16,10 +16,10 @@ func TestAnEmptyServerHasNothing(t *testing.T) {
 	queues, err := r.Queues(t.Context(), stats.QueueFilter{})
 	require.NoError(t, err)
 	require.Empty(t, queues)
-	tags, err := r.Namespaces(t.Context())
+	tags, err := r.Namespaces(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, tags)
-	o, err := r.Overview(t.Context())
+	o, err := r.Overview(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, stats.Overview{}, o)
 	_, err = r.Queue(t.Context(), "q", nil, 10)
@@ -99,7 +99,7 @@ func TestQueuesAreListedNewestFirst(t *testing.T) {
 	require.Equal(t, []string{"orders.paid", "orders.new"}, listed(stats.QueueFilter{Namespace: "orders", Limit: 2, Offset: 1}))
 	require.Empty(t, listed(stats.QueueFilter{Task: "ne"}))
 
-	namespaces, err := r.Namespaces(t.Context())
+	namespaces, err := r.Namespaces(t.Context(), nil)
 	require.NoError(t, err)
 	two := stats.Counts{Total: 2, Pending: 2}
 	require.Equal(t, []stats.Tag{
@@ -107,7 +107,7 @@ func TestQueuesAreListedNewestFirst(t *testing.T) {
 		{Name: "mails", Queues: 1, Partitions: 1, Counts: two},
 		{Name: "orders", Queues: 3, Partitions: 3, Counts: stats.Counts{Total: 4, Pending: 4}},
 	}, namespaces)
-	tasks, err := r.Tasks(t.Context())
+	tasks, err := r.Tasks(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, []stats.Tag{
 		{Name: "new", Queues: 2, Partitions: 2, Counts: two},
@@ -174,7 +174,7 @@ func TestOverviewSumsUp(t *testing.T) {
 	r.ack(r.pop("a.y", "1", "g", 1), queue.AckCompleted)
 	r.ack(r.pop("a.x", "1", "g", 1), queue.AckCompleted)
 	r.exec(`UPDATE belfry.message SET created_at = statement_timestamp() - CASE WHEN seq = 1 THEN interval '1 h' ELSE interval '100 s' END`)
-	o, err := r.Overview(t.Context())
+	o, err := r.Overview(t.Context(), nil)
 	require.NoError(t, err)
 	require.InDelta(t, 100, o.TimeLag.Min, testTimeout.Seconds())
 	require.InDelta(t, 3600, o.TimeLag.Max, testTimeout.Seconds())

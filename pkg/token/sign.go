@@ -21,6 +21,8 @@ import (
 type Request struct {
 	Subject string
 	Role    identity.Role
+	// Grants limit the role to queues and groups. Nil: they do not.
+	Grants *identity.Grants
 	// Lifetime is how long the token is valid. 0: it does not end.
 	Lifetime time.Duration
 	// KeyID names the key for a verifier with several keys. It may be empty.
@@ -90,6 +92,9 @@ func Sign(cfg Config, r Request, key SigningKey) (string, error) {
 	}
 	if cfg.Audience != "" {
 		claims["aud"] = cfg.Audience
+	}
+	if r.Grants != nil {
+		claims[grantsClaim] = r.Grants
 	}
 	if r.Lifetime > 0 {
 		claims["exp"] = now.Add(r.Lifetime).Unix()

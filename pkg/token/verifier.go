@@ -22,7 +22,7 @@ const (
 	maxRemembered = 10_000
 	// maxRememberedFor is the longest time for which a token is remembered.
 	maxRememberedFor = time.Minute
-	// grantsClaim limits a token to queues and groups.
+	// grantsClaim limits a token to queues and groups; see identity.Grants.
 	grantsClaim = "belfry"
 )
 
@@ -167,9 +167,13 @@ func refused(text string, err error) error {
 
 // principal reads the claims of a verified token.
 func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) {
-	if _, limited := claims[grantsClaim]; limited {
-		// To ignore the limits would give the token more rights than its issuer meant.
-		return nil, refused("Tokens with the claim "+grantsClaim+" are not supported", nil)
+	var grants *identity.Grants
+	if claim, limited := claims[grantsClaim]; limited {
+		var err error
+		// To ignore limits that cannot be read would give the token more rights than its issuer meant.
+		if grants, err = identity.ParseGrants(claim); err != nil {
+			return nil, refused("Invalid token claim "+grantsClaim+": "+err.Error(), err)
+		}
 	}
 	subject, err := claims.GetSubject()
 	if err != nil || !identity.Printable(subject) {
@@ -179,7 +183,7 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 	if !identity.Printable(id) {
 		return nil, refused("Invalid token id", nil)
 	}
-	p := &identity.Principal{Subject: subject, TokenID: id, Role: v.role(claims)}
+	p := &identity.Principal{Subject: subject, TokenID: id, Role: v.role(claims), Grants: grants}
 	if end, err := claims.GetExpirationTime(); err == nil && end != nil {
 		p.ExpiresAt = end.Time
 	}

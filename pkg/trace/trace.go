@@ -93,6 +93,15 @@ type Position struct {
 	ID        queue.ID
 }
 
+// Page is a part of a list.
+type Page struct {
+	// Limit bounds the rows. Offset skips the first ones.
+	Limit, Offset int64
+	// Allowed are patterns of names of queues, as in belfry.matches: only their traces are listed and
+	// counted. Nil: all.
+	Allowed []string
+}
+
 // Add stores a trace and returns its id. Errors: CodeNotFound when the message does not
 // exist, CodeUnavailable.
 func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
@@ -135,16 +144,16 @@ func (t *Trace) columns() []any {
 	return []any{(*[16]byte)(&t.ID), &t.CreatedAt, &t.Group, &t.Type, &t.Worker, &t.Names, (*[]byte)(&t.Data)}
 }
 
-// ByName returns up to limit traces with a name, oldest first, after a position and
-// without the first offset of them. total counts all traces with the name. Errors:
+// ByName returns a page of the traces with a name, oldest first, after a position. total counts all traces with the name. Errors:
 // CodeUnavailable.
-func (t *Traces) ByName(ctx context.Context, name string, after Position, limit, offset int64) (found []NamedTrace, total int64, err error) {
+func (t *Traces) ByName(ctx context.Context, name string, after Position, page Page) (found []NamedTrace, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	since := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
-	err = t.pool.QueryRow(ctx, sqlByNameCount, name).Scan(&total)
+	patterns := postgres.LikePatterns(page.Allowed)
+	err = t.pool.QueryRow(ctx, sqlByNameCount, name, patterns).Scan(&total)
 	if err == nil {
-		rows, _ := t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), limit, offset) // as in OfMessage
+		rows, _ := t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), page.Limit, page.Offset, patterns) // as in OfMessage
 		found, err = pgx.CollectRows(rows, t.readNamed)
 	}
 	if err != nil {
@@ -167,16 +176,16 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {
 	return one, err
 }
 
-// Names returns up to limit names after the first offset, the most recently used first.
+// Names returns a page of the names, the most recently used first.
 // total counts all names. The cost is O(names) plus counting the traces of the returned
 // names. Errors: CodeUnavailable.
-func (t *Traces) Names(ctx context.Context, limit, offset int64) (names []NameCount, total int64, err error) {
+func (t *Traces) Names(ctx context.Context, page Page) (names []NameCount, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	var name pgtype.Text
 	var seen pgtype.Timestamptz
 	var one NameCount
-	rows, _ := t.pool.Query(ctx, sqlNames, limit, offset) // ForEachRow returns its error
+	rows, _ := t.pool.Query(ctx, sqlNames, page.Limit, page.Offset, postgres.LikePatterns(page.Allowed)) // ForEachRow returns its error
 	_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &one.Traces, &one.Messages}, func() error {
 		if name.Valid {
 			one.Name, one.LastSeen = name.String, seen.Time

@@ -66,14 +66,14 @@ func (f groupsFake) SeekPartition(_ context.Context, queueName, group, partition
 	return catalog.PartitionSeek{Moved: true, Message: IDOne}, nil
 }
 
-func (f groupsFake) List(context.Context) ([]stats.Group, error) { return f.Groups, nil }
+func (f groupsFake) List(context.Context, []string) ([]stats.Group, error) { return f.Groups, nil }
 
-func (f groupsFake) Group(_ context.Context, name string, limit int) ([]stats.QueueProgress, error) {
+func (f groupsFake) Group(_ context.Context, name string, limit int, _ []string) ([]stats.QueueProgress, error) {
 	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "show", Group: name, Limit: limit})
 	return f.GroupQueues, nil
 }
 
-func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error) {
+func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int, _ []string) ([]stats.LaggingPartition, error) {
 	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "lagging", Over: over, Limit: limit})
 	return f.Fakes.Lagging, nil
 }
@@ -135,11 +135,15 @@ func (r resourcesFake) Exists(_ context.Context, name string) error {
 	return r.FailWith
 }
 
-func (r resourcesFake) Namespaces(context.Context) ([]stats.Tag, error) { return r.Tags, r.FailWith }
+func (r resourcesFake) Namespaces(context.Context, []string) ([]stats.Tag, error) {
+	return r.Tags, r.FailWith
+}
 
-func (r resourcesFake) Tasks(context.Context) ([]stats.Tag, error) { return r.Tags, r.FailWith }
+func (r resourcesFake) Tasks(context.Context, []string) ([]stats.Tag, error) {
+	return r.Tags, r.FailWith
+}
 
-func (r resourcesFake) Overview(context.Context) (stats.Overview, error) {
+func (r resourcesFake) Overview(context.Context, []string) (stats.Overview, error) {
 	return r.Resources.Overview, r.FailWith
 }
 

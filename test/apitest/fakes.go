@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -39,6 +40,9 @@ type Fakes struct {
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit
+	// PartitionQueues and LeaseOwners are what exists, for checks of grants.
+	PartitionQueues map[queue.ID]string
+	LeaseOwners     map[queue.ID][]owner.Owner
 
 	// Calls that the fakes received.
 	Pushed       [][]queue.PushItem
@@ -93,6 +97,17 @@ func (f *Fakes) inboxState(context.Context) (httpapi.InboxState, error) {
 		return httpapi.InboxState{}, errors.New("the database does not answer")
 	}
 	return *f.Inbox, nil
+}
+
+// ownersFake replaces pkg/owner.
+type ownersFake struct{ *Fakes }
+
+func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string, error) {
+	return f.PartitionQueues, nil
+}
+
+func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Owner, error) {
+	return f.LeaseOwners, nil
 }
 
 // dataPlane has the verbs of the data plane.

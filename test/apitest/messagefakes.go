@@ -109,13 +109,13 @@ func (f tracesFake) OfMessage(_ context.Context, _ queue.ID, transactionID strin
 	return []trace.Trace{{ID: IDOne, Data: []byte("{}")}}, nil
 }
 
-func (f tracesFake) ByName(_ context.Context, name string, after trace.Position, _, _ int64) ([]trace.NamedTrace, int64, error) {
+func (f tracesFake) ByName(_ context.Context, name string, after trace.Position, _ trace.Page) ([]trace.NamedTrace, int64, error) {
 	f.Calls++
 	f.Texts, f.After = append(f.Texts, name), after
 	return []trace.NamedTrace{{Trace: trace.Trace{ID: IDOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, nil
 }
 
-func (f tracesFake) Names(context.Context, int64, int64) ([]trace.NameCount, int64, error) {
+func (f tracesFake) Names(context.Context, trace.Page) ([]trace.NameCount, int64, error) {
 	f.Calls++
 	return nil, 0, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -13,6 +14,10 @@ func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 	filter := auditlog.Filter{
 		Action: p.Name("action"), Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Subject: p.Name("subject"),
 		From: p.Instant("from"), To: p.Instant("to"),
+	}
+	filter.Allowed = identity.GrantsOf(p.Ctx()).Administrable()
+	if filter.Queue != nil {
+		p.Check(wire.MayAdminister(p.Ctx(), *filter.Queue))
 	}
 	p.Check(checkSpan(filter.From, filter.To))
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit)

@@ -19,6 +19,9 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := wire.MayAdminister(p.Ctx(), set.Queue); err != nil {
+		return nil, err
+	}
 	audit.Begin(p.Ctx(), audit.Target{Queue: set.Queue}, audit.Parameters{
 		"namespace": set.Namespace, "task": set.Task, "options": set.optionsInForce(),
 	})
@@ -89,6 +92,7 @@ func parseConfigure(body []byte, defaults queue.Options) (configuration, error) 
 // DeleteQueue serves DELETE /api/v1/resources/queues/:queue.
 func (h *Handlers) DeleteQueue(p *wire.Params) (any, error) {
 	name := p.PathName("queue")
+	p.Check(wire.MayAdminister(p.Ctx(), name))
 	if p.Err != nil {
 		return nil, p.Err
 	}

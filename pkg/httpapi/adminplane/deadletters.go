@@ -20,6 +20,7 @@ import (
 func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 	filter, page := deadLetterFilter(p), readPage(p, 100)
 	after := deadletter.ListKey{}
+	p.Check(mayReadNamed(p, filter.Queue))
 	after.FailedAt, after.ID = readCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
 	if p.Err != nil {
 		return nil, p.Err
@@ -55,6 +56,7 @@ func deadLetterFilter(p *wire.Params) deadletter.Filter {
 	}
 	f.From, f.To = p.Instant("from"), p.Instant("to")
 	p.Check(checkSpan(f.From, f.To))
+	f.Allowed = readable(p)
 	return f
 }
 
@@ -77,6 +79,9 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	}
 	dryRun, err := purgeFlag(p)
 	if err != nil {
+		return nil, err
+	}
+	if err := wire.MayAdminister(p.Ctx(), *filter.Queue); err != nil {
 		return nil, err
 	}
 	if !dryRun {

@@ -17,6 +17,7 @@ func (h *Handlers) DeleteGroup(p *wire.Params) (any, error) { return h.deleteGro
 // DeleteGroupOfQueue serves DELETE /api/v1/consumer-groups/:group/queues/:queue.
 func (h *Handlers) DeleteGroupOfQueue(p *wire.Params) (any, error) {
 	name := p.PathName("queue")
+	p.Check(wire.MayAdminister(p.Ctx(), name))
 	return h.deleteGroup(p, &name)
 }
 
@@ -65,6 +66,7 @@ func (h *Handlers) SetSubscriptionStart(p *wire.Params) (any, error) {
 // SeekQueue serves POST /api/v1/consumer-groups/:group/queues/:queue/seek.
 func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 	group, name := p.PathName("group"), p.PathName("queue")
+	p.Check(wire.MayConsume(p.Ctx(), name, group))
 	place, given, err := h.readSeek(p)
 	if err == nil && !given {
 		err = queue.Invalidf("Must specify either 'toEnd': true or 'timestamp', or 'toBeginning': true")
@@ -86,6 +88,7 @@ func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 // a position it seeks to the end.
 func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	group, name, partition := p.PathName("group"), p.PathName("queue"), p.PathName("partition")
+	p.Check(wire.MayConsume(p.Ctx(), name, group))
 	place, given, err := h.readSeek(p)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ const (
 
 // ListGroups serves GET /api/v1/consumer-groups.
 func (h *Handlers) ListGroups(p *wire.Params) (any, error) {
-	groups, err := h.GroupReader.List(p.Ctx())
+	groups, err := h.GroupReader.List(p.Ctx(), readable(p))
 	return each(groups, groupRow), err
 }
 
@@ -87,7 +87,7 @@ func (h *Handlers) ShowGroup(p *wire.Params) (any, error) {
 
 // group lists the cursors of one group by queue.
 func (h *Handlers) group(p *wire.Params, name string) (any, error) {
-	queues, err := h.GroupReader.Group(p.Ctx(), name, listLimit(p))
+	queues, err := h.GroupReader.Group(p.Ctx(), name, listLimit(p), readable(p))
 	out := make(map[string]groupQueueJSON, len(queues))
 	for _, q := range queues {
 		out[q.Queue] = groupQueueJSON{Partitions: each(q.Partitions, toCursorJSON), Truncated: q.Truncated}
@@ -130,7 +130,7 @@ func (h *Handlers) LaggingGroups(p *wire.Params) (any, error) {
 		}
 		seconds = n
 	}
-	cursors, err := h.GroupReader.Lagging(p.Ctx(), time.Duration(seconds)*time.Second, listLimit(p))
+	cursors, err := h.GroupReader.Lagging(p.Ctx(), time.Duration(seconds)*time.Second, listLimit(p), readable(p))
 	return each(cursors, func(p *stats.LaggingPartition) laggingJSON {
 		return laggingJSON{
 			ConsumerGroup: p.Group, QueueName: p.Queue, PartitionName: p.Partition, PartitionID: p.PartitionID,

@@ -38,22 +38,22 @@ type GroupWriter interface {
 	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
-// GroupReader reads the progress of consumer groups.
+// GroupReader reads the progress of consumer groups. allowed are patterns of the queues to read. Nil: all.
 type GroupReader interface {
-	List(ctx context.Context) ([]stats.Group, error)
-	Group(ctx context.Context, name string, limit int) ([]stats.QueueProgress, error)
-	Lagging(ctx context.Context, over time.Duration, limit int) ([]stats.LaggingPartition, error)
+	List(ctx context.Context, allowed []string) ([]stats.Group, error)
+	Group(ctx context.Context, name string, limit int, allowed []string) ([]stats.QueueProgress, error)
+	Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]stats.LaggingPartition, error)
 }
 
 // Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and
-// messages.
+// messages. allowed are patterns of the queues to read. Nil: all.
 type Resources interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
 	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
 	Exists(ctx context.Context, name string) error
-	Namespaces(ctx context.Context) ([]stats.Tag, error)
-	Tasks(ctx context.Context) ([]stats.Tag, error)
-	Overview(ctx context.Context) (stats.Overview, error)
+	Namespaces(ctx context.Context, allowed []string) ([]stats.Tag, error)
+	Tasks(ctx context.Context, allowed []string) ([]stats.Tag, error)
+	Overview(ctx context.Context, allowed []string) (stats.Overview, error)
 	Sweeps(ctx context.Context) ([]stats.Sweep, error)
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
@@ -73,8 +73,8 @@ type DeadLetters interface {
 type Traces interface {
 	Add(ctx context.Context, e trace.Event) (queue.ID, error)
 	OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]trace.Trace, error)
-	ByName(ctx context.Context, name string, after trace.Position, limit, offset int64) ([]trace.NamedTrace, int64, error)
-	Names(ctx context.Context, limit, offset int64) ([]trace.NameCount, int64, error)
+	ByName(ctx context.Context, name string, after trace.Position, page trace.Page) ([]trace.NamedTrace, int64, error)
+	Names(ctx context.Context, page trace.Page) ([]trace.NameCount, int64, error)
 }
 
 // Transactor applies operations in a database transaction of their own.
@@ -111,6 +111,7 @@ type Handlers struct {
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit
+	Owners      wire.Owners
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter

@@ -6,6 +6,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -51,6 +52,9 @@ func parsePartition(text string) (queue.ID, error) {
 func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
 	ref, err := readMessagePath(p)
 	if err != nil {
+		return nil, err
+	}
+	if err := h.findPartition(p.Ctx(), ref.partition, (*identity.Grants).MayRead); err != nil {
 		return nil, err
 	}
 	found, err := h.DeadLetters.Message(p.Ctx(), ref.partition, ref.transactionID)
@@ -126,6 +130,9 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	var existed bool
 	if err == nil {
 		ref.beginAudit(p, nil)
+		err = h.findPartition(p.Ctx(), ref.partition, (*identity.Grants).MayAdminister)
+	}
+	if err == nil {
 		existed, err = h.DeadLetters.Delete(p.Ctx(), ref.partition, ref.transactionID)
 	}
 	if queue.CodeOf(err) == queue.CodeNotFound {
@@ -184,6 +191,10 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 		reason = "Moved to the dead letter queue"
 	}
 	ref.beginAudit(p, group)
+	err = h.findPartition(p.Ctx(), ref.partition, func(g *identity.Grants, queueName string) bool { return g.MayConsume(queueName, *group) })
+	if err != nil {
+		return nil, err
+	}
 	done, err := h.Transactor.Transact(p.Ctx(), &queue.Transaction{Operations: []queue.Operation{{Ack: &queue.AckItem{
 		TransactionID: ref.transactionID, PartitionID: ref.partitionText, Group: *group, Status: queue.AckDead, Error: reason,
 	}}}})
@@ -216,6 +227,15 @@ func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	ref.beginAudit(p, group)
+	err = h.findPartition(p.Ctx(), ref.partition, func(g *identity.Grants, queueName string) bool {
+		if group == nil {
+			return g.MayAdminister(queueName)
+		}
+		return g.MayConsume(queueName, *group)
+	})
+	if err != nil {
+		return nil, err
+	}
 	n, err := h.DeadLetters.Retry(p.Ctx(), ref.partition, ref.transactionID, group)
 	return wire.Fields{
 		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,

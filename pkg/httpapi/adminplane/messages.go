@@ -66,6 +66,7 @@ const nextHeader = "X-Next-Cursor"
 func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 	name, page := p.PathName("queue"), readPage(p, queueMessagesLimit)
 	filter := stats.MessageFilter{Queue: &name, Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p)}
+	p.Check(wire.MayRead(p.Ctx(), name))
 	if p.Err != nil {
 		return nil, p.Err
 	}
@@ -86,8 +87,9 @@ func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 func messageFilter(p *wire.Params, page pageJSON, now time.Time) (stats.MessageFilter, error) {
 	filter := stats.MessageFilter{
 		Queue: p.Name("queue"), Partition: p.Name("partition"),
-		Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p),
+		Limit: int(page.Limit), Offset: int(page.Offset), After: readMark(p), Allowed: readable(p),
 	}
+	p.Check(mayReadNamed(p, filter.Queue))
 	namespace := "namespace"
 	if p.QueryParam("ns") != "" {
 		namespace = "ns"

@@ -4,18 +4,19 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // Namespaces serves GET /api/v1/resources/namespaces.
 func (h *Handlers) Namespaces(p *wire.Params) (any, error) {
-	found, err := h.Resources.Namespaces(p.Ctx())
+	found, err := h.Resources.Namespaces(p.Ctx(), readable(p))
 	return wire.Fields{"namespaces", tagRows("namespace", found)}, err
 }
 
 // Tasks serves GET /api/v1/resources/tasks.
 func (h *Handlers) Tasks(p *wire.Params) (any, error) {
-	found, err := h.Resources.Tasks(p.Ctx())
+	found, err := h.Resources.Tasks(p.Ctx(), readable(p))
 	return wire.Fields{"tasks", tagRows("task", found)}, err
 }
 
@@ -29,15 +30,19 @@ func tagRows(kind string, tags []stats.Tag) []wire.Fields {
 }
 
 // Overview serves GET /api/v1/resources/overview. Its throughput covers the last
-// minute of this instance only.
+// minute of this instance only. A token with grants gets none.
 func (h *Handlers) Overview(p *wire.Params) (any, error) {
-	o, err := h.Resources.Overview(p.Ctx())
-	ingested, processed := h.Meter.Throughput()
+	o, err := h.Resources.Overview(p.Ctx(), readable(p))
+	var throughput any // of all queues
+	if identity.GrantsOf(p.Ctx()) == nil {
+		ingested, processed := h.Meter.Throughput()
+		throughput = wire.Fields{"ingestedPerSecond", ingested, "processedPerSecond", processed}
+	}
 	return wire.Fields{
 		"queues", o.Queues, "partitions", o.Partitions, "namespaces", o.Namespaces, "tasks", o.Tasks,
 		"messages", toCountsJSON(o.Counts),
 		"lag", wire.Fields{"time", spread(o.TimeLag), "offset", spread(o.OffsetLag)},
-		"throughput", wire.Fields{"ingestedPerSecond", ingested, "processedPerSecond", processed},
+		"throughput", throughput,
 		"timestamp", time.Now(),
 		"statsAge", 0, // the numbers are live
 	}, err

@@ -42,7 +42,7 @@ type partitionJSON struct {
 
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
 func (h *Handlers) Queues(p *wire.Params) (any, error) {
-	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{})
+	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{Allowed: readable(p)})
 	return wire.Fields{"queues", each(queues, queueRow)}, err
 }
 
@@ -78,6 +78,7 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page w
 		text := p.Text("cursor")
 		after = &text
 	}
+	p.Check(wire.MayRead(p.Ctx(), name))
 	if p.Err != nil {
 		return detail, page, p.Err
 	}
@@ -94,7 +95,9 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page w
 // newest first.
 func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
 	page := readPage(p, queueStatusesLimit)
-	filter := stats.QueueFilter{Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: page.Limit, Offset: page.Offset}
+	filter := stats.QueueFilter{
+		Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: page.Limit, Offset: page.Offset, Allowed: readable(p),
+	}
 	if p.Err != nil {
 		return nil, p.Err
 	}

@@ -94,6 +94,9 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	if err := checkSpan(r.From, r.To); err != nil {
 		return nil, err
 	}
+	if err := wire.MayConsume(p.Ctx(), *r.Queue, *r.Group); err != nil {
+		return nil, err
+	}
 	if !r.dryRun {
 		parameters := audit.Parameters{"all": r.all}
 		if r.rate > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
@@ -113,6 +114,10 @@ func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, 
 	if r.PartitionID, err = parsePartition(r.partition); err != nil {
 		return id, err
 	}
+	err = h.findPartition(ctx, r.PartitionID, func(g *identity.Grants, queueName string) bool { return g.MayConsume(queueName, r.Group) })
+	if err != nil {
+		return id, err
+	}
 	return h.Traces.Add(ctx, r.Event)
 }
 
@@ -126,6 +131,9 @@ func notFound(p *wire.Params, err error) (any, error) {
 func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	var found []trace.Trace
 	ref, err := readMessagePath(p)
+	if err == nil {
+		err = h.findPartition(p.Ctx(), ref.partition, (*identity.Grants).MayRead)
+	}
 	if err == nil {
 		found, err = h.Traces.OfMessage(p.Ctx(), ref.partition, ref.transactionID, maxLimit)
 	} else if queue.CodeOf(err) == queue.CodeNotFound {
@@ -142,7 +150,7 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	found, total, err := h.Traces.ByName(p.Ctx(), name, after, page.Limit, page.Offset)
+	found, total, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p)})
 	next := nextPage(page, found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
 	return wire.Fields{"traces", each(found, namedTraceRow), "total", total, "pagination", next}, err
 }
@@ -153,7 +161,7 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	names, total, err := h.Traces.Names(p.Ctx(), page.Limit, page.Offset)
+	names, total, err := h.Traces.Names(p.Ctx(), trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p)})
 	list := each(names, func(n *trace.NameCount) wire.Fields {
 		return wire.Fields{"trace_name", n.Name, "trace_count", n.Traces, "message_count", n.Messages, "last_seen", n.LastSeen}
 	})

@@ -129,6 +129,13 @@ func (a *ackReader) member(name string, value jsontext.Value) error {
 }
 
 func (h *Handlers) answerAcks(c echo.Context, items []queue.AckItem) error {
+	pointers := make([]*queue.AckItem, len(items))
+	for i := range items {
+		pointers[i] = &items[i]
+	}
+	if err := h.hideAcks(c.Request().Context(), pointers); err != nil {
+		return err
+	}
 	results, err := h.Verbs.Ack(c.Request().Context(), items)
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ type Meter interface {
 type Handlers struct {
 	Verbs    Verbs
 	Popper   Popper
+	Owners   wire.Owners
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader

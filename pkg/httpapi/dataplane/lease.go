@@ -42,7 +42,13 @@ func (h *Handlers) Extend(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	id, err := queue.ParseID(text)
-	if err != nil {
+	var hidden bool
+	if err == nil {
+		if _, hidden, err = h.hiddenLease(p.Ctx(), []string{text}); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil || hidden {
 		err = &queue.Error{Code: queue.CodeNotFound, Message: "Lease not found"}
 	}
 	var until time.Time

@@ -35,6 +35,9 @@ func (h *Handlers) PopPartition(c echo.Context) error {
 	partition := p.PathName("partition")
 	req.Partition, req.Partitions = &partition, 1
 	if p.Err == nil && wire.LeadingInt(c.QueryParam("batch"), 1) == 0 {
+		if err := mayPop(p.Ctx(), req); err != nil {
+			return err
+		}
 		return c.NoContent(http.StatusNoContent)
 	}
 	return h.pop(p, req)
@@ -57,6 +60,9 @@ func (h *Handlers) PopTagged(c echo.Context) error {
 func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if c.Err != nil {
 		return c.Err
+	}
+	if err := mayPop(c.Ctx(), req); err != nil {
+		return err
 	}
 	req.Memory = wire.Memory(c, h.Bodies.Budget)
 	if req.Memory.AnswerBytesLeft() == 0 { // before the group is registered

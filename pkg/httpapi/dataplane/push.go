@@ -22,6 +22,9 @@ func (h *Handlers) Push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := mayPush(c.Request().Context(), items); err != nil {
+		return err
+	}
 	if len(items) == 0 {
 		return wire.Answer(c, http.StatusCreated, []byte("[]"))
 	}

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -31,14 +32,7 @@ func (h *Handlers) Transaction(c echo.Context) error {
 		result := queue.TransactionResult{Error: "Unknown operation type: " + wire.Clip(*read.unknownType)}
 		return wire.Answer(c, http.StatusOK, appendTransaction(nil, &queue.Transaction{}, &result))
 	}
-	if subject := identity.Subject(c.Request().Context()); subject != "" {
-		for _, operation := range read.tx.Operations {
-			if operation.Push != nil {
-				operation.Push.ProducerSub = subject
-			}
-		}
-	}
-	result, err := h.Verbs.Transact(c.Request().Context(), &read.tx)
+	result, err := h.transact(c.Request().Context(), &read.tx)
 	if err != nil {
 		return err
 	}
@@ -46,6 +40,33 @@ func (h *Handlers) Transaction(c echo.Context) error {
 		h.countTransaction(&result)
 	}
 	return wire.Answer(c, http.StatusOK, appendTransaction(make([]byte, 0, 256*len(result.Operations)), &read.tx, &result))
+}
+
+// transact applies a transaction for the principal of the request.
+func (h *Handlers) transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
+	subject := identity.Subject(ctx)
+	var acks []*queue.AckItem
+	for _, operation := range tx.Operations {
+		if operation.Push == nil {
+			acks = append(acks, operation.Ack)
+			continue
+		}
+		if err := wire.MayPush(ctx, operation.Push.Queue); err != nil {
+			return queue.TransactionResult{}, err
+		}
+		operation.Push.ProducerSub = subject
+	}
+	lease, hidden, err := h.hiddenLease(ctx, tx.RequiredLeases)
+	if err == nil && hidden {
+		return queue.TransactionResult{Error: queue.LeaseNotLive(lease), Operations: make([]queue.OperationResult, len(tx.Operations))}, nil
+	}
+	if err == nil {
+		err = h.hideAcks(ctx, acks)
+	}
+	if err != nil {
+		return queue.TransactionResult{}, err
+	}
+	return h.Verbs.Transact(ctx, tx)
 }
 
 func (h *Handlers) countTransaction(result *queue.TransactionResult) {

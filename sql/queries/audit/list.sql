@@ -1,5 +1,6 @@
 -- Lists rows, the newest first. Filter, each may be NULL: $1 action, $2 queue, $3 group, $4 subject, $5
--- and $6 first and last instant. $7 and $8: only those after this instant and id, or NULL. $9: how many.
+-- and $6 first and last instant. $7 and $8: only those after this instant and id, or NULL. $9: how many. $10: LIKE
+-- patterns of names of queues (NULL: any).
 -- Only one of the parts runs: the part whose index fits the filter.
 SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.queue, a.partition, a.consumer_group, a.transaction_id,
        a.parameters, a.counts, a.result
@@ -8,6 +9,7 @@ SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.q
            AND ($3::text IS NULL OR k.consumer_group = $3::text) AND ($4::text IS NULL OR k.subject = $4::text) AND ($1::text IS NULL OR k.action = $1::text)
            AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+           AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
          ORDER BY k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
@@ -16,6 +18,7 @@ SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.q
            AND ($4::text IS NULL OR k.subject = $4::text) AND ($1::text IS NULL OR k.action = $1::text)
            AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+           AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
          ORDER BY k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
@@ -24,6 +27,7 @@ SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.q
            AND ($1::text IS NULL OR k.action = $1::text)
            AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+           AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
          ORDER BY k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
@@ -31,6 +35,7 @@ SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.q
          WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NULL AND $1::text IS NOT NULL AND k.action = $1::text
            AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+           AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
          ORDER BY k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
@@ -38,6 +43,7 @@ SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.q
          WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NULL AND $1::text IS NULL
            AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
+           AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
          ORDER BY k.at DESC, k.id DESC
          LIMIT $9::bigint)) AS page
  CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
 -- Lists dead letters, the newest failure first. Filter, each may be NULL: $1 queue, $2 group, $3
 -- partition, $4 and $5 first and last instant of failure, $6 transaction id. $7 and $8: only those
--- after this failed_at and id, or NULL. $9: how many. $10: how many to skip. The columns of a
--- deleted message are NULL.
+-- after this failed_at and id, or NULL. $9: how many. $10: how many to skip. $11: LIKE patterns
+-- of names of queues (NULL: any). The columns of a deleted message are NULL.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_name, l.group_name, p.name AS partition_name,
        p.uid AS partition_uid, m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted,
        m.producer_sub, m.created_at
@@ -25,6 +25,7 @@ SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_na
                  ORDER BY d.failed_at DESC, d.id DESC
                  LIMIT $9::bigint + $10::bigint) AS d
          WHERE q.deleted_at IS NULL AND ($1::text IS NULL OR q.name = $1::text)
+           AND ($11::text[] IS NULL OR q.name COLLATE "C" LIKE ANY ($11::text[]))
          ORDER BY d.failed_at DESC, d.id DESC
         OFFSET $10::bigint
          LIMIT $9::bigint) AS l

@@ -1,7 +1,7 @@
 -- Lists the cursors in a page of partitions whose first unfinished message is older than $3
 -- seconds, the oldest first, at most $4. A redriven message that is not settled is unfinished. $1:
 -- partitions above this id. $2: how many partitions. upto is the id to continue from. A row without
--- a queue: no such cursor. No row: the end.
+-- a queue: no such cursor. No row: the end. $5: LIKE patterns of names of queues (NULL: any).
 WITH page AS MATERIALIZED (
     SELECT p.id, p.queue_id, p.name, p.uid, p.last_seq
       FROM belfry.partition p
@@ -36,7 +36,8 @@ SELECT u.upto, l.queue_name, l.group_name, l.partition_name, l.uid, l.lease_id, 
                  LIMIT 1) AS put ON true
          CROSS JOIN LATERAL (SELECT g.name FROM belfry.consumer_group g WHERE g.id = c.group_id OFFSET 0) AS g
          CROSS JOIN LATERAL (
-                SELECT q.name FROM belfry.queue q WHERE q.id = p.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
+                SELECT q.name FROM belfry.queue q WHERE q.id = p.queue_id AND q.deleted_at IS NULL
+                    AND ($5::text[] IS NULL OR q.name COLLATE "C" LIKE ANY ($5::text[])) OFFSET 0) AS q
          WHERE least(head.created_at, put.created_at) < statement_timestamp() - make_interval(secs => $3::float8)
          ORDER BY least(head.created_at, put.created_at)
          LIMIT $4::bigint) AS l ON true

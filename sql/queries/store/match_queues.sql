@@ -1,5 +1,5 @@
--- Lists queues by tags ($1 namespace, $2 task; NULL or empty matches any) with the id of group $3
--- (NULL: not joined) and the seconds until it is due (NULL: no time is known). First come queues
+-- Lists queues by tags ($1 namespace, $2 task; NULL or empty matches any) whose names match one of
+-- the LIKE patterns $4 (NULL: any) with the id of group $3 (NULL: not joined) and the seconds until it is due (NULL: no time is known). First come queues
 -- with a due cursor and queues that are not joined, which may have messages: by priority, then the
 -- longest due. The other queues follow, the earliest first.
 SELECT q.name, g.id AS group_id, g.joined_upto IS NOT NULL AS joining, extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in
@@ -13,4 +13,5 @@ SELECT q.name, g.id AS group_id, g.joined_upto IS NOT NULL AS joining, extract(e
  WHERE q.deleted_at IS NULL
    AND (coalesce($1::text, '') = '' OR q.namespace = $1::text)
    AND (coalesce($2::text, '') = '' OR q.task = $2::text)
+   AND ($4::text[] IS NULL OR q.name COLLATE "C" LIKE ANY ($4::text[]))
  ORDER BY coalesce(d.ready_at <= statement_timestamp(), g.id IS NULL) DESC, q.priority DESC, d.ready_at NULLS LAST, q.id

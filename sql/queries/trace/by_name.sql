@@ -1,5 +1,6 @@
 -- Lists the traces named $1, the oldest first. $2 and $3: only traces after this created_at and id,
--- or NULL. $4: how many. $5: how many to skip. The columns of a deleted message are NULL.
+-- or NULL. $4: how many. $5: how many to skip. $6: LIKE patterns of
+-- names of queues (NULL: any). The columns of a deleted message are NULL.
 SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data,
        m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted, p.uid AS partition_uid,
        p.name AS partition_name, q.name AS queue_name
@@ -8,6 +9,11 @@ SELECT t.id, t.created_at, t.group_name, t.event_type, t.worker, t.names, t.data
          WHERE n.name = $1::text
            AND n.created_at >= coalesce($2::timestamptz, '-infinity')
            AND ($2::timestamptz IS NULL OR (n.created_at, n.trace_id) > ($2::timestamptz, $3::uuid))
+           AND ($6::text[] IS NULL OR (
+                SELECT q.name COLLATE "C" FROM belfry.trace t
+                  JOIN belfry.partition p ON p.id = t.partition_id
+                  JOIN belfry.queue q ON q.id = p.queue_id
+                 WHERE t.id = n.trace_id) LIKE ANY ($6::text[]))
          ORDER BY n.created_at, n.trace_id
         OFFSET $5::bigint
          LIMIT $4::bigint) AS n

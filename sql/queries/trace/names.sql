@@ -1,5 +1,5 @@
 -- Lists the names of traces, the latest seen first, with their numbers of traces and messages. $1:
--- how many. $2: how many to skip. It walks the names and not the traces, and counts only for the
+-- how many. $2: how many to skip. $3: LIKE patterns of names of queues (NULL: any). It walks the names and not the traces, and counts only for the
 -- names it returns. The first column is the number of all names. Without a name to return, one row
 -- has only that number.
 WITH RECURSIVE walk AS (
@@ -13,6 +13,11 @@ WITH RECURSIVE walk AS (
       FROM walk w
      CROSS JOIN LATERAL (
             SELECT n.created_at FROM belfry.trace_name n WHERE n.name = w.name
+               AND ($3::text[] IS NULL OR (
+                    SELECT q.name COLLATE "C" FROM belfry.trace t
+                      JOIN belfry.partition p ON p.id = t.partition_id
+                      JOIN belfry.queue q ON q.id = p.queue_id
+                     WHERE t.id = n.trace_id) LIKE ANY ($3::text[]))
              ORDER BY n.created_at DESC
              LIMIT 1) AS l
      WHERE w.name IS NOT NULL
@@ -25,5 +30,10 @@ SELECT a.total, s.name, s.last_seen, c.traces, c.messages
         SELECT count(*) AS traces, count(DISTINCT (t.partition_id, t.seq)) AS messages
           FROM belfry.trace_name n
           JOIN belfry.trace t ON t.id = n.trace_id
-         WHERE n.name = s.name) AS c ON true
+         WHERE n.name = s.name
+           AND ($3::text[] IS NULL OR (
+                SELECT q.name COLLATE "C" FROM belfry.trace t
+                  JOIN belfry.partition p ON p.id = t.partition_id
+                  JOIN belfry.queue q ON q.id = p.queue_id
+                 WHERE t.id = n.trace_id) LIKE ANY ($3::text[]))) AS c ON true
  ORDER BY s.last_seen DESC, s.name

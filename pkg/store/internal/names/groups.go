@@ -177,7 +177,7 @@ func (d *Directory) Matches(ctx context.Context, req *queue.PopRequest) ([]Match
 }
 
 func (d *Directory) match(ctx context.Context, req *queue.PopRequest) ([]Match, error) {
-	rows, _ := d.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group) // rows hold the error
+	rows, _ := d.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group, postgres.LikePatterns(req.Tags.Allowed.List())) // rows hold the error
 	matches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Match, error) {
 		var m Match
 		var group pgtype.Int8

@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// The functions May… return CodeForbidden if the grants of the principal do not allow something. They
+// look at names only. So the answer for a queue that exists and for one that does not is the same.
+
+// MayRead allows to see a queue.
+func MayRead(ctx context.Context, queueName string) error {
+	return permit(identity.GrantsOf(ctx).MayRead(queueName), "read", queueName)
+}
+
+// MayPush allows to push to a queue.
+func MayPush(ctx context.Context, queueName string) error {
+	return permit(identity.GrantsOf(ctx).MayPush(queueName), "push to", queueName)
+}
+
+// MayConsume allows to consume a queue as a group.
+func MayConsume(ctx context.Context, queueName, group string) error {
+	return permit(identity.GrantsOf(ctx).MayConsume(queueName, group), fmt.Sprintf("consume as group %q", group), queueName)
+}
+
+// MayAdminister allows to configure and delete a queue.
+func MayAdminister(ctx context.Context, queueName string) error {
+	return permit(identity.GrantsOf(ctx).MayAdminister(queueName), "administer", queueName)
+}
+
+func permit(allowed bool, action, queueName string) error {
+	if allowed {
+		return nil
+	}
+	return &queue.Error{
+		Code:    queue.CodeForbidden,
+		Message: fmt.Sprintf("Insufficient permissions: the token has no grant to %s queue %q", action, queueName),
+	}
+}

@@ -1,0 +1,18 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/belfry-mq/belfry/pkg/owner"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Owners finds the queues of what a request names by an id, for the check of grants. A handler treats
+// what the grants do not allow like what does not exist. Both need the same query, so an answer does not
+// tell them apart, also by its time.
+type Owners interface {
+	// Partitions returns the queue of each partition that exists.
+	Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error)
+	// Leases returns the queues and groups of each lease that exists. The lease may have expired.
+	Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]owner.Owner, error)
+}

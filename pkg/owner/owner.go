@@ -1,0 +1,64 @@
+// Package owner finds the queues of partitions and leases, for the check of grants of requests that name
+// them by an id. Both lookups use an index, and cost the same for what exists and for what does not.
+//
+// Importable from floor 3 upwards.
+package owner
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlPartitions = sql.Query("owner/partitions")
+	sqlLeases     = sql.Query("owner/leases")
+)
+
+// Owners reads owners. It is safe for concurrent use.
+type Owners struct{ pool *postgres.Pool }
+
+// New returns Owners on pool.
+func New(pool *postgres.Pool) *Owners { return &Owners{pool: pool} }
+
+// Owner is a queue, and a consumer group of it.
+type Owner struct{ Queue, Group string }
+
+// Partitions returns the queue of each partition that exists. Errors: CodeUnavailable.
+func (o *Owners) Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error) {
+	found := make(map[queue.ID]string, len(ids))
+	_, err := postgres.Collect(ctx, o.pool, sqlPartitions, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var id queue.ID
+		var name string
+		err = row.Scan((*[16]byte)(&id), &name)
+		found[id] = name
+		return none, err
+	}, bytesOf(ids))
+	return found, postgres.Wrapf(err, "looking up the queues of partitions")
+}
+
+// Leases returns the queues and groups of each lease that exists. The lease may have expired. Errors:
+// CodeUnavailable.
+func (o *Owners) Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]Owner, error) {
+	found := make(map[queue.ID][]Owner, len(ids))
+	_, err := postgres.Collect(ctx, o.pool, sqlLeases, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var id queue.ID
+		var of Owner
+		err = row.Scan((*[16]byte)(&id), &of.Queue, &of.Group)
+		found[id] = append(found[id], of)
+		return none, err
+	}, bytesOf(ids))
+	return found, postgres.Wrapf(err, "looking up the queues of leases")
+}
+
+func bytesOf(ids []queue.ID) [][16]byte {
+	out := make([][16]byte, len(ids))
+	for i, id := range ids {
+		out[i] = id
+	}
+	return out
+}

@@ -1,0 +1,286 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/pkg/token"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// place is a queue of another tenant, and what is in it. It exists or not.
+type place struct{ queue, namespace, group, trace, partition, message, lease string }
+
+// probesOf returns the requests of each route, by method and path of the OpenAPI document, that could tell
+// whether a place exists.
+func probesOf(o place) map[string][]call {
+	del := func(target string) call { return call{Method: http.MethodDelete, Target: target} }
+	path := o.partition + "/" + o.message
+	acked := fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"consumerGroup":%q,"leaseId":%q`, o.message, o.partition, o.group, o.lease)
+	grouped := fmt.Sprintf(`{"consumerGroup":%q}`, o.group)
+	of := "/api/v1/consumer-groups/" + o.group
+	return map[string][]call{
+		"GET /api/v1/whoami": {get("/api/v1/whoami")},
+		"POST /api/v1/push": {post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"payload":1}]}`, o.queue)),
+			post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"a.one","payload":"refused"},{"queue":%q,"payload":1}]}`, o.queue))},
+		"GET /api/v1/pop":                                     {get("/api/v1/pop?consumerGroup=" + o.group + "&namespace=" + o.namespace)},
+		"GET /api/v1/pop/queue/{queue}":                       {get("/api/v1/pop/queue/" + o.queue + "?consumerGroup=" + o.group)},
+		"GET /api/v1/pop/queue/{queue}/partition/{partition}": {get("/api/v1/pop/queue/" + o.queue + "/partition/p"), get("/api/v1/pop/queue/" + o.queue + "/partition/p?batch=0")},
+		"POST /api/v1/ack":                                    {post("/api/v1/ack", acked+`,"status":"completed"}`), post("/api/v1/ack", acked+`,"status":"dlq"}`)},
+		"POST /api/v1/ack/batch":                              {post("/api/v1/ack/batch", fmt.Sprintf(`{"consumerGroup":%q,"acknowledgments":[{"transactionId":%q,"partitionId":%q}]}`, o.group, o.message, o.partition))},
+		"POST /api/v1/transaction": {
+			post("/api/v1/transaction", `{"operations":[`+strings.Replace(acked, "{", `{"type":"ack",`, 1)+`}]}`),
+			post("/api/v1/transaction", fmt.Sprintf(`{"operations":[{"type":"push","items":[{"queue":"a.one","payload":"refused"}]}],"requiredLeases":[%q]}`, o.lease)),
+			post("/api/v1/transaction", fmt.Sprintf(`{"operations":[{"type":"push","items":[{"queue":"a.one","payload":"refused"},{"queue":%q,"payload":1}]}]}`, o.queue)),
+		},
+		"POST /api/v1/lease/{leaseId}/extend":                                             {post("/api/v1/lease/"+o.lease+"/extend", "{}")},
+		"POST /api/v1/configure":                                                          {post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"options":{}}`, o.queue))},
+		"DELETE /api/v1/resources/queues/{queue}":                                         {del("/api/v1/resources/queues/" + o.queue)},
+		"GET /api/v1/resources/queues/{queue}":                                            {get("/api/v1/resources/queues/" + o.queue)},
+		"GET /api/v1/resources/queues":                                                    {get("/api/v1/resources/queues")},
+		"GET /api/v1/resources/namespaces":                                                {get("/api/v1/resources/namespaces")},
+		"GET /api/v1/resources/tasks":                                                     {get("/api/v1/resources/tasks")},
+		"GET /api/v1/resources/overview":                                                  {get("/api/v1/resources/overview")},
+		"GET /api/v1/consumer-groups":                                                     {get("/api/v1/consumer-groups")},
+		"GET /api/v1/consumer-groups/lagging":                                             {get("/api/v1/consumer-groups/lagging?minLagSeconds=0")},
+		"GET /api/v1/consumer-groups/{group}":                                             {get(of)},
+		"DELETE /api/v1/consumer-groups/{group}":                                          {del(of)},
+		"DELETE /api/v1/consumer-groups/{group}/queues/{queue}":                           {del(of + "/queues/" + o.queue)},
+		"POST /api/v1/consumer-groups/{group}/subscription":                               {post(of+"/subscription", `{"subscriptionTimestamp":"2026-01-01T00:00:00Z"}`)},
+		"POST /api/v1/consumer-groups/{group}/queues/{queue}/seek":                        {post(of+"/queues/"+o.queue+"/seek", `{"toEnd":true}`)},
+		"POST /api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek": {post(of+"/queues/"+o.queue+"/partitions/p/seek", `{"toEnd":true}`)},
+		"GET /api/v1/messages":                                                            {get("/api/v1/messages"), get("/api/v1/messages?queue=" + o.queue), get("/api/v1/messages?ns=" + o.namespace)},
+		"GET /api/v1/status/queues":                                                       {get("/api/v1/status/queues"), get("/api/v1/status/queues?namespace=" + o.namespace)},
+		"GET /api/v1/status/queues/{queue}":                                               {get("/api/v1/status/queues/" + o.queue)},
+		"GET /api/v1/status/queues/{queue}/messages":                                      {get("/api/v1/status/queues/" + o.queue + "/messages")},
+		"GET /api/v1/status/dispatcher":                                                   {get("/api/v1/status/dispatcher")},
+		"GET /api/v1/status/sweeps":                                                       {get("/api/v1/status/sweeps")},
+		"GET /api/v1/dlq":                                                                 {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
+		"DELETE /api/v1/dlq":                                                              {del("/api/v1/dlq?queue=" + o.queue), del("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
+		"POST /api/v1/dlq/redrive":                                                        {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group))},
+		"GET /api/v1/messages/{partitionId}/{transactionId}":                              {get("/api/v1/messages/" + path)},
+		"DELETE /api/v1/messages/{partitionId}/{transactionId}":                           {del("/api/v1/messages/" + path)},
+		"POST /api/v1/messages/{partitionId}/{transactionId}/dlq":                         {post("/api/v1/messages/"+path+"/dlq", grouped), post("/api/v1/messages/"+path+"/dlq", "")},
+		"POST /api/v1/messages/{partitionId}/{transactionId}/retry":                       {post("/api/v1/messages/"+path+"/retry", grouped), post("/api/v1/messages/"+path+"/retry", "")},
+		"POST /api/v1/traces":                                                             {post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"consumerGroup":%q,"data":1}`, o.message, o.partition, o.group))},
+		"GET /api/v1/traces/names":                                                        {get("/api/v1/traces/names")},
+		"GET /api/v1/traces/by-name/{name}":                                               {get("/api/v1/traces/by-name/" + o.trace)},
+		"GET /api/v1/traces/{partitionId}/{transactionId}":                                {get("/api/v1/traces/" + path)},
+		"GET /api/v1/audit":                                                               {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
+	}
+}
+
+// withSecret turns tokens on, and returns what makes one.
+func withSecret(t *testing.T) (option func(*config.Config), made func(subject string, role identity.Role, grants *identity.Grants) string) {
+	auth := config.Default().Auth
+	auth.Enabled, auth.Secret = true, secret.Secret(strings.Repeat("s", 32))
+	option = func(cfg *config.Config) { cfg.Auth = auth }
+	made = func(subject string, role identity.Role, grants *identity.Grants) string {
+		text, err := token.Sign(auth, token.Request{Subject: subject, Role: role, Grants: grants, Lifetime: time.Hour}, token.SecretKey(auth.Secret.Reveal()))
+		require.NoError(t, err)
+		return text
+	}
+	return option, made
+}
+
+// tenancy is a server with the token of an operator without limits.
+type tenancy struct {
+	client
+	operator string
+}
+
+func (s tenancy) as(token string, what call) reply {
+	s.t.Helper()
+	what.Token = token
+	got, err := s.send(s.t.Context(), what)
+	require.NoError(s.t, err)
+	return got
+}
+
+// do sends a request as the operator.
+func (s tenancy) do(what call) reply {
+	s.t.Helper()
+	got := s.as(s.operator, what)
+	require.Less(s.t, got.Status, 300, "%s %s: %s", what.Method, what.Target, got.Raw)
+	return got
+}
+
+// fill makes a place exist: one message is a dead letter, and one is leased and has a trace.
+func (s tenancy) fill(o *place) {
+	s.t.Helper()
+	s.do(post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"namespace":%q,"task":%q}`, o.queue, o.namespace, o.namespace)))
+	for _, id := range []string{"d", o.message} {
+		s.do(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"partition":"p","transactionId":%q,"payload":1}]}`, o.queue, id)))
+	}
+	pop := func() (found delivery) {
+		require.NoError(s.t, json.Unmarshal(s.do(get("/api/v1/pop/queue/"+o.queue+"?consumerGroup="+o.group)).Raw, &found))
+		return found
+	}
+	dead := pop()
+	o.partition = dead.Messages[0].PartitionID
+	s.do(post("/api/v1/ack", fmt.Sprintf(`{"transactionId":"d","partitionId":%q,"leaseId":%q,"consumerGroup":%q,"status":"dlq"}`, o.partition, dead.LeaseID, o.group)))
+	o.lease = pop().LeaseID
+	s.do(post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"traceNames":[%q],"data":{}}`, o.message, o.partition, o.trace)))
+}
+
+// variable is what differs between two equal answers at two instants.
+var variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(maxTimeLag|nextAt|time_lag_seconds)":[^,}]*`)
+
+// A tenant whose token is limited to a.* has the role admin. No route tells it whether the queue b.x, its
+// partitions, messages, leases, groups, namespace and traces exist, and none changes them.
+func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
+	t.Parallel()
+	option, made := withSecret(t)
+	s := tenancy{startOn(t, pgtest.Database(t), option).client(t), made("ops", identity.Admin, nil)}
+	as, do, c := s.as, s.do, s.client
+	there := place{queue: "b.x", namespace: "nsb", group: "gb", trace: "nameb", message: "mb"}
+	s.fill(&there)
+	own := place{queue: "a.one", namespace: "nsa", group: "ga", trace: "namea", message: "ma"}
+	s.fill(&own)
+	nowhere := place{"b.z", "nsz", "gz", "namez", queue.NewID().String(), "mb", queue.NewID().String()}
+
+	tenant := made("tenant", identity.Admin, &identity.Grants{Read: []string{"a.*"}, Push: []string{"a.*"}, Consume: []string{"a.*"}, Admin: []string{"a.*"}})
+	contents := func() (text string) {
+		c.scan(t, `SELECT concat_ws(E'\n', (SELECT json_agg(q ORDER BY q.id) FROM belfry.queue q WHERE q.name LIKE 'b.%'), (SELECT json_agg(m ORDER BY m.id) FROM belfry.message m),
+			(SELECT json_agg(c ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c), (SELECT json_agg(g ORDER BY g.id) FROM belfry.consumer_group g), (SELECT json_agg(d ORDER BY d.id) FROM belfry.dead_letter d),
+			(SELECT count(*) FROM belfry.trace))`, nil, &text)
+		return text
+	}
+	before := contents()
+	names := strings.NewReplacer(there.queue, "Q", nowhere.queue, "Q", there.namespace, "N", nowhere.namespace, "N", there.group, "G", nowhere.group, "G", there.trace, "T", nowhere.trace, "T")
+	shown := func(got reply) string {
+		return fmt.Sprint(got.Status, " ", got.Header.Get("Content-Type"), " ", names.Replace(variable.ReplaceAllString(string(got.Raw), "V")))
+	}
+	found, missing := probesOf(there), probesOf(nowhere)
+	for route, calls := range found {
+		for i, what := range calls {
+			a, b := as(tenant, what), as(tenant, missing[route][i])
+			require.Equal(t, shown(b), shown(a), "%s %s %s", what.Method, what.Target, what.Body)
+			if a.Status != http.StatusForbidden { // it repeats the name
+				for _, hidden := range []string{there.queue, there.namespace, there.trace} {
+					require.NotContains(t, string(a.Raw), `"`+hidden+`"`, "%s %s", what.Method, what.Target)
+				}
+			}
+		}
+	}
+	require.Equal(t, before, contents(), "nothing changed")
+
+	var document struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	require.NoError(t, json.Unmarshal(as("", get("/openapi.json")).Raw, &document))
+	for path, methods := range document.Paths {
+		for method := range methods {
+			route := strings.ToUpper(method) + " " + path
+			if strings.HasPrefix(path, "/api/") {
+				require.Contains(t, found, route, "the route has no probe here")
+			} else {
+				require.NotContains(t, string(as("", call{Method: strings.ToUpper(method), Target: path}).Raw), there.queue, route)
+			}
+		}
+	}
+	// The tenant does all of this with its own queue.
+	extended := ask[extension](c, call{Method: "POST", Target: "/api/v1/lease/" + own.lease + "/extend", Body: "{}", Token: tenant})
+	require.True(t, extended.ok(http.StatusOK).Success)
+	refused := map[string]int{"DELETE /api/v1/consumer-groups/{group}": 403, "POST /api/v1/consumer-groups/{group}/subscription": 403, "GET /api/v1/status/dispatcher": 403}
+	for _, route := range []string{
+		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
+		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
+		"GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit",
+	} {
+		require.Regexp(t, `"(a.one|nsa|ga|namea)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
+	}
+	// A pop by task gets the messages of the tenant's queues only, also when it waits.
+	for _, name := range []string{there.queue, own.queue} {
+		do(post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"task":"shared"}`, name)))
+		do(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"partition":"q","payload":1}]}`, name)))
+	}
+	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusNoContent} { // partitions p and q
+		got := as(tenant, get("/api/v1/pop?task=shared&consumerGroup=new&batch=9&wait=true&timeout=200"))
+		require.Equal(t, want, got.Status)
+		require.NotContains(t, string(got.Raw), there.queue)
+	}
+	require.Equal(t, http.StatusForbidden, as(made("t", identity.ReadWrite, &identity.Grants{Push: []string{"*"}}), get("/api/v1/pop?task=shared")).Status)
+
+	deletes := "DELETE /api/v1/resources/queues/{queue}"
+	for route, calls := range probesOf(own) {
+		if route != deletes && !strings.HasPrefix(route, "DELETE /api/v1/messages") {
+			for _, what := range calls {
+				got := as(tenant, what)
+				if want := refused[route]; want != 0 {
+					require.Equal(t, want, got.Status, "%s %s", route, got.Raw)
+				} else {
+					require.NotEqual(t, http.StatusForbidden, got.Status, "%s %s: %s", what.Method, what.Target, got.Raw)
+				}
+			}
+		}
+	}
+	require.Equal(t, http.StatusOK, as(tenant, probesOf(own)[deletes][0]).Status)
+}
+
+// The pages of a tenant are full and its totals right, although rows of others lie between its rows.
+func TestPagesOfATenantSkipOtherQueues(t *testing.T) {
+	t.Parallel()
+	option, made := withSecret(t)
+	s := tenancy{startOn(t, pgtest.Database(t), option).client(t), made("ops", identity.Admin, nil)}
+	for _, name := range []string{"b.1", "a.1", "b.2", "b.3", "a.2", "b.4"} {
+		s.fill(&place{queue: name, namespace: "ns" + name, group: "g", trace: "trace" + name, message: "m"})
+	}
+	tenant := made("tenant", identity.Admin, &identity.Grants{Read: []string{"a.*"}, Admin: []string{"a.2", "a.1"}})
+	for _, list := range []struct{ target, rows, name, total string }{
+		{"/api/v1/status/queues", "queues", "name", ""}, {"/api/v1/dlq", "messages", "queue", "total"},
+		{"/api/v1/traces/names", "trace_names", "trace_name", "total"}, {"/api/v1/audit?action=queue.configure", "entries", "queue", ""},
+		{"/api/v1/messages", "messages", "queue", ""},
+	} {
+		var names []string
+		for offset, cursor := 0, ""; ; offset++ {
+			join := "?"
+			if strings.Contains(list.target, "?") {
+				join = "&"
+			}
+			target := fmt.Sprintf("%s%slimit=1", list.target, join)
+			if cursor != "" {
+				target += "&cursor=" + cursor
+			} else if offset > 0 {
+				target += fmt.Sprint("&offset=", offset)
+			}
+			var page map[string]any
+			got := s.as(tenant, get(target))
+			require.NoError(t, json.Unmarshal(got.Raw, &page))
+			rows, _ := page[list.rows].([]any)
+			if list.total != "" {
+				require.EqualValues(t, 2, page[list.total], list.target)
+			}
+			if len(rows) == 0 {
+				break
+			}
+			row, _ := rows[0].(map[string]any)
+			names = append(names, strings.TrimPrefix(fmt.Sprint(row[list.name]), "trace"))
+			pagination, _ := page["pagination"].(map[string]any)
+			cursor, _ = pagination["next"].(string)
+		}
+		want := []string{"a.2", "a.1"}
+		if list.rows == "messages" && list.name == "queue" && list.total == "" {
+			want = []string{"a.2", "a.2", "a.1", "a.1"}
+		}
+		require.Equal(t, want, names, list.target)
+	}
+	var overview struct{ Queues, Namespaces, Partitions int }
+	require.NoError(t, json.Unmarshal(s.as(tenant, get("/api/v1/resources/overview")).Raw, &overview))
+	require.Equal(t, 2, overview.Queues)
+	require.Equal(t, 2, overview.Namespaces)
+	require.Equal(t, 4, overview.Partitions, "Default and p of each")
+	lagging := s.as(tenant, get("/api/v1/consumer-groups/lagging?minLagSeconds=0&limit=1"))
+	require.Contains(t, string(lagging.Raw), `"a.1"`, "the oldest of the tenant")
+}
