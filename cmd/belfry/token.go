@@ -24,13 +24,13 @@ const maxTokenBytes = 64 << 10
 func newTokenCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make and inspect tokens",
-		Long: `Make and inspect tokens (JWT) without an identity provider. The names of claims and
+		Short: "Make, inspect and revoke tokens",
+		Long: `Make, inspect and revoke tokens (JWT) without an identity provider. The names of claims and
 roles, the issuer and the audience come from the section auth of the configuration.`,
 		Args: noSuchCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newTokenCreateCmd(), newTokenInspectCmd())
+	cmd.AddCommand(newTokenCreateCmd(), newTokenInspectCmd(), newTokenRevokeCmd(), newTokenRevokedCmd())
 	return cmd
 }
 
@@ -199,7 +199,7 @@ func judge(cmd *cobra.Command, text string) error {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "not verified: %v\n", err)
 		return err
 	}
-	verifier, err := token.New(cmd.Context(), auth, zap.NewNop())
+	verifier, err := token.New(cmd.Context(), auth, nil, zap.NewNop())
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // A token that create prints is accepted by inspect with the same configuration, and refused with
@@ -48,6 +50,24 @@ func TestTokensAreMadeAndInspected(t *testing.T) {
 	}
 }
 
+// A token is revoked by its text or by its id, and listed with the time of its end.
+func TestTokensAreRevoked(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	cfg := configFile(t, "auth: {secret: "+strings.Repeat("s", 32)+"}")
+	run := func(args ...string) string {
+		code, stdout, stderr := belfry(t, append([]string{"token"}, append(args, "--config", cfg, "--database-url", dsn)...)...)
+		require.Zero(t, code, stderr)
+		return stdout
+	}
+	made := strings.TrimSpace(run("create", "--subject", "a", "--role", "admin"))
+	_, id, _ := strings.Cut(run("revoke", made), "revoked: ")
+	run("revoke", "an id")
+	listed := run("revoked")
+	require.Regexp(t, `(?m)^an id\s+\S+Z\s+\S+\s+-$`, listed)
+	require.Regexp(t, `(?m)^`+strings.TrimSpace(id)+`\s+\S+Z\s+\S+\s+\S+Z$`, listed)
+}
+
 func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -62,7 +82,8 @@ func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
 		{"token create --subject a --role admin --consume a:", 1, `"a:" in consume is no pattern`},
 		{"token create --subject a --role admin --signing-key /nowhere", 1, "reading the signing key"},
 		{"token inspect nonsense", 1, "Invalid token format"},
-		{"token revoke", 2, `unknown command "revoke"`},
+		{"token revoke abc", 1, "BELFRY_DATABASE_URL"},
+		{"token revoc", 2, `unknown command "revoc"`},
 	} {
 		code, _, stderr := belfry(t, strings.Fields(c.line)...)
 		require.Equal(t, c.code, code, "%s: %s", c.line, stderr)

@@ -99,9 +99,9 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	work, workFailed := errgroup.WithContext(background)
 	sqlWaiting, endSQLWaiting := context.WithCancel(workFailed)
 	defer endSQLWaiting()
-	for _, run := range []func(context.Context) error{
+	for _, run := range append([]func(context.Context) error{
 		p.verbs.Run, p.operator.Run, p.sweeper.Run, p.sequencer.Run, p.dispatcher.Run,
-	} {
+	}, p.runs...) {
 		work.Go(func() error { return run(workFailed) })
 	}
 	work.Go(func() error { return p.sqlWaiters.Run(sqlWaiting) })

@@ -22,6 +22,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/readiness"
+	"github.com/belfry-mq/belfry/pkg/revocation"
 	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/sqlwait"
 	"github.com/belfry-mq/belfry/pkg/stats"
@@ -48,6 +49,8 @@ type parts struct {
 	// api is what the server uses once it is open.
 	api        httpapi.Deps
 	drainDelay time.Duration
+	// runs are further background work.
+	runs []func(context.Context) error
 	// closers release what build opened.
 	closers []func()
 }
@@ -134,7 +137,13 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 		}
 		return nil, nil
 	}
-	return token.New(ctx, b.cfg.Auth, b.log)
+	revocations, err := revocation.NewWatcher(ctx, b.pool, b.log)
+	if err != nil {
+		return nil, err
+	}
+	b.bus.Subscribe(revocations)
+	b.runs = append(b.runs, revocations.Run)
+	return token.New(ctx, b.cfg.Auth, revocations, b.log)
 }
 
 // buildListener constructs the two directions to the other instances.

@@ -28,9 +28,10 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
 		},
-		OnInbox:     in.bus.Inbox,
-		OnSQLWaiter: in.bus.SQLWaiter,
-		OnListening: in.bus.Listening,
+		OnInbox:      in.bus.Inbox,
+		OnSQLWaiter:  in.bus.SQLWaiter,
+		OnListening:  in.bus.Listening,
+		OnRevocation: in.bus.Revocation,
 	}
 }
 

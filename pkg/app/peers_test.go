@@ -41,8 +41,9 @@ func (r *recorder) OnSQLWaiter(w queue.SQLWaiter) {
 	r.list = append(r.list, event{kind: "SQL waiter", text: w.Channel})
 }
 
-func (r *recorder) OnListening() { r.list = append(r.list, event{kind: "listening"}) }
-func (r *recorder) OnInbox()     { r.list = append(r.list, event{kind: "inbox"}) }
+func (r *recorder) OnListening()  { r.list = append(r.list, event{kind: "listening"}) }
+func (r *recorder) OnInbox()      { r.list = append(r.list, event{kind: "inbox"}) }
+func (r *recorder) OnRevocation() { r.list = append(r.list, event{kind: "revocation"}) }
 
 func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	t.Parallel()
@@ -85,6 +86,10 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		"the inbox": {
 			hear: func(l listen.Callbacks) { l.OnInbox() },
 			want: []event{{kind: "inbox"}},
+		},
+		"a revoked token": {
+			hear: func(l listen.Callbacks) { l.OnRevocation() },
+			want: []event{{kind: "revocation"}},
 		},
 		"SQL waiters": {
 			hear: func(l listen.Callbacks) {

@@ -207,6 +207,21 @@ func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
 	p.exec(`RESET SESSION AUTHORIZATION`)
 }
 
+// Each change of a grant is a row of the audit, and a change that fails is not.
+func TestChangesOfGrantsAreAudited(t *testing.T) {
+	t.Parallel()
+	p := newFixture(t)
+	role := p.client("client")
+	p.give("grant_push", role, "a.*")
+	p.give("grant_consume", role, "a.*", "g")
+	p.give("revoke_push", role, "a.*")
+	p.refused(`SELECT belfry.revoke_push('nobody', '*')`)
+	var rows string
+	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', subject = session_user, address, action, parameters ->> 'kind',
+		parameters ->> 'role' = $1, parameters ->> 'queue', parameters ->> 'consumerGroup', result), ', ' ORDER BY at) FROM belfry.audit`, strings.Trim(role, `"`)).Scan(&rows))
+	require.Equal(t, "t sql grant.give push t a.* * ok, t sql grant.give consume t a.* g ok, t sql grant.revoke push t a.* * ok", rows)
+}
+
 // In a pattern only * has a meaning. The grants of a token match like the grants in SQL.
 func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,11 @@ const (
 	DeleteMessage        = "message.delete"
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
+	RevokeToken          = "token.revoke"
 )
+
+// Session is the address of a change that was made in a session of the database. Its subject is the role.
+const Session = "sql"
 
 // OK is the result of a request that succeeded.
 const OK = "ok"

@@ -43,6 +43,8 @@ type Handler interface {
 	OnListening()
 	// OnInbox is called when rows may have been committed to belfry.inbox.
 	OnInbox()
+	// OnRevocation is called when a token may have been revoked.
+	OnRevocation()
 }
 
 // Nop ignores every event.
@@ -68,6 +70,9 @@ func (Nop) OnListening() {}
 
 // OnInbox does nothing.
 func (Nop) OnInbox() {}
+
+// OnRevocation does nothing.
+func (Nop) OnRevocation() {}
 
 // Bus passes events to its handlers. The zero value is ready to use. All Subscribe calls must
 // happen before the first event; after that a Bus is safe for concurrent use.
@@ -120,4 +125,9 @@ func (b *Bus) Listening() {
 // Inbox publishes that the inbox may hold new rows.
 func (b *Bus) Inbox() {
 	b.each(func(h Handler) { h.OnInbox() })
+}
+
+// Revocation publishes that a token may have been revoked.
+func (b *Bus) Revocation() {
+	b.each(func(h Handler) { h.OnRevocation() })
 }

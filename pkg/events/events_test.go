@@ -24,6 +24,7 @@ func (r recorder) OnLeaseChanged(queue.ID)                 { r.note("lease chang
 func (r recorder) OnSQLWaiter(queue.SQLWaiter)             { r.note("SQL waiter") }
 func (r recorder) OnListening()                            { r.note("listening") }
 func (r recorder) OnInbox()                                { r.note("inbox") }
+func (r recorder) OnRevocation()                           { r.note("revocation") }
 
 // Every handler gets every event before the publisher goes on, in the order of subscription.
 func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
@@ -41,6 +42,7 @@ func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
 		"SQL waiter":    func() { bus.SQLWaiter(queue.SQLWaiter{}) },
 		"listening":     bus.Listening,
 		"inbox":         bus.Inbox,
+		"revocation":    bus.Revocation,
 	} {
 		got = nil
 		publish()

@@ -33,6 +33,9 @@ type Callbacks struct {
 	// OnInbox is called when rows may have been committed to belfry.inbox: at each
 	// notification of its trigger, and each time LISTEN takes effect.
 	OnInbox func()
+	// OnRevocation is called when a token may have been revoked: at each notification, and each time
+	// LISTEN takes effect.
+	OnRevocation func()
 	// OnSQLWaiter receives one SQL waiter.
 	OnSQLWaiter func(queue.SQLWaiter)
 	// OnListening is called each time LISTEN takes effect. SQL waiters that registered
@@ -73,6 +76,10 @@ func (l *Listener) library() *pgxlisten.Listener {
 	library.Handle(InboxChannel, handler{
 		listening: func(context.Context) { l.callbacks.OnInbox() },
 		heard:     func(string) { l.callbacks.OnInbox() },
+	})
+	library.Handle(TokensChannel, handler{
+		listening: func(context.Context) { l.callbacks.OnRevocation() },
+		heard:     func(string) { l.callbacks.OnRevocation() },
 	})
 	library.Handle(AwaitChannel, handler{
 		listening: func(context.Context) { l.callbacks.OnListening() },

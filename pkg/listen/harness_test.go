@@ -78,14 +78,15 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 	i.sender, err = listen.NewSender(sendURL, i.id, cfg, func() {}, zap.New(core))
 	require.NoError(t, err)
 	i.listener, err = listen.NewListener(listenURL, i.sender, cfg, listen.Callbacks{
-		OnReady:     func(m listen.Notification) { put(event{message: m}) },
-		OnCreated:   func() { put(event{message: listen.Notification{CatalogChanged: true}}) },
-		OnResync:    func(reason string) { put(event{resync: reason}) },
-		OnLook:      func(reason string) { put(event{resync: reason}) },
-		OnState:     func(s listen.State) { put(event{state: s}) },
-		OnInbox:     func() {},
-		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },
-		OnListening: func() { i.waiters <- queue.SQLWaiter{} },
+		OnReady:      func(m listen.Notification) { put(event{message: m}) },
+		OnCreated:    func() { put(event{message: listen.Notification{CatalogChanged: true}}) },
+		OnResync:     func(reason string) { put(event{resync: reason}) },
+		OnLook:       func(reason string) { put(event{resync: reason}) },
+		OnState:      func(s listen.State) { put(event{state: s}) },
+		OnInbox:      func() {},
+		OnRevocation: func() {},
+		OnSQLWaiter:  func(w queue.SQLWaiter) { i.waiters <- w },
+		OnListening:  func() { i.waiters <- queue.SQLWaiter{} },
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i

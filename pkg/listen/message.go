@@ -15,6 +15,9 @@ const Channel = "belfry"
 // Its payload has no meaning.
 const InboxChannel = "belfry_inbox"
 
+// TokensChannel is the NOTIFY channel of `belfry token revoke`. Its payload has no meaning.
+const TokensChannel = "belfry_tokens"
+
 // Notification carries hints for the other instances, and signs of life.
 type Notification struct {
 	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or

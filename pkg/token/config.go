@@ -68,7 +68,7 @@ func (c Config) Validate() error {
 		c.checkKeys(), err, c.checkURL(),
 		check.Positive("auth.jwks_refresh_interval", c.RefreshInterval),
 		check.Positive("auth.jwks_timeout", c.FetchTimeout),
-		check.That(c.ClockSkew >= 0, "auth.clock_skew is %s: it must not be negative", c.ClockSkew),
+		check.That(c.ClockSkew >= 0 && c.ClockSkew <= time.Hour, "auth.clock_skew is %s: it must be from 0s to 1h", c.ClockSkew),
 		check.That(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one, or no token has a role"),
 		c.checkRoles(),
 		check.That(!slices.ContainsFunc(c.SkipPaths, func(path string) bool { return !strings.HasPrefix(path, "/") }),

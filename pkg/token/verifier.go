@@ -33,6 +33,8 @@ type Verifier struct {
 	algorithms []string
 	parser     *jwt.Parser
 	log        *zap.Logger
+	// revocations is nil if no token can be revoked.
+	revocations Revocations
 
 	mu         sync.Mutex
 	remembered map[[sha256.Size]byte]remembered
@@ -46,9 +48,9 @@ type remembered struct {
 
 // New returns a Verifier. It fetches the keys of auth.jwks_url until ctx ends, and blocks for the first
 // fetch, at most auth.jwks_timeout. If that fails, it logs why, and tokens get CodeUnavailable until a
-// later fetch. Errors: an invalid configuration.
-func New(ctx context.Context, cfg Config, log *zap.Logger) (*Verifier, error) {
-	v := &Verifier{cfg: cfg, log: log, remembered: map[[sha256.Size]byte]remembered{}}
+// later fetch. revocations may be nil. Errors: an invalid configuration.
+func New(ctx context.Context, cfg Config, revocations Revocations, log *zap.Logger) (*Verifier, error) {
+	v := &Verifier{cfg: cfg, revocations: revocations, log: log, remembered: map[[sha256.Size]byte]remembered{}}
 	var err error
 	if v.keys, err = newKeys(ctx, cfg, log); err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*identity.Principa
 	known, ok := v.remembered[hash]
 	v.mu.Unlock()
 	if ok && now.Before(known.until) {
-		return known.principal, nil
+		return v.unlessRevoked(known.principal)
 	}
 	principal, err := v.verify(ctx, token)
 	if err != nil {
@@ -109,7 +111,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*identity.Principa
 		clear(v.remembered)
 	}
 	v.remembered[hash] = remembered{principal, until}
-	return principal, nil
+	return v.unlessRevoked(principal)
 }
 
 // verify verifies a token that is not remembered.

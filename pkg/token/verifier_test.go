@@ -76,7 +76,7 @@ func config(edit func(*token.Config)) token.Config {
 func verifier(t testing.TB, cfg token.Config) *token.Verifier {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
-	v, err := token.New(t.Context(), cfg, zap.NewNop())
+	v, err := token.New(t.Context(), cfg, nil, zap.NewNop())
 	require.NoError(t, err)
 	return v
 }
@@ -292,7 +292,7 @@ func TestSignedTokens(t *testing.T) {
 func FuzzVerify(f *testing.F) {
 	k := keyring()
 	cfg := config(func(c *token.Config) { c.Algorithm, c.PublicKey = token.Auto, publicPEM(f, &k.rsa.PublicKey) })
-	v, err := token.New(context.Background(), cfg, zap.NewNop())
+	v, err := token.New(context.Background(), cfg, nil, zap.NewNop())
 	require.NoError(f, err)
 	valid := sign(f, jwt.SigningMethodHS256, []byte(secret), claims())
 	f.Add("Bearer " + sign(f, jwt.SigningMethodHS256, []byte(otherSecret), claims()))

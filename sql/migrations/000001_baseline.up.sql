@@ -305,6 +305,16 @@ CREATE INDEX audit_group ON belfry.audit (consumer_group, at, id);
 CREATE INDEX audit_subject ON belfry.audit (subject, at, id);
 CREATE INDEX audit_action ON belfry.audit (action, at, id);
 
+-- From sql/schema/revoked_token.sql.
+
+-- The ids (jti) of tokens that servers refuse. `belfry token revoke` writes it.
+CREATE TABLE belfry.revoked_token (
+    id         text PRIMARY KEY,
+    expires_at timestamptz NOT NULL, -- 'infinity': never, or it is not known.
+    revoked_by name NOT NULL DEFAULT session_user,
+    revoked_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -2563,17 +2573,20 @@ BEGIN
             RAISE EXCEPTION 'role % has no such grant', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
                 HINT = 'A grant is revoked with the patterns with which it was given: SELECT * FROM belfry.grants.';
         END IF;
-        RETURN;
     ELSIF to_regrole(quote_ident(p_role)) IS NULL THEN
         RAISE EXCEPTION 'role % does not exist', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
             HINT = 'Write the name as it is, without quotes inside.';
+    ELSE
+        INSERT INTO belfry.queue_grant AS g (kind, grantee, queue, consumer_group, granted_by)
+        VALUES (p_kind, quote_ident(p_role)::regrole, p_queue, p_group, belfry.calling_role())
+        ON CONFLICT (kind, grantee, queue, consumer_group) DO UPDATE
+           SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
+         WHERE g.revoked_at IS NOT NULL;
     END IF;
-    INSERT INTO belfry.queue_grant AS g (kind, grantee, queue, consumer_group, granted_by)
-    VALUES (p_kind, quote_ident(p_role)::regrole, p_queue, p_group, belfry.calling_role())
-    ON CONFLICT (kind, grantee, queue, consumer_group) DO UPDATE
-       SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
-     WHERE g.revoked_at IS NOT NULL;
-    IF p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
+            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
+    IF NOT p_revoke AND p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
         CREATE OR REPLACE TRIGGER check_grants AFTER INSERT ON belfry.inbox
             REFERENCING NEW TABLE AS belfry_new FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_check();
     END IF;
@@ -4052,4 +4065,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'aecc0980c9b76b766d690f074d27cf15586dc863d9c4cd7b66e430618f7698c2';
+COMMENT ON FUNCTION belfry.baseline() IS '250eaea40a6608f605cdc417968c1d6c4ab338f8224cce8e9f4c9c99b59c7945';

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/revocation"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -283,4 +284,57 @@ func TestPagesOfATenantSkipOtherQueues(t *testing.T) {
 	require.Equal(t, 4, overview.Partitions, "Default and p of each")
 	lagging := s.as(tenant, get("/api/v1/consumer-groups/lagging?minLagSeconds=0&limit=1"))
 	require.Contains(t, string(lagging.Raw), `"a.1"`, "the oldest of the tenant")
+}
+
+// A revoked token is refused by all instances at once, also by one that remembers it, and by one that
+// starts later or whose LISTEN connection was lost meanwhile.
+func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	option, made := withSecret(t)
+	dsn := pgtest.Database(t)
+	one, other := tenancy{startOn(t, dsn, option).client(t), ""}, tenancy{startOn(t, dsn, option).client(t), ""}
+	conn := producer(t, dsn)
+	revoked, kept := made("anna", identity.Admin, nil), made("anna", identity.Admin, nil)
+	status := func(s tenancy, token string) int { return s.as(token, get("/api/v1/status/queues")).Status }
+	revoke := func(text string) string {
+		content, err := token.Read(text)
+		require.NoError(t, err)
+		id, expiresAt := content.Identity()
+		require.NoError(t, revocation.Revoke(t.Context(), conn, id, expiresAt))
+		return id
+	}
+	for range 2 { // the second time from memory
+		require.Equal(t, http.StatusOK, status(one, revoked))
+		require.Equal(t, http.StatusOK, status(other, revoked))
+	}
+	id := revoke(revoked)
+	for _, s := range []tenancy{one, other} {
+		require.Eventually(t, func() bool { return status(s, revoked) == http.StatusUnauthorized }, time.Second, time.Millisecond)
+		require.JSONEq(t, `{"error":"Token has been revoked"}`, string(s.as(revoked, get("/api/v1/whoami")).Raw))
+		require.Equal(t, http.StatusOK, status(s, kept))
+	}
+	revoke(revoked) // again is no error
+	require.Equal(t, http.StatusUnauthorized, status(tenancy{startOn(t, dsn, option).client(t), ""}, revoked), "it read the set at its start")
+
+	// The notification of this revocation is lost.
+	second := made("anna", identity.Admin, nil)
+	require.Equal(t, http.StatusOK, status(one, second))
+	content, err := token.Read(second)
+	require.NoError(t, err)
+	lost, _ := content.Identity()
+	execute(t, conn, `INSERT INTO belfry.revoked_token (id, expires_at) VALUES ($1, 'infinity')`, lost)
+	execute(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'belfry-listen'`)
+	require.Eventually(t, func() bool { return status(one, second) == http.StatusUnauthorized }, 10*time.Second, 10*time.Millisecond)
+
+	page := auditOf(t, one.as(kept, get("/api/v1/audit?action=token.revoke")))
+	require.Len(t, page.Entries, 2)
+	require.Contains(t, string(page.Entries[0].Parameters), id)
+	require.Equal(t, "sql", page.Entries[0].Address)
+	require.NotEmpty(t, page.Entries[0].Subject)
+}
+
+func auditOf(t *testing.T, got reply) (page auditPage) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(got.Raw, &page))
+	return page
 }

@@ -28,6 +28,7 @@ var first = []string{
 	"schema/sweep.sql",
 	"schema/queue_sweep.sql",
 	"schema/audit.sql",
+	"schema/revoked_token.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",

@@ -16,17 +16,20 @@ BEGIN
             RAISE EXCEPTION 'role % has no such grant', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
                 HINT = 'A grant is revoked with the patterns with which it was given: SELECT * FROM belfry.grants.';
         END IF;
-        RETURN;
     ELSIF to_regrole(quote_ident(p_role)) IS NULL THEN
         RAISE EXCEPTION 'role % does not exist', quote_nullable(p_role) USING ERRCODE = 'undefined_object',
             HINT = 'Write the name as it is, without quotes inside.';
+    ELSE
+        INSERT INTO belfry.queue_grant AS g (kind, grantee, queue, consumer_group, granted_by)
+        VALUES (p_kind, quote_ident(p_role)::regrole, p_queue, p_group, belfry.calling_role())
+        ON CONFLICT (kind, grantee, queue, consumer_group) DO UPDATE
+           SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
+         WHERE g.revoked_at IS NOT NULL;
     END IF;
-    INSERT INTO belfry.queue_grant AS g (kind, grantee, queue, consumer_group, granted_by)
-    VALUES (p_kind, quote_ident(p_role)::regrole, p_queue, p_group, belfry.calling_role())
-    ON CONFLICT (kind, grantee, queue, consumer_group) DO UPDATE
-       SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
-     WHERE g.revoked_at IS NOT NULL;
-    IF p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
+            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
+    IF NOT p_revoke AND p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
         CREATE OR REPLACE TRIGGER check_grants AFTER INSERT ON belfry.inbox
             REFERENCING NEW TABLE AS belfry_new FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_check();
     END IF;

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/revocation"
+	"github.com/belfry-mq/belfry/pkg/token"
+)
+
+func newTokenRevokeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke [TOKEN or ID]",
+		Short: "Make all servers refuse a token",
+		Long: `Make all servers refuse a token from now on. The argument is the token, or its id (claim
+jti), which the audit and "belfry token inspect" show. Without an argument the token is
+read from standard input. The servers hear of it at once, over the database. A server
+that has no connection to the database refuses the token after its reconnect.
+
+A token without an id cannot be revoked. "belfry token create" gives each token one.`,
+		Example: `  belfry token revoke 0198c7c2-5b1e-7c52-9b5b-0c8f7f4f6a10
+  belfry token revoke < token.txt`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := tokenText(cmd.InOrStdin(), args)
+			if err != nil {
+				return err
+			}
+			id, expiresAt, err := revocable(text)
+			if err != nil {
+				return err
+			}
+			err = withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn) error { return revocation.Revoke(ctx, conn, id, expiresAt) })
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "revoked: %s\n", id)
+			return err
+		},
+	}
+}
+
+func newTokenRevokedCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoked",
+		Short: "List the revoked tokens",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn) error {
+				found, err := revocation.List(ctx, conn)
+				if err != nil {
+					return err
+				}
+				w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				_, _ = io.WriteString(w, "ID\tREVOKED\tBY\tEXPIRES\n") // Flush returns the error
+				for _, t := range found {
+					expires := "-"
+					if !t.ExpiresAt.IsZero() {
+						expires = t.ExpiresAt.UTC().Format(time.RFC3339)
+					}
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.ID, t.RevokedAt.UTC().Format(time.RFC3339), t.RevokedBy, expires)
+				}
+				return w.Flush()
+			})
+		},
+	}
+}
+
+// revocable returns the id of a token and when it ends, or the argument if it is an id.
+func revocable(text string) (id string, expiresAt time.Time, err error) {
+	content, err := token.Read(text)
+	if err != nil { // it is an id
+		if text == "" || !identity.Printable(text) {
+			return "", expiresAt, errors.New("name a token, or the id of a token")
+		}
+		return text, expiresAt, nil
+	}
+	id, expiresAt = content.Identity()
+	if id == "" {
+		return "", expiresAt, errors.New("the token has no id (claim jti), so it cannot be revoked: replace the key that signed it")
+	}
+	return id, expiresAt, nil
+}
+
+// withDatabase calls do with a connection to the database of the configuration.
+func withDatabase(cmd *cobra.Command, do func(ctx context.Context, conn *pgx.Conn) error) error {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	url := cfg.Database.DirectURL()
+	if url == "" {
+		return errors.New(noDatabase)
+	}
+	conn, err := postgres.OpenSession(cmd.Context(), url.Reveal(), "belfry token")
+	if err != nil {
+		return err
+	}
+	err = do(cmd.Context(), conn)
+	return errors.Join(err, conn.Close(context.WithoutCancel(cmd.Context())))
+}

@@ -1,0 +1,18 @@
+package token
+
+import "github.com/belfry-mq/belfry/pkg/identity"
+
+// Revocations knows the tokens that are refused before they end.
+type Revocations interface {
+	// Revoked reports whether the token with an id (jti) is revoked.
+	Revoked(id string) bool
+}
+
+// unlessRevoked returns the principal, or an error for a revoked token. A token without an id cannot be
+// revoked.
+func (v *Verifier) unlessRevoked(p *identity.Principal) (*identity.Principal, error) {
+	if p.TokenID != "" && v.revocations != nil && v.revocations.Revoked(p.TokenID) {
+		return nil, refused("Token has been revoked", nil)
+	}
+	return p, nil
+}
