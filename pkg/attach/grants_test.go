@@ -215,7 +215,7 @@ func TestChangesOfGrantsAreAudited(t *testing.T) {
 	p.give("grant_push", role, "a.*")
 	p.give("grant_consume", role, "a.*", "g")
 	p.give("revoke_push", role, "a.*")
-	p.refused(`SELECT belfry.revoke_push('nobody', '*')`)
+	require.Equal(t, "42704", p.refused(`SELECT belfry.revoke_push('nobody', '*')`).Code)
 	var rows string
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', subject = session_user, address, action, parameters ->> 'kind',
 		parameters ->> 'role' = $1, parameters ->> 'queue', parameters ->> 'consumerGroup', result), ', ' ORDER BY at) FROM belfry.audit`, strings.Trim(role, `"`)).Scan(&rows))
