@@ -1,7 +1,5 @@
 package queue
 
-import "fmt"
-
 // MaxOperations is the most operations of a transaction. Each pushed item counts
 // as one operation.
 const MaxOperations = 10_000
@@ -39,9 +37,4 @@ type OperationResult struct {
 	// Error says why this operation prevented the transaction. It is empty for
 	// every other operation.
 	Error string
-}
-
-// LeaseNotLive returns the error of a transaction whose RequiredLeases have a lease that is not live.
-func LeaseNotLive(lease string) string {
-	return fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", lease)
 }

@@ -45,6 +45,7 @@ func (c *chaos) report(operations []history.Operation) {
 	printf(table, "malformed\trefused\t%d\t\t\n", counts.MalformedRefused)
 	printf(table, "malformed\tunavailable\t%d\t\t\n", counts.MalformedUnavailable)
 	printf(table, "malformed\tunanswered\t%d\t\t\n", counts.MalformedUnanswered)
+	printf(table, "intruders\trefused\t%d\t\t\n", counts.IntrusionsRefused)
 	printf(table, "malformed\tper second\t%.0f\t\t\n", float64(counts.MalformedRefused)/max(c.worked.Seconds(), 1))
 
 	if len(c.changes) > 0 {

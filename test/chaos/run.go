@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/chaos/workload"
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
@@ -200,6 +201,7 @@ func (c *chaos) judgeRun(ctx context.Context, operations []history.Operation, ju
 	err := judge(ctx, evidence{
 		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.clients.Queues(), reads: c.clients.Reads(), database: c.world.Database(), began: c.recorder.Began(),
 	})
+	err = errors.Join(err, findMark(ctx, c.world.Database(), principals.Mark))
 	for _, complaint := range c.clients.Complaints() {
 		err = errors.Join(err, errors.New(complaint))
 	}

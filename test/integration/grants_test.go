@@ -194,6 +194,11 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	// The tenant does all of this with its own queue.
 	extended := ask[extension](c, call{Method: "POST", Target: "/api/v1/lease/" + own.lease + "/extend", Body: "{}", Token: tenant})
 	require.True(t, extended.ok(http.StatusOK).Success)
+	for range 2 { // the second time the lease does not exist any more
+		applied := as(tenant, post("/api/v1/transaction", fmt.Sprintf(`{"operations":[{"type":"ack","transactionId":%q,"partitionId":%q,"consumerGroup":%q},{"type":"push","items":[{"queue":"a.one","partition":"p","transactionId":"pushed","payload":1}]}],"requiredLeases":[%q]}`,
+			own.message, own.partition, own.group, own.lease)))
+		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction is recognized")
+	}
 	refused := map[string]int{"DELETE /api/v1/consumer-groups/{group}": 403, "POST /api/v1/consumer-groups/{group}/subscription": 403, "GET /api/v1/status/dispatcher": 403}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",

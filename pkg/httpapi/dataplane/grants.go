@@ -3,9 +3,12 @@ package dataplane
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -22,11 +25,12 @@ func mayPush(ctx context.Context, items []queue.PushItem) error {
 	return nil
 }
 
-// hideAcks gives each acknowledgment that the grants of the principal do not allow the id of no
-// partition. So its answer is the one for a message that does not exist.
+// hideAcks gives each acknowledgment of a partition that the grants of the principal do not allow the id of
+// no partition. So its answer is the one for a message that does not exist. Ids of what does not exist stay,
+// because a repeated transaction must be recognized.
 func (h *Handlers) hideAcks(ctx context.Context, items []*queue.AckItem) error {
 	grants := identity.GrantsOf(ctx)
-	if grants == nil {
+	if grants == nil || len(items) == 0 {
 		return nil
 	}
 	ids := make([]queue.ID, len(items)) // the zero id is the id of no partition
@@ -40,19 +44,19 @@ func (h *Handlers) hideAcks(ctx context.Context, items []*queue.AckItem) error {
 		return err
 	}
 	for i, item := range items {
-		if name, exists := queues[ids[i]]; !exists || !grants.MayConsume(name, item.Group) {
+		if name, exists := queues[ids[i]]; exists && !grants.MayConsume(name, item.Group) {
 			item.PartitionID = queue.NewID().String()
 		}
 	}
 	return nil
 }
 
-// hiddenLease returns the first lease that does not exist, or that the grants of the principal do not
-// allow. found is false if there is none, and without grants. An empty text is not a lease.
-func (h *Handlers) hiddenLease(ctx context.Context, leases []string) (hidden string, found bool, err error) {
+// hideLeases returns the leases with a new id for each one that the grants of the principal do not allow.
+// So their answer is the one for a lease that does not exist. shown replaces the new ids in an answer.
+func (h *Handlers) hideLeases(ctx context.Context, leases []string) (hidden []string, shown *strings.Replacer, err error) {
 	grants := identity.GrantsOf(ctx)
 	if grants == nil || len(leases) == 0 {
-		return "", false, nil
+		return leases, strings.NewReplacer(), nil
 	}
 	ids := make([]queue.ID, len(leases)) // the zero id is the id of no lease
 	for i, text := range leases {
@@ -62,18 +66,17 @@ func (h *Handlers) hiddenLease(ctx context.Context, leases []string) (hidden str
 	}
 	owners, err := h.Owners.Leases(ctx, ids)
 	if err != nil {
-		return "", false, err
+		return nil, nil, err
 	}
-	for i, text := range leases {
-		allowed := len(owners[ids[i]]) > 0
-		for _, o := range owners[ids[i]] {
-			allowed = allowed && grants.MayConsume(o.Queue, o.Group)
-		}
-		if !allowed && text != "" {
-			return text, true, nil
+	hidden = slices.Clone(leases)
+	var replacements []string
+	for i, id := range ids {
+		if slices.ContainsFunc(owners[id], func(o owner.Owner) bool { return !grants.MayConsume(o.Queue, o.Group) }) {
+			hidden[i] = queue.NewID().String()
+			replacements = append(replacements, hidden[i], id.String())
 		}
 	}
-	return "", false, nil
+	return hidden, strings.NewReplacer(replacements...), nil
 }
 
 // mayPop returns CodeForbidden if the grants of the principal do not allow the pop. A pop by tags gets

@@ -41,14 +41,12 @@ func (h *Handlers) Extend(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	id, err := queue.ParseID(text)
-	var hidden bool
-	if err == nil {
-		if _, hidden, err = h.hiddenLease(p.Ctx(), []string{text}); err != nil {
-			return nil, err
-		}
+	hidden, _, err := h.hideLeases(p.Ctx(), []string{text})
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || hidden {
+	id, err := queue.ParseID(hidden[0])
+	if err != nil {
 		err = &queue.Error{Code: queue.CodeNotFound, Message: "Lease not found"}
 	}
 	var until time.Time

@@ -56,17 +56,17 @@ func (h *Handlers) transact(ctx context.Context, tx *queue.Transaction) (queue.T
 		}
 		operation.Push.ProducerSub = subject
 	}
-	lease, hidden, err := h.hiddenLease(ctx, tx.RequiredLeases)
-	if err == nil && hidden {
-		return queue.TransactionResult{Error: queue.LeaseNotLive(lease), Operations: make([]queue.OperationResult, len(tx.Operations))}, nil
-	}
+	leases, shown, err := h.hideLeases(ctx, tx.RequiredLeases)
 	if err == nil {
 		err = h.hideAcks(ctx, acks)
 	}
 	if err != nil {
 		return queue.TransactionResult{}, err
 	}
-	return h.Verbs.Transact(ctx, tx)
+	tx.RequiredLeases = leases
+	result, err := h.Verbs.Transact(ctx, tx)
+	result.Error = shown.Replace(result.Error)
+	return result, err
 }
 
 func (h *Handlers) countTransaction(result *queue.TransactionResult) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
@@ -49,8 +50,21 @@ func (c *Clients) client(name string) *client {
 	return &client{
 		name: name, clients: c, urls: c.cfg.URLs, recorder: c.cfg.Recorder,
 		choose: rand.New(rand.NewPCG(c.cfg.Seed, uint64(c.created))),
-		http:   &http.Client{Transport: &http.Transport{}},
-		once:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		http:   &http.Client{Transport: principals.Transport(tokenOf(name), &http.Transport{})},
+		once:   &http.Client{Transport: principals.Transport(tokenOf(name), &http.Transport{DisableKeepAlives: true})},
+	}
+}
+
+// tokenOf returns the token of a client. The producer of deletedQueue deletes what it has pushed.
+func tokenOf(name string) string {
+	kind, _, _ := strings.Cut(name, "-")
+	switch kind {
+	case "operator", "drain", "seeker", "reviver", "remover", "closer", deletedQueue:
+		return principals.Operator
+	case "producer":
+		return principals.Producer
+	default:
+		return principals.Consumer
 	}
 }
 

@@ -45,7 +45,9 @@ type Clients struct {
 	created int // only changed before the work begins, and then by Drain
 
 	// Malformed requests by their answer; see Counts.
-	malformedRefused, malformedUnanswered, malformedUnavailable atomic.Int64
+	malformedRefused, malformedUnanswered, malformedUnavailable, intrusionsRefused atomic.Int64
+	// target is what intruders know.
+	target atomic.Pointer[target]
 
 	last atomic.Int64 // of the latest delivery, on the clock of the recorder
 

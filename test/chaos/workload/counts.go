@@ -12,11 +12,13 @@ import (
 type Counts struct {
 	// MalformedRefused were answered with 4xx. MalformedUnanswered and MalformedUnavailable (503) met a fault.
 	MalformedRefused, MalformedUnanswered, MalformedUnavailable int64
+	// IntrusionsRefused are the requests of intruders that were refused. Those that met a fault count as malformed.
+	IntrusionsRefused int64
 }
 
 // Counts may be called at any time.
 func (c *Clients) Counts() Counts {
-	return Counts{c.malformedRefused.Load(), c.malformedUnanswered.Load(), c.malformedUnavailable.Load()}
+	return Counts{c.malformedRefused.Load(), c.malformedUnanswered.Load(), c.malformedUnavailable.Load(), c.intrusionsRefused.Load()}
 }
 
 // LastDelivery is the time of the latest delivery, on the clock of the recorder.

@@ -10,7 +10,8 @@
 //   - Operators redrive dead letters, seek and delete groups, and delete messages and queues.
 //   - Some queues lose messages by retention, and in one idle partitions are removed. These are separate queues and
 //     groups, so that nothing is excused for the others.
-//   - Some clients send malformed bodies all the time.
+//   - Some clients send malformed bodies all the time, and requests with tokens that are invalid, of another tenant or of
+//     a role that is too low. They know ids of messages and leases of others. Nothing that they send is stored.
 //
 // An answer that no client expects is a complaint.
 package workload

@@ -29,11 +29,16 @@ var malformed = []struct{ target, body string }{
 	{"/api/v1/lease/not-a-lease/extend", `{}`},
 }
 
-// sendMalformed sends malformed bodies to one server over one connection, each right after the previous answer, until
-// stop ends. Every answer must be a refusal. During a fault that may be 503.
+// sendMalformed sends malformed bodies and the requests of intruders to one server, each right after the previous
+// answer, until stop ends. Every answer must be a refusal. During a fault that may be 503.
 func (c *client) sendMalformed(ctx, stop context.Context) {
 	defer c.http.CloseIdleConnections()
+	foreign := &http.Client{Transport: &http.Transport{}}
+	defer foreign.CloseIdleConnections()
 	for stop.Err() == nil {
+		if !c.intrude(ctx, foreign) {
+			pause(stop, unansweredPause)
+		}
 		bad := malformed[c.choose.IntN(len(malformed))]
 		got := c.send(ctx, http.MethodPost, bad.target, bad.body, 0)
 		switch {

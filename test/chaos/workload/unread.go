@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
 // unreadGroups are the groups without autoAck.
@@ -22,7 +23,7 @@ func (c *Clients) PopUnread(conn net.Conn, choose *rand.Rand) {
 	}
 	o := c.cfg.Recorder.Begin(history.Operation{Client: "unread", Kind: history.Pop, Queue: name, Group: groupName(group)})
 	_ = conn.SetReadDeadline(time.Now().Add(callTimeout))
-	_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: chaos\r\n\r\n", target)
+	_, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: chaos\r\nAuthorization: %s\r\n\r\n", target, principals.Consumer)
 	if err == nil {
 		_, err = conn.Read(make([]byte, 1))
 	}

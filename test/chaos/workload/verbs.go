@@ -138,6 +138,7 @@ func (c *client) pop(ctx context.Context, r popRequest) (delivery, history.Opera
 	}
 	if len(d.Messages) > 0 {
 		c.clients.noteDelivery()
+		c.clients.noteTarget(d)
 	}
 	return d, c.recorder.End(o)
 }

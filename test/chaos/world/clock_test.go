@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
 func TestMain(m *testing.M) {
@@ -74,7 +76,7 @@ func newWorld(t *testing.T, faults ...Fault) *World {
 // shows requires that the Date header of a server has an offset. Its precision is one second.
 func shows(t *testing.T, w *World, server int, offset time.Duration) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: principals.Transport(principals.Operator, &http.Transport{DisableKeepAlives: true})}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URLs()[server]+"/health", nil)
 	require.NoError(t, err)
 	earliest := time.Now().Add(offset).Truncate(time.Second)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
@@ -29,7 +30,7 @@ const (
 func (w *World) Recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryBound)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: principals.Transport(principals.Operator, &http.Transport{})}
 	defer client.CloseIdleConnections()
 	ticker := time.NewTicker(recoveryPause)
 	defer ticker.Stop()

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -94,6 +95,7 @@ func serve(dsn, listenDSN string) error {
 	cfg.Sweep.PartitionCleanupDays = cleanupDays
 	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
 	cfg.HTTP.Addr = "127.0.0.1:0"
+	cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(principals.Secret)
 	cfg.HTTP.BodyTimeout, cfg.HTTP.WriteTimeout = bodyTimeout, writeTimeout
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)

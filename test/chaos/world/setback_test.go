@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 )
 
 // setBackAfterALoss ends the connections of a server and then sets its clock back. New connections must not be
@@ -31,7 +33,7 @@ func setBackAfterALoss(t *testing.T, w *World) {
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // it ends the wait of all requests
 	_, err = tx.Exec(t.Context(), "LOCK TABLE belfry.trace_name")
 	require.NoError(t, err)
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: principals.Transport(principals.Operator, &http.Transport{})}
 	defer client.CloseIdleConnections()
 	answers := make(chan error, requests)
 	for range requests {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
@@ -80,7 +81,7 @@ func (s *server) trickleOne(ctx context.Context, id string) (refused bool, err e
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		text := "POST /api/v1/push HTTP/1.1\r\nHost: chaos\r\nContent-Type: application/json\r\nContent-Length: 8000000\r\n\r\n"
+		text := "POST /api/v1/push HTTP/1.1\r\nHost: chaos\r\nAuthorization: " + principals.Producer + "\r\nContent-Type: application/json\r\nContent-Length: 8000000\r\n\r\n"
 		body := fmt.Sprintf(`{"items":[{"queue":"chaos.0","partition":"p0","transactionId":%q,"payload":"%s`, id, strings.Repeat("x", 1000))
 		_, err := conn.Write([]byte(text))
 		for i := 0; err == nil && i < len(body) && Pause(trickling, trickleInterval); i++ {
@@ -119,7 +120,7 @@ func stopReading(ctx context.Context, w *World, choose *rand.Rand) (string, erro
 	s, run := w.anyServer(choose), fmt.Sprintf("%016x", choose.Uint64())
 	patience, cancel := context.WithTimeout(ctx, recoveryBound)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{}}
+	client := &http.Client{Transport: principals.Transport(principals.Operator, &http.Transport{})}
 	defer client.CloseIdleConnections()
 	var group errgroup.Group
 	for i := range notReading {
@@ -171,7 +172,8 @@ func (s *server) popUnread(ctx context.Context, partition string) error {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetReadBuffer(smallBuffer)
 	}
-	_, err = fmt.Fprintf(conn, "GET /api/v1/pop/queue/%s/partition/%s?batch=%d HTTP/1.1\r\nHost: chaos\r\n\r\n", largeQueue, partition, largeMessages)
+	_, err = fmt.Fprintf(conn, "GET /api/v1/pop/queue/%s/partition/%s?batch=%d HTTP/1.1\r\nHost: chaos\r\nAuthorization: %s\r\n\r\n", largeQueue, partition, largeMessages,
+		principals.Consumer)
 	for began := time.Now(); err == nil; {
 		if time.Since(began) > requestTimeout+writeTimeout+machinePause {
 			return fmt.Errorf("%s did not end a connection whose client did not read for %s", s.name, writeTimeout)

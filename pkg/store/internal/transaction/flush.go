@@ -223,7 +223,7 @@ func (f *flush) uncovered() []bool {
 	}
 	for _, lease := range f.t.required {
 		if !f.acks.LiveBefore(lease) {
-			f.t.failure = queue.LeaseNotLive(lease.String())
+			f.t.failure = leaseNotLive(lease.String())
 		}
 	}
 	for i, lease := range f.acks.LeaseBefore(f.call) {

@@ -190,13 +190,17 @@ func newCall(tx *queue.Transaction) *call {
 		id, err := queue.ParseID(text)
 		switch {
 		case err != nil:
-			t.failure = queue.LeaseNotLive(text)
+			t.failure = leaseNotLive(text)
 		case !known[id]:
 			known[id] = true
 			t.required = append(t.required, id)
 		}
 	}
 	return t
+}
+
+func leaseNotLive(lease string) string {
+	return fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", lease)
 }
 
 func duplicate(item *queue.PushItem) string {
