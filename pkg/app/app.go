@@ -24,6 +24,12 @@ import (
 // pause does not wait for one.
 const warmConnections = 2
 
+// A step of the start is tried startTries times, with startPause in between.
+const (
+	startTries = 5
+	startPause = 200 * time.Millisecond
+)
+
 // drainTimeout bounds the last flushes of a stop. Each flush has a timeout of its own, so only a
 // database that is down makes the drain take this long.
 const drainTimeout = 15 * time.Second
@@ -73,11 +79,14 @@ func logAddresses(log *zap.Logger, ln httpapi.Listeners, tls bool) {
 
 // start waits for the database, migrates and constructs the rooms.
 func (b builder) start(ctx context.Context) error {
-	if err := b.pool.Wait(ctx, b.cfg.Database.StartTimeout, b.log); err != nil {
-		return err
-	}
-	b.server.SetPhase(httpapi.Migrating)
-	if err := prepareSchema(ctx, b.cfg.Database, b.log); err != nil {
+	err := retry(ctx, b.log, "preparing the database failed; it will be retried", func() error {
+		if err := b.pool.Wait(ctx, b.cfg.Database.StartTimeout, b.log); err != nil {
+			return err
+		}
+		b.server.SetPhase(httpapi.Migrating)
+		return prepareSchema(ctx, b.cfg.Database, b.log)
+	})
+	if err != nil {
 		return err
 	}
 	b.server.SetPhase(httpapi.Starting)
@@ -85,6 +94,21 @@ func (b builder) start(ctx context.Context) error {
 		return err
 	}
 	return b.build(ctx)
+}
+
+// retry calls a step of the start again if a connection breaks. The database may go away at any instant.
+func retry(ctx context.Context, log *zap.Logger, failed string, step func() error) error {
+	for tries := 1; ; tries++ {
+		err := step()
+		if !postgres.Retryable(err) || tries == startTries || ctx.Err() != nil {
+			return err
+		}
+		log.Info(failed, zap.Error(err))
+		select {
+		case <-ctx.Done():
+		case <-time.After(startPause):
+		}
+	}
 }
 
 // run starts the background work and opens the API, and stops all of it in order. serve returns when
@@ -161,17 +185,13 @@ func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) er
 	return nil
 }
 
-// advanceIDs ensures that no id is assigned twice. It retries if a connection breaks.
+// advanceIDs ensures that no id is assigned twice.
 func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error {
-	for tries := 1; ; tries++ {
+	return retry(ctx, log, "advancing the ids failed; it will be retried", func() error {
 		bounded, cancel := pool.Bounded(ctx)
-		err := inbox.AdvanceIDs(bounded, pool, log)
-		cancel()
-		if !postgres.Retryable(err) || tries == 5 || ctx.Err() != nil {
-			return err
-		}
-		log.Info("advancing the ids failed; it will be retried", zap.Error(err))
-	}
+		defer cancel()
+		return inbox.AdvanceIDs(bounded, pool, log)
+	})
 }
 
 // ended drops an error that the end of ctx caused.

@@ -27,6 +27,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/sqlwait"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
+	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/sweep"
 	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/pkg/trace"
@@ -123,7 +124,7 @@ func (b builder) build(ctx context.Context) error {
 		Auth: auth, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool),
+		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool),
 		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil
@@ -137,8 +138,8 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 		}
 		return nil, nil
 	}
-	revocations, err := revocation.NewWatcher(ctx, b.pool, b.log)
-	if err != nil {
+	revocations := revocation.NewWatcher(b.pool, b.log)
+	if err := retry(ctx, b.log, "reading the revoked tokens failed; it will be retried", func() error { return revocations.Load(ctx) }); err != nil {
 		return nil, err
 	}
 	b.bus.Subscribe(revocations)

@@ -26,6 +26,7 @@ const (
 	DeleteMessage        = "message.delete"
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
+	DeleteStream         = "stream.delete"
 	RevokeToken          = "token.revoke"
 )
 

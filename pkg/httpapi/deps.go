@@ -28,6 +28,12 @@ type InboxState = adminplane.InboxState
 // partitions.
 type InboxHolder = adminplane.InboxHolder
 
+// Streams keeps the queries of stream clients.
+type Streams interface {
+	dataplane.Streams
+	adminplane.Streams
+}
+
 // Deps are the rooms and values that the handlers of the routes use.
 type Deps struct {
 	// Verbs push, acknowledge, extend leases and run transactions.
@@ -43,7 +49,8 @@ type Deps struct {
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
 	// Owners find the queue of a partition or lease, for checks of grants.
-	Owners wire.Owners
+	Owners  wire.Owners
+	Streams Streams
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

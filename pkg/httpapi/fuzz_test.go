@@ -26,6 +26,9 @@ func FuzzRoutes(f *testing.F) {
 		return strings.Compare(a.Path+" "+a.Method, b.Path+" "+b.Method)
 	})
 	bodies := []string{
+		`{"name":"n","source_queue":"q","config_hash":"h","reset":true}`, `{"query_id":"i","partition_id":"p","keys":["k"],"key_prefix":"k","ripe_at_or_before":1e3}`,
+		`{"query_id":"i","partition_id":"p","state_ops":[{"type":"upsert","key":"k","value":{"windowEnd":1}},{"type":"delete","key":"k"}],` +
+			`"push_items":[{"queue":"q"}],"ack":{"transactionId":"t","count":2}}`,
 		"", apitest.OnePush, `{"transactionId":"t","partitionId":"p"}`, `{"acknowledgments":[{"transactionId":"t","partitionId":"p"}]}`,
 		`{"toEnd":true}`, `{"timestamp":"2026-05-16","subscriptionTimestamp":"2026-05-16"}`, `{"toEnd":1}`,
 		`{"seconds":60}`, `{"queue":"q"}`, `{"operations":[{"type":"push","items":[{"queue":"q","payload":{"a":1},"transactionId":"t"}]},` +

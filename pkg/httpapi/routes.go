@@ -36,6 +36,9 @@ func (s *Server) routeTable() []Route {
 		{post, "/api/v1/ack/batch", Write | Granted, data.AckBatch},
 		{post, "/api/v1/transaction", Write | Granted, data.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(data.Extend)},
+		{post, "/streams/v1/queries", Write | Granted, answer(data.RegisterQuery)},
+		{post, "/streams/v1/cycle", Write | Granted, data.Cycle},
+		{post, "/streams/v1/state/get", Read | Granted, answer(data.StreamState)},
 
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, admin.Configure)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, admin.DeleteQueue)},
@@ -69,6 +72,8 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/names", Read | Granted, answer(admin.TraceNames)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(admin.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(admin.MessageTraces)},
+		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
+		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
 		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
 	}...)
 }
@@ -95,10 +100,10 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
+	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

@@ -1,5 +1,7 @@
 package queue
 
+import "encoding/json"
+
 // MaxOperations is the most operations of a transaction. Each pushed item counts
 // as one operation.
 const MaxOperations = 10_000
@@ -12,6 +14,25 @@ type Transaction struct {
 	// RequiredLeases are lease ids. The transaction is applied only if all of them
 	// are live when it commits. See store.Transact.
 	RequiredLeases []string
+	// State changes the state of a stream with the operations. Nil: the transaction is not a cycle of a
+	// stream. In a cycle the push of a message that is stored already is a duplicate and no failure.
+	State *StateChange
+}
+
+// StateChange changes the state of a stream in a partition of its source.
+type StateChange struct {
+	Stream, Partition ID
+	// Keys are the changed keys, each once.
+	Keys []StateKey
+}
+
+// StateKey is a key of the state of a stream.
+type StateKey struct {
+	Key string
+	// Value is a JSON value. Nil deletes the key.
+	Value json.RawMessage
+	// WindowEnd is the member windowEnd of Value. Nil: it has none.
+	WindowEnd *float64
 }
 
 // Operation is one step of a transaction. Exactly one of the fields is not nil.

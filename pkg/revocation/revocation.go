@@ -96,14 +96,12 @@ type Watcher struct {
 	revoked atomic.Pointer[map[string]struct{}]
 }
 
-// NewWatcher returns a Watcher that has read the set. Subscribe it to the events, and run it. Errors:
-// CodeUnavailable.
-func NewWatcher(ctx context.Context, pool *postgres.Pool, log *zap.Logger) (*Watcher, error) {
-	w := &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1)}
-	return w, w.load(ctx)
+// NewWatcher returns a Watcher. Load the set, subscribe the Watcher to the events, and run it.
+func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
+	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1)}
 }
 
-// Revoked reports whether the token with an id is revoked.
+// Revoked reports whether the token with an id is revoked. The set must have been loaded.
 func (w *Watcher) Revoked(id string) bool {
 	_, revoked := (*w.revoked.Load())[id]
 	return revoked
@@ -126,7 +124,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-w.changed:
 		}
 		pause := reloadInterval
-		if err := w.load(ctx); err != nil && ctx.Err() == nil {
+		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
 			pause = retryInterval
 			w.OnRevocation()
@@ -138,7 +136,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-func (w *Watcher) load(ctx context.Context) error {
+// Load reads the set. Errors: CodeUnavailable.
+func (w *Watcher) Load(ctx context.Context) error {
 	found, err := postgres.Collect(ctx, w.pool, sqlList, readToken)
 	if err != nil {
 		return postgres.Wrapf(err, "reading the revoked tokens")

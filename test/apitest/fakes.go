@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/stream"
 )
 
 // Fakes replace the rooms below the HTTP API. A function that is nil has a
@@ -52,6 +53,7 @@ type Fakes struct {
 	Released     []queue.Delivery
 	Configured   []catalog.Settings
 	Deleted      []string
+	Queries      []stream.Query
 	GroupCalls   []GroupCall
 }
 
@@ -88,7 +90,7 @@ func Deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.D
 
 // Reached reports whether a fake was called.
 func (f *Fakes) Reached() bool {
-	return len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+
+	return len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+len(f.Queries)+
 		f.DeadLetters.Calls+f.Traces.Calls > 0
 }
 
@@ -108,6 +110,31 @@ func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string
 
 func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Owner, error) {
 	return f.LeaseOwners, nil
+}
+
+// streamsFake replaces pkg/stream.
+type streamsFake struct{ *Fakes }
+
+func (f streamsFake) Register(_ context.Context, q stream.Query, _ bool) (stream.Registered, error) {
+	f.Queries = append(f.Queries, q)
+	return stream.Registered{ID: IDOne, Fresh: true}, nil
+}
+
+func (f streamsFake) Source(context.Context, queue.ID) (source string, found bool, err error) {
+	return "orders", true, nil
+}
+
+func (f streamsFake) State(context.Context, queue.ID, queue.ID, stream.StateFilter) ([]stream.Entry, error) {
+	return nil, nil
+}
+
+func (f streamsFake) List(context.Context, stream.Query, int64, []string) ([]stream.Listed, error) {
+	return nil, nil
+}
+
+func (f streamsFake) Delete(_ context.Context, id queue.ID) (existed bool, err error) {
+	f.Deleted = append(f.Deleted, id.String())
+	return true, nil
 }
 
 // dataPlane has the verbs of the data plane.
@@ -147,6 +174,11 @@ func (f dataPlane) Transact(_ context.Context, tx *queue.Transaction) (queue.Tra
 		}
 	}
 	return result, nil
+}
+
+func (f dataPlane) ReleasePartition(_ context.Context, lease, _ queue.ID) error {
+	f.Released = append(f.Released, queue.Delivery{LeaseID: lease})
+	return nil
 }
 
 func (f dataPlane) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {

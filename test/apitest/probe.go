@@ -89,7 +89,8 @@ var hints = []string{
 	"transactionId", "partitionId", "acknowledgments", "operations", "requiredLeases", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
 	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found", "Message not found",
 	"status", "from is", "to is", "cursor is", "offset", "from must", "to must", "say which", "all must",
-	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "no such endpoint: ", "is not allowed on ",
+	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required",
+	"query_id", "partition_id", "name ", "source_queue", "config_hash", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "no such endpoint: ", "is not allowed on ",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.
@@ -97,7 +98,7 @@ func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	t.Helper()
 	p.DeadLetters, p.Traces = DeadLetters{}, Traces{}
 	p.Pushed, p.Acked, p.Popped, p.Transactions, p.Configured, p.Deleted, p.Released, p.GroupCalls = nil, nil, nil, nil, nil, nil, nil, nil
-	p.extended = nil
+	p.extended, p.Queries = nil, nil
 	rec := Send(p.Server, r)
 	for _, entry := range p.logs.TakeAll() {
 		require.Fail(t, "a request caused a log line", "%s %v", entry.Message, entry.ContextMap())
@@ -142,7 +143,18 @@ func (p *Probe) requireStorable(t *testing.T) {
 		RequireName(t, call.Partition)
 	}
 	pushed, acked := slices.Clone(p.Pushed), slices.Clone(p.Acked)
+	for _, q := range p.Queries {
+		for _, name := range []string{q.Source, q.Name, q.Sink, q.Hash} {
+			RequireName(t, name)
+		}
+	}
 	for _, tx := range p.Transactions {
+		if tx.State != nil {
+			for _, k := range tx.State.Keys {
+				texts = append(texts, k.Key)
+				require.True(t, k.Value == nil || json.Valid(k.Value))
+			}
+		}
 		require.LessOrEqual(t, len(tx.Operations), queue.MaxOperations)
 		for _, op := range tx.Operations {
 			if op.Push != nil {

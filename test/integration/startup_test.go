@@ -1,13 +1,19 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"strconv"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/test/pgproxy"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -57,4 +63,27 @@ func TestStartWakesMessagesLeftAsleepByACrash(t *testing.T) {
 
 	second := startOn(t, first.dsn).client(t)
 	require.Equal(t, []string{"1"}, second.popIDs("q", "consumerGroup=g&wait=true&timeout=20000"))
+}
+
+// A connection that breaks between the first ping and the end of the migration does not end the start.
+func TestTheStartSurvivesABrokenConnection(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	proxy, through := pgproxy.New(t, dsn)
+	working, err := pgx.ParseConfig(dsn)
+	require.NoError(t, err)
+	breaking, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	broken := make(chan error, 1)
+	go func() {
+		conn, err := breaking.Accept()
+		if err == nil {
+			proxy.Retarget(net.JoinHostPort(working.Host, strconv.Itoa(int(working.Port))))
+			err = errors.Join(conn.Close(), breaking.Close())
+		}
+		broken <- err
+	}()
+	proxy.Retarget(breaking.Addr().String())
+	startOn(t, dsn, func(cfg *config.Config) { cfg.Database.ListenURL = secret.Secret(through) }) // the migration uses it
+	require.NoError(t, <-broken)
 }

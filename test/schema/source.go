@@ -27,6 +27,8 @@ var first = []string{
 	"schema/trace_name.sql",
 	"schema/sweep.sql",
 	"schema/queue_sweep.sql",
+	"schema/stream.sql",
+	"schema/stream_state.sql",
 	"schema/audit.sql",
 	"schema/revoked_token.sql",
 	"functions/inbox/inbox_notify.sql",

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
@@ -88,6 +89,13 @@ type Audit interface {
 	Finish(ctx context.Context, e *audit.Entry, result string)
 }
 
+// Streams lists and deletes the queries of stream clients.
+type Streams interface {
+	List(ctx context.Context, after stream.Query, limit int64, allowed []string) ([]stream.Listed, error)
+	Source(ctx context.Context, id queue.ID) (source string, found bool, err error)
+	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
+}
+
 // WaitReporter reports the requests that wait for messages.
 type WaitReporter interface {
 	Status() dispatch.Status
@@ -112,6 +120,7 @@ type Handlers struct {
 	Traces      Traces
 	Audit       Audit
 	Owners      wire.Owners
+	Streams     Streams
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter

@@ -1,5 +1,5 @@
 // Package dataplane serves the requests of producers and consumers: push, pop,
-// ack, transaction and the extension of a lease.
+// ack, transaction, the extension of a lease, and the cycles of streams.
 //
 // It promises that
 //
@@ -27,6 +27,8 @@ type Verbs interface {
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
+	// ReleasePartition gives back a lease in one partition.
+	ReleasePartition(ctx context.Context, lease, partition queue.ID) error
 }
 
 // Popper answers pops. A pop that waits blocks until a message arrives, its
@@ -49,6 +51,7 @@ type Handlers struct {
 	Verbs    Verbs
 	Popper   Popper
 	Owners   wire.Owners
+	Streams  Streams
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader

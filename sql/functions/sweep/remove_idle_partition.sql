@@ -31,6 +31,7 @@ BEGIN
         FOR UPDATE;
     DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
     DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
+    DELETE FROM belfry.stream_state s WHERE s.partition_id = p_partition;
     DELETE FROM belfry.partition p WHERE p.id = p_partition;
     RETURN true;
 END $$;

@@ -52,6 +52,12 @@ func hash(tx *queue.Transaction) []byte {
 		binary.BigEndian.PutUint64(size[:], uint64(ack.Status))
 		h.Write(size[:])
 	}
+	if state := tx.State; state != nil {
+		add("state", state.Stream.String(), state.Partition.String())
+		for _, k := range state.Keys {
+			add(k.Key, string(k.Value))
+		}
+	}
 	add("leases")
 	add(tx.RequiredLeases...)
 	return h.Sum(nil)

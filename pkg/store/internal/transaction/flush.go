@@ -107,6 +107,9 @@ func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
+	if f.t.state != nil {
+		queueState(b, f.t.state)
+	}
 	pushes, acks := len(f.push.Stored) > 0, !f.acks.Empty()
 	if pushes {
 		columns, err := f.push.Columns(r.Pushes.Sealer)
@@ -125,6 +128,11 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.Skip(results, "beginning a transaction"); err != nil {
 			return err
+		}
+		if f.t.state != nil {
+			if err := f.t.readState(results); err != nil {
+				return err
+			}
 		}
 		if pushes {
 			if f.before, err = f.push.ReadStored(results); err != nil {
@@ -197,9 +205,13 @@ func (f *flush) findAppliedBefore() {
 // judge refuses the operations that could not be applied. Nothing is committed yet.
 func (f *flush) judge() {
 	t := f.t
-	for at := range f.before {
-		item := f.push.Stored[at].Item
-		t.failures[t.pushAt[item]] = duplicate(&t.push.Items[item])
+	if t.state != nil {
+		f.markDuplicates()
+	} else {
+		for at := range f.before {
+			item := f.push.Stored[at].Item
+			t.failures[t.pushAt[item]] = duplicate(&t.push.Items[item])
+		}
 	}
 	t.judged = true
 	uncovered := f.uncovered()

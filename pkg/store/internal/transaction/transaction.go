@@ -137,6 +137,8 @@ type call struct {
 	// pushAt and ackAt are the operations that the items of push and acks belong to.
 	pushAt, ackAt []int
 	required      []queue.ID
+	// state is the change of state of a cycle of a stream, or nil.
+	state *queue.StateChange
 	// failures say, by operation, why it is refused, and failure why the whole transaction is.
 	failures []string
 	failure  string
@@ -170,7 +172,7 @@ func (t *call) audit(ctx context.Context) *audit.Entry {
 }
 
 func newCall(tx *queue.Transaction) *call {
-	t := &call{operations: tx.Operations, failures: make([]string, len(tx.Operations))}
+	t := &call{operations: tx.Operations, state: tx.State, failures: make([]string, len(tx.Operations))}
 	var items []queue.PushItem
 	var acks []queue.AckItem
 	for at, op := range tx.Operations {
@@ -210,7 +212,7 @@ func duplicate(item *queue.PushItem) string {
 // precheck refuses what can be refused without a lock.
 func (t *call) precheck() {
 	for i, first := range t.push.First {
-		if first != i {
+		if first != i && t.state == nil {
 			t.failures[t.pushAt[i]] = duplicate(&t.push.Items[i])
 		}
 	}

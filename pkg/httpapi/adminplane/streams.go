@@ -1,0 +1,58 @@
+package adminplane
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/stream"
+)
+
+// ListStreams serves GET /api/v1/streams: the queries of stream clients, by source and name. Queen MQ does
+// not have it.
+func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
+	limit := int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit))
+	var after stream.Query
+	var paged bool
+	if text := p.QueryParam("cursor"); text != "" {
+		decoded, err := base64.RawURLEncoding.DecodeString(text)
+		after.Source, after.Name, paged = strings.Cut(string(decoded), "\x00")
+		if err != nil || !paged || wire.CheckName("source", after.Source) != nil || wire.CheckName("name", after.Name) != nil {
+			p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
+		}
+	}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	found, err := h.Streams.List(p.Ctx(), after, limit, readable(p))
+	var next *string
+	if n := len(found); int64(n) == limit {
+		next = orNull(base64.RawURLEncoding.EncodeToString([]byte(found[n-1].Source + "\x00" + found[n-1].Name)))
+	}
+	return wire.Fields{"streams", each(found, func(l *stream.Listed) wire.Fields {
+		return wire.Fields{
+			"id", l.ID, "name", l.Name, "sourceQueue", l.Source, "sinkQueue", orNull(l.Sink), "configHash", l.Hash,
+			"consumerGroup", "streams." + l.ID.String(), "stateKeys", l.Keys, "createdAt", l.CreatedAt, "updatedAt", l.UpdatedAt,
+		}
+	}), "pagination", wire.Fields{"limit", limit, "next", next}}, err
+}
+
+// DeleteStream serves DELETE /api/v1/streams/:id. The state of the query is deleted too. Queen MQ does not
+// have it.
+func (h *Handlers) DeleteStream(p *wire.Params) (any, error) {
+	text := p.PathName("id")
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	id, _ := queue.ParseID(text) // the zero id is no query
+	audit.Begin(p.Ctx(), audit.Target{}, audit.Parameters{"streamId": text})
+	source, existed, err := h.Streams.Source(p.Ctx(), id)
+	if existed = existed && identity.GrantsOf(p.Ctx()).MayAdminister(source); existed && err == nil {
+		audit.Locate(p.Ctx(), source, "")
+		existed, err = h.Streams.Delete(p.Ctx(), id)
+	}
+	return wire.Fields{"deleted", true, "id", text, "existed", existed}, err
+}

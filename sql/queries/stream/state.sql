@@ -1,0 +1,20 @@
+-- Lists the state of stream $1 in partition $2 (both uids), by key. $3: keys (NULL: all). $4 and $5:
+-- keys from $4 and below $5 (NULL: all). $6: whose windows end at or before it (NULL: all).
+SELECT k.key, k.value, k.updated_at
+  FROM belfry.stream s
+ CROSS JOIN LATERAL (
+        SELECT p.id FROM belfry.partition p WHERE p.uid = $2::uuid AND NOT p.closed OFFSET 0) AS p
+ CROSS JOIN LATERAL (
+        SELECT k.key, k.value, k.updated_at
+          FROM belfry.stream_state k
+         WHERE k.stream_id = s.id AND k.partition_id = p.id AND $6::float8 IS NULL
+           AND ($3::text[] IS NULL OR k.key = ANY ($3::text[]))
+           AND k.key >= coalesce($4::text, '') AND ($5::text IS NULL OR k.key < $5::text)
+        UNION ALL
+        SELECT k.key, k.value, k.updated_at
+          FROM belfry.stream_state k
+         WHERE k.stream_id = s.id AND k.partition_id = p.id AND k.window_end <= $6::float8
+           AND ($3::text[] IS NULL OR k.key = ANY ($3::text[]))
+           AND k.key >= coalesce($4::text, '') AND ($5::text IS NULL OR k.key < $5::text)) AS k
+ WHERE s.uid = $1::uuid
+ ORDER BY k.key
