@@ -15,6 +15,7 @@ import (
 
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/chaos/world"
 )
 
@@ -117,6 +118,11 @@ func falsify(ctx context.Context, t *testing.T, e evidence) {
 		}
 	}
 	require.ErrorContains(t, judge(ctx, changed), "dedup: ")
+
+	require.NoError(t, findMark(ctx, e.database, principals.Mark))
+	_, err = e.database.Exec(ctx, `UPDATE belfry.message SET payload = to_json($1::text) WHERE seq = 1`, "of an "+principals.Mark)
+	require.NoError(t, err)
+	require.ErrorContains(t, findMark(ctx, e.database, principals.Mark), "are of an intruder")
 
 	_, err = e.database.Exec(ctx, `DELETE FROM belfry.message WHERE seq = 1`)
 	require.NoError(t, err)

@@ -83,8 +83,11 @@ func (c *client) send(ctx context.Context, method, target, body string, wait tim
 		sender = c.once
 	}
 	got, err := httpcall.Send(ctx, sender, base, httpcall.Call{Method: method, Target: target, Body: body})
-	if got.Status == http.StatusInternalServerError {
+	switch got.Status {
+	case http.StatusInternalServerError:
 		c.clients.complain("%s: %s %s: an internal error: %s", c.name, method, target, got.Raw)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		c.clients.complain("%s: %s %s: its principal may do this, but status %d: %s", c.name, method, target, got.Status, got.Raw)
 	}
 	return answer{got, err}
 }

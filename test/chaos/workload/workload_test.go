@@ -57,6 +57,8 @@ func TestOutcomesOfAnswers(t *testing.T) {
 		{http.StatusCreated, `[]`, history.Unknown, 1},
 		{http.StatusCreated, `{`, history.Unknown, 1},
 		{http.StatusBadRequest, `{"error":"no"}`, history.Refused, 0},
+		{http.StatusUnauthorized, `{"error":"no"}`, history.Refused, 1},
+		{http.StatusForbidden, `{"error":"no"}`, history.Refused, 1},
 		{http.StatusServiceUnavailable, `{"error":"the database is not available; send the request again"}`, history.Unknown, 0},
 		{http.StatusServiceUnavailable, `{"error":"too slow; nothing was done: send the request again"}`, history.Refused, 0},
 		{http.StatusInternalServerError, `{"error":"internal error"}`, history.Unknown, 1},
