@@ -25,10 +25,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
-// Catalog configures and deletes queues.
+// Catalog configures and deletes queues, and wakes the pops that wait for one.
 type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
+	Notify(ctx context.Context, queueName, partition string) error
 }
 
 // GroupWriter deletes consumer groups, seeks them, and sets where they start.
