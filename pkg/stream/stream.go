@@ -34,7 +34,7 @@ var (
 	sqlDelete = sql.Query("stream/delete")
 )
 
-// ErrHashMismatch: a query was registered with another hash, and without a reset.
+// ErrHashMismatch says that a query was registered with another hash, and without a reset.
 var ErrHashMismatch = errors.New("the hash of the query has changed")
 
 // Streams keeps queries. It is safe for concurrent use.

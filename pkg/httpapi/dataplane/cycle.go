@@ -300,10 +300,9 @@ func (read *cycleBody) acknowledgment(raw jsontext.Value) error {
 	}
 	read.ack = &reader.AckItem
 	read.ack.PartitionID, read.ack.Group = read.partition, wire.ReplaceNUL(read.group)
-	switch read.ack.Status {
-	case queue.AckFailed:
+	if read.ack.Status == queue.AckFailed {
 		read.ack.Status = queue.AckDead
-	case queue.AckRetry:
+	} else if read.ack.Status == queue.AckRetry {
 		read.ack.Status = queue.AckUnknown
 	}
 	return nil
