@@ -300,10 +300,12 @@ func (read *cycleBody) acknowledgment(raw jsontext.Value) error {
 	}
 	read.ack = &reader.AckItem
 	read.ack.PartitionID, read.ack.Group = read.partition, wire.ReplaceNUL(read.group)
-	if read.ack.Status == queue.AckFailed {
+	switch read.ack.Status {
+	case queue.AckFailed:
 		read.ack.Status = queue.AckDead
-	} else if read.ack.Status == queue.AckRetry {
+	case queue.AckRetry:
 		read.ack.Status = queue.AckUnknown
+	default:
 	}
 	return nil
 }
