@@ -176,11 +176,6 @@ func (f dataPlane) Transact(_ context.Context, tx *queue.Transaction) (queue.Tra
 	return result, nil
 }
 
-func (f dataPlane) ReleasePartition(_ context.Context, lease, _ queue.ID) error {
-	f.Released = append(f.Released, queue.Delivery{LeaseID: lease})
-	return nil
-}
-
 func (f dataPlane) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	f.Popped = append(f.Popped, req)
 	if f.Fakes.Pop == nil {

@@ -149,8 +149,8 @@ func (p *Probe) requireStorable(t *testing.T) {
 		}
 	}
 	for _, tx := range p.Transactions {
-		if tx.State != nil {
-			for _, k := range tx.State.Keys {
+		if tx.Cycle != nil {
+			for _, k := range tx.Cycle.Changes {
 				texts = append(texts, k.Key)
 				require.True(t, k.Value == nil || json.Valid(k.Value))
 			}

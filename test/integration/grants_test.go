@@ -196,9 +196,11 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	for path, methods := range document.Paths {
 		for method := range methods {
 			route := strings.ToUpper(method) + " " + path
-			if strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/streams/") {
-				require.Contains(t, found, route, "the route has no probe here")
-			} else {
+			switch {
+			case strings.HasPrefix(path, "/api/v1/migration/"): // 501 whatever the request is
+			case strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/streams/"):
+				require.NotEmpty(t, found[route], "%s has no probe here", route)
+			default:
 				require.NotContains(t, string(as("", call{Method: strings.ToUpper(method), Target: path}).Raw), there.queue, route)
 			}
 		}

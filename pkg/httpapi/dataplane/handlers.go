@@ -27,8 +27,6 @@ type Verbs interface {
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
-	// ReleasePartition gives back a lease in one partition.
-	ReleasePartition(ctx context.Context, lease, partition queue.ID) error
 }
 
 // Popper answers pops. A pop that waits blocks until a message arrives, its
