@@ -23,7 +23,7 @@ func TestAliases(t *testing.T) {
 		"EVICTION_INTERVAL=3000", "EVICTION_BATCH_SIZE=77", "PARTITION_CLEANUP_DAYS=9",
 	}})
 	require.NoError(t, err)
-	cfg.sources = nil
+	cfg.sources, cfg.ignored = nil, nil
 	want := Default()
 	want.Database.PoolSize = 33
 	want.Dispatch.MaxIntentions = 44
@@ -45,6 +45,7 @@ func TestAliases(t *testing.T) {
 		RetentionInterval: 2 * time.Second, RetentionBatchSize: 66, EvictionInterval: 3 * time.Second, EvictionBatchSize: 77,
 		PartitionCleanupDays: 9, PartitionCleanupInterval: time.Hour,
 	}
+	want.ignored = []string{"SIDECAR_POOL_SIZE"}
 	require.Equal(t, want, cfg)
 }
 

@@ -35,6 +35,8 @@ type Config struct {
 	// sources maps each key that is not a default to its source. Load writes it, Print reads
 	// it.
 	sources map[string]string
+	// ignored are the variables of Queen MQ that are set and have no effect.
+	ignored []string
 }
 
 // Log is the section "log".
