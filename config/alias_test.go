@@ -23,7 +23,7 @@ func TestAliases(t *testing.T) {
 		"EVICTION_INTERVAL=3000", "EVICTION_BATCH_SIZE=77", "PARTITION_CLEANUP_DAYS=9",
 	}})
 	require.NoError(t, err)
-	cfg.sources, cfg.ignored = nil, nil
+	cfg.sources = nil
 	want := Default()
 	want.Database.PoolSize = 33
 	want.Dispatch.MaxIntentions = 44

@@ -10,8 +10,8 @@
 //
 // # Which messages
 //
-// Those that some group of the partition has not passed, and those that are dead letters. With Options.All
-// every message. The messages of a partition get new positions from 1, in the order of the source.
+// A run copies the messages that some group of the partition has not passed, and the messages that are dead
+// letters. With Options.All it copies every message. The messages of a partition get new positions from 1, in the order of the source.
 //
 // # How a copy proceeds
 //

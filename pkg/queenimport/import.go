@@ -34,7 +34,7 @@ type Options struct {
 	All bool
 	// DryRun writes nothing, and counts what a run would copy.
 	DryRun bool
-	// Key opens the encrypted payloads of the source. It may be nil if there are none.
+	// Key opens the encrypted payloads of the source. It may be nil if the source has no encrypted payload.
 	Key *seal.Sealer
 	// Progress is called after each queue; nil is not.
 	Progress func(Report)
@@ -82,7 +82,7 @@ func (c *Client) Close(ctx context.Context) error {
 
 // Run copies all queues, and compares each partition with the source afterwards. It blocks for as long as the
 // databases are large. When ctx ends it stops in the middle, and another Run goes on. The reports are valid with
-// each error. Errors: ErrDiffers, ErrNoKey, and those of Postgres.
+// each error. Errors: ErrDiffers, ErrNoKey, and errors of Postgres.
 func (c *Client) Run(ctx context.Context, o Options) (reports []Report, err error) {
 	tx, err := c.from.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
