@@ -17,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -53,7 +54,7 @@ func main() {
 	flag.IntVar(&s.workers, "workers", 4, "workers")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, s)
+	err := run(ctx, s, os.Stdout)
 	stop()
 	if err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "streams: %v\n", err)
@@ -61,7 +62,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, s settings) (err error) {
+func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "belfry-streams-")
 	if err != nil {
 		return fmt.Errorf("making a folder: %w", err)
@@ -92,10 +93,10 @@ func run(ctx context.Context, s settings) (err error) {
 			return err
 		}
 		rates[r.cycles] = append(rates[r.cycles], rate)
-		fmt.Printf("round %d: %-12s %8.0f messages/s\n", round/2+1, r.kind(), rate)
+		_, _ = fmt.Fprintf(out, "round %d: %-12s %8.0f messages/s\n", round/2+1, r.kind(), rate)
 	}
 	ratio := median(rates[true]) / median(rates[false])
-	fmt.Printf("cycles/transactions: %.2f (at least %.2f)\n", ratio, least)
+	_, _ = fmt.Fprintf(out, "cycles/transactions: %.2f (at least %.2f)\n", ratio, least)
 	if ratio < least {
 		return errors.New("the cycles are too slow")
 	}
