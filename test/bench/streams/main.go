@@ -112,12 +112,12 @@ func median(values []float64) float64 {
 type trial struct {
 	*rig.Server
 	settings
-	cycles          bool
-	queue, out      string
-	query, group    string
-	done, sum, sent atomic.Int64
-	mu              sync.Mutex
-	kept            map[string]window // open windows of the transactions, by partition
+	cycles       bool
+	queue, out   string
+	query, group string
+	done, sum    atomic.Int64
+	mu           sync.Mutex
+	kept         map[string]window // open windows of the transactions, by partition
 }
 
 // window is an open window, or the message with its sum.
