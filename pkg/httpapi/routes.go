@@ -74,6 +74,10 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(admin.MessageTraces)},
 		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
+		{get, "/api/v1/system/maintenance", Administer, answer(admin.Maintenance)},
+		{post, "/api/v1/system/maintenance", Administer, change(audit.SetPushMaintenance, admin.SetMaintenance)},
+		{get, "/api/v1/system/maintenance/pop", Administer, answer(admin.PopMaintenance)},
+		{post, "/api/v1/system/maintenance/pop", Administer, change(audit.SetPopMaintenance, admin.SetPopMaintenance)},
 		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
 	}...)
 }
@@ -100,10 +104,10 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
+	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

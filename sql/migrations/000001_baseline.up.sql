@@ -346,6 +346,16 @@ CREATE TABLE belfry.revoked_token (
     revoked_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- From sql/schema/setting.sql.
+
+-- Switches of all servers. A name without a row is off. The API writes it, with a notification on
+-- the channel belfry_settings.
+CREATE TABLE belfry.setting (
+    name       text PRIMARY KEY CHECK (name IN ('push_maintenance', 'pop_maintenance')),
+    enabled    boolean NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -4138,4 +4148,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'e6571f8f286fbc4e19078786be2e55e295614ae590caefa5c3f833be95e33e9d';
+COMMENT ON FUNCTION belfry.baseline() IS '5816a570be25f5496d2c882edc62b24e2fe1d3f9f664b43dbd8b0c87d14eed72';
