@@ -19,12 +19,12 @@ type Route struct {
 	handler echo.HandlerFunc
 }
 
-// routeTable is the whole API on one screen.
+// routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
 	answer, count, change := wire.JSON, s.statistics.limit, s.audited
-	return append(s.internalRoutes(), []Route{
+	return append(append(s.internalRoutes(), s.maintenanceRoutes(admin)...), []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 
@@ -74,12 +74,19 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(admin.MessageTraces)},
 		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
-		{get, "/api/v1/system/maintenance", Administer, answer(admin.Maintenance)},
-		{post, "/api/v1/system/maintenance", Administer, change(audit.SetPushMaintenance, admin.SetMaintenance)},
-		{get, "/api/v1/system/maintenance/pop", Administer, answer(admin.PopMaintenance)},
-		{post, "/api/v1/system/maintenance/pop", Administer, change(audit.SetPopMaintenance, admin.SetPopMaintenance)},
 		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
 	}...)
+}
+
+// maintenanceRoutes show and turn the switches for maintenance.
+func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
+	const get, post, path = http.MethodGet, http.MethodPost, "/api/v1/system/maintenance"
+	return []Route{
+		{get, path, Administer, wire.JSON(admin.Maintenance)},
+		{post, path, Administer, s.audited(audit.SetPushMaintenance, admin.SetMaintenance)},
+		{get, path + "/pop", Administer, wire.JSON(admin.PopMaintenance)},
+		{post, path + "/pop", Administer, s.audited(audit.SetPopMaintenance, admin.SetPopMaintenance)},
+	}
 }
 
 // internalRoutes are the routes that http.internal_addr serves too.
